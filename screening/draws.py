@@ -1,0 +1,134 @@
+"""One model answer as a draw, what an unusable answer means, and the port that draws come through."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from screening.labels import Label
+
+RAW_LIMIT = 200
+"""Characters kept of an answer that was not a label."""
+
+
+class Answer(StrEnum):
+    """What the model's answer was, before it was read as a label."""
+
+    LABEL = "label"
+    UNPARSABLE = "unparsable"
+    REFUSAL = "refusal"
+    EMPTY = "empty"
+    CUT = "cut"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one or more calls, as the service counted them; a field it left out counts as 0.
+
+    ``input_tokens`` is the total: cache reads and writes are contained in it.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """One model answer parsed to a label; anything but a label counts as ``escalate`` and says what it was."""
+
+    label: Label
+    answer: Answer = Answer.LABEL
+    raw: str = ""
+    usage: Usage = Usage()
+
+    def __post_init__(self) -> None:
+        if self.answer is not Answer.LABEL and self.label is not Label.ESCALATE:
+            raise ValueError("an answer that is not a label can only count as escalate")
+
+    @property
+    def code(self) -> str:
+        """One character: the label's initial, or the mark of an unusable answer."""
+        return _LABEL_CODES[self.label] if self.answer is Answer.LABEL else _ANSWER_CODES[self.answer]
+
+
+_LABEL_CODES = {Label.SAFE: "S", Label.UNSAFE: "U", Label.ESCALATE: "E"}
+_ANSWER_CODES = {Answer.UNPARSABLE: "?", Answer.REFUSAL: "!", Answer.EMPTY: "_", Answer.CUT: "~"}
+_DRAWS_BY_CODE = {code: Draw(label=label) for label, code in _LABEL_CODES.items()} | {
+    code: Draw(label=Label.ESCALATE, answer=answer) for answer, code in _ANSWER_CODES.items()
+}
+
+
+def unusable(answer: Answer, raw: str = "", usage: Usage | None = None) -> Draw:
+    """The draw that an unusable answer makes: ``escalate``, marked as what it was, with the answer's start."""
+    return Draw(label=Label.ESCALATE, answer=answer, raw=raw[:RAW_LIMIT], usage=usage or Usage())
+
+
+def encode_draws(draws: Iterable[Draw]) -> str:
+    """The draws in request order as one character each, the form they are stored in.
+
+    >>> encode_draws([Draw(label=Label.SAFE), unusable(Answer.REFUSAL)])
+    'S!'
+    """
+    return "".join(draw.code for draw in draws)
+
+
+def decode_draws(codes: str) -> tuple[Draw, ...]:
+    """The draws that `encode_draws` wrote, without raw text and usage; ValueError for an unknown character.
+
+    >>> [str(draw.label) for draw in decode_draws("SU?")]
+    ['safe', 'unsafe', 'escalate']
+    """
+    try:
+        return tuple(_DRAWS_BY_CODE[code] for code in codes)
+    except KeyError as unknown:
+        raise ValueError(f"not a draw code: {unknown.args[0]!r}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenedText:
+    """What the model is shown: the normalised text and, where the data has one, the reply to it."""
+
+    text: str
+    reply: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawRequest:
+    """A wave: ``count`` draws of one node on one text, the first of them being number ``first`` (from 0)."""
+
+    node: str
+    text: ScreenedText
+    first: int
+    count: int
+    variant: str = "main"
+
+
+class SamplerError(Exception):
+    """The service gave no answer, so there is no draw: the case stays pending and can be taken up again.
+
+    ``kind`` is a short word for the pages and the log (never the text); ``stops_batch`` is true where going
+    on with other cases is pointless (spend cap, bad key, unknown model).
+    """
+
+    def __init__(self, kind: str, message: str, *, stops_batch: bool = False) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.stops_batch = stops_batch
+
+
+class Sampler(Protocol):
+    """Where draws come from: a model, a simulation or a recording."""
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        """Exactly ``request.count`` draws in request order. Raises SamplerError when it cannot."""
+        ...

@@ -1,0 +1,25 @@
+"""The closed sets that everything else speaks of: a node's labels and a case's outcomes."""
+
+from enum import StrEnum
+
+
+class Label(StrEnum):
+    """One of the K = 3 labels a node may give (paper, section 3: the action space 𝒜).
+
+    The order of definition is the order of the arms, and so the order in which they are pulled.
+    """
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+    ESCALATE = "escalate"
+
+
+LABELS: tuple[Label, ...] = tuple(Label)
+
+
+class Outcome(StrEnum):
+    """Where a case's way through the pipeline ended. A case without an outcome is pending."""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+    HUMAN_REVIEW = "human_review"

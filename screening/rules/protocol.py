@@ -1,0 +1,96 @@
+"""What every stopping rule is: a frozen setting that starts frozen states."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, Self
+
+from screening.labels import Label
+
+
+class Ended(StrEnum):
+    """How a node's sampling ended. Only `IDENTIFIED` comes with a label; the other two are abstentions."""
+
+    IDENTIFIED = "identified"
+    EXHAUSTED = "exhausted"
+    CURTAILED = "curtailed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a rule concluded, and its stopping time in calls."""
+
+    label: Label | None
+    ended: Ended
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One label as the evidence stands: its estimate with a band, over ``draws`` draws.
+
+    ``estimate`` is None before the first draw. ``low`` and ``high`` bound the probability that the node's
+    model gives this label, simultaneously over all looks, at the rule's own level.
+    """
+
+    label: Label
+    draws: int
+    estimate: float | None
+    low: float
+    high: float
+    eliminated: bool
+
+
+class RuleState(Protocol):
+    """The evidence so far. States are immutable: `observe` returns the next one."""
+
+    @property
+    def calls(self) -> int:
+        """Draws observed so far."""
+        ...
+
+    def observe(self, label: Label) -> Self:
+        """The state after one more draw, in request order. ValueError after a verdict."""
+        ...
+
+    def verdict(self) -> Verdict | None:
+        """The conclusion, or None while more draws are needed."""
+        ...
+
+    def draws_to_earliest_decision(self) -> int:
+        """Fewest further draws after which any label could be identified, were all of them favourable.
+
+        0 once there is a verdict.
+        """
+        ...
+
+    def next_wave(self) -> int:
+        """Draws to ask for at once: the earliest decision's, or the last the budget pays for (whole rounds,
+        where the rule has rounds) when nothing can be decided any more and curtailment is off. None is wasted.
+        """
+        ...
+
+    def arms(self) -> tuple[Arm, ...]:
+        """Each label's estimate and band, in the order of `LABELS`."""
+        ...
+
+
+class StoppingRule(Protocol):
+    """A rule with its settings fixed."""
+
+    @property
+    def budget(self) -> int:
+        """Most draws a node may use: a hard cap."""
+        ...
+
+    @property
+    def delta(self) -> float | None:
+        """Bound on the probability of naming a label that is not the mode; None where the rule has none."""
+        ...
+
+    def minimum_budget(self) -> int:
+        """Smallest budget with which these error levels could ever identify a label."""
+        ...
+
+    def start(self) -> RuleState:
+        """The state before the first draw."""
+        ...
