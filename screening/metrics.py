@@ -1,0 +1,252 @@
+"""The paper's metrics over cases with a reference label, each with its Wilson interval.
+
+Accuracy, FPR and FNR are over decided (non-escalated) cases. They compare with reference labels; the stopping
+rule's delta speaks of something else, the model's own mode.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import sqrt
+
+from screening.labels import Label, Outcome
+
+Z_95 = 1.96
+"""The paper's z of a 95 % interval (Appendix D)."""
+
+REFERENCES = (Label.SAFE, Label.UNSAFE)
+"""The labels that can be a reference: ``escalate`` is an action, not something true of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proportion:
+    """A count out of a count with its 95 % Wilson score interval; value and bounds are None for 0 of 0.
+
+    Source: paper, Appendix D; Wilson 1927, doi:10.1080/01621459.1927.10502953.
+
+    >>> false_positives = Proportion(4, 42)
+    >>> [round(x, 3) for x in (false_positives.value, false_positives.low, false_positives.high)]
+    [0.095, 0.038, 0.221]
+    >>> Proportion(0, 0).value is None
+    True
+    """
+
+    numerator: int
+    denominator: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.numerator <= self.denominator:
+            raise ValueError(f"not a proportion: {self.numerator} of {self.denominator}")
+
+    @property
+    def value(self) -> float | None:
+        """The share, between 0 and 1."""
+        return self.numerator / self.denominator if self.denominator else None
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the interval."""
+        bounds = wilson(self.numerator, self.denominator)
+        return bounds[0] if bounds else None
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the interval."""
+        bounds = wilson(self.numerator, self.denominator)
+        return bounds[1] if bounds else None
+
+
+def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float] | None:
+    """The Wilson score interval (low, high) of ``successes`` out of ``n``; None when n is 0."""
+    if n == 0:
+        return None
+    p = successes / n
+    middle = p + z * z / (2 * n)
+    half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    # At 0 and n the formula's own end is 0 and 1; rounding must not move it.
+    low = 0.0 if successes == 0 else (middle - half) / scale
+    high = 1.0 if successes == n else (middle + half) / scale
+    return low, high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extremes:
+    """Accuracy, FPR and FNR when every escalated case is taken as an error, or every one as right.
+
+    Denominators are all settled cases of the reference, so conditions that escalate unequally compare.
+    """
+
+    accuracy: Proportion
+    fpr: Proportion
+    fnr: Proportion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """What one condition did on a data set.
+
+    ``n`` counts the cases with a reference label that have an outcome; pending cases and cases without a
+    reference (or with the reference ``escalate``) are left out of every figure and counted apart.
+    ``tokens`` is a total; ``calls`` too, and both are None where they were not given.
+    ``confusion`` has a count for each (reference, outcome); from counts alone it lacks the escalated ones.
+    """
+
+    n: int
+    pending: int
+    without_reference: int
+    confusion: Mapping[tuple[Label, Outcome], int]
+    accuracy: Proportion
+    fpr: Proportion
+    fnr: Proportion
+    escalation_rate: Proportion
+    worst: Extremes
+    best: Extremes
+    calls: int | None = None
+    tokens: int | None = None
+    by_group: Mapping[str, "Metrics"] = field(default_factory=dict)
+
+    @property
+    def mean_calls(self) -> float | None:
+        """Calls per settled case (the paper's average pulls); None without calls or cases."""
+        return None if self.calls is None or not self.n else self.calls / self.n
+
+    @property
+    def mean_tokens(self) -> float | None:
+        """Tokens per settled case; None without tokens or cases."""
+        return None if self.tokens is None or not self.n else self.tokens / self.n
+
+
+def evaluate(
+    references: Sequence[Label | None],
+    outcomes: Sequence[Outcome | None],
+    calls: Sequence[int] | None = None,
+    tokens: Sequence[int] | None = None,
+    groups: Sequence[str | None] | None = None,
+) -> Metrics:
+    """The metrics of one condition; the sequences run over the same cases in the same order.
+
+    An outcome of None is a pending case. ``groups`` adds the same metrics of each group by name, such as the
+    SuicideWatch FNR. Raises ValueError when the lengths differ.
+    """
+    if any(
+        len(column) != len(references) for column in (outcomes, calls, tokens, groups) if column is not None
+    ):
+        raise ValueError("the columns of an evaluation must have one entry per case")
+    everyone = range(len(references))
+    metrics = _of_cases(everyone, references, outcomes, calls, tokens)
+    names = sorted({name for name in groups or () if name is not None})
+    if not names or groups is None:
+        return metrics
+    members = {name: [i for i in everyone if groups[i] == name] for name in names}
+    by_group = {
+        name: _of_cases(cases, references, outcomes, calls, tokens) for name, cases in members.items()
+    }
+    return replace(metrics, by_group=by_group)
+
+
+def from_counts(
+    *,
+    n: int,
+    safe_decided: int,
+    false_positives: int,
+    unsafe_decided: int,
+    false_negatives: int,
+    escalated_unsafe: int | None = None,
+    calls: int | None = None,
+    tokens: int | None = None,
+) -> Metrics:
+    """The metrics that follow from a table row's counts; what is left of ``n`` was escalated.
+
+    Without ``escalated_unsafe`` the worst and best FPR and FNR stay undefined: which reference the escalated
+    cases had is not known. Raises ValueError for counts that do not fit together.
+
+    >>> row = from_counts(n=161, safe_decided=42, false_positives=4, unsafe_decided=113, false_negatives=32)
+    >>> round(row.accuracy.value, 3), row.escalation_rate.numerator  # (38 + 81) of 155; 161 - 155
+    (0.768, 6)
+    """
+    confusion = {
+        (Label.SAFE, Outcome.SAFE): safe_decided - false_positives,
+        (Label.SAFE, Outcome.UNSAFE): false_positives,
+        (Label.UNSAFE, Outcome.SAFE): false_negatives,
+        (Label.UNSAFE, Outcome.UNSAFE): unsafe_decided - false_negatives,
+    }
+    escalated = n - safe_decided - unsafe_decided
+    if escalated_unsafe is not None:
+        confusion[Label.UNSAFE, Outcome.HUMAN_REVIEW] = escalated_unsafe
+        confusion[Label.SAFE, Outcome.HUMAN_REVIEW] = escalated - escalated_unsafe
+    if escalated < 0 or min(confusion.values()) < 0:
+        raise ValueError("these counts do not fit together")
+    return _of_confusion(confusion, n=n, escalated=escalated, calls=calls, tokens=tokens)
+
+
+def _of_cases(
+    cases: Sequence[int],
+    references: Sequence[Label | None],
+    outcomes: Sequence[Outcome | None],
+    calls: Sequence[int] | None,
+    tokens: Sequence[int] | None,
+) -> Metrics:
+    referenced = [i for i in cases if references[i] in REFERENCES]
+    settled = [i for i in referenced if outcomes[i] is not None]
+    counts = Counter((references[i], outcomes[i]) for i in settled)
+    confusion = {
+        (reference, outcome): counts[reference, outcome] for reference in REFERENCES for outcome in Outcome
+    }
+    return _of_confusion(
+        confusion,
+        n=len(settled),
+        escalated=sum(confusion[reference, Outcome.HUMAN_REVIEW] for reference in REFERENCES),
+        calls=None if calls is None else sum(calls[i] for i in settled),
+        tokens=None if tokens is None else sum(tokens[i] for i in settled),
+        pending=len(referenced) - len(settled),
+        without_reference=len(cases) - len(referenced),
+    )
+
+
+def _of_confusion(
+    confusion: Mapping[tuple[Label, Outcome], int],
+    *,
+    n: int,
+    escalated: int,
+    calls: int | None,
+    tokens: int | None,
+    pending: int = 0,
+    without_reference: int = 0,
+) -> Metrics:
+    false_positives = confusion[Label.SAFE, Outcome.UNSAFE]
+    safe_decided = false_positives + confusion[Label.SAFE, Outcome.SAFE]
+    false_negatives = confusion[Label.UNSAFE, Outcome.SAFE]
+    unsafe_decided = false_negatives + confusion[Label.UNSAFE, Outcome.UNSAFE]
+    right = safe_decided + unsafe_decided - false_positives - false_negatives
+    return Metrics(
+        n=n,
+        pending=pending,
+        without_reference=without_reference,
+        confusion=confusion,
+        accuracy=Proportion(right, safe_decided + unsafe_decided),
+        fpr=Proportion(false_positives, safe_decided),
+        fnr=Proportion(false_negatives, unsafe_decided),
+        escalation_rate=Proportion(escalated, n),
+        worst=_extremes(confusion, accurate=Proportion(right, n), escalations_are_errors=True),
+        best=_extremes(confusion, accurate=Proportion(right + escalated, n), escalations_are_errors=False),
+        calls=calls,
+        tokens=tokens,
+    )
+
+
+def _extremes(
+    confusion: Mapping[tuple[Label, Outcome], int], *, accurate: Proportion, escalations_are_errors: bool
+) -> Extremes:
+    def error_rate(reference: Label, error: Outcome) -> Proportion:
+        if (reference, Outcome.HUMAN_REVIEW) not in confusion:
+            return Proportion(0, 0)
+        escalated = confusion[reference, Outcome.HUMAN_REVIEW]
+        errors = confusion[reference, error] + (escalated if escalations_are_errors else 0)
+        return Proportion(errors, sum(confusion[reference, outcome] for outcome in Outcome))
+
+    return Extremes(
+        accuracy=accurate,
+        fpr=error_rate(Label.SAFE, Outcome.UNSAFE),
+        fnr=error_rate(Label.UNSAFE, Outcome.SAFE),
+    )
