@@ -1,0 +1,95 @@
+"""Every option of a site, its default and one sentence; read once by app, worker and command line."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+SIMULATED_NOTICE = "Simulated agents: not a model, not for use on people."
+
+
+class Settings(BaseSettings):
+    """Read from the environment (prefix SECOND_LOOK_, three names of others' without it) and `.env`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SECOND_LOOK_", env_file=".env", extra="ignore", populate_by_name=True, frozen=True
+    )
+
+    database_url: str = Field(
+        "sqlite:///var/second_look.db",
+        validation_alias="DATABASE_URL",
+        description="Where everything is kept: sqlite:///path or postgresql://user:password@host/name.",
+    )
+    data_directory: Path = Field(Path("var"), description="Where uploaded files and the audit anchor are kept.")
+
+    sampler: Literal["auto", "simulated", "anthropic"] = Field(
+        "auto", description="Which agents answer; auto is anthropic where a key or a base URL is set, else simulated."
+    )
+    anthropic_api_key: SecretStr | None = Field(
+        None, validation_alias="ANTHROPIC_API_KEY", description="The key of the Messages API."
+    )
+    anthropic_base_url: str | None = Field(
+        None,
+        validation_alias="ANTHROPIC_BASE_URL",
+        description="Another server that speaks the Messages API, for example one inside the building.",
+    )
+    model: str = Field("claude-sonnet-4-6", description="The model asked.")
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
+        0.7, description="Sampling temperature, sent only to models that take one; empty sends none."
+    )
+    requests_per_minute: Annotated[int, Field(ge=1)] = Field(
+        1000, description="Most calls a minute, over all workers together."
+    )
+    concurrency: Annotated[int, Field(ge=1)] = Field(32, description="Most calls in flight per worker.")
+    cases_in_flight: Annotated[int, Field(ge=1)] = Field(16, description="Most cases screened at once per worker.")
+    call_timeout_s: Annotated[float, Field(gt=0)] = Field(30.0, description="Longest wait for one answer.")
+    node_deadline_s: Annotated[float, Field(gt=0)] = Field(
+        300.0, description="Longest wait for one wave of draws, retries and pauses included."
+    )
+    simulated_latency_s: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="Pause before each simulated answer, to watch the engine at a model's pace."
+    )
+
+    preset: Literal["recommended", "paper"] = Field("recommended", description="The pipeline new batches start with.")
+    budget: Annotated[int, Field(ge=1)] = Field(100, description="Most calls a node may use on a text.")
+    seed: int = Field(0, description="Seed of the simulated agents and of the audit coin.")
+    audit_rate: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.05, description="Share of automatically decided cases that clinicians read unmarked."
+    )
+    max_text_characters: Annotated[int, Field(ge=1_000)] = Field(
+        100_000, description="Longer texts go to a human without a call."
+    )
+    languages: tuple[str, ...] = Field(("en",), description="Languages in which safe may be committed.")
+    prompts_directory: Path | None = Field(None, description="A site's own prompts instead of the shipped ones.")
+
+    lease_minutes: Annotated[float, Field(gt=0)] = Field(15.0, description="How long a claimed case is held.")
+    second_reading_rate: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.05, description="Share of readings that a second reader repeats, blind to the first."
+    )
+    help_text: str = Field(
+        "In the US call or text 988 (988lifeline.org); elsewhere findahelpline.com.",
+        description="Help wording shown where it matters.",
+    )
+    pseudonym_key: SecretStr = Field(
+        SecretStr("second-look"), description="Key under which reviewers' names are hidden in exports."
+    )
+
+    @model_validator(mode="after")
+    def _answerable(self) -> "Settings":
+        if self.sampler == "anthropic" and not (self.anthropic_api_key or self.anthropic_base_url):
+            raise ValueError("the anthropic sampler needs ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL")
+        return self
+
+    @cached_property
+    def agents(self) -> Literal["simulated", "anthropic"]:
+        """Which agents answer, `auto` resolved."""
+        if self.sampler != "auto":
+            return self.sampler
+        return "anthropic" if self.anthropic_api_key or self.anthropic_base_url else "simulated"
+
+    @property
+    def simulated(self) -> bool:
+        """Whether every page must say that no model is asked."""
+        return self.agents == "simulated"
