@@ -1,0 +1,38 @@
+"""Find a browser for the suite or install one: Debian's package where allowed, else Playwright's own.
+
+Says loudly when neither can be had; with SECOND_LOOK_REQUIRE_BROWSER=1 that is a failure.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+from tests.browser.find import find_browser
+
+
+def _run(*command: str) -> bool:
+    print("$", " ".join(command), flush=True)
+    return subprocess.run(command, check=False).returncode == 0
+
+
+def _debian() -> bool:
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        return False
+    return _run("apt-get", "update", "-qq") and _run(
+        "apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-noto-core"
+    )
+
+
+def main() -> int:
+    """0 when a browser is there at the end, or when none is required."""
+    if find_browser() or (_debian() and find_browser()):
+        return 0
+    if _run(sys.executable, "-m", "playwright", "install", "chromium") and find_browser():
+        return 0
+    print("\n*** NO BROWSER COULD BE FOUND OR INSTALLED: THE BROWSER SUITE IS LEFT OUT ***\n", file=sys.stderr)
+    return 1 if os.environ.get("SECOND_LOOK_REQUIRE_BROWSER") == "1" else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
