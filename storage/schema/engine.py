@@ -1,0 +1,70 @@
+"""What the engine did: node runs with every draw, outcomes, starts, errors, live views."""
+
+from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Integer, String, Table, Text
+
+from storage.schema.columns import BigId, Moment, case_id, metadata
+
+node_runs = Table(
+    "node_runs",
+    metadata,
+    case_id(primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("node", String(32), nullable=False),
+    Column("variant", String(16), nullable=False),
+    Column("draws", Text, nullable=False),  # one code per draw in request order
+    Column("unusable", JSON, nullable=False),  # {draw number: raw text of an answer that was no label}
+    Column("label", String(16)),
+    Column("ended", String(16), nullable=False),
+    Column("calls", Integer, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cache_read_tokens", BigInteger, nullable=False),
+    Column("cache_write_tokens", BigInteger, nullable=False),
+    Column("cost_usd", Float),  # None is unknown, not free
+    Column("started_at", Moment, nullable=False),
+    Column("ended_at", Moment, nullable=False),
+)
+
+screenings = Table(
+    "screenings",
+    metadata,
+    case_id(primary_key=True),
+    Column("configuration", String(64), ForeignKey("configurations.version"), nullable=False),
+    Column("outcome", String(16), nullable=False),
+    Column("node", String(32)),
+    Column("reason", String(32), nullable=False),
+    Column("calls", Integer, nullable=False),
+    Column("cost_usd", Float),
+    Column("delta", Float),
+    Column("completed_at", Moment, nullable=False),
+)
+
+case_starts = Table(
+    "case_starts",
+    metadata,
+    Column("id", BigId, primary_key=True, autoincrement=True),
+    case_id(index=True),
+    Column("worker", String(64), nullable=False),
+    Column("at", Moment, nullable=False),
+)
+
+case_errors = Table(
+    "case_errors",
+    metadata,
+    Column("id", BigId, primary_key=True, autoincrement=True),
+    case_id(index=True),
+    Column("kind", String(40), nullable=False),
+    Column("message", Text, nullable=False),  # never message text
+    Column("calls", Integer, nullable=False, default=0),  # calls made whose draws did not count
+    Column("at", Moment, nullable=False),
+)
+
+live_runs = Table(
+    "live_runs",
+    metadata,
+    case_id(primary_key=True),
+    Column("node", String(32)),
+    Column("draws", JSON, nullable=False),  # {"node/variant": codes so far}
+    Column("updated_at", Moment, nullable=False),
+    Column("viewer_seen_at", Moment, nullable=False),
+)

@@ -1,0 +1,48 @@
+"""Who may act, what was done, and how the site is set."""
+
+from sqlalchemy import JSON, BigInteger, Boolean, Column, ForeignKey, Integer, String, Table, Text
+
+from storage.schema.columns import BigId, Moment, metadata
+
+audit_events = Table(
+    "audit_events",
+    metadata,
+    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
+    Column("at", Moment, nullable=False),
+    Column("actor", String(64), nullable=False),
+    Column("action", String(40), nullable=False),
+    Column("subject", String(64)),
+    Column("details", Text, nullable=False),  # canonical JSON, never message text
+    Column("previous_hash", String(64), nullable=False),
+    Column("hash", String(64), nullable=False),
+)
+
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("subject", String(255), unique=True),  # the institution's identifier; None for the local user
+    Column("display_name", Text, nullable=False),
+    Column("roles", JSON, nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("account_id", String(64), ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("started_at", Moment, nullable=False),
+    Column("seen_at", Moment, nullable=False),
+    Column("ended_at", Moment),
+)
+
+settings_versions = Table(
+    "settings_versions",
+    metadata,
+    Column("version", BigId, primary_key=True, autoincrement=True),
+    Column("body", JSON, nullable=False),
+    Column("by", String(64), nullable=False),
+    Column("at", Moment, nullable=False),
+)
