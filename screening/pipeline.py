@@ -192,9 +192,5 @@ def preset(name: Preset, *, delta: float | None = None, budget: int = 100) -> Pi
     if name == "paper":
         algorithm = SuccessiveEliminationConfig(budget=budget, delta=0.05 if delta is None else delta)
         return require_decidable(chain(name, algorithm, "next"))
-    mixture = (
-        PairwiseMixtureConfig(budget=budget)
-        if delta is None
-        else PairwiseMixtureConfig.symmetric(delta, budget)
-    )
+    mixture = PairwiseMixtureConfig(budget=budget) if delta is None else PairwiseMixtureConfig.symmetric(delta, budget)
     return require_decidable(chain(name, mixture, "human_review"))
