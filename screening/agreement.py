@@ -1,0 +1,253 @@
+"""How far independent readers agree: Krippendorff's α first, Gwet's AC and agreement on one label beside it.
+
+All coefficients take ratings as a table of cases × readers. A coefficient that the ratings cannot determine is
+None with the reason in words, never 0 and never 1.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+MISSING = -1
+"""Code of a rating that was not given."""
+
+_MOST_UNDEFINED = 0.05
+"""Share of bootstrap resamples that may be undefined before the interval is."""
+
+
+class Level(StrEnum):
+    """Whether one disagreement is as bad as another, or worse the further apart the categories are."""
+
+    NOMINAL = "nominal"
+    ORDINAL = "ordinal"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ratings:
+    """Ratings as codes: cases × readers, each an index into ``categories`` (in their order) or `MISSING`."""
+
+    codes: NDArray[np.int64]
+    categories: tuple[str, ...]
+
+    def counts(self) -> NDArray[np.float64]:
+        """Ratings per case and category (cases × categories)."""
+        hits = self.codes[:, :, None] == np.arange(len(self.categories))
+        return np.asarray(hits.sum(axis=1), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficient:
+    """One coefficient: its value and 95 % interval, over ``cases`` cases; ``reason`` says why one is None."""
+
+    name: str
+    value: float | None
+    cases: int
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+
+def ratings_of(table: Sequence[Sequence[str | None]], categories: Sequence[str]) -> Ratings:
+    """The table (a row per case, a column per reader, None where a reader gave no rating) as codes.
+
+    Raises ValueError for rows of unequal length, or a rating that is not one of ``categories``.
+    """
+    code_of: dict[str | None, int] = {None: MISSING} | {name: code for code, name in enumerate(categories)}
+    readers = len(table[0]) if table else 0
+    if any(len(row) != readers for row in table):
+        raise ValueError("every case needs one entry per reader")
+    try:
+        codes = [[code_of[rating] for rating in row] for row in table]
+    except KeyError:
+        raise ValueError("a rating is not one of the categories") from None
+    return Ratings(np.array(codes, dtype=np.int64).reshape(len(table), readers), tuple(categories))
+
+
+class _UndefinedError(Exception):
+    """The ratings do not determine the coefficient; the message says why."""
+
+
+_Statistic = Callable[[Ratings], float]
+
+
+def krippendorff_alpha(ratings: Ratings, level: Level = Level.NOMINAL) -> Coefficient:
+    """Krippendorff's α: 1 − observed / expected disagreement, over cases with two or more ratings.
+
+    Undefined when no case has two ratings, or when all ratings are the same label.
+    Source: Krippendorff 2011, https://repository.upenn.edu/asc_papers/43.
+
+    >>> table = [["safe", "safe"], ["unsafe", "unsafe"], ["safe", "unsafe"], ["unsafe", "unsafe"]]
+    >>> krippendorff_alpha(ratings_of(table, ["safe", "unsafe"])).value  # 1 − 7 · 2 / (2 · 3 · 5)
+    0.5333...
+    """
+    return _coefficient(f"Krippendorff α ({level})", ratings, lambda some: _alpha(some, level))
+
+
+def gwet_ac(ratings: Ratings, level: Level = Level.NOMINAL) -> Coefficient:
+    """Gwet's AC1 (nominal) or AC2 (ordinal weights): chance agreement that does not explode when one label is rare.
+
+    Undefined with fewer than two categories or when no case has two ratings.
+    Source: Gwet 2008, doi:10.1348/000711006X126600.
+
+    >>> table = [["safe", "safe"]] * 8 + [["safe", "unsafe"], ["unsafe", "unsafe"]]
+    >>> # observed 0.9; share of safe 17/20, so chance 2 · 0.85 · 0.15 = 0.255; (0.9 − 0.255) / 0.745
+    >>> round(gwet_ac(ratings_of(table, ["safe", "unsafe"])).value, 4)
+    0.8658
+    """
+    name = "Gwet AC1" if level is Level.NOMINAL else "Gwet AC2 (ordinal)"
+    return _coefficient(name, ratings, lambda some: _gwet(some, level))
+
+
+def cohen_kappa(ratings: Ratings) -> Coefficient:
+    """Cohen's κ of exactly two readers, over the cases both rated.
+
+    Undefined for another number of readers, without a case both rated, or when both always gave one same label.
+    Source: Cohen 1960, doi:10.1177/001316446002000104.
+    """
+    return _coefficient("Cohen κ", ratings, _kappa)
+
+
+def label_agreement(ratings: Ratings, label: str) -> Coefficient:
+    """Agreement on one label: given that one reader said it, the chance that another reader of the case did.
+
+    With ``unsafe`` as the label this is the positive agreement. Undefined when no case with two ratings has it.
+    Source: Cicchetti and Feinstein 1990, doi:10.1016/0895-4356(90)90159-M.
+
+    >>> table = [["unsafe", "unsafe"], ["unsafe", "safe"], ["safe", "safe"]]
+    >>> label_agreement(ratings_of(table, ["safe", "unsafe"]), "unsafe").value  # 2 · 1 / (2 · 1 + 1)
+    0.6666...
+    """
+    column = ratings.categories.index(label)
+    return _coefficient(f"agreement on {label}", ratings, lambda some: _specific(some, column))
+
+
+def bootstrap(
+    coefficient: Callable[[Ratings], Coefficient], ratings: Ratings, *, seed: int, resamples: int = 1000
+) -> Coefficient:
+    """The coefficient with a 95 % percentile interval from resampling whole cases.
+
+    The interval is None, with the reason, when the value is, when resamples are too often undefined, or when all
+    resamples agree (a perfect agreement in the few cases there are is no proof of perfect agreement).
+    Source: Efron 1979, doi:10.1214/aos/1176344552.
+    """
+    whole = coefficient(ratings)
+    if whole.value is None:
+        return whole
+    random, cases = np.random.default_rng(seed), len(ratings.codes)
+    values = [_resampled(coefficient, ratings, random.integers(0, cases, cases)) for _ in range(resamples)]
+    defined = [value for value in values if value is not None]
+    if len(defined) < (1 - _MOST_UNDEFINED) * resamples:
+        return replace(whole, reason="too few cases for an interval: many resamples leave it undefined")
+    low, high = (float(bound) for bound in np.quantile(defined, [0.025, 0.975]))
+    if high - low < 1e-12:
+        return replace(whole, reason="too little variation for an interval: every resample gives one value")
+    return replace(whole, low=low, high=high)
+
+
+def agreement_report(ratings: Ratings, *, positive: str, seed: int, resamples: int = 1000) -> tuple[Coefficient, ...]:
+    """Every coefficient with its bootstrap interval: α nominal and ordinal, AC1, AC2, κ, then each label.
+
+    ``positive`` (the label ``unsafe``) comes first among the labels.
+    """
+    labels = [positive, *(name for name in ratings.categories if name != positive)]
+    coefficients: list[Callable[[Ratings], Coefficient]] = [
+        krippendorff_alpha,
+        lambda some: krippendorff_alpha(some, Level.ORDINAL),
+        gwet_ac,
+        lambda some: gwet_ac(some, Level.ORDINAL),
+        cohen_kappa,
+        *(lambda some, name=name: label_agreement(some, name) for name in labels),
+    ]
+    return tuple(bootstrap(each, ratings, seed=seed, resamples=resamples) for each in coefficients)
+
+
+def _resampled(
+    coefficient: Callable[[Ratings], Coefficient], ratings: Ratings, cases: NDArray[np.int64]
+) -> float | None:
+    return coefficient(Ratings(ratings.codes[cases], ratings.categories)).value
+
+
+def _coefficient(name: str, ratings: Ratings, statistic: _Statistic) -> Coefficient:
+    cases = int((np.sum(ratings.codes != MISSING, axis=1) >= 2).sum())
+    try:
+        return Coefficient(name=name, value=statistic(ratings), cases=cases)
+    except _UndefinedError as why:
+        return Coefficient(name=name, value=None, cases=cases, reason=str(why))
+
+
+def _paired_counts(ratings: Ratings) -> NDArray[np.float64]:
+    counts = ratings.counts()
+    paired: NDArray[np.float64] = counts[counts.sum(axis=1) >= 2]
+    if not len(paired):
+        raise _UndefinedError("no case has two ratings")
+    return paired
+
+
+def _alpha(ratings: Ratings, level: Level) -> float:
+    counts = _paired_counts(ratings)
+    pairs_per_rating = 1 / (counts.sum(axis=1) - 1)
+    observed = (counts * pairs_per_rating[:, None]).T @ counts - np.diag(counts.T @ pairs_per_rating)
+    totals = counts.sum(axis=0)
+    distance = _distances(totals, level)
+    expected = (np.outer(totals, totals) * distance).sum() / (totals.sum() - 1)
+    if expected == 0:
+        raise _UndefinedError("all ratings are the same label, so no disagreement could be seen")
+    return float(1 - (observed * distance).sum() / expected)
+
+
+def _distances(totals: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
+    size = len(totals)
+    if level is Level.NOMINAL:
+        return 1.0 - np.eye(size)
+    # Krippendorff's ordinal metric: ratings from one category's middle to the other's, squared.
+    middles = np.cumsum(totals) - totals / 2
+    distance: NDArray[np.float64] = (middles[:, None] - middles[None, :]) ** 2
+    return distance
+
+
+def _gwet(ratings: Ratings, level: Level) -> float:
+    size = len(ratings.categories)
+    if size < 2:
+        raise _UndefinedError("one category leaves nothing to disagree about")
+    paired, counts = _paired_counts(ratings), ratings.counts()
+    weights = _gwet_weights(size, level)
+    readers = paired.sum(axis=1)
+    agreeing = (paired * (paired @ weights - 1)).sum(axis=1) / (readers * (readers - 1))
+    rated = counts[counts.sum(axis=1) > 0]
+    shares = (rated / rated.sum(axis=1, keepdims=True)).mean(axis=0)
+    chance = weights.sum() / (size * (size - 1)) * (shares * (1 - shares)).sum()
+    return float((agreeing.mean() - chance) / (1 - chance))
+
+
+def _gwet_weights(size: int, level: Level) -> NDArray[np.float64]:
+    if level is Level.NOMINAL:
+        return np.eye(size)
+    # Gwet's ordinal weights: 1 − C(d + 1, 2) / C(K, 2) for categories d apart.
+    apart = np.abs(np.arange(size)[:, None] - np.arange(size)[None, :])
+    weights: NDArray[np.float64] = 1 - apart * (apart + 1) / (size * (size - 1))
+    return weights
+
+
+def _kappa(ratings: Ratings) -> float:
+    if ratings.codes.shape[1] != 2:
+        raise _UndefinedError("Cohen κ is for two readers")
+    both = ratings.codes[(ratings.codes != MISSING).all(axis=1)]
+    if not len(both):
+        raise _UndefinedError("no case has two ratings")
+    shares = [np.bincount(both[:, reader], minlength=len(ratings.categories)) / len(both) for reader in (0, 1)]
+    chance = float(shares[0] @ shares[1])
+    if chance == 1:
+        raise _UndefinedError("both readers always gave the same one label")
+    return float(((both[:, 0] == both[:, 1]).mean() - chance) / (1 - chance))
+
+
+def _specific(ratings: Ratings, column: int) -> float:
+    counts = _paired_counts(ratings)
+    said = counts[:, column]
+    possible = float((said * (counts.sum(axis=1) - 1)).sum())
+    if possible == 0:
+        raise _UndefinedError("nobody gave this label to a case with two ratings")
+    return float((said * (said - 1)).sum()) / possible
