@@ -59,13 +59,8 @@ class RuleState(Protocol):
     def draws_to_earliest_decision(self) -> int:
         """Fewest further draws after which any label could be identified, were all of them favourable.
 
-        0 once there is a verdict.
-        """
-        ...
-
-    def next_wave(self) -> int:
-        """Draws to ask for at once: the earliest decision's, or the last the budget pays for (whole rounds,
-        where the rule has rounds) when nothing can be decided any more and curtailment is off. None is wasted.
+        0 once there is a verdict. The next wave asks for exactly this many: none can be wasted. Without
+        curtailment, when nothing can be decided any more, it is what the budget still pays for.
         """
         ...
 

@@ -1,0 +1,1 @@
+"""The command line's subcommands: each reads its arguments, calls the layers below and prints."""
