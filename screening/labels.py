@@ -23,3 +23,7 @@ class Outcome(StrEnum):
     SAFE = "safe"
     UNSAFE = "unsafe"
     HUMAN_REVIEW = "human_review"
+
+
+OUTCOMES: frozenset[str] = frozenset(outcome.value for outcome in Outcome)
+"""The names of the outcomes, to tell them from the names of nodes."""

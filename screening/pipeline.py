@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from screening.labels import Label, Outcome
+from screening.labels import OUTCOMES, Label, Outcome
 from screening.rules.majority_vote import MajorityVote
 from screening.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
 from screening.rules.protocol import StoppingRule
@@ -118,11 +118,11 @@ class PipelineConfig(_Data):
     @model_validator(mode="after")
     def _acyclic(self) -> Self:
         order = [node.name for node in self.nodes]
-        if len(set(order)) != len(order) or set(order) & set(Outcome):
+        if len(set(order)) != len(order) or set(order) & OUTCOMES:
             raise ValueError("node names must be unique and differ from the outcomes")
         for position, node in enumerate(self.nodes):
             for label, target in node.routes.items():
-                if target not in Outcome and target not in order[position + 1 :]:
+                if target not in OUTCOMES and target not in order[position + 1 :]:
                     raise ValueError(
                         f"node {node.name}: {label} leads to {target!r}, which is neither an outcome nor a later node"
                     )

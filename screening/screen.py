@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import reduce
 
 from screening.draws import Draw, DrawRequest, Sampler, ScreenedText, Usage
-from screening.labels import Label, Outcome
+from screening.labels import OUTCOMES, Label, Outcome
 from screening.pipeline import NodeConfig, PipelineConfig
 from screening.rules.protocol import Ended, Verdict
 
@@ -100,7 +100,7 @@ def screening_steps(
         return Screening(outcome=Outcome.HUMAN_REVIEW, node=None, reason=guard.refuse_screening, runs=(), delta=0.0)
     earlier, runs = list(committed), []
     target = pipeline.nodes[0].name
-    while target not in Outcome:
+    while target not in OUTCOMES:
         node = pipeline.node(target)
         run = yield from _node_run(node, text, MAIN, earlier)
         runs.append(run)
