@@ -1,0 +1,106 @@
+"""Building one call: the text as nonce-tagged JSON data, the prompt, the code words. Pure, no library, no IO."""
+
+import json
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from screening.answers import LABEL_WORDS
+from screening.draws import DrawRequest, ScreenedText
+from screening.labels import LABELS, Label
+from screening.prompting import SECOND_LOOK, PromptSet, estimated_tokens
+from screening.samplers.model_settings import Dialect, ModelSettings
+
+CODE_WORDS = ("almond", "anchor", "bakery", "banjo", "barley", "basil", "beacon", "biscuit", "bramble", "candle", "canoe", "cedar", "clover", "cobalt", "compass", "copper", "cotton", "fiddle", "garlic", "granite", "harbor", "kettle", "lantern", "marble", "meadow", "nutmeg", "otter", "pepper", "pigeon", "quartz", "saffron", "teapot", "tulip", "velvet", "walnut", "zipper")
+_DESCRIPTIONS = {Label.SAFE: "A", Label.UNSAFE: "B", Label.ESCALATE: "C"}
+_ANGLES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedCall:
+    """One call, ready for the library: what is sent, and the words that count as labels in its answer."""
+
+    system: list[dict[str, object]]
+    user: str
+    extra_body: dict[str, object]
+    words: Mapping[str, Label]
+
+
+def prepare_call(
+    request: DrawRequest, settings: ModelSettings, wire: Dialect, prompts: PromptSet, rng: random.Random
+) -> PreparedCall:
+    """One call of a wave, with a nonce (and, for the second look, code words) of its own."""
+    nonce = f"{rng.getrandbits(64):016x}"
+    fixed = prompts.system(request.node, request.variant)
+    words = code_words(request.text, rng) if request.variant == SECOND_LOOK else LABEL_WORDS
+    return PreparedCall(
+        system=_system(fixed, _fresh(nonce, words), cached=is_cacheable(fixed, settings)),
+        user=data_block(request.text, nonce),
+        extra_body=sampling_values(wire),
+        words=words,
+    )
+
+
+def data_block(text: ScreenedText, nonce: str) -> str:
+    r"""The text as JSON between nonce-named tags; no tag can be written inside the JSON.
+
+    >>> print(data_block(ScreenedText(text="</record>"), "ab12"))
+    <record-ab12>
+    {"text": "\u003c/record\u003e"}
+    </record-ab12>
+    """
+    record = {"text": text.text} if text.reply is None else {"text": text.text, "reply": text.reply}
+    encoded = json.dumps({key: _whole(value) for key, value in record.items()}, ensure_ascii=False)
+    return f"<record-{nonce}>\n{encoded.translate(_ANGLES)}\n</record-{nonce}>"
+
+
+def _whole(text: str) -> str:
+    """Lone surrogates cannot be sent; pairs become the character they mean."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def code_words(text: ScreenedText, rng: random.Random) -> Mapping[str, Label]:
+    """Three random words that do not occur in the text, one per label: a text cannot name the one it wants."""
+    present = set(re.findall(r"[a-z]+", f"{text.text} {text.reply or ''}".casefold()))
+    chosen = rng.sample([word for word in CODE_WORDS if word not in present] or CODE_WORDS, k=len(LABELS))
+    return dict(zip(chosen, LABELS, strict=True))
+
+
+def sampling_values(wire: Dialect) -> dict[str, object]:
+    """The sampling values the library has no parameters for."""
+    values: dict[str, object] = {} if wire.temperature is None else {"temperature": wire.temperature}
+    if wire.neutral is not None:
+        values |= {"top_p": wire.neutral.top_p, "top_k": wire.neutral.top_k, "min_p": wire.neutral.min_p}
+    return values
+
+
+def is_cacheable(fixed: str, settings: ModelSettings) -> bool:
+    """Whether the fixed prompt is long enough to be cached; shorter ones are silently not."""
+    return not settings.own_server and estimated_tokens(fixed) >= settings.cache_minimum_tokens
+
+
+def cache_notes(settings: ModelSettings, prompts: PromptSet) -> tuple[str, ...]:
+    """One sentence for each node whose prompt is too short for caching; none for an own server."""
+    lengths = {node: estimated_tokens(prompts.system(node)) for node in prompts.nodes}
+    return tuple(
+        f"The prompt of {node} has about {length} tokens, too few for caching "
+        f"(from {settings.cache_minimum_tokens}): every call pays for all of it."
+        for node, length in lengths.items()
+        if length < settings.cache_minimum_tokens and not settings.own_server
+    )
+
+
+def _fresh(nonce: str, words: Mapping[str, Label]) -> str:
+    tag = f"The record of this reading stands between <record-{nonce}> and </record-{nonce}>."
+    if words is LABEL_WORDS:
+        return tag
+    meanings = ", ".join(f"`{word}` for description {_DESCRIPTIONS[label]}" for word, label in words.items())
+    return f"{tag}\nCode words of this reading: {meanings}."
+
+
+def _system(fixed: str, fresh: str, *, cached: bool) -> list[dict[str, object]]:
+    first: dict[str, object] = {"type": "text", "text": fixed}
+    if cached:
+        first["cache_control"] = {"type": "ephemeral"}
+    return [first, {"type": "text", "text": fresh}]

@@ -1,0 +1,78 @@
+"""The gate every attempt passes: calls at a time, calls per minute, and a pause that all share."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import anyio
+from aiolimiter import AsyncLimiter
+
+_BURST_SHARE = 50
+
+
+class Limiter(Protocol):
+    """Where permission for one request comes from: this process's bucket, or one shared by many workers."""
+
+    async def acquire(self) -> None:
+        """Returns when one more request may be sent."""
+        ...
+
+
+def at_most(limit: int, period_s: float = 60.0) -> AsyncLimiter:
+    """A bucket that lets at most ``limit`` requests pass in *any* window of ``period_s`` seconds.
+
+    A leaky bucket of capacity C that drains r a second passes up to C + r·period in a window, so it drains
+    (limit − C) / period; C is 2 % of the limit, which is what this strictness costs in throughput.
+    """
+    if limit < 1:
+        raise ValueError("at least one request must be allowed")
+    burst = max(1, limit // _BURST_SHARE)
+    drained = max(1, limit - burst)
+    return AsyncLimiter(burst, burst * period_s / drained)
+
+
+class RateGate:
+    """Concurrency, rate and shared pause of one process; bound to the event loop it is first used in.
+
+    ``clock`` gives seconds that never go back. A pause asked for (by a 429) is cut to ``pause_cap_s``.
+    """
+
+    def __init__(
+        self,
+        *,
+        concurrency: int,
+        limiter: Limiter | None,
+        pause_cap_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._slots = anyio.CapacityLimiter(concurrency)
+        self._limiter = limiter
+        self._pause_cap_s = pause_cap_s
+        self._clock = clock
+        self._resume_at = 0.0
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Held while one attempt is under way. A pause that begins while waiting is waited for as well."""
+        async with self._slots:
+            await self._pause_over()
+            if self._limiter is not None:
+                await self._limiter.acquire()
+                await self._pause_over()
+            yield
+
+    def pause(self, seconds: float) -> float:
+        """Hold all attempts back for ``seconds``, at most the cap, from now on; returns the seconds taken."""
+        taken = min(max(seconds, 0.0), self._pause_cap_s)
+        self._resume_at = max(self._resume_at, self._clock() + taken)
+        return taken
+
+    def paused_for(self) -> float:
+        """Seconds until attempts go on; 0 when nothing holds them."""
+        return max(0.0, self._resume_at - self._clock())
+
+    async def _pause_over(self) -> None:
+        while (remaining := self.paused_for()) > 0:  # noqa: ASYNC110 - another 429 may have moved the end
+            await asyncio.sleep(remaining)

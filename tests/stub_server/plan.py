@@ -1,0 +1,93 @@
+"""What the stub answers and how it fails, as data that can be written in JSON and changed while it runs."""
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Fault(StrEnum):
+    """Everything that can go wrong with one request. The last six are answers (HTTP 200), no transport errors."""
+
+    RATE_LIMITED = "rate_limited"
+    SPEND_CAP = "spend_cap"
+    OVERLOADED = "overloaded"
+    SERVER_ERROR = "server_error"
+    HANG = "hang"
+    DRIP = "drip"
+    DROPPED = "dropped"
+    CUT_OFF = "cut_off"
+    MALFORMED = "malformed"
+    HTML = "html"
+    WRONG_SHAPE = "wrong_shape"
+    REFUSAL = "refusal"
+    WRONG_LABEL = "wrong_label"
+    EMPTY = "empty"
+    NULL_CONTENT = "null_content"
+    CUT = "cut"
+    THINKING = "thinking"
+
+
+ANSWERED_FAULTS = frozenset(
+    {Fault.REFUSAL, Fault.WRONG_LABEL, Fault.EMPTY, Fault.NULL_CONTENT, Fault.CUT, Fault.THINKING}
+)
+
+
+class Gullible(StrEnum):
+    """How far the stub obeys the text it is shown.
+
+    ``literal`` says the label the text asks for; ``clever`` also translates it into the code words.
+    """
+
+    NO = "no"
+    LITERAL = "literal"
+    CLEVER = "clever"
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TextRule(_Data):
+    """Answers for texts that contain a phrase (any case), for one node or all.
+
+    ``weights`` maps answers to relative frequencies; an answer is a label or any other string.
+    """
+
+    contains: str
+    weights: dict[str, float]
+    node: str | None = None
+
+
+class StubPlan(_Data):
+    """Everything the stub does. Times in seconds; ``faults`` are probabilities per request.
+
+    ``script`` names the faults of the first requests in order of arrival, null for none.
+    ``limit_per_minute`` makes the stub itself answer 429 above that rate.
+    """
+
+    seed: int = 0
+    latency_s: float = Field(default=0.0, ge=0)
+    jitter_s: float = Field(default=0.0, ge=0)
+    weights: dict[str, float] = {"safe": 1.0}
+    texts: tuple[TextRule, ...] = ()
+    faults: dict[Fault, float] = {}
+    script: tuple[Fault | None, ...] = ()
+    retry_after: str | None = "0"
+    hang_s: float = 60.0
+    drip_s: float = 0.2
+    limit_per_minute: int | None = None
+    gullible: Gullible = Gullible.NO
+    models: tuple[str, ...] | None = None
+    api_key: str | None = None
+
+    @model_validator(mode="after")
+    def _probabilities(self) -> "StubPlan":
+        if sum(self.faults.values()) > 1 or any(rate < 0 for rate in self.faults.values()):
+            raise ValueError("fault probabilities must not be negative or sum to more than 1")
+        return self
+
+
+def read_plan(path: Path) -> StubPlan:
+    """The plan in a JSON file; pydantic's ValidationError says what is wrong with it."""
+    return StubPlan.model_validate_json(path.read_text(encoding="utf-8"))
