@@ -1,0 +1,53 @@
+"""What can be said of a text before any model sees it, and what each such finding forbids."""
+
+from collections.abc import Callable
+from enum import StrEnum
+
+
+class Flag(StrEnum):
+    """A finding about a text as received."""
+
+    ALTERED = "altered"
+    """A database cannot hold it as it came: NUL or surrogates were replaced, the original kept escaped."""
+    UNREADABLE = "unreadable"
+    """Part of it is lost: lone surrogates or U+FFFD."""
+    HIDDEN_UNICODE = "hidden_unicode"
+    """Characters that show nothing stand inside words or form a payload."""
+    BIDI_CONTROL = "bidi_control"
+    """Characters that change the order in which the text is displayed."""
+    CONTROL_CHARACTERS = "control_characters"
+    """C0 or C1 controls other than tab and line ends."""
+    TOO_LONG = "too_long"
+    """Longer than the limit: it is not shown to a model and never cut."""
+    EMPTY = "empty"
+    """Nothing is left once invisible characters and spaces are removed."""
+    NO_WORDS = "no_words"
+    """No word of two letters or more."""
+    OBFUSCATED = "obfuscated"
+    """Written so that a person reads what a program does not: leet, spaced letters, look-alikes, zalgo."""
+    UNSUPPORTED_LANGUAGE = "unsupported_language"
+    """All or part of it is not in a language the screening was validated for."""
+    SUSPECTED_INJECTION = "suspected_injection"
+    """It appears to address the model or to answer in its place."""
+
+
+REFUSES_SAFE: frozenset[Flag] = frozenset(
+    {
+        Flag.UNREADABLE,
+        Flag.HIDDEN_UNICODE,
+        Flag.BIDI_CONTROL,
+        Flag.TOO_LONG,
+        Flag.EMPTY,
+        Flag.NO_WORDS,
+        Flag.OBFUSCATED,
+        Flag.UNSUPPORTED_LANGUAGE,
+        Flag.SUSPECTED_INJECTION,
+    }
+)
+"""With any of these a `safe` is never committed, whatever the model answers: the case goes to a human."""
+
+REFUSES_SCREENING: frozenset[Flag] = frozenset({Flag.TOO_LONG, Flag.EMPTY})
+"""With any of these no call is made: the case goes to a human with the flag as its reason."""
+
+Detector = Callable[[str], frozenset[Flag]]
+"""Looks at the normalised text and returns what it found; the composition root passes extra ones to `receive`."""

@@ -1,0 +1,241 @@
+"""A text at the edge: what is stored, what the model is shown, and what was found on the way in."""
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from screening.text.characters import EMOJI, Invisible, Kind, invisibles, is_mark
+from screening.text.flags import REFUSES_SAFE, REFUSES_SCREENING, Detector, Flag
+from screening.text.language import VALIDATED_LANGUAGES, is_supported
+from screening.text.obfuscation import is_obfuscated
+
+CHARACTER_LIMIT = 100_000
+"""Longest text that is screened, in characters; a longer one goes to a human."""
+
+MARKS_KEPT = 2
+"""Combining marks per letter the model is shown; more than this is zalgo."""
+
+HIDDEN_RUN = 4
+"""So many zero-width characters in one text can carry a message, wherever they stand."""
+
+_LOST = "\ufffd"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_PAIR = re.compile("[\ud800-\udbff](?=[\udc00-\udfff])")
+_WORD = re.compile(r"[^\W\d_]{2,}|[^\W\d_][^\W\d_'’]+")
+_NONCHARACTER = re.compile("[\ufdd0-\ufdef\ufffe\uffff]")
+_LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_EMOJI = re.compile(f"({EMOJI})")
+_OVERLAY = re.compile("[\u0334-\u0338\u0488\u0489\u20d0-\u20ff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedText:
+    """A text with its twin for the model.
+
+    ``stored`` is the text exactly as received wherever both databases can hold it; else ``original_json`` holds
+    the original in ASCII, and `original_text` gives it back. ``sha256`` (hex) is of the text as received.
+    ``model_text`` is the normalised copy, empty where no call may be made.
+    """
+
+    stored: str
+    original_json: str | None
+    sha256: str
+    model_text: str
+    flags: frozenset[Flag]
+
+    @property
+    def refuses_safe(self) -> bool:
+        """Whether a `safe` must never be committed for this text."""
+        return bool(self.flags & REFUSES_SAFE)
+
+    @property
+    def refuses_screening(self) -> bool:
+        """Whether no call may be made for this text."""
+        return bool(self.flags & REFUSES_SCREENING)
+
+    def flagged(self, *flags: Flag) -> "ReceivedText":
+        """The same text with further findings."""
+        return replace(self, flags=self.flags.union(flags))
+
+
+def receive(
+    raw: str,
+    *,
+    limit: int = CHARACTER_LIMIT,
+    languages: tuple[str, ...] = VALIDATED_LANGUAGES,
+    detectors: Sequence[Detector] = (),
+) -> ReceivedText:
+    """Take a text in: keep it exactly, normalise the model's copy, and say what was found.
+
+    ``limit`` is in characters; a longer text is kept whole and flagged ``too_long``. ``detectors`` see the
+    normalised text and may add flags. Never raises for any str.
+
+    >>> sorted(receive("I want to d\\xadie").flags), receive("I want to d\\xadie").model_text
+    ([], 'I want to die')
+    """
+    stored = _storable(raw)
+    flags = _flags_of_storage(raw, stored)
+    found = tuple(invisibles(stored)) if len(raw) <= limit else ()
+    model_text = _normalised(stored, found) if len(raw) <= limit else ""
+    if len(raw) > limit or len(model_text) > limit:
+        flags, model_text = flags | {Flag.TOO_LONG}, ""
+    else:
+        flags |= _flags_of_invisibles(stored, found) | _flags_of_reading(stored, model_text, languages)
+        flags = flags.union(*(detector(model_text) for detector in detectors))
+    return ReceivedText(
+        stored=stored,
+        original_json=None if stored == raw else _escaped(raw),
+        sha256=text_sha256(raw),
+        model_text=model_text,
+        flags=flags,
+    )
+
+
+def text_sha256(raw: str) -> str:
+    """SHA-256 (hex) of the text as UTF-8, surrogates included."""
+    return hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def original_text(text: ReceivedText) -> str:
+    """The text exactly as it was received.
+
+    >>> original_text(receive("tired \\ud83d")) == "tired \\ud83d"
+    True
+    """
+    return text.stored if text.original_json is None else "".join(json.loads(text.original_json))
+
+
+def _escaped(raw: str) -> str:
+    """ASCII JSON of the text; a list of strings to be joined where JSON would merge two surrogates into one."""
+    parts = _PAIR.sub(lambda high: high.group() + "\x00\x00split", raw).split("\x00\x00split")
+    return json.dumps(raw if len(parts) == 1 else parts)
+
+
+def _storable(raw: str) -> str:
+    """The text without NUL and surrogates: a pair becomes its character, the rest U+FFFD."""
+    if _SURROGATE.search(raw):
+        raw = raw.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return raw.replace("\x00", _LOST)
+
+
+def _flags_of_storage(raw: str, stored: str) -> frozenset[Flag]:
+    flags = set()
+    if stored != raw:
+        flags.add(Flag.ALTERED)
+    if "\x00" in raw:
+        flags.add(Flag.CONTROL_CHARACTERS)
+    if _LOST in stored:
+        flags.add(Flag.UNREADABLE)
+    return frozenset(flags)
+
+
+def _flags_of_invisibles(text: str, found: tuple[Invisible, ...]) -> frozenset[Flag]:
+    kinds = {one.kind for one in found}
+    flags = set()
+    if Kind.BIDI in kinds:
+        flags.add(Flag.BIDI_CONTROL)
+    if any(one.kind is Kind.CONTROL and one.character not in "\u2028\u2029" for one in found):
+        flags.add(Flag.CONTROL_CHARACTERS)
+    if Kind.PAYLOAD in kinds or _hides_in_words(text, found):
+        flags.add(Flag.HIDDEN_UNICODE)
+    return frozenset(flags)
+
+
+def _hides_in_words(text: str, found: tuple[Invisible, ...]) -> bool:
+    suspects = [one for one in found if one.kind is Kind.ZERO_WIDTH or _is_silent_control(one)]
+    zero_width = sum(one.kind is Kind.ZERO_WIDTH for one in suspects)
+    if zero_width >= HIDDEN_RUN and text.strip() != "":
+        return True
+    positions = {one.position for one in found}
+    return any(_inside_a_word(text, one.position, positions) for one in suspects)
+
+
+def _is_silent_control(one: Invisible) -> bool:
+    return one.kind is Kind.CONTROL and not one.character.isspace()
+
+
+def _inside_a_word(text: str, position: int, invisible: set[int]) -> bool:
+    before, after = position - 1, position + 1
+    while before in invisible:
+        before -= 1
+    while after in invisible:
+        after += 1
+    return before >= 0 and after < len(text) and text[before].isalnum() and text[after].isalnum()
+
+
+def _flags_of_reading(stored: str, model_text: str, languages: tuple[str, ...]) -> frozenset[Flag]:
+    if not model_text:
+        return frozenset({Flag.EMPTY})
+    flags = set()
+    if not _WORD.search(model_text):
+        flags.add(Flag.NO_WORDS)
+    if _is_marked_over(stored) or is_obfuscated(model_text):
+        flags.add(Flag.OBFUSCATED)
+    if not is_supported(model_text, languages):
+        flags.add(Flag.UNSUPPORTED_LANGUAGE)
+    return frozenset(flags)
+
+
+def _normalised(text: str, found: tuple[Invisible, ...]) -> str:
+    """The copy for the model: invisible characters out, line ends as one, styled letters as plain ones."""
+    text = _LINE_END.sub("\n", _without(text, found))
+    if text.isascii():
+        return text.strip()
+    text = _NONCHARACTER.sub("", text)
+    pieces = _EMOJI.split(text)
+    pieces[::2] = [_few_marks("".join(map(_plain, unicodedata.normalize("NFC", one)))) for one in pieces[::2]]
+    return unicodedata.normalize("NFC", "".join(pieces)).strip()
+
+
+def _without(text: str, found: tuple[Invisible, ...]) -> str:
+    parts, done = [], 0
+    for one in found:
+        parts += [text[done : one.position], _in_its_place(one)]
+        done = one.position + 1
+    return "".join([*parts, text[done:]])
+
+
+def _in_its_place(one: Invisible) -> str:
+    """Nothing, or white space where the character parted words."""
+    if one.character == "\u2800":
+        return " "
+    if one.kind is not Kind.CONTROL or not one.character.isspace():
+        return ""
+    return one.character if _LINE_END.match(one.character) else " "
+
+
+def _plain(character: str) -> str:
+    """The character's plain form (NFKC), except digits raised, lowered or in fractions: 10² is not 102."""
+    if character.isascii() or (not character.isalpha() and character.isnumeric() and _is_raised(character)):
+        return character
+    return unicodedata.normalize("NFKC", character)
+
+
+def _is_raised(character: str) -> bool:
+    return unicodedata.decomposition(character).startswith(("<super>", "<sub>", "<fraction>"))
+
+
+def _few_marks(text: str) -> str:
+    """No marks drawn over letters, and no more than `MARKS_KEPT` others on one."""
+    kept, marks = [], 0
+    for character in _OVERLAY.sub("", text):
+        marks = marks + 1 if is_mark(character) else 0
+        if marks <= MARKS_KEPT:
+            kept.append(character)
+    return "".join(kept)
+
+
+def _is_marked_over(text: str) -> bool:
+    """Whether marks are drawn over letters or heaped on them."""
+    if text.isascii():
+        return False
+    text = "".join(_EMOJI.split(unicodedata.normalize("NFC", text))[::2])
+    marks = 0
+    for character in text:
+        marks = marks + 1 if is_mark(character) else 0
+        if marks > MARKS_KEPT:
+            return True
+    return _OVERLAY.search(text) is not None
