@@ -187,8 +187,9 @@ class PairwiseState:
         return self.rule.budget - self.calls
 
     def observe(self, label: Label) -> "PairwiseState":
-        """The state after one more draw; ValueError after a verdict."""
-        if self.verdict() is not None:
+        """The state after one more draw; ValueError once identified or exhausted."""
+        verdict = self.verdict()
+        if verdict is not None and verdict.ended is not Ended.CURTAILED:
             raise ValueError("the rule has stopped")
         return replace(self, counts=tuple(n + (other is label) for other, n in zip(LABELS, self.counts, strict=True)))
 

@@ -49,7 +49,12 @@ class RuleState(Protocol):
         ...
 
     def observe(self, label: Label) -> Self:
-        """The state after one more draw, in request order. ValueError after a verdict."""
+        """The state after one more draw, in request order. ValueError once identified or exhausted.
+
+        A curtailed state may be fed on: an engine that draws in waves looks only when a wave is in, since no
+        label can be identified before, and so may learn of a curtailment up to a wave late. It counts every
+        draw of the wave; a replay must look at the same moments to give the same calls.
+        """
         ...
 
     def verdict(self) -> Verdict | None:
@@ -59,8 +64,13 @@ class RuleState(Protocol):
     def draws_to_earliest_decision(self) -> int:
         """Fewest further draws after which any label could be identified, were all of them favourable.
 
-        0 once there is a verdict. The next wave asks for exactly this many: none can be wasted. Without
-        curtailment, when nothing can be decided any more, it is what the budget still pays for.
+        0 once there is a verdict.
+        """
+        ...
+
+    def next_wave(self) -> int:
+        """Draws to ask for at once: as many as the earliest decision takes, so that none can come too late to
+        count; without curtailment, when nothing can be decided any more, what the budget still pays for.
         """
         ...
 

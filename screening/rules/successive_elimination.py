@@ -62,15 +62,19 @@ def least_gap(pulls: int, delta: float) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def rounds_to_drop(gap: int, rounds: int, delta: float) -> int:
-    """Further rounds to drop an arm when the leader is ``gap`` ahead after ``rounds`` and gains 1 a round.
+def earliest_drop(losses: int, delta: float) -> int:
+    """Number of the round that can drop an arm at the earliest, when its leader has lost ``losses`` on it.
 
-    Finite for every gap: the successes needed grow like √(T ln T), the lead grows like T.
+    A leader that gains 1 every round would be T ahead after T rounds; what it is short of that are its losses.
+    Returns the smallest T with T - losses ≥ `least_gap`: finite, as the gap needed grows like √(T ln T).
+
+    >>> earliest_drop(0, 0.05), earliest_drop(4, 0.05), earliest_drop(5, 0.05)
+    (24, 33, 35)
     """
-    further = 1
-    while gap + further < least_gap(rounds + further, delta):
-        further += 1
-    return further
+    rounds = 1
+    while (needed := losses + least_gap(rounds, delta)) > rounds:
+        rounds = needed  # no smaller T can do, since the gap needed never shrinks
+    return rounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +108,10 @@ class EliminationState:
     def observe(self, label: Label) -> "EliminationState":
         """The state after one more pull: a success if the answer was the pulled arm's label, else a failure.
 
-        ValueError after a verdict.
+        ValueError once identified or exhausted.
         """
-        if self.verdict() is not None:
+        verdict = self.verdict()
+        if verdict is not None and verdict.ended is not Ended.CURTAILED:
             raise ValueError("the rule has stopped")
         arm = self.active[self.pulled]
         after = replace(
@@ -150,8 +155,8 @@ class EliminationState:
         complete = self.pulls[self.active[-1]]
         reach = {arm: self.successes[arm] + (position >= self.pulled) for position, arm in enumerate(self.active)}
         best = max(self.active, key=lambda arm: (reach[arm], self.successes[arm]))
-        leads = (reach[best] - 1 - self.successes[arm] for arm in self.active if arm != best)
-        return [rounds_to_drop(lead, complete, self.rule.delta) for lead in leads]
+        leads = (reach[best] - self.successes[arm] for arm in self.active if arm != best)
+        return [earliest_drop(complete + 1 - lead, self.rule.delta) - complete for lead in leads]
 
     def draws_to_earliest_decision(self) -> int:
         """Fewest further draws after which a label could be identified; 0 once there is a verdict."""
