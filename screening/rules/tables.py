@@ -1,0 +1,60 @@
+"""The rules' tests as integer tables and arrays, so that many runs can be followed at once."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from screening.labels import LABELS
+from screening.rules.pairwise_mixture import PairwiseMixture, least_count
+from screening.rules.successive_elimination import SuccessiveElimination, earliest_drop, least_gap
+
+Integers = NDArray[np.int64]
+
+
+def least_count_table(rule: PairwiseMixture) -> Integers:
+    """Shape (K, K, budget + 1): draws of label a that beat label b seen y times, [a, b, y]; 0 where a is b."""
+    table = np.zeros((len(LABELS), len(LABELS), rule.budget + 1), dtype=np.int64)
+    for a, said in enumerate(LABELS):
+        for b, mode in enumerate(LABELS):
+            if a != b:
+                level = rule.errors.level(said, mode)
+                table[a, b] = [least_count(behind, level) for behind in range(rule.budget + 1)]
+    return table
+
+
+def pairwise_draws_needed(counts: Integers, table: Integers) -> Integers:
+    """Further draws to identify each label, all giving it; at most 0 where it is identified.
+
+    ``counts`` has shape (K, …) and so has the result. A negative count is read as 0.
+    """
+    seen = np.maximum(counts, 0)
+    needed = [np.max([table[a, b][seen[b]] for b in range(len(LABELS)) if b != a], axis=0) for a in range(len(LABELS))]
+    return np.stack(needed) - counts
+
+
+def least_gap_table(rule: SuccessiveElimination) -> Integers:
+    """Shape (budget + 2,): `least_gap` after T pulls each; beyond reach at T = 0, where nothing is dropped."""
+    beyond = rule.budget + 2
+    return np.array([beyond] + [least_gap(pulls, rule.delta) for pulls in range(1, rule.budget + 2)])
+
+
+def earliest_drop_table(rule: SuccessiveElimination) -> Integers:
+    """Shape (2·budget + 3,): `earliest_drop` for every number of losses that pulls within the budget can make."""
+    return np.array([earliest_drop(losses, rule.delta) for losses in range(2 * rule.budget + 3)])
+
+
+def elimination_draws_needed(
+    successes: Integers, pulled: Integers | int, complete: Integers | int, drops: Integers
+) -> Integers:
+    """`EliminationState.draws_to_identify` for many states with the same number of active arms.
+
+    ``successes`` has shape (active arms, …) in the order of pulling, ``pulled`` of them have had their turn in
+    this round, ``complete`` rounds lie behind; ``drops`` is `earliest_drop_table`.
+    """
+    position = np.arange(len(successes)).reshape(-1, *[1] * (successes.ndim - 1))
+    reach = successes + (position >= pulled)
+    # Reach first, then successes: reach exceeds successes by at most 1, so one key orders by both.
+    best = np.argmax(2 * reach + successes, axis=0)[None]
+    lead = np.take_along_axis(reach, best, axis=0) - successes
+    rounds = drops[complete + 1 - lead] - complete
+    np.put_along_axis(rounds, best, 0, axis=0)
+    return np.asarray(rounds.sum(axis=0) + rounds.max(axis=0) - pulled)
