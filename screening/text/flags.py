@@ -29,6 +29,8 @@ class Flag(StrEnum):
     """All or part of it is not in a language the screening was validated for."""
     SUSPECTED_INJECTION = "suspected_injection"
     """It appears to address the model or to answer in its place."""
+    POSSIBLE_INJECTION = "possible_injection"
+    """Some sign of that, weak enough to be innocent: a `safe` needs the agreement of a second look."""
 
 
 REFUSES_SAFE: frozenset[Flag] = frozenset(
@@ -48,6 +50,9 @@ REFUSES_SAFE: frozenset[Flag] = frozenset(
 
 REFUSES_SCREENING: frozenset[Flag] = frozenset({Flag.TOO_LONG, Flag.EMPTY})
 """With any of these no call is made: the case goes to a human with the flag as its reason."""
+
+SECOND_LOOK: frozenset[Flag] = frozenset({Flag.POSSIBLE_INJECTION})
+"""With any of these a `safe` commits only when an independent prompt variant identifies it too."""
 
 Detector = Callable[[str], frozenset[Flag]]
 """Looks at the normalised text and returns what it found; the composition root passes extra ones to `receive`."""
