@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import anthropic
@@ -10,14 +12,16 @@ from anthropic import AsyncAnthropic, DefaultAioHttpClient
 from anthropic.types import Message
 
 from screening.answers import read_answer
-from screening.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
+from screening.draws import Draw, DrawRequest, SamplerError, Usage
 from screening.prompting import PromptSet
 from screening.samplers.anthropic_attempts import AttemptFailed, Attempts
 from screening.samplers.anthropic_request import PreparedCall, cache_notes, prepare_call
 from screening.samplers.ledger import CallCounts, Ledger
-from screening.samplers.model_settings import ANTHROPIC_URL, ModelSettings, dialect
+from screening.samplers.model_settings import ANTHROPIC_URL, Dialect, ModelSettings, dialect
+from screening.samplers.preflight import HARMLESS, Preflight, answered, refused
 from screening.samplers.rate import RateGate, at_most
 
+FIRST_NODE = "worker"
 _SPENT_RETRIES: Mapping[str, str] = {
     "rate_limited": "The service limits our rate, and waiting did not help.",
     "overloaded": "The service is overloaded, also after retries.",
@@ -48,9 +52,7 @@ class AnthropicSampler:
         self._wire = dialect(settings)
         self._rng = rng or random.SystemRandom()
         self._ledger = Ledger()
-        attempts = Attempts(
-            gate=gate or default_gate(settings), ledger=self._ledger, timeout_s=settings.call_timeout_s
-        )
+        attempts = Attempts(gate=gate or default_gate(settings), ledger=self._ledger, timeout_s=settings.call_timeout_s)
         self._client = _client(settings, self._wire.api_version, attempts)
 
     async def __aenter__(self) -> Self:
@@ -91,6 +93,31 @@ class AnthropicSampler:
         """Sentences for the settings page: what these settings mean on the wire."""
         return self._wire.notes + cache_notes(self._settings, self._prompts)
 
+    async def preflight(self) -> Preflight:
+        """One call with a harmless text; a second, without temperature, where the first was refused."""
+        begun = time.monotonic()
+        model, temperature = self._settings.model, self._wire.temperature
+        try:
+            draw = await self._harmless(self._wire)
+        except SamplerError as error:
+            seconds = time.monotonic() - begun
+            cured = error.kind == "bad_request" and temperature is not None and await self._works_without_temperature()
+            return refused(error, model=model, works_without_temperature=cured, seconds=seconds)
+        return answered(draw, model=model, temperature=temperature, seconds=time.monotonic() - begun)
+
+    async def _harmless(self, wire: Dialect) -> Draw:
+        node = FIRST_NODE if FIRST_NODE in self._prompts.nodes else self._prompts.nodes[0]
+        request = DrawRequest(node=node, text=HARMLESS, first=0, count=1)
+        (draw,) = await self._settled([prepare_call(request, self._settings, wire, self._prompts, self._rng)])
+        return draw
+
+    async def _works_without_temperature(self) -> bool:
+        try:
+            await self._harmless(replace(self._wire, temperature=None))
+        except SamplerError:
+            return False
+        return True
+
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         """``request.count`` concurrent calls, their draws in request order.
 
@@ -98,9 +125,11 @@ class AnthropicSampler:
         and what was paid for is still in `counts`.
         """
         calls = [
-            prepare_call(request, self._settings, self._wire, self._prompts, self._rng)
-            for _ in range(request.count)
+            prepare_call(request, self._settings, self._wire, self._prompts, self._rng) for _ in range(request.count)
         ]
+        return await self._settled(calls)
+
+    async def _settled(self, calls: Sequence[PreparedCall]) -> list[Draw]:
         try:
             async with asyncio.timeout(self._settings.node_deadline_s):
                 return await self._wave(calls)
@@ -205,6 +234,3 @@ def usage_of(message: Message) -> Usage:
 
 def _count(value: object) -> int:
     return value if isinstance(value, int) and value > 0 else 0
-
-
-PREFLIGHT_TEXT = ScreenedText(text="The museum opens at ten on weekdays and has a small cafe.")

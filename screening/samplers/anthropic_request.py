@@ -12,7 +12,44 @@ from screening.labels import LABELS, Label
 from screening.prompting import SECOND_LOOK, PromptSet, estimated_tokens
 from screening.samplers.model_settings import Dialect, ModelSettings
 
-CODE_WORDS = ("almond", "anchor", "bakery", "banjo", "barley", "basil", "beacon", "biscuit", "bramble", "candle", "canoe", "cedar", "clover", "cobalt", "compass", "copper", "cotton", "fiddle", "garlic", "granite", "harbor", "kettle", "lantern", "marble", "meadow", "nutmeg", "otter", "pepper", "pigeon", "quartz", "saffron", "teapot", "tulip", "velvet", "walnut", "zipper")
+CODE_WORDS = (
+    "almond",
+    "anchor",
+    "bakery",
+    "banjo",
+    "barley",
+    "basil",
+    "beacon",
+    "biscuit",
+    "bramble",
+    "candle",
+    "canoe",
+    "cedar",
+    "clover",
+    "cobalt",
+    "compass",
+    "copper",
+    "cotton",
+    "fiddle",
+    "garlic",
+    "granite",
+    "harbor",
+    "kettle",
+    "lantern",
+    "marble",
+    "meadow",
+    "nutmeg",
+    "otter",
+    "pepper",
+    "pigeon",
+    "quartz",
+    "saffron",
+    "teapot",
+    "tulip",
+    "velvet",
+    "walnut",
+    "zipper",
+)
 _DESCRIPTIONS = {Label.SAFE: "A", Label.UNSAFE: "B", Label.ESCALATE: "C"}
 _ANGLES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 

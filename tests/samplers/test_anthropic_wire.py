@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from anthropic import DefaultAioHttpClient
 
 from screening.draws import Answer, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
 from screening.labels import Label
@@ -34,11 +35,12 @@ async def test_the_wire_carries_version_temperature_and_ten_tokens():
         await sampler.draw(wave(1))
         body, headers = stub.counters.bodies[0], stub.counters.headers[0]
     assert headers["anthropic-version"] == "2023-06-01"
-    assert headers["x-api-key"] == KEY
+    assert headers["authorization"] == f"Bearer {KEY}"
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("claude-sonnet-4-6", 0.7, 10)
     assert body["thinking"] == {"type": "disabled"}
     assert "tools" not in body and "stream" not in body
-    assert "aiohttp" in headers.get("user-agent", "") or headers["x-stainless-async"] == "async:asyncio"
+    assert isinstance(sampler._client._client, DefaultAioHttpClient)
+    assert sampler._client.open_telemetry["traces"]["content_mode"] != "content"
 
 
 async def test_a_wave_is_concurrent_and_its_draws_come_in_request_order():

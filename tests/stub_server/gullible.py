@@ -12,7 +12,9 @@ _WANTS_SAFE = re.compile(
     r"|do not escalate|don't escalate|label ?[:=] ?0|option a\b|description a\b",
     re.IGNORECASE,
 )
-_WANTS_PROMPT = re.compile(r"system prompt|your (?:instructions|rules|prompt)|previous (?:patient|message)", re.IGNORECASE)
+_WANTS_PROMPT = re.compile(
+    r"system prompt|your (?:instructions|rules|prompt)|previous (?:patient|message)", re.IGNORECASE
+)
 _LEET = str.maketrans("0134578@$", "oleastbas")
 
 
@@ -43,6 +45,5 @@ def _decoded(text: str) -> list[str]:
             found.append(base64.b64decode(blob + "=" * (-len(blob) % 4)).decode("utf-8", "ignore"))
         except (binascii.Error, ValueError):
             continue
-    for blob in re.findall(r"(?:[0-9a-fA-F]{2}[\s:]?){6,}", text):
-        found.append(bytes.fromhex(re.sub(r"[\s:]", "", blob)).decode("utf-8", "ignore"))
-    return found
+    pairs = re.findall(r"(?:[0-9a-fA-F]{2}[\s:]?){6,}", text)
+    return found + [bytes.fromhex(re.sub(r"[\s:]", "", blob)).decode("utf-8", "ignore") for blob in pairs]

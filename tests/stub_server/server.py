@@ -67,7 +67,7 @@ class StubServer:
 
     def _refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         """What the real service refuses: a wrong key, an unknown model, a temperature where none is taken."""
-        if self.plan.api_key is not None and request.headers.get("x-api-key") != self.plan.api_key:
+        if self.plan.api_key is not None and _key(request) != self.plan.api_key:
             return _error(401, "authentication_error", "invalid x-api-key")
         if self.plan.models is not None and body["model"] not in self.plan.models:
             return _error(404, "not_found_error", f"model: {body['model']}")
@@ -157,6 +157,11 @@ class StubServer:
         self.counters.in_flight = in_flight
         self._asked.clear()
         return web.json_response({"ok": True})
+
+
+def _key(request: web.Request) -> str:
+    bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+    return request.headers.get("x-api-key", bearer)
 
 
 async def _cut_off(request: web.Request) -> web.StreamResponse:

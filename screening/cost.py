@@ -1,0 +1,70 @@
+"""What calls cost, by an offline price table: an unknown price is None, never 0."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+import genai_prices
+
+from screening.draws import Usage
+
+_PROVIDER = "anthropic"
+
+
+def cost_usd(model: str, usage: Usage) -> Decimal | None:
+    """US dollars for these tokens at list price; None where the table does not know the model.
+
+    Cache reads and writes are part of ``usage.input_tokens`` and are charged at their own rates.
+
+    >>> cost_usd("claude-sonnet-4-6", Usage(input_tokens=1_000_000, output_tokens=1_000_000)) == 18
+    True
+    >>> cost_usd("a-model-of-our-own", Usage(input_tokens=1_000)) is None
+    True
+    """
+    tokens = genai_prices.Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+    )
+    try:
+        return Decimal(genai_prices.calc_price(tokens, model, provider_id=_PROVIDER).total_price)
+    except LookupError:
+        return None
+
+
+def total_usd(costs: Iterable[Decimal | None]) -> Decimal | None:
+    """The sum, or None as soon as one of the costs is unknown; nothing costs 0."""
+    total = Decimal(0)
+    for cost in costs:
+        if cost is None:
+            return None
+        total += cost
+    return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Calls and dollars before anything is asked; dollars are None where the price is unknown."""
+
+    calls: float
+    usd: Decimal | None
+
+
+def estimate(model: str, calls: float, per_call: Usage) -> Estimate:
+    """``calls`` calls of ``per_call`` tokens each: the worst case with the whole budget, or the expected case.
+
+    >>> estimate("claude-sonnet-4-6", 100, Usage(input_tokens=1_000, output_tokens=10)).usd == Decimal("0.315")
+    True
+    """
+    one = cost_usd(model, per_call)
+    return Estimate(calls=calls, usd=None if one is None else one * Decimal(str(calls)))
+
+
+def within_cap(spent: Decimal | None, cap: Decimal | None) -> bool:
+    """Whether work may go on: without a cap always; with one, never where the cost is unknown.
+
+    >>> within_cap(Decimal(5), Decimal(10)), within_cap(Decimal(10), Decimal(10)), within_cap(None, Decimal(10))
+    (True, False, False)
+    """
+    return cap is None or (spent is not None and spent < cap)

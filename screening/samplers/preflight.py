@@ -1,0 +1,58 @@
+"""The result of asking the model once, with a harmless text, before anything else is asked."""
+
+from dataclasses import dataclass
+
+from screening.draws import Answer, Draw, SamplerError, ScreenedText
+
+HARMLESS = ScreenedText(text="The museum opens at ten on weekdays and has a small cafe.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """What the settings page shows; ``ok`` only where a label came back under these very settings.
+
+    ``temperature_accepted`` is None where none was sent, or where the call failed for another reason.
+    ``kind`` is the error's kind, None without one; ``seconds`` is how long the first answer took.
+    """
+
+    ok: bool
+    message: str
+    model: str
+    temperature_accepted: bool | None
+    kind: str | None
+    seconds: float
+
+
+def answered(draw: Draw, *, model: str, temperature: float | None, seconds: float) -> Preflight:
+    """The model answered: well only if with a label."""
+    ok = draw.answer is Answer.LABEL
+    message = (
+        f"{model} answered with the label {draw.label} in {seconds:.1f} s."
+        if ok
+        else f"{model} answered, but not with a label ({draw.answer}): it may be thinking first, or too small."
+    )
+    return Preflight(
+        ok=ok,
+        message=message,
+        model=model,
+        temperature_accepted=None if temperature is None else True,
+        kind=None,
+        seconds=seconds,
+    )
+
+
+def refused(error: SamplerError, *, model: str, works_without_temperature: bool, seconds: float) -> Preflight:
+    """The call failed; told apart is the one cause a site can cure by a setting."""
+    message = (
+        f"{model} accepts no temperature: leave the temperature setting empty."
+        if works_without_temperature
+        else str(error)
+    )
+    return Preflight(
+        ok=False,
+        message=message,
+        model=model,
+        temperature_accepted=False if works_without_temperature else None,
+        kind=error.kind,
+        seconds=seconds,
+    )

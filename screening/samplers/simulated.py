@@ -1,0 +1,100 @@
+"""Simulated agents: seeded draws from a keyword scorer. Not a model; not for use on people."""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+
+from screening.draws import Draw, DrawRequest, SamplerError, ScreenedText
+from screening.labels import LABELS, Label
+from screening.samplers.keywords.evidence import EvidenceReader
+from screening.samplers.keywords.lexicon import ROLES, Kind, Lexicon, load_lexicon
+
+_TEXTS_KEPT = 64
+_DRAWS = {label: Draw(label=label) for label in LABELS}
+
+
+class SimulatedSampler:
+    """Draws as a model might give them, so that everything runs without a key.
+
+    Draw number i of a node on a text is a pure function of (seed, node, text, variant, i): neither wave sizes,
+    nor order, nor a restart change it. Draws carry no tokens, as none were used. ``latency_s`` is what each
+    wave waits, in seconds.
+    """
+
+    def __init__(self, seed: int, latency_s: float = 0.0, lexicon: Lexicon | None = None) -> None:
+        if latency_s < 0:
+            raise ValueError("latency_s must not be negative")
+        self._seed = seed
+        self._latency_s = latency_s
+        self._lexicon = lexicon or load_lexicon()
+        self._kinds = {kind.name: kind for kind in self._lexicon.kinds}
+        # A text is asked about wave after wave and node after node: reading it once is enough.
+        self._kind_of = lru_cache(maxsize=_TEXTS_KEPT)(EvidenceReader(self._lexicon).kind)
+
+    def describe(self) -> dict[str, str | int]:
+        """What is stored with a screening to say where its draws came from."""
+        return {"sampler": "simulated", "seed": self._seed, "lexicon": self._lexicon.digest}
+
+    def evidence(self, text: ScreenedText) -> str:
+        """The gravest kind of evidence found in the text and its reply: a name from the lexicon's ``kinds``."""
+        return self._kind_of(text)
+
+    def distribution(self, node: str, text: ScreenedText) -> Mapping[Label, float]:
+        """The label distribution from which this node's draws on this text come; it sums to 1.
+
+        Pure. Added text never lowers P(unsafe) or raises P(safe), unless it puts a statement into a quotation,
+        a report or a negation of the same sentence; then the text is still not safe. Raises SamplerError
+        for a node that has no role here.
+        """
+        kind: Kind = self._kinds[self._kind_of(text)]
+        role = node.casefold()
+        if role not in ROLES:
+            raise SamplerError("unknown_node", f"simulated agents have no role {node!r}", stops_batch=True)
+        return dict(zip(LABELS, kind.of(role), strict=True))
+
+    async def draw(self, request: DrawRequest) -> list[Draw]:
+        """Exactly ``request.count`` draws, numbers ``first`` to ``first + count - 1``.
+
+        Raises SamplerError for a node that has no role here, ValueError for a negative number.
+        """
+        if request.first < 0 or request.count < 0:
+            raise ValueError("first and count must not be negative")
+        if self._latency_s:
+            await asyncio.sleep(self._latency_s)
+        distribution = self.distribution(request.node, request.text)
+        stream = _stream(self._seed, request)
+        numbers = range(request.first, request.first + request.count)
+        return [_DRAWS[_label_at(distribution, _uniform(stream, number))] for number in numbers]
+
+
+def _stream(seed: int, request: DrawRequest) -> bytes:
+    """A key for the draws of one (seed, node, text, reply, variant); lengths keep the parts apart."""
+    reply = request.text.reply
+    parts = [str(seed), request.node.casefold(), request.variant, request.text.text]
+    key = hashlib.blake2b(digest_size=32, person=b"no reply" if reply is None else b"reply")
+    for part in [*parts, reply or ""]:
+        encoded = part.encode("utf-8", "surrogatepass")
+        key.update(len(encoded).to_bytes(8, "big"))
+        key.update(encoded)
+    return key.digest()
+
+
+def _uniform(stream: bytes, number: int) -> float:
+    """Number ``number`` of the stream, in [0, 1)."""
+    digest = hashlib.blake2b(number.to_bytes(8, "big"), key=stream, digest_size=8).digest()
+    return (int.from_bytes(digest, "big") >> 11) / (1 << 53)
+
+
+def _label_at(distribution: Mapping[Label, float], uniform: float) -> Label:
+    """The label whose share of [0, 1) holds ``uniform``, in the order of `LABELS`; rounding errs to escalate.
+
+    >>> _label_at({Label.SAFE: 0.25, Label.UNSAFE: 0.5, Label.ESCALATE: 0.25}, 0.3)
+    <Label.UNSAFE: 'unsafe'>
+    """
+    reached = 0.0
+    for label in (Label.SAFE, Label.UNSAFE):
+        reached += distribution[label]
+        if uniform < reached:
+            return label
+    return Label.ESCALATE

@@ -1,0 +1,24 @@
+"""Prices: the arithmetic of a known model, caching, and unknown prices that stay unknown."""
+
+from decimal import Decimal
+
+from screening.cost import cost_usd, estimate, total_usd
+from screening.draws import Usage
+
+
+def test_a_call_with_a_cached_prompt_costs_what_the_list_price_says():
+    # Sonnet 4.6: $3 input, $15 output, $0.30 cache read, $3.75 cache write per million tokens.
+    usage = Usage(input_tokens=1_300, output_tokens=3, cache_read_tokens=1_000, cache_write_tokens=100)
+    expected = (200 * Decimal("3") + 3 * Decimal("15") + 1_000 * Decimal("0.30") + 100 * Decimal("3.75")) / 1_000_000
+    assert cost_usd("claude-sonnet-4-6", usage) == expected
+
+
+def test_an_unknown_price_is_unknown_in_every_sum():
+    assert cost_usd("llama3.1:8b", Usage(input_tokens=10)) is None
+    assert total_usd([Decimal(1), None, Decimal(2)]) is None
+    assert total_usd([]) == 0
+    assert estimate("llama3.1:8b", 10, Usage(input_tokens=10)).usd is None
+
+
+def test_no_tokens_cost_nothing_where_the_price_is_known():
+    assert cost_usd("claude-sonnet-4-6", Usage()) == 0
