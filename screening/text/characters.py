@@ -18,7 +18,10 @@ class Kind(StrEnum):
     """Tag characters and variation selectors outside emoji: a channel for text nobody sees."""
 
 
-_BASE = "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+_BASE = (
+    "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u245f\u24c2\u2500-\u2bff"
+    "\u3030\u303d\u3297\u3299\U0001f000-\U0001f12f\U0001f18e-\U0001faff]"
+)
 _ONE = f"{_BASE}[\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?"
 _FLAG = (
     "\U0001f3f4\U000e0067\U000e0062"
@@ -37,9 +40,7 @@ _CLASSES = {
     Kind.CONTROL: "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029",
     Kind.PAYLOAD: "\ufe00-\ufe0f\U000e0000-\U000e0fff",
 }
-_SCAN = re.compile(
-    f"(?P<emoji>{EMOJI})|" + "|".join(f"(?P<{kind}>[{members}])" for kind, members in _CLASSES.items())
-)
+_SCAN = re.compile(f"(?P<emoji>{EMOJI})|" + "|".join(f"(?P<{kind}>[{members}])" for kind, members in _CLASSES.items()))
 _PLAIN_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 

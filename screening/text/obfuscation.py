@@ -11,21 +11,25 @@ import re
 
 from screening.text.english import COMMON
 
-RISK_WORDS: frozenset[str] = frozenset(
-    """die dies died dying dead death kill kills killed killing suicide suicidal suicides unalive unaliving
-    unalived harm selfharm hurt hurting harming cutting overdose hang hanging alive life living live pain murder
-    blade blades pills bleed worthless hopeless burden goodbye""".split()
-)
+_RISK_WORDS = """
+die dies died dying dead death kill kills killed killing suicide suicidal suicides unalive unaliving
+unalived harm selfharm hurt hurting harming cutting overdose hang hanging alive life living live pain murder
+blade blades pills bleed worthless hopeless burden goodbye
+"""
+RISK_WORDS: frozenset[str] = frozenset(_RISK_WORDS.split())
 """Words whose disguise alone is reason for a second look."""
 
-_ALWAYS = frozenset("die dead dying death kill suicide suicidal unalive overdose".split())
+_ALWAYS = frozenset(("die", "dead", "dying", "death", "kill", "suicide", "suicidal", "unalive", "overdose"))
 
 _SUBSTITUTES = str.maketrans("013457@$!|", "oieastasii")
 _ONE_AS_L = str.maketrans("013457@$!|", "oleastasll")
 _LEET = re.compile(r"(?<![\w/.#@&-])(?=\S*[a-zA-Z])[\w@$!|]*[013457@$!|][\w@$!|]*(?![\w/])")
 _MASKED = re.compile(r"(?<!\w)[a-z]+(?:[*#_.\-'|+~]+[a-z]+)+(?!\w)", re.IGNORECASE)
 _BLANKED = re.compile(r"(?<![\w*])([a-z]+)([*#]+)([a-z]+)(?![\w*])", re.IGNORECASE)
-_SPACED = re.compile(r"(?<![^\W\d_])(?:[^\W\d_](?:[\s._\-*·/|,]{1,3}|$)){2,}(?:[^\W\d_](?![^\W\d_]))?")
+_LETTER = r"[^\W\d_]"
+_SPACED = re.compile(
+    rf"(?<!\w){_LETTER}(?:(?:\s{{1,3}}{_LETTER})+|([._\-*·/|,]\s?){_LETTER}(?:\1{_LETTER})+)(?![^\W\d_])"
+)
 _MANY = 5
 _ENTITY = re.compile(r"&#(?:x[0-9a-f]{2,4}|[0-9]{2,4});", re.IGNORECASE)
 _BASE64 = re.compile(r"(?<![\w/+.=-])[A-Za-z0-9+/]{16,}={0,2}(?![\w/+=])")

@@ -28,6 +28,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}|[^\W\d_][^\W\d_'’]+")
 _NONCHARACTER = re.compile("[\ufdd0-\ufdef\ufffe\uffff]")
 _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _EMOJI = re.compile(f"({EMOJI})")
+_NEGATIVE_LETTERS = {first + place: chr(ord("A") + place) for first in (0x1F150, 0x1F170) for place in range(26)}
 _OVERLAY = re.compile("[\u0334-\u0338\u0488\u0489\u20d0-\u20ff]")
 
 
@@ -184,7 +185,7 @@ def _normalised(text: str, found: tuple[Invisible, ...]) -> str:
     text = _LINE_END.sub("\n", _without(text, found))
     if text.isascii():
         return text.strip()
-    text = _NONCHARACTER.sub("", text)
+    text = _NONCHARACTER.sub("", text).translate(_NEGATIVE_LETTERS)
     pieces = _EMOJI.split(text)
     pieces[::2] = [_few_marks("".join(map(_plain, unicodedata.normalize("NFC", one)))) for one in pieces[::2]]
     return unicodedata.normalize("NFC", "".join(pieces)).strip()
