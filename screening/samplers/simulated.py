@@ -45,18 +45,15 @@ class SimulatedSampler:
 
         Pure. Added text never lowers P(unsafe) or raises P(safe), unless it puts a statement into a quotation,
         a report or a negation of the same sentence; then the text is still not safe. Raises SamplerError
-        for a node that has no role here.
+        for a node whose name begins with none of the roles.
         """
         kind: Kind = self._kinds[self._kind_of(text)]
-        role = node.casefold()
-        if role not in ROLES:
-            raise SamplerError("unknown_node", f"simulated agents have no role {node!r}", stops_batch=True)
-        return dict(zip(LABELS, kind.of(role), strict=True))
+        return dict(zip(LABELS, kind.of(_role(node)), strict=True))
 
     async def draw(self, request: DrawRequest) -> list[Draw]:
         """Exactly ``request.count`` draws, numbers ``first`` to ``first + count - 1``.
 
-        Raises SamplerError for a node that has no role here, ValueError for a negative number.
+        Raises SamplerError for a node that has no role, ValueError for a negative number.
         """
         if request.first < 0 or request.count < 0:
             raise ValueError("first and count must not be negative")
@@ -68,10 +65,18 @@ class SimulatedSampler:
         return [_DRAWS[_label_at(distribution, _uniform(stream, number))] for number in numbers]
 
 
+def _role(node: str) -> str:
+    """The role a node plays: "risk" for "risk" and for a site's "risk_confirmation"."""
+    role = node.partition("_")[0]
+    if role not in ROLES:
+        raise SamplerError("unknown_node", f"simulated agents have no role {node!r}", stops_batch=True)
+    return role
+
+
 def _stream(seed: int, request: DrawRequest) -> bytes:
     """A key for the draws of one (seed, node, text, reply, variant); lengths keep the parts apart."""
     reply = request.text.reply
-    parts = [str(seed), request.node.casefold(), request.variant, request.text.text]
+    parts = [str(seed), request.node, request.variant, request.text.text]
     key = hashlib.blake2b(digest_size=32, person=b"no reply" if reply is None else b"reply")
     for part in [*parts, reply or ""]:
         encoded = part.encode("utf-8", "surrogatepass")

@@ -1,0 +1,111 @@
+"""Reads a text as a row of plain words, and says what about it could not be read."""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+LONGEST_WORD = 40
+"""Characters kept of one word, so that no pattern has to step over an endless one."""
+
+_TOKEN = re.compile(r"(?P<word>[^\W_]+(?:['’`\-][^\W_]+)*)|(?P<quote>[\"“”„«»])|(?P<stop>[.!?…;:\n\r]+)")
+_APOSTROPHES = str.maketrans("’`", "''")
+# Letters of other alphabets that are drawn like Latin ones.
+_LOOKALIKES = str.maketrans("аеорсухіјѕһԁοανιτκρυ", "aeopcyxijshdoavitkpu")
+_BIDI_AND_TAGS = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+_MASKED = re.compile(r"[A-Za-z][*•·]{1,3}[A-Za-z]")
+_INVISIBLE = frozenset({"Mn", "Me", "Mc", "Cf", "Co", "Cn", "Cs"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """One word as read, the sentence it stands in, and whether between a pair of quotation marks."""
+
+    text: str
+    sentence: int
+    quoted: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A text as words in order. ``flat`` is them with one space around each, for phrase patterns."""
+
+    words: tuple[Word, ...]
+
+    @cached_property
+    def flat(self) -> str:
+        """The words joined by, and surrounded with, single spaces."""
+        return f" {' '.join(word.text for word in self.words)} "
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        starts, position = [], 1
+        for word in self.words:
+            starts.append(position)
+            position += len(word.text) + 1
+        return starts
+
+    def index_at(self, position: int) -> int:
+        """Index of the word that covers a position of ``flat``."""
+        return max(bisect_right(self._starts, position) - 1, 0)
+
+
+def plain(text: str) -> str:
+    """The text in compatibility form, case folded, without marks, format characters and other invisible ones.
+
+    >>> plain("I want to d\\u00adIE")
+    'i want to die'
+    """
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text).casefold()
+    return "".join(char for char in decomposed if unicodedata.category(char) not in _INVISIBLE)
+
+
+def hides_something(text: str) -> bool:
+    """Whether direction overrides, tag characters or starred-out letters make the text not what it looks like."""
+    return bool(_BIDI_AND_TAGS.search(text) or _MASKED.search(text))
+
+
+def other_script(plain_text: str) -> bool:
+    """Whether any letter is not Latin."""
+    if plain_text.isascii():
+        return False
+    return any(char.isalpha() and "LATIN" not in unicodedata.name(char, "") for char in set(plain_text))
+
+
+def words_of(plain_text: str, expand: Mapping[str, str]) -> tuple[Word, ...]:
+    """The words of a text from `plain`, in long form, with look-alike letters read as Latin."""
+    return tuple(_expanded(plain_text.translate(_LOOKALIKES), expand))
+
+
+def _expanded(text: str, expand: Mapping[str, str]) -> Iterator[Word]:
+    paired = _paired_quotes(text)
+    sentence, quotes = 0, 0
+    for token in _TOKEN.finditer(text):
+        if token.lastgroup == "stop":
+            sentence += 1
+        elif token.lastgroup == "quote":
+            quotes += 1
+        else:
+            quoted = quotes % 2 == 1 and quotes < paired
+            for part in _parts(token.group(), expand):
+                yield Word(text=part, sentence=sentence, quoted=quoted)
+
+
+def _paired_quotes(text: str) -> int:
+    """How many quotation marks have a partner: a last single one opens nothing."""
+    marks = sum(text.count(mark) for mark in '"“”„«»')
+    return marks - marks % 2
+
+
+def _parts(token: str, expand: Mapping[str, str]) -> Iterator[str]:
+    word = token.translate(_APOSTROPHES)
+    if word in expand:
+        yield from expand[word].split()
+        return
+    for piece in word.split("-"):
+        bare = piece if piece in expand else piece.removesuffix("'s").replace("'", "")
+        yield from (part[:LONGEST_WORD] for part in expand.get(bare, bare).split())
