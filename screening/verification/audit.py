@@ -1,0 +1,129 @@
+"""Audit sampling: which decided cases a clinician also reads, and the tally that estimates are made from.
+
+Without it only what the engine flagged gets read, and the misses stay invisible. The coin depends on the seed and
+the case alone, so it can be tossed at ingest, recorded, and checked by anyone with the seed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from hmac import digest
+
+from screening.labels import Label, Outcome
+
+
+def audit_coin(seed: str, case_id: str) -> float:
+    """A number in [0, 1) that is uniform over case ids, and always the same for one seed and case.
+
+    The seed is a secret of the site: who knows it can tell in advance which cases are audited.
+
+    >>> audit_coin("a seed", "case 1") == audit_coin("a seed", "case 1") != audit_coin("a seed", "case 2")
+    True
+    """
+    head = digest(seed.encode(), case_id.encode(), sha256)[:8]
+    return (int.from_bytes(head, "big") >> 11) / 2**53  # 53 bits: every value is a float, none rounds to 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPlan:
+    """The audit probability π of each stratum; a stratum not named has the default. Each lies in (0, 1].
+
+    π = 0 is refused: nothing could ever be said of such a stratum, nor of a total that contains it.
+    """
+
+    seed: str
+    default: float
+    by_stratum: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not all(0 < probability <= 1 for probability in (self.default, *self.by_stratum.values())):
+            raise ValueError("an audit probability must be above 0 and at most 1")
+
+    def probability(self, stratum: str) -> float:
+        """π of this stratum."""
+        return self.by_stratum.get(stratum, self.default)
+
+    def selects(self, case_id: str, stratum: str) -> bool:
+        """Whether the case is audited: its coin lies below π."""
+        return audit_coin(self.seed, case_id) < self.probability(stratum)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditCase:
+    """A settled case as verification sees it.
+
+    ``blind_first`` is the rating given before the engine's label was shown; None while there is none, and where it
+    was "insufficient information", which ``inconclusive`` then says. A rating given after the reveal, or to a case that neither the coin nor the
+    engine sent to a human, has no place here: who picks such cases picks the answer.
+    """
+
+    stratum: str
+    outcome: Outcome
+    probability: float
+    coin: float
+    blind_first: Label | None = None
+    inconclusive: bool = False
+
+    def __post_init__(self) -> None:
+        if not (0 < self.probability <= 1 and 0 <= self.coin < 1):
+            raise ValueError("an audit probability lies in (0, 1] and its coin in [0, 1)")
+
+    @property
+    def selected(self) -> bool:
+        """Whether a reading was due: by the coin, or because the engine committed to nothing."""
+        return self.outcome is Outcome.HUMAN_REVIEW or self.coin < self.probability
+
+    @property
+    def read(self) -> bool:
+        """Whether the reading that was due has given safe or unsafe."""
+        return self.selected and self.blind_first in (Label.SAFE, Label.UNSAFE)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the reading that is due has not been given."""
+        return self.selected and not self.read and not self.inconclusive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stratum:
+    """The tally of one stratum and outcome: of ``cases``, ``selected`` were due; ``read`` gave safe or unsafe."""
+
+    name: str
+    outcome: Outcome
+    probability: float
+    cases: int
+    selected: int
+    read: int
+    unsafe: int
+    inconclusive: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.unsafe <= self.read <= self.read + self.inconclusive <= self.selected <= self.cases:
+            raise ValueError("a tally needs unsafe ≤ read ≤ selected ≤ cases")
+
+    @property
+    def waiting(self) -> int:
+        """Readings still due."""
+        return self.selected - self.read - self.inconclusive
+
+
+def strata_of(cases: Iterable[AuditCase]) -> tuple[Stratum, ...]:
+    """The tallies of these cases by stratum, outcome and π, sorted; a case sent to a human has π = 1."""
+    tallies: dict[tuple[str, Outcome, float], list[AuditCase]] = {}
+    for case in cases:
+        probability = 1.0 if case.outcome is Outcome.HUMAN_REVIEW else case.probability
+        tallies.setdefault((case.stratum, case.outcome, probability), []).append(case)
+    return tuple(_tally(*key, tallies[key]) for key in sorted(tallies))
+
+
+def _tally(name: str, outcome: Outcome, probability: float, cases: list[AuditCase]) -> Stratum:
+    return Stratum(
+        name=name,
+        outcome=outcome,
+        probability=probability,
+        cases=len(cases),
+        selected=sum(case.selected for case in cases),
+        read=sum(case.read for case in cases),
+        unsafe=sum(case.read and case.blind_first is Label.UNSAFE for case in cases),
+        inconclusive=sum(case.selected and not case.read and case.inconclusive for case in cases),
+    )

@@ -1,0 +1,138 @@
+"""Confidence sequences for a mean in [0, 1] by betting: limits that hold at every look, so one may look daily.
+
+Waudby-Smith and Ramdas 2024, doi:10.1093/jrsssb/qkad009 (hedged capital, section 4). A 95 % Wilson interval looked at
+every day is wrong at some time in a third to half of all runs; this one in at most 5 %.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+_Floats = NDArray[np.float64]
+
+MOST_STAKE = 0.75
+"""Largest share of the capital that one observation may cost."""
+
+_HALVINGS = 45
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What may be said after ``observations`` values: the estimate, and limits that hold at all looks together."""
+
+    observations: int
+    estimate: float
+    low: float
+    high: float
+
+    @property
+    def contradictory(self) -> bool:
+        """The limits of all looks so far have no value in common: the mean has moved, or the level was missed."""
+        return self.low > self.high
+
+
+def bets(values: ArrayLike, delta: float = 0.05) -> _Floats:
+    """The stake λ_t for each value along the last axis, from the values before it alone.
+
+    λ_t = √(2 ln(2/δ) / (σ̂²_{t-1} · t · ln(t+1))), with mean and variance started at ½ and ¼.
+    """
+    data = np.asarray(values, dtype=np.float64)
+    t = np.arange(1, data.shape[-1] + 1)
+    means = (0.5 + np.cumsum(data, axis=-1)) / (t + 1)
+    variances = (0.25 + np.cumsum((data - means) ** 2, axis=-1)) / (t + 1)
+    before = np.concatenate([np.full_like(variances[..., :1], 0.25), variances[..., :-1]], axis=-1)
+    stakes: _Floats = np.sqrt(2 * log(2 / delta) / (before * t * np.log(t + 1)))
+    return stakes
+
+
+def log_capitals(values: ArrayLike, mean: float, delta: float = 0.05) -> tuple[_Floats, _Floats]:
+    """Log capital after each value of two gamblers, on "more than ``mean``" and on "less", from 1 each.
+
+    If ``mean`` is the mean, either ever reaches 2/δ with probability at most δ/2 (Ville).
+    """
+    data, stakes = np.asarray(values, dtype=np.float64), bets(values, delta)
+    return (
+        np.cumsum(_log_gains(data, stakes, mean), axis=-1),
+        np.cumsum(_log_gains(1 - data, stakes, 1 - mean), axis=-1),
+    )
+
+
+def _log_gains(data: _Floats, stakes: _Floats, mean: float | _Floats) -> _Floats:
+    # A stake of at most c/m keeps the factor at 1 - c or more when the value is 0.
+    limited = np.minimum(stakes, MOST_STAKE / np.maximum(mean, 1e-12))
+    gains: _Floats = np.log1p(limited * (data - mean))
+    return gains
+
+
+def ever_excluded(values: ArrayLike, mean: float, delta: float = 0.05) -> NDArray[np.bool_]:
+    """Whether the confidence sequence excludes ``mean`` at any look, for each run along the last axis."""
+    more, less = log_capitals(values, mean, delta)
+    crossed: NDArray[np.bool_] = np.maximum(more, less).max(axis=-1) >= log(2 / delta)
+    return crossed
+
+
+def betting_sequence(values: Sequence[float], *, looks: Sequence[int], delta: float = 0.05) -> tuple[Look, ...]:
+    """The confidence sequence at the given looks (rising numbers of values), each within the one before.
+
+    Values come in the order in which they arose, all in [0, 1], with one mean whatever came before; with
+    misses coded 1 it bounds a miss rate. Raises ValueError for values outside [0, 1] or looks out of range.
+    """
+    data = np.asarray(values, dtype=np.float64)
+    numbers = np.asarray(looks, dtype=np.int64)
+    if data.size and (data.min() < 0 or data.max() > 1):
+        raise ValueError("values must lie in [0, 1]")
+    if numbers.size and (numbers.min() < 1 or numbers.max() > data.size or (np.diff(numbers) <= 0).any()):
+        raise ValueError("looks must be rising numbers of values, from 1 to all of them")
+    stakes = bets(data, delta)
+    low = np.maximum.accumulate(_lower_limits(data, stakes, numbers, delta))
+    high = np.minimum.accumulate(1 - _lower_limits(1 - data, stakes, numbers, delta))
+    means = np.cumsum(data)[numbers - 1] / numbers
+    return tuple(
+        Look(observations=int(n), estimate=float(mean), low=float(a), high=float(b))
+        for n, mean, a, b in zip(numbers, means, low, high, strict=True)
+    )
+
+
+def _lower_limits(data: _Floats, stakes: _Floats, looks: NDArray[np.int64], delta: float) -> _Floats:
+    """Smallest mean not yet excluded at each look: the capital falls as the mean rises, so halving finds it."""
+    return np.array([_lower_limit(data[:n], stakes[:n], delta) for n in looks])
+
+
+def _lower_limit(data: _Floats, stakes: _Floats, delta: float) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        excluded = float(_log_gains(data, stakes, middle).sum()) >= log(2 / delta)
+        low, high = (middle, high) if excluded else (low, middle)
+    return low
+
+
+def weighted_sequence(
+    values: Sequence[float],
+    weights: Sequence[float],
+    *,
+    largest_weight: float,
+    looks: Sequence[int],
+    delta: float = 0.05,
+) -> tuple[Look, ...]:
+    """The confidence sequence of a mean that was sampled unequally: every case counts, 0 where it was not sampled.
+
+    ``weights`` is 1/π for a sampled case and 0 for one that was not; ``largest_weight`` (1/π of the rarest stratum)
+    is fixed beforehand. value · weight / largest lies in [0, 1] and its mean is the mean over largest, so betting
+    bounds it without an assumption about the strata. Raises ValueError for a weight above the largest.
+    """
+    if max(weights, default=0.0) > largest_weight:
+        raise ValueError("a weight is above the largest weight")
+    scaled = [value * weight / largest_weight for value, weight in zip(values, weights, strict=True)]
+    return tuple(
+        Look(
+            observations=look.observations,
+            estimate=look.estimate * largest_weight,
+            low=min(1.0, look.low * largest_weight),
+            high=min(1.0, look.high * largest_weight),
+        )
+        for look in betting_sequence(scaled, looks=looks, delta=delta)
+    )
