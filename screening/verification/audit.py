@@ -53,8 +53,9 @@ class AuditCase:
     """A settled case as verification sees it.
 
     ``blind_first`` is the rating given before the engine's label was shown; None while there is none, and where it
-    was "insufficient information", which ``inconclusive`` then says. A rating given after the reveal, or to a case that neither the coin nor the
-    engine sent to a human, has no place here: who picks such cases picks the answer.
+    was "insufficient information", which ``inconclusive`` then says.
+    A rating given after the reveal, or to a case that neither the coin nor the engine sent to a human, has no
+    place here: who picks such cases picks the answer.
     """
 
     stratum: str

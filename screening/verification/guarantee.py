@@ -34,8 +34,9 @@ class Guarantee:
 
     The plan is ``allowed_misses``, chosen before the first reading. Then one may look after every reading: once
     the misses exceed the plan they never come back. While readings of the sample are due nothing is guaranteed:
-    what was flagged is read sooner, so misses would be the last to show. Raising the plan after a miss, on the same cases, breaks the
-    guarantee (59, then 93, then 124, … gives a false one with probability 0.17 in place of 0.05).
+    what was flagged is read sooner, so misses would be the last to show. Raising the plan after each
+    miss, on the same cases, breaks the guarantee: 59, then 93, then 124, … has given a false one with probability
+    0.17 by 361 readings.
     """
 
     read: int
