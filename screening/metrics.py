@@ -129,9 +129,7 @@ def evaluate(
     An outcome of None is a pending case. ``groups`` adds the same metrics of each group by name, such as the
     SuicideWatch FNR. Raises ValueError when the lengths differ.
     """
-    if any(
-        len(column) != len(references) for column in (outcomes, calls, tokens, groups) if column is not None
-    ):
+    if any(len(column) != len(references) for column in (outcomes, calls, tokens, groups) if column is not None):
         raise ValueError("the columns of an evaluation must have one entry per case")
     everyone = range(len(references))
     metrics = _of_cases(everyone, references, outcomes, calls, tokens)
@@ -139,9 +137,7 @@ def evaluate(
     if not names or groups is None:
         return metrics
     members = {name: [i for i in everyone if groups[i] == name] for name in names}
-    by_group = {
-        name: _of_cases(cases, references, outcomes, calls, tokens) for name, cases in members.items()
-    }
+    by_group = {name: _of_cases(cases, references, outcomes, calls, tokens) for name, cases in members.items()}
     return replace(metrics, by_group=by_group)
 
 
@@ -190,9 +186,7 @@ def _of_cases(
     referenced = [i for i in cases if references[i] in REFERENCES]
     settled = [i for i in referenced if outcomes[i] is not None]
     counts = Counter((references[i], outcomes[i]) for i in settled)
-    confusion = {
-        (reference, outcome): counts[reference, outcome] for reference in REFERENCES for outcome in Outcome
-    }
+    confusion = {(reference, outcome): counts[reference, outcome] for reference in REFERENCES for outcome in Outcome}
     return _of_confusion(
         confusion,
         n=len(settled),

@@ -149,9 +149,7 @@ def test_a_groups_metrics_are_those_of_its_cases_alone():
 
 def test_no_cases_are_undefined_not_zero():
     metrics = evaluate([], [], calls=[], tokens=[])
-    assert (
-        metrics.escalation_rate.value is None and metrics.mean_calls is None and metrics.mean_tokens is None
-    )
+    assert metrics.escalation_rate.value is None and metrics.mean_calls is None and metrics.mean_tokens is None
 
 
 def test_counts_and_columns_that_do_not_fit_are_refused():

@@ -75,20 +75,20 @@ def ever_excluded(values: ArrayLike, mean: float, delta: float = 0.05) -> NDArra
 
 
 def betting_sequence(values: Sequence[float], *, looks: Sequence[int], delta: float = 0.05) -> tuple[Look, ...]:
-    """The confidence sequence at the given looks (rising numbers of values), each within the one before.
+    """The confidence sequence at the given looks (rising numbers of values), each within those before.
 
     Values come in the order in which they arose, all in [0, 1], with one mean whatever came before; with
     misses coded 1 it bounds a miss rate. Raises ValueError for values outside [0, 1] or looks out of range.
     """
     data = np.asarray(values, dtype=np.float64)
     numbers = np.asarray(looks, dtype=np.int64)
-    if data.size and (data.min() < 0 or data.max() > 1):
+    if not ((data >= 0) & (data <= 1)).all():
         raise ValueError("values must lie in [0, 1]")
     if numbers.size and (numbers.min() < 1 or numbers.max() > data.size or (np.diff(numbers) <= 0).any()):
         raise ValueError("looks must be rising numbers of values, from 1 to all of them")
     stakes = bets(data, delta)
-    low = np.maximum.accumulate(_lower_limits(data, stakes, numbers, delta))
-    high = np.minimum.accumulate(1 - _lower_limits(1 - data, stakes, numbers, delta))
+    low = [_lower_limit(data[:n], stakes[:n], delta) for n in numbers]
+    high = [1 - _lower_limit(1 - data[:n], stakes[:n], delta) for n in numbers]
     means = np.cumsum(data)[numbers - 1] / numbers
     return tuple(
         Look(observations=int(n), estimate=float(mean), low=float(a), high=float(b))
@@ -96,16 +96,12 @@ def betting_sequence(values: Sequence[float], *, looks: Sequence[int], delta: fl
     )
 
 
-def _lower_limits(data: _Floats, stakes: _Floats, looks: NDArray[np.int64], delta: float) -> _Floats:
-    """Smallest mean not yet excluded at each look: the capital falls as the mean rises, so halving finds it."""
-    return np.array([_lower_limit(data[:n], stakes[:n], delta) for n in looks])
-
-
 def _lower_limit(data: _Floats, stakes: _Floats, delta: float) -> float:
+    """Smallest mean never excluded up to here: at every time the capital falls as the mean rises, so halving works."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        excluded = float(_log_gains(data, stakes, middle).sum()) >= log(2 / delta)
+        excluded = float(np.cumsum(_log_gains(data, stakes, middle)).max()) >= log(2 / delta)
         low, high = (middle, high) if excluded else (low, middle)
     return low
 
