@@ -1,25 +1,46 @@
 """The tables. Rows are facts that are inserted and never edited; what can be derived is not stored.
 
 A case is pending while it has no row in ``screenings``; it is open in the inbox while it has a row in
-``inbox_entries`` and none in ``adjudications``. Only leases, drafts, live runs, sessions and settings change in place.
+``inbox_entries`` that is not closed. Only leases, drafts, live runs, sessions and settings change in place,
+and two indexes made of rows, in the same transaction as the facts they follow: ``pending_cases``, ``batch_tallies``.
 """
 
-from storage.schema.columns import BigId, Id, Moment, metadata
+from storage.schema.columns import BigId, Id, Moment, StorableText, metadata
 from storage.schema.engine import case_errors, case_starts, live_runs, node_runs, screenings
-from storage.schema.intake import batch_events, batches, cases, configurations, rejected_rows
-from storage.schema.review import adjudications, drafts, inbox_entries, ratings, reveals, second_reading_requests, skips
+from storage.schema.intake import (
+    batch_events,
+    batch_tallies,
+    batches,
+    cases,
+    configurations,
+    pending_cases,
+    rejected_rows,
+)
+from storage.schema.review import (
+    adjudications,
+    case_notes,
+    drafts,
+    inbox_entries,
+    ratings,
+    reveals,
+    second_reading_requests,
+    skips,
+)
 from storage.schema.site import accounts, audit_events, sessions, settings_versions
 
 __all__ = [
     "BigId",
     "Id",
     "Moment",
+    "StorableText",
     "accounts",
     "adjudications",
     "audit_events",
     "batch_events",
+    "batch_tallies",
     "batches",
     "case_errors",
+    "case_notes",
     "case_starts",
     "cases",
     "configurations",
@@ -28,6 +49,7 @@ __all__ = [
     "live_runs",
     "metadata",
     "node_runs",
+    "pending_cases",
     "ratings",
     "rejected_rows",
     "reveals",

@@ -1,9 +1,12 @@
 """The metadata and the columns that every table is made of."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Dialect, ForeignKey, Integer, MetaData, String, TypeDecorator
+from sqlalchemy import BigInteger, Column, Dialect, ForeignKey, Integer, MetaData, String, Text, TypeDecorator
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 metadata = MetaData(
     naming_convention={
@@ -26,6 +29,23 @@ class Moment(TypeDecorator[datetime]):
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         return None if value is None else datetime.fromtimestamp(value / 1_000_000, tz=UTC)
+
+
+class StorableText(TypeDecorator[str]):
+    """Text that both databases can hold: NUL and surrogates become U+FFFD on the way in.
+
+    A text that must be kept exactly has its original beside it, escaped; this is what keeps names, notes and ids
+    from outside from ever reaching a driver that would raise.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value if value is None or (value.isascii() and "\x00" not in value) else _UNSTORABLE.sub("\ufffd", value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else str(value)
 
 
 Id = String(32)

@@ -1,8 +1,8 @@
 """What the engine did: node runs with every draw, outcomes, starts, errors, live views."""
 
-from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Integer, String, Table, Text
+from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integer, String, Table, Text
 
-from storage.schema.columns import BigId, Moment, case_id, metadata
+from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
 
 node_runs = Table(
     "node_runs",
@@ -29,6 +29,7 @@ screenings = Table(
     "screenings",
     metadata,
     case_id(primary_key=True),
+    Column("batch_id", Id, ForeignKey("batches.id"), nullable=False),
     Column("configuration", String(64), ForeignKey("configurations.version"), nullable=False),
     Column("outcome", String(16), nullable=False),
     Column("node", String(32)),
@@ -38,6 +39,7 @@ screenings = Table(
     Column("delta", Float),
     Column("completed_at", Moment, nullable=False),
 )
+Index("ix_screenings_batch", screenings.c.batch_id, screenings.c.completed_at)
 
 case_starts = Table(
     "case_starts",
@@ -46,6 +48,7 @@ case_starts = Table(
     case_id(index=True),
     Column("worker", String(64), nullable=False),
     Column("at", Moment, nullable=False),
+    Column("ended_at", Moment),  # set when it ended in an orderly way; None and no outcome: the worker died, or works
 )
 
 case_errors = Table(
@@ -54,7 +57,7 @@ case_errors = Table(
     Column("id", BigId, primary_key=True, autoincrement=True),
     case_id(index=True),
     Column("kind", String(40), nullable=False),
-    Column("message", Text, nullable=False),  # never message text
+    Column("message", StorableText, nullable=False),  # never message text
     Column("calls", Integer, nullable=False, default=0),  # calls made whose draws did not count
     Column("at", Moment, nullable=False),
 )

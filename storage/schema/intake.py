@@ -11,11 +11,10 @@ from sqlalchemy import (
     Integer,
     String,
     Table,
-    Text,
     UniqueConstraint,
 )
 
-from storage.schema.columns import BigId, Id, Moment, metadata
+from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
 
 configurations = Table(
     "configurations",
@@ -29,7 +28,7 @@ batches = Table(
     "batches",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("name", Text, nullable=False),  # the file's name: only ever a label
+    Column("name", StorableText, nullable=False),  # the file's name: only ever a label
     Column("kind", String(16), nullable=False),  # batch | interactive
     Column("configuration", String(64), ForeignKey("configurations.version"), nullable=False),
     Column("seed", BigInteger, nullable=False),
@@ -46,7 +45,7 @@ batch_events = Table(
     metadata,
     Column("id", BigId, primary_key=True, autoincrement=True),
     Column("batch_id", Id, ForeignKey("batches.id"), nullable=False, index=True),
-    Column("event", String(24), nullable=False),  # intake_closed | paused | resumed | cancelled | retried | capped
+    Column("event", String(24), nullable=False),  # intake_closed | paused | resumed | cancelled | retried | caps
     Column("detail", JSON, nullable=False, default=dict),
     Column("actor", String(64), nullable=False),
     Column("at", Moment, nullable=False),
@@ -58,10 +57,10 @@ rejected_rows = Table(
     Column("batch_id", Id, ForeignKey("batches.id"), primary_key=True),
     Column("row", BigInteger, primary_key=True),
     Column("line", BigInteger),
-    Column("external_id", Text),
+    Column("external_id", StorableText),
     Column("reason", String(40), nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("original_json", Text),
+    Column("detail", StorableText, nullable=False),
+    Column("original_json", StorableText),
 )
 
 cases = Table(
@@ -70,23 +69,53 @@ cases = Table(
     Column("id", Id, primary_key=True),
     Column("batch_id", Id, ForeignKey("batches.id"), nullable=False),
     Column("row", BigInteger, nullable=False),
-    Column("external_id", Text, nullable=False),
-    Column("text", Text, nullable=False),  # as received, escaped where a database cannot hold it
-    Column("text_original_json", Text),  # the exact text when it could not be stored as it was
+    Column("external_id", StorableText, nullable=False),
+    Column("text", StorableText, nullable=False),  # as received, escaped where a database cannot hold it
+    Column("text_original_json", StorableText),  # the exact text when it could not be stored as it was
     Column("text_sha256", String(64), nullable=False),
-    Column("model_text", Text),  # the normalised copy, None where equal to text
-    Column("reply", Text),
-    Column("reply_original_json", Text),
+    Column("model_text", StorableText),  # the normalised copy, None where equal to text
+    Column("reply", StorableText),
+    Column("reply_original_json", StorableText),
     Column("reply_sha256", String(64)),
-    Column("model_reply", Text),
+    Column("model_reply", StorableText),
     Column("flags", JSON, nullable=False),
     Column("reference", String(16)),  # safe | unsafe | NULL
-    Column("reference_value", Text),  # as given in the file
-    Column("group_name", Text),
+    Column("reference_value", StorableText),  # as given in the file
+    Column("group_name", StorableText),
     Column("priority", Integer, nullable=False),  # 0 interactive, 1 batch
     Column("audit_probability", Float, nullable=False, default=0.0),
     Column("audited", Boolean, nullable=False, default=False),  # the coin, thrown at ingest
     Column("created_at", Moment, nullable=False),
     UniqueConstraint("batch_id", "row"),
 )
-Index("ix_cases_order", cases.c.priority, cases.c.batch_id, cases.c.row)
+
+# Exactly the cases without a row in screenings, so that taking the next one is an index lookup in a batch of any
+# size: written with the case, deleted in the transaction that commits its outcome.
+pending_cases = Table(
+    "pending_cases",
+    metadata,
+    case_id(primary_key=True),
+    Column("batch_id", Id, nullable=False),
+    Column("row", BigInteger, nullable=False),
+    Column("ready_at", Moment),  # not before this moment; None: failed, waits for a retry request
+)
+Index("ix_pending_cases_order", pending_cases.c.batch_id, pending_cases.c.ready_at, pending_cases.c.row)
+
+# Running sums of a batch's facts, added to in the transaction that inserts the fact; in several shards so that
+# workers on one batch do not wait for one row. `tallies.recount` derives the same sums from the facts.
+batch_tallies = Table(
+    "batch_tallies",
+    metadata,
+    Column("batch_id", Id, ForeignKey("batches.id"), primary_key=True),
+    Column("shard", Integer, primary_key=True),
+    Column("accepted", BigInteger, nullable=False, default=0),
+    Column("rejected", BigInteger, nullable=False, default=0),
+    Column("safe", BigInteger, nullable=False, default=0),
+    Column("unsafe", BigInteger, nullable=False, default=0),
+    Column("human_review", BigInteger, nullable=False, default=0),
+    Column("calls", BigInteger, nullable=False, default=0),  # whose draws counted
+    Column("lost_calls", BigInteger, nullable=False, default=0),  # made, but their draws did not count
+    Column("unpriced_calls", BigInteger, nullable=False, default=0),  # of calls: cost unknown
+    Column("cost_usd", Float, nullable=False, default=0.0),
+    Column("last_completed_at", Moment),
+)

@@ -1,8 +1,8 @@
 """What clinicians did: inbox entries with their leases, ratings, adjudications."""
 
-from sqlalchemy import JSON, Boolean, Column, Index, Integer, String, Table, Text, UniqueConstraint
+from sqlalchemy import JSON, Boolean, Column, Index, Integer, String, Table, UniqueConstraint, literal_column
 
-from storage.schema.columns import BigId, Id, Moment, case_id, metadata
+from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
 
 inbox_entries = Table(
     "inbox_entries",
@@ -12,15 +12,41 @@ inbox_entries = Table(
     Column("why", String(40), nullable=False),
     Column("entered_at", Moment, nullable=False),
     Column("due_at", Moment, nullable=False),
+    # which reading is due; changed in the transaction that stores the rating before it
+    Column("reading", String(12), nullable=False, default="first", server_default="first"),  # first | second | third
     # the lease, changed in place by one conditional UPDATE; all None or in the past: free
     Column("holder", String(64)),
     Column("token", String(64)),
     Column("lease_expires_at", Moment),
-    Column("held_note", Text),  # set aside until somebody takes it up again
+    # set aside by its reader, or handed to a named person; free for everybody once the moment has passed
+    Column("held_by", String(64)),
     Column("handed_to", String(64)),
+    Column("reserved_until", Moment),
     Column("closed_at", Moment),  # set in the transaction that adjudicates: keeps the claim query flat
 )
-Index("ix_inbox_open", inbox_entries.c.closed_at, inbox_entries.c.tier, inbox_entries.c.due_at)
+_OPEN = inbox_entries.c.closed_at.is_(None)
+# P0 first, then the earliest deadline: the order of the claim query, over open cases only
+Index(
+    "ix_inbox_open",
+    inbox_entries.c.tier > literal_column("0"),
+    inbox_entries.c.due_at,
+    inbox_entries.c.case_id,
+    sqlite_where=_OPEN,
+    postgresql_where=_OPEN,
+)
+Index("ix_inbox_holder", inbox_entries.c.holder, sqlite_where=_OPEN, postgresql_where=_OPEN)
+
+case_notes = Table(
+    "case_notes",
+    metadata,
+    Column("id", BigId, primary_key=True, autoincrement=True),
+    case_id(index=True),
+    Column("author", String(64), nullable=False),
+    Column("kind", String(16), nullable=False),  # hold | hand_over | release | skip | second_opinion
+    Column("handed_to", String(64)),
+    Column("note", StorableText, nullable=False),
+    Column("at", Moment, nullable=False),
+)
 
 skips = Table(
     "skips",
@@ -30,6 +56,7 @@ skips = Table(
     Column("reason", String(24), nullable=False),  # skip | not_me
     Column("at", Moment, nullable=False),
 )
+Index("ix_skips_reviewer", skips.c.reviewer, skips.c.at)
 
 drafts = Table(
     "drafts",
@@ -52,10 +79,11 @@ ratings = Table(
     Column("label", String(24), nullable=False),  # safe | unsafe | insufficient_information
     Column("certainty", Integer, nullable=False),
     Column("fields", JSON, nullable=False),
-    Column("reason", Text),  # of a revision
+    Column("reason", StorableText),  # of a revision
     Column("at", Moment, nullable=False),
     UniqueConstraint("case_id", "reviewer", "version"),
 )
+Index("ix_ratings_reviewer", ratings.c.reviewer, ratings.c.at)
 
 reveals = Table(
     "reveals",
@@ -84,7 +112,7 @@ adjudications = Table(
     Column("label", String(24), nullable=False),
     Column("method", String(24), nullable=False),  # single | agreement | senior | discussion | amendment
     Column("by", String(64), nullable=False),
-    Column("reason", Text),
+    Column("reason", StorableText),
     Column("rating_ids", JSON, nullable=False),
     Column("at", Moment, nullable=False),
 )

@@ -1,8 +1,8 @@
 """Who may act, what was done, and how the site is set."""
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, ForeignKey, Integer, String, Table, Text
+from sqlalchemy import JSON, BigInteger, Boolean, Column, ForeignKey, Index, Integer, String, Table, Text
 
-from storage.schema.columns import BigId, Moment, metadata
+from storage.schema.columns import BigId, Moment, StorableText, metadata
 
 audit_events = Table(
     "audit_events",
@@ -16,13 +16,15 @@ audit_events = Table(
     Column("previous_hash", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
 )
+Index("ix_audit_events_actor", audit_events.c.actor, audit_events.c.at)
+Index("ix_audit_events_subject", audit_events.c.subject)
 
 accounts = Table(
     "accounts",
     metadata,
     Column("id", String(64), primary_key=True),
     Column("subject", String(255), unique=True),  # the institution's identifier; None for the local user
-    Column("display_name", Text, nullable=False),
+    Column("display_name", StorableText, nullable=False),
     Column("roles", JSON, nullable=False),
     Column("active", Boolean, nullable=False),
     Column("created_at", Moment, nullable=False),

@@ -1,0 +1,107 @@
+"""One database, SQLite or PostgreSQL, with the same promises: a read is one snapshot, a write is one transaction."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL
+
+BUSY_TIMEOUT_S = 30
+"""How long a SQLite writer waits for the one before it; far more than any transaction here takes."""
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+_PREPARE_LOCK = 5_326_021_147
+"""PostgreSQL's advisory lock of migrations: an arbitrary number of their own."""
+
+
+class Database:
+    """The engine behind one URL; threads may share it, processes each make their own.
+
+    SQLite runs in WAL mode with foreign keys on and ``synchronous=FULL``: a commit has reached the disk when it
+    returns, because a clinician's rating cannot be asked for again after a power cut.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+        self._url = make_url(url)
+        self.kind: Literal["sqlite", "postgresql"] = _kind(self._url)
+        options = {"pool_size": pool_size, "max_overflow": 2 * pool_size}
+        if self.kind == "sqlite":
+            self._engine = _sqlite(self._url, options)
+            self._reading = self._engine.execution_options(reads_only=True)
+        else:
+            self._engine = create_engine(self._url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, **options)
+            self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection that sees one moment of the database throughout; it cannot change anything lastingly."""
+        with self._reading.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One transaction: committed when the block ends, rolled back when it raises."""
+        with self._engine.begin() as connection:
+            yield connection
+
+    def prepare(self) -> None:
+        """Bring the tables up to date; safe when several processes start at once, quick when nothing is to do."""
+        if self.kind == "sqlite" and self._url.database not in (None, "", ":memory:"):
+            path = Path(str(self._url.database))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+        with self.write() as connection:
+            if self.kind == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _PREPARE_LOCK})
+            command.upgrade(migration_config(connection), "head")
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self._engine.dispose()
+
+
+def migration_config(connection: Connection) -> Config:
+    """Alembic's settings for an open connection; no file is read."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def insert_into(connection: Connection, table: Table) -> "sqlite.Insert | postgresql.Insert":
+    """An INSERT that knows ON CONFLICT, which both databases spell alike and the core does not have."""
+    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+
+
+def _kind(url: URL) -> Literal["sqlite", "postgresql"]:
+    match url.get_backend_name():
+        case "sqlite":
+            return "sqlite"
+        case "postgresql":
+            return "postgresql"
+        case other:
+            raise ValueError(f"no such kind of database here: {other}; use sqlite:///path or postgresql://host/name")
+
+
+def _sqlite(url: URL, options: dict[str, Any]) -> Engine:
+    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S}, **options)
+    event.listen(engine, "connect", _on_connect)
+    event.listen(engine, "begin", _on_begin)
+    return engine
+
+
+def _on_connect(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver must not begin transactions of its own
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _on_begin(connection: Connection) -> None:
+    """Writers take the lock at once: a transaction that reads first and writes later could only fail."""
+    reads_only = connection.get_execution_options().get("reads_only", False)
+    connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
