@@ -1,6 +1,6 @@
 """What clinicians did: inbox entries with their leases, ratings, adjudications."""
 
-from sqlalchemy import JSON, Boolean, Column, Index, Integer, String, Table, UniqueConstraint, literal_column
+from sqlalchemy import JSON, Boolean, Column, Computed, Index, Integer, String, Table, UniqueConstraint
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
 
@@ -9,6 +9,7 @@ inbox_entries = Table(
     metadata,
     case_id(primary_key=True),
     Column("tier", Integer, nullable=False),  # 0 .. 3
+    Column("routine", Boolean, Computed("tier > 0", persisted=True)),  # by the database: P0 sorts before all others
     Column("why", String(40), nullable=False),
     Column("entered_at", Moment, nullable=False),
     Column("due_at", Moment, nullable=False),
@@ -28,7 +29,7 @@ _OPEN = inbox_entries.c.closed_at.is_(None)
 # P0 first, then the earliest deadline: the order of the claim query, over open cases only
 Index(
     "ix_inbox_open",
-    inbox_entries.c.tier > literal_column("0"),
+    inbox_entries.c.routine,
     inbox_entries.c.due_at,
     inbox_entries.c.case_id,
     sqlite_where=_OPEN,
