@@ -70,9 +70,6 @@ class _UndefinedError(Exception):
     """The ratings do not determine the coefficient; the message says why."""
 
 
-_Statistic = Callable[[Ratings], float]
-
-
 def krippendorff_alpha(ratings: Ratings, level: Level = Level.NOMINAL) -> Coefficient:
     """Krippendorff's α: 1 − observed / expected disagreement, over cases with two or more ratings.
 
@@ -170,7 +167,7 @@ def _resampled(
     return coefficient(Ratings(ratings.codes[cases], ratings.categories)).value
 
 
-def _coefficient(name: str, ratings: Ratings, statistic: _Statistic) -> Coefficient:
+def _coefficient(name: str, ratings: Ratings, statistic: Callable[[Ratings], float]) -> Coefficient:
     cases = int((np.sum(ratings.codes != MISSING, axis=1) >= 2).sum())
     try:
         return Coefficient(name=name, value=statistic(ratings), cases=cases)
@@ -204,8 +201,7 @@ def _distances(totals: NDArray[np.float64], level: Level) -> NDArray[np.float64]
         return 1.0 - np.eye(size)
     # Krippendorff's ordinal metric: ratings from one category's middle to the other's, squared.
     middles = np.cumsum(totals) - totals / 2
-    distance: NDArray[np.float64] = (middles[:, None] - middles[None, :]) ** 2
-    return distance
+    return np.square(np.subtract.outer(middles, middles))
 
 
 def _gwet(ratings: Ratings, level: Level) -> float:
@@ -226,9 +222,8 @@ def _gwet_weights(size: int, level: Level) -> NDArray[np.float64]:
     if level is Level.NOMINAL:
         return np.eye(size)
     # Gwet's ordinal weights: 1 − C(d + 1, 2) / C(K, 2) for categories d apart.
-    apart = np.abs(np.arange(size)[:, None] - np.arange(size)[None, :])
-    weights: NDArray[np.float64] = 1 - apart * (apart + 1) / (size * (size - 1))
-    return weights
+    apart = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
+    return np.asarray(1 - apart * (apart + 1) / (size * (size - 1)), dtype=np.float64)
 
 
 def _kappa(ratings: Ratings) -> float:
