@@ -15,13 +15,15 @@ from screening.samplers.keywords.reading import (
     plain,
     words_of,
 )
+from screening.samplers.keywords.slips import SlipFinder
 from screening.samplers.keywords.vocabulary import Vocabulary, unleet
 
-_CONTEXT_WORDS = 8
+_CONTEXT_WORDS = 12
 _FEWEST_KNOWN_WORDS = 2
 _UNKNOWN_RUN = 4
 _LETTER_RUN = 4
 _LEET_LIKE = re.compile(r"[0-9]|[!|$@€+](?=\w)")
+_NOT_RISK = frozenset({"instruction", "mention", "hopeless"})
 _TAKEN_DOWN = frozenset({"clear", "harm"})
 
 
@@ -32,7 +34,8 @@ class EvidenceReader:
         self._lexicon = lexicon
         self._rank = {kind.name: rank for rank, kind in enumerate(lexicon.kinds)}
         self._vocabulary = Vocabulary(lexicon.words)
-        self._statements = {name: self._any_of(found) for name, found in lexicon.statements.items()}
+        self._slips = SlipFinder(lexicon.phrases.core, self._vocabulary.recognises)
+        self._statements = {name: self._anywhere(found) for name, found in lexicon.statements.items()}
         self._supporting = self._any_of(lexicon.replies.supporting + lexicon.replies.refusing)
         self._approving = self._any_of(lexicon.replies.approving)
         self._idioms = self._any_of(lexicon.phrases.idioms)
@@ -45,6 +48,10 @@ class EvidenceReader:
         for name, body in self._lexicon.macros.items():
             joined = joined.replace(f"<{name}> ", f"{body} ").replace(f"<{name}>", body)
         return re.compile(f"(?<= )(?:{joined})(?= )")
+
+    def _anywhere(self, patterns: Iterable[str]) -> re.Pattern[str]:
+        """Finds overlapping matches too, as group 1: no statement hides behind one that begins before it."""
+        return re.compile(f"(?=({self._any_of(patterns).pattern}))")
 
     def kind(self, screened: ScreenedText) -> str:
         """The gravest kind of evidence in the text and the reply together.
@@ -74,6 +81,8 @@ class EvidenceReader:
         yield from self._stated(reading)
         yield from self._mentioned(words)
         yield from self._disguised(clean, words, reading)
+        if self._slips.finds([word.text for word in words]):
+            yield "coded"
         if hides_something(text) or other_script(clean) or self._unreadable(words):
             yield "unreadable"
 
@@ -81,8 +90,11 @@ class EvidenceReader:
         return self._corrected(words_of(clean, self._lexicon.expand))
 
     def _corrected(self, words: Sequence[Word]) -> Reading:
-        respelt = self._vocabulary.respelt
-        return Reading(words=tuple(replace(word, text=respelt(word.text)) for word in words))
+        return Reading(words=tuple(self._respelt(word) for word in words))
+
+    def _respelt(self, word: Word) -> Word:
+        meant = self._vocabulary.respelt(word.text)
+        return word if meant == word.text else replace(word, text=meant)
 
     def _stated(self, reading: Reading) -> Iterator[str]:
         for name, pattern in self._statements.items():
@@ -91,7 +103,7 @@ class EvidenceReader:
 
     def _in_context(self, reading: Reading, match: re.Match[str], name: str) -> str:
         """What is left of a statement of intent (or an urging) once its own sentence is read to where it ends."""
-        first, last = reading.index_at(match.start()), reading.index_at(match.end() - 1)
+        first, last = reading.index_at(match.start(1)), reading.index_at(match.end(1) - 1)
         sentence = reading.words[first].sentence
         before = [
             word.text for word in reading.words[max(0, first - _CONTEXT_WORDS) : first] if word.sentence == sentence
@@ -104,7 +116,7 @@ class EvidenceReader:
             return "quotation"
         if self._subject.search(left) and self._reported.search(left):
             return "third_party"
-        if context.negation.intersection([*before[-4:], *match.group().split()]):
+        if context.negation.intersection([*before[-4:], *match.group(1).split()]):
             return "negated"
         return "history" if self._history.search(left) else "clear"
 
@@ -127,20 +139,26 @@ class EvidenceReader:
 
     def _disguised(self, clean: str, words: Sequence[Word], reading: Reading) -> Iterator[str]:
         """A statement that only shows once letters are put back counts as coded, however it reads."""
-        plainly_stated = self._count_of_risks(reading)
         for unmasked in self._unmasked(clean, words):
-            if unmasked != list(words) and self._count_of_risks(self._corrected(unmasked)) > plainly_stated:
+            if unmasked == list(words):
+                continue
+            if self._count_of_risks(self._corrected(unmasked)) > self._count_of_risks(reading):
                 yield "coded"
+            if self._risk_words(unmasked) > self._risk_words(words):
+                yield "unreadable"
+
+    def _risk_words(self, words: Sequence[Word]) -> int:
+        return sum(word.text in self._lexicon.words.mention for word in words)
 
     def _unmasked(self, clean: str, words: Sequence[Word]) -> Iterator[list[Word]]:
         yield self._vocabulary.unmasked(words)
         if _LEET_LIKE.search(clean):
-            for one in "il":
+            for one in "il" if "1" in clean else "i":
                 leet = words_of(unleet(clean, one), self._lexicon.expand)
                 yield self._vocabulary.unmasked(leet)
 
     def _count_of_risks(self, reading: Reading) -> int:
-        patterns = (pattern for name, pattern in self._statements.items() if name != "instruction")
+        patterns = (pattern for name, pattern in self._statements.items() if name not in _NOT_RISK)
         return sum(len(pattern.findall(reading.flat)) for pattern in patterns)
 
     def _unreadable(self, words: Sequence[Word]) -> bool:

@@ -2,6 +2,7 @@
 
 import hashlib
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -68,9 +69,10 @@ class Words(_Frozen):
 
 
 class Phrases(_Frozen):
-    """Figures of speech."""
+    """Figures of speech, and the phrases looked for with a word misspelt."""
 
     idioms: tuple[str, ...]
+    core: tuple[str, ...]
 
 
 class Lexicon(_Frozen):
@@ -92,8 +94,7 @@ class Lexicon(_Frozen):
             rows = [kind.of(role) for kind in self.kinds]
             if any(abs(sum(row) - 1) > 1e-9 or min(row) < 0 for row in rows):
                 raise ValueError(f"{role}: not a probability distribution")
-            steps = list(zip(rows, rows[1:], strict=False))
-            if any(milder[0] < graver[0] or milder[1] > graver[1] for milder, graver in steps):
+            if any(milder[0] < graver[0] or milder[1] > graver[1] for milder, graver in pairwise(rows)):
                 raise ValueError(f"{role}: safe must never rise and unsafe never fall from kind to kind")
         return self
 

@@ -82,23 +82,30 @@ def words_of(plain_text: str, expand: Mapping[str, str]) -> tuple[Word, ...]:
 
 
 def _expanded(text: str, expand: Mapping[str, str]) -> Iterator[Word]:
-    paired = _paired_quotes(text)
-    sentence, quotes = 0, 0
+    for sentence, tokens in enumerate(_sentences(text)):
+        paired = sum(token.lastgroup == "quote" for token in tokens) // 2 * 2
+        quotes = 0
+        for token in tokens:
+            if token.lastgroup == "quote":
+                quotes += 1
+            else:
+                quoted = quotes % 2 == 1 and quotes < paired
+                for part in _parts(token.group(), expand):
+                    yield Word(text=part, sentence=sentence, quoted=quoted)
+
+
+def _sentences(text: str) -> Iterator[list[re.Match[str]]]:
+    """The word and quotation tokens of each sentence. A quotation must close within its sentence: then what
+    stands in other sentences cannot turn a statement into a quotation.
+    """
+    tokens: list[re.Match[str]] = []
     for token in _TOKEN.finditer(text):
         if token.lastgroup == "stop":
-            sentence += 1
-        elif token.lastgroup == "quote":
-            quotes += 1
+            yield tokens
+            tokens = []
         else:
-            quoted = quotes % 2 == 1 and quotes < paired
-            for part in _parts(token.group(), expand):
-                yield Word(text=part, sentence=sentence, quoted=quoted)
-
-
-def _paired_quotes(text: str) -> int:
-    """How many quotation marks have a partner: a last single one opens nothing."""
-    marks = sum(text.count(mark) for mark in '"“”„«»')
-    return marks - marks % 2
+            tokens.append(token)
+    yield tokens
 
 
 def _parts(token: str, expand: Mapping[str, str]) -> Iterator[str]:

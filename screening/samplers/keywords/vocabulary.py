@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from screening.samplers.keywords.lexicon import Words
 from screening.samplers.keywords.reading import LONGEST_WORD, Word
 
-_ENDINGS = ("ing", "ings", "ed", "ies", "es", "s", "er", "ers", "est", "ly", "y", "d", "r", "n", "ness", "ful", "less")
+_ENDINGS = ("ing", "ings", "ed", "ies", "es", "s", "er", "ers", "est", "ly", "ness", "ful", "less")
 _ENGLISH_SHAPE = re.compile(r".{3,}(?:ing|ings|ness|ful|less|fully|lessly|ship|ight|ough|edly)$")
 _STRETCHED = re.compile(r"(.)\1{2,}")
 _LEET = str.maketrans("0345679@$€+", "oeasgtgaset")
