@@ -165,15 +165,15 @@ class EliminationState:
     def next_wave(self) -> int:
         """As many draws as the earliest decision takes; 0 once there is a verdict.
 
-        Without curtailment it may be that the budget identifies none any more. Then it is the draws up to the
-        first round that could drop an arm or, if sooner, that the budget cannot follow with another.
+        Close to the end of the budget the rule might be exhausted sooner, or could identify nothing at all
+        (without curtailment). Then it is the draws up to the first round that could drop an arm or, if sooner,
+        that the budget cannot follow with another.
         """
-        needed = self.draws_to_earliest_decision()
-        if needed <= self.remaining:
+        needed, active = self.draws_to_earliest_decision(), len(self.active)
+        if needed <= self.remaining - (active - 1):  # exhausted means fewer calls left than active arms
             return needed
-        affordable = (self.remaining + self.pulled) // len(self.active)
-        rounds = min(affordable, *self._rounds_to_drop_rivals())
-        return rounds * len(self.active) - self.pulled
+        affordable = (self.remaining + self.pulled) // active
+        return min(affordable, *self._rounds_to_drop_rivals()) * active - self.pulled
 
     def arms(self) -> tuple[Arm, ...]:
         """p̂ ± w of every arm, clipped to [0, 1]; a dropped arm stays as it was when it was dropped."""
