@@ -30,7 +30,9 @@ SURELY = 0.9
 
 _PART = re.compile(r"[.!?\n;…。！？।]+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_NOT_PROSE = re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\S+|<[^<>\n]{1,200}>|[#@]\w+|&\w+;|\S*[_/\\{}=()\[\]<>]\S*")
+_MARKUP = re.compile(r"<[^<>\n]{1,200}>|&\w{1,10};")
+_NOT_PROSE = re.compile(r"[_/\\{}=()\[\]<>]|^[#@]|^www\.|.@.")
+_TOKEN = re.compile(r"\S+")
 _PART_WORDS = 3
 """A part of the text is judged by itself from so many words on."""
 
@@ -46,10 +48,16 @@ def is_supported(text: str, languages: tuple[str, ...] = VALIDATED_LANGUAGES) ->
     """
     if _has_other_script(text):
         return False
-    prose = _NOT_PROSE.sub(" ", text).lower().replace("’", "'")
+    prose = _prose(text)
     parts = [part for part in map(_WORD.findall, _PART.split(prose)) if len(part) >= _PART_WORDS]
     whole = _WORD.findall(prose)
     return _part_is_supported(whole, languages) and all(_part_is_supported(part, languages) for part in parts)
+
+
+def _prose(text: str) -> str:
+    """The text in lower case without mark-up, addresses, tags and code."""
+    text = _MARKUP.sub(" ", text).lower().replace("’", "'")
+    return _TOKEN.sub(lambda token: " " if _NOT_PROSE.search(token.group()) else token.group(), text)
 
 
 def _has_other_script(text: str) -> bool:

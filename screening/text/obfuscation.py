@@ -23,9 +23,13 @@ _ALWAYS = frozenset(("die", "dead", "dying", "death", "kill", "suicide", "suicid
 
 _SUBSTITUTES = str.maketrans("013457@$!|", "oieastasii")
 _ONE_AS_L = str.maketrans("013457@$!|", "oleastasll")
-_LEET = re.compile(r"(?<![\w/.#@&-])(?=\S*[a-zA-Z])[\w@$!|]*[013457@$!|][\w@$!|]*(?![\w/])")
-_MASKED = re.compile(r"(?<!\w)[a-z]+(?:[*#_.\-'|+~]+[a-z]+)+(?!\w)", re.IGNORECASE)
-_BLANKED = re.compile(r"(?<![\w*])([a-z]+)([*#]+)([a-z]+)(?![\w*])", re.IGNORECASE)
+_LEET_TOKEN = re.compile(r"[\w@$!|]+")
+_PART_OF_ADDRESS = frozenset("/.#@&-")
+_SIGNED_TOKEN = re.compile(r"[\w*#.\-'|+~]+")
+_JOINED_BY = re.compile(r"[*#_.\-'|+~]+")
+_BLANKED = re.compile(r"([a-z]+)([*#]+)([a-z]+)", re.IGNORECASE)
+_LONGEST_TOKEN = 40
+"""Longer tokens are addresses or noise; passing over them keeps the work linear in the text."""
 _LETTER = r"[^\W\d_]"
 _SPACED = re.compile(
     rf"(?<!\w){_LETTER}(?:(?:\s{{1,3}}{_LETTER})+|([._\-*·/|,]\s?){_LETTER}(?:\1{_LETTER})+)(?![^\W\d_])"
@@ -59,21 +63,38 @@ def is_obfuscated(text: str) -> bool:
 def _has_leet(text: str) -> bool:
     """A disguised risk word, or two disguised common words of which one is longer than two letters."""
     common: set[str] = set()
-    for match in _LEET.finditer(text):
-        token = match.group().rstrip("!|").lower()
-        if not re.search(r"[013457@$!|]", token):
-            continue
-        readings = {token.translate(_SUBSTITUTES), token.translate(_ONE_AS_L)}
-        if readings & RISK_WORDS:
-            return True
-        common |= {reading for reading in readings & COMMON if len(reading) > 1}
+    for match in _LEET_TOKEN.finditer(text):
+        if match.end() - match.start() <= _LONGEST_TOKEN and not _is_part_of_address(text, match):
+            readings = _leet_readings(match.group())
+            if readings & RISK_WORDS:
+                return True
+            common |= {reading for reading in readings & COMMON if len(reading) > 1}
     return len(common) > 1 and any(len(word) > 2 for word in common)
+
+
+def _is_part_of_address(text: str, match: re.Match[str]) -> bool:
+    before, after = text[max(0, match.start() - 1) : match.start()], text[match.end() : match.end() + 1]
+    return before in _PART_OF_ADDRESS or after == "/" or match.group().startswith("@")
+
+
+def _leet_readings(token: str) -> set[str]:
+    """The words the token may stand for; empty when it has no letter or nothing in place of one."""
+    token = token.rstrip("!|").lower()
+    if token.isalpha() or not _LATIN.search(token):
+        return set()
+    return {token.translate(_SUBSTITUTES), token.translate(_ONE_AS_L)}
 
 
 def _has_masked_word(text: str) -> bool:
     """A risk word cut up by signs (ki.ll) or with letters starred out (k*ll)."""
-    joined = any(re.sub(r"[^a-z]", "", match.group().lower()) in _ALWAYS for match in _MASKED.finditer(text))
-    return joined or any(_fits(match) for match in _BLANKED.finditer(text))
+    for match in _SIGNED_TOKEN.finditer(text):
+        token = match.group().strip("*#_.-'|+~").lower()
+        if len(token) > _LONGEST_TOKEN or token.isalpha():
+            continue
+        blanked = _BLANKED.fullmatch(token)
+        if _JOINED_BY.sub("", token) in _ALWAYS or (blanked and _fits(blanked)):
+            return True
+    return False
 
 
 def _fits(match: re.Match[str]) -> bool:

@@ -150,21 +150,27 @@ def _hides_in_words(text: str, found: tuple[Invisible, ...]) -> bool:
     zero_width = sum(one.kind is Kind.ZERO_WIDTH for one in suspects)
     if zero_width >= HIDDEN_RUN and text.strip() != "":
         return True
-    positions = {one.position for one in found}
-    return any(_inside_a_word(text, one.position, positions) for one in suspects)
+    spans = _runs(found)
+    return any(_inside_a_word(text, *spans[one.position]) for one in suspects)
+
+
+def _runs(found: tuple[Invisible, ...]) -> dict[int, tuple[int, int]]:
+    """For each position the run of neighbouring invisible characters it belongs to, as (start, end)."""
+    starts: dict[int, int] = {}
+    for one in found:
+        starts[one.position] = starts.get(one.position - 1, one.position)
+    ends: dict[int, int] = {}
+    for one in reversed(found):
+        ends[one.position] = ends.get(one.position + 1, one.position + 1)
+    return {position: (start, ends[position]) for position, start in starts.items()}
 
 
 def _is_silent_control(one: Invisible) -> bool:
     return one.kind is Kind.CONTROL and not one.character.isspace()
 
 
-def _inside_a_word(text: str, position: int, invisible: set[int]) -> bool:
-    before, after = position - 1, position + 1
-    while before in invisible:
-        before -= 1
-    while after in invisible:
-        after += 1
-    return before >= 0 and after < len(text) and text[before].isalnum() and text[after].isalnum()
+def _inside_a_word(text: str, start: int, end: int) -> bool:
+    return start > 0 and end < len(text) and text[start - 1].isalnum() and text[end].isalnum()
 
 
 def _flags_of_reading(stored: str, model_text: str, languages: tuple[str, ...]) -> frozenset[Flag]:
