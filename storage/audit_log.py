@@ -77,6 +77,12 @@ class Verification:
         return self.problem is None
 
 
+def serialise(conn: Connection) -> None:
+    """Let one transaction at a time go on from here to its commit; SQLite's writers do so from the start."""
+    if conn.dialect.name == "postgresql":
+        conn.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+
+
 def append(
     conn: Connection,
     actor: Actor,
@@ -91,8 +97,7 @@ def append(
     writers are already one at a time (BEGIN IMMEDIATE). ValueError for a detail long enough to be a message.
     """
     body = _canonical(_checked(details))
-    if conn.dialect.name == "postgresql":
-        conn.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+    serialise(conn)
     last = conn.execute(
         select(audit_events.c.seq, audit_events.c.hash).order_by(audit_events.c.seq.desc()).limit(1)
     ).first()

@@ -1,0 +1,70 @@
+"""Blind first: nobody is served the engine's view of a case that is open before they have rated it themselves."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, exists, select
+
+from storage.actors import Actor, Role
+from storage.database import insert_into
+from storage.leases import is_open
+from storage.policy import Action, require
+from storage.schema import batches, cases, inbox_entries, ratings, reveals
+from storage.tiers import Tier
+
+
+class NotYetRated(Exception):
+    """The case waits for a reading, and this person has not given theirs: the engine's view is not served."""
+
+
+def withheld(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """The condition under which a listing must leave out the engine's view of a case for this person."""
+    waiting = exists().where(inbox_entries.c.case_id == case_id, is_open())
+    return and_(waiting, ~_rated(actor, case_id))
+
+
+def reveal(conn: Connection, actor: Actor, case_id: str, now: datetime, *, open_at_once: bool = False) -> None:
+    """Allow this person the engine's view of one case, and record that they have it, in the caller's transaction.
+
+    Raises Forbidden, or NotYetRated while the case is open and they have not rated it. A P0 case that they hold may
+    be opened at once: their rating then is not blind.
+    """
+    rated = conn.execute(select(_rated(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
+    holding = entry is not None and entry.holder == actor.id and entry.lease_expires_at > now
+    require(actor, Action.VIEW_EVIDENCE, actor.id if rated or holding else None)
+    if entry is not None and entry.closed_at is None and not rated and not (holding and _urgent(entry, open_at_once)):
+        raise NotYetRated("rate the text first: what the engine says of it is shown afterwards")
+    conn.execute(
+        insert_into(conn, reveals)
+        .values(case_id=case_id, reviewer=actor.id, before_rating=not rated, at=now)
+        .on_conflict_do_nothing()
+    )
+
+
+def _urgent(entry: Any, open_at_once: bool) -> bool:
+    return open_at_once and entry.tier == Tier.P0
+
+
+def _rated(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
+    return exists().where(ratings.c.case_id == case_id, ratings.c.reviewer == actor.id)
+
+
+def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bool:
+    """Whether a rating given now is blind. The first one is, unless the engine's view was served to this person
+    before, live while they had the text screened, or as evidence; a later one is while nothing was served at all.
+    """
+    seen = conn.execute(
+        select(reveals.c.before_rating).where(reveals.c.case_id == case_id, reveals.c.reviewer == actor.id)
+    ).scalar()
+    own = (
+        select(cases.c.id)
+        .join(batches, batches.c.id == cases.c.batch_id)
+        .where(cases.c.id == case_id, batches.c.kind == "interactive", batches.c.created_by == actor.id)
+    )
+    return (seen is not True if first else seen is None) and conn.execute(own).first() is None
+
+
+def can_rate(actor: Actor) -> bool:
+    """Whether the roles make this person a reader at all."""
+    return bool(actor.roles & {Role.REVIEWER, Role.SENIOR})

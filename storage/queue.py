@@ -1,0 +1,169 @@
+"""What waits, and with whom: list and counts of the inbox. Neither ever touches the text of a case."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import and_, func, select
+
+from storage.actors import Actor
+from storage.database import Database
+from storage.leases import in_tiers, is_open, leased, state
+from storage.policy import Action, require
+from storage.schema import cases, inbox_entries
+from storage.tiers import Tier
+
+_entry = inbox_entries.c
+
+
+class State(StrEnum):
+    """What keeps an open case from this person, if anything; each open case is in exactly one state."""
+
+    FREE = "free"
+    MINE = "mine"
+    HELD = "held"  # leased by somebody else
+    READ = "read"  # this person has read it; it waits for another
+    SENIOR = "senior"  # two readers disagree, a senior decides
+    RESERVED = "reserved"  # set aside, or handed to a named person
+    SKIPPED = "skipped"  # by this person, for a while or for good
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One open case in a list; age and time left follow from ``entered_at`` and ``due_at``."""
+
+    case_id: str
+    external_id: str
+    tier: Tier
+    why: str
+    entered_at: datetime
+    due_at: datetime
+    state: State
+    holder: str | None
+    lease_expires_at: datetime | None
+    handed_to: str | None
+    reserved_until: datetime | None
+    reading: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many open cases are in each state inside the filter, and how many lie outside it.
+
+    ``held_until`` is when the first lease of somebody else runs out, ``reserved_until`` likewise; None where
+    there is none. ``free_by_tier`` covers the free cases inside the filter.
+    """
+
+    by_state: Mapping[State, int]
+    free_by_tier: Mapping[Tier, int]
+    outside_filter: int
+    held_until: datetime | None
+    reserved_until: datetime | None
+
+    @property
+    def open(self) -> int:
+        """All open cases."""
+        return sum(self.by_state.values()) + self.outside_filter
+
+    @property
+    def free(self) -> int:
+        """Cases that "the next one" could give this person now."""
+        return self.by_state[State.FREE]
+
+    @property
+    def held(self) -> int:
+        """Cases that somebody else holds now."""
+        return self.by_state[State.HELD]
+
+
+def queue(
+    db: Database,
+    actor: Actor,
+    now: datetime,
+    tiers: Collection[Tier] | None = None,
+    limit: int = 50,
+    offset: int = 0,
+) -> tuple[Waiting, ...]:
+    """Open cases in the order they are due: P0 first, then by deadline. For supervisors."""
+    require(actor, Action.BROWSE_QUEUE)
+    page = (
+        select(inbox_entries, state(actor, now).label("state"))
+        .where(is_open(), in_tiers(tiers))
+        .order_by(_entry.routine, _entry.due_at, _entry.case_id)
+        .limit(limit)
+        .offset(offset)
+        .subquery()
+    )
+    query = (
+        select(page, cases.c.external_id)
+        .join(cases, cases.c.id == page.c.case_id)
+        .order_by(page.c.routine, page.c.due_at, page.c.case_id)
+    )
+    with db.read() as conn:
+        rows = conn.execute(query).all()
+    return tuple(_waiting(row, now) for row in rows)
+
+
+def _waiting(row: Any, now: datetime) -> Waiting:
+    held = row.lease_expires_at is not None and row.lease_expires_at > now
+    reserved = row.reserved_until is not None and row.reserved_until > now
+    return Waiting(
+        case_id=row.case_id,
+        external_id=row.external_id,
+        tier=Tier(row.tier),
+        why=row.why,
+        entered_at=row.entered_at,
+        due_at=row.due_at,
+        state=State(row.state),
+        holder=row.holder if held else None,
+        lease_expires_at=row.lease_expires_at if held else None,
+        handed_to=row.handed_to if reserved else None,
+        reserved_until=row.reserved_until if reserved else None,
+        reading=row.reading,
+    )
+
+
+def counts(db: Database, actor: Actor, now: datetime, tiers: Collection[Tier] | None = None) -> Counts:
+    """How many cases wait and what keeps them from this person, from one query over open cases only."""
+    require(actor, Action.VIEW_COUNTS)
+    seen, inside = state(actor, now), in_tiers(tiers)
+    query = (
+        select(
+            seen.label("state"),
+            _entry.tier,
+            inside.label("inside"),
+            func.count().label("n"),
+            func.min(_entry.lease_expires_at).filter(leased(now)).label("lease"),
+            func.min(_entry.reserved_until).filter(_entry.reserved_until > now).label("reserved"),
+        )
+        .where(is_open())
+        .group_by(seen, _entry.tier, inside)
+    )
+    with db.read() as conn:
+        return _counts(conn.execute(query).all())
+
+
+def _counts(rows: Collection[Any]) -> Counts:
+    inside = [row for row in rows if row.inside]
+    held = [row.lease for row in inside if row.state == State.HELD and row.lease is not None]
+    reserved = [row.reserved for row in inside if row.state == State.RESERVED and row.reserved is not None]
+    return Counts(
+        by_state={state: sum(row.n for row in inside if row.state == state) for state in State},
+        free_by_tier={
+            tier: sum(row.n for row in inside if row.state == State.FREE and row.tier == tier) for tier in Tier
+        },
+        outside_filter=sum(row.n for row in rows if not row.inside),
+        held_until=min(held, default=None),
+        reserved_until=min(reserved, default=None),
+    )
+
+
+def handed_to_me(db: Database, actor: Actor, now: datetime) -> tuple[str, ...]:
+    """Cases set aside by this person or handed to them, still reserved: the ones they may claim by name."""
+    require(actor, Action.CLAIM_NEXT)
+    mine = and_(is_open(), _entry.handed_to == actor.id, _entry.reserved_until > now)
+    query = select(_entry.case_id).where(mine).order_by(_entry.routine, _entry.due_at)
+    with db.read() as conn:
+        return tuple(conn.execute(query).scalars())

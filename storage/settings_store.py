@@ -1,0 +1,140 @@
+"""What a site may set while it runs, as versions that are never overwritten; and the stop button.
+
+Start-up options (database, model, keys) are not here but in `screening.settings`.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import Connection, insert, select
+
+from storage.actors import Actor
+from storage.audit_log import append, serialise
+from storage.database import Database
+from storage.policy import Action, require
+from storage.schema import settings_versions
+
+Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 30)]
+INTENDED_USE = (
+    "Second Look labels texts. It does not predict what a person will do, it is not a crisis service, and nobody "
+    "watches it in real time. Every text it does not settle is read by a clinician."
+)
+
+
+class SecondReadingRule(StrEnum):
+    """Readings that ask for a second one by themselves."""
+
+    UNSURE_SAFE = "unsure_safe"  # safe with a certainty at or below `unsure_at`
+    INSUFFICIENT_INFORMATION = "insufficient_information"
+
+
+class SiteSettings(BaseModel):
+    """Every setting of a site that has versions, with its default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stopped: bool = False
+    second_reading_rate: Annotated[float, Field(ge=0, le=1)] = 0.05
+    second_reading_rules: tuple[SecondReadingRule, ...] = tuple(SecondReadingRule)
+    unsure_at: Annotated[int, Field(ge=1, le=5)] = 2
+    target_minutes: tuple[Minutes, Minutes, Minutes, Minutes] = (5, 15, 240, 1440)  # P0 .. P3
+    lease_minutes: Minutes = 15
+    idle_minutes: Minutes = 30
+    absolute_minutes: Minutes = 720
+    break_after_texts: Annotated[int, Field(ge=1)] = 25
+    help_text: str = "In the US call or text 988 (988lifeline.org); elsewhere findahelpline.com."
+    intended_use: str = INTENDED_USE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsVersion:
+    """The settings as they were from ``at`` on; version 0 is the defaults, before anybody set anything."""
+
+    version: int
+    settings: SiteSettings
+    by: str | None = None
+    at: datetime | None = None
+
+
+class StaleSettings(Exception):
+    """Somebody else changed the settings in between: look at theirs first."""
+
+
+def current_in(conn: Connection) -> SettingsVersion:
+    """The settings in force, inside the caller's transaction."""
+    row = conn.execute(select(settings_versions).order_by(settings_versions.c.version.desc()).limit(1)).first()
+    return SettingsVersion(version=0, settings=SiteSettings()) if row is None else _version(row)
+
+
+def current(db: Database) -> SettingsVersion:
+    """The settings in force."""
+    with db.read() as conn:
+        return current_in(conn)
+
+
+def stopped(db: Database) -> bool:
+    """Whether the stop button is pressed: every new decision then goes to a person."""
+    return current(db).settings.stopped
+
+
+def history(db: Database, actor: Actor) -> tuple[SettingsVersion, ...]:
+    """All versions, the newest first."""
+    require(actor, Action.VIEW_SETTINGS)
+    with db.read() as conn:
+        rows = conn.execute(select(settings_versions).order_by(settings_versions.c.version.desc())).all()
+    return tuple(_version(row) for row in rows)
+
+
+def change(db: Database, actor: Actor, settings: SiteSettings, based_on: int, now: datetime) -> SettingsVersion:
+    """A new version, made from version ``based_on``; StaleSettings when that is not the one in force.
+
+    The stop button is not moved by this: whatever ``settings`` says of it, it stays as it is.
+    """
+    require(actor, Action.CHANGE_SETTINGS)
+    with db.write() as conn:
+        serialise(conn)
+        before = current_in(conn)
+        if before.version != based_on:
+            raise StaleSettings("the settings were changed in the meantime")
+        after = settings.model_copy(update={"stopped": before.settings.stopped})
+        return _add(conn, actor, before, after, "settings_changed", now)
+
+
+def stop(db: Database, actor: Actor, now: datetime) -> SettingsVersion:
+    """Press the stop button; pressing it twice changes nothing."""
+    require(actor, Action.STOP)
+    return _switch(db, actor, True, "stopped", now)
+
+
+def start(db: Database, actor: Actor, now: datetime) -> SettingsVersion:
+    """Release the stop button."""
+    require(actor, Action.START)
+    return _switch(db, actor, False, "started", now)
+
+
+def _switch(db: Database, actor: Actor, stopped: bool, action: str, now: datetime) -> SettingsVersion:
+    with db.write() as conn:
+        serialise(conn)
+        before = current_in(conn)
+        if before.settings.stopped is stopped:
+            return before
+        return _add(conn, actor, before, before.settings.model_copy(update={"stopped": stopped}), action, now)
+
+
+def _add(
+    conn: Connection, actor: Actor, before: SettingsVersion, after: SiteSettings, action: str, now: datetime
+) -> SettingsVersion:
+    body = after.model_dump(mode="json")
+    version = before.version + 1
+    conn.execute(insert(settings_versions).values(version=version, body=body, by=actor.id, at=now))
+    old = before.settings.model_dump(mode="json")
+    changed = sorted(name for name in body if body[name] != old[name])
+    append(conn, actor, action, f"settings/{version}", {"changed": changed}, now)
+    return SettingsVersion(version=version, settings=after, by=actor.id, at=now)
+
+
+def _version(row: Any) -> SettingsVersion:
+    return SettingsVersion(version=row.version, settings=SiteSettings.model_validate(row.body), by=row.by, at=row.at)
