@@ -1,0 +1,84 @@
+"""The draws of a running case, for whoever watches it; and what nobody watches any more."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, insert, select, update
+
+from screening.draws import Draw, decode_draws
+from storage.actors import Actor
+from storage.database import Database, insert_into
+from storage.pending import end_starts, keep_error, park
+from storage.policy import Action, require
+from storage.schema import batches, cases, live_runs, pending_cases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """What a case's nodes have drawn so far: per node and prompt variant, in request order."""
+
+    node: str | None
+    draws: Mapping[tuple[str, str], tuple[Draw, ...]]
+    updated_at: datetime
+
+
+def update_live(db: Database, case_id: str, node: str, variant: str, codes: str, now: datetime) -> None:
+    """Show these draws (as `encode_draws` writes them) as what the node has drawn so far."""
+    table = live_runs.c
+    with db.write() as conn:
+        draws = conn.execute(select(table.draws).where(table.case_id == case_id)).scalar()
+        shown = {"node": node, "draws": {**(draws or {}), f"{node}/{variant}": codes}, "updated_at": now}
+        if draws is None:
+            conn.execute(insert(live_runs), {"case_id": case_id, "viewer_seen_at": now, **shown})
+        else:
+            conn.execute(update(live_runs).where(table.case_id == case_id).values(shown))
+
+
+def read_live(db: Database, actor: Actor, case_id: str) -> Live | None:
+    """What is shown of a running case to the person who submitted it; None before it is submitted or once withdrawn.
+
+    Raises Forbidden: live draws are the model's, and nobody may see those of a case they are to read blind.
+    """
+    owner = select(batches.c.created_by).join(cases, cases.c.batch_id == batches.c.id).where(cases.c.id == case_id)
+    with db.read() as conn:
+        if conn.execute(owner).scalar() != actor.id:
+            require(actor, Action.VIEW_RESULTS)
+        row = conn.execute(select(live_runs).where(live_runs.c.case_id == case_id)).first()
+    if row is None:
+        return None
+    draws = {_node_and_variant(key): decode_draws(codes) for key, codes in row.draws.items()}
+    return Live(node=row.node, draws=draws, updated_at=row.updated_at)
+
+
+def viewer_seen(db: Database, case_id: str, now: datetime) -> None:
+    """Somebody watches this case."""
+    row: dict[str, Any] = {"case_id": case_id, "node": None, "draws": {}, "updated_at": now, "viewer_seen_at": now}
+    with db.write() as conn:
+        statement = insert_into(conn, live_runs).values(row)
+        conn.execute(
+            statement.on_conflict_do_update(index_elements=["case_id"], set_={"viewer_seen_at": row["viewer_seen_at"]})
+        )
+
+
+def unwatched(db: Database, before: datetime) -> list[str]:
+    """Single texts still to be decided that nobody has watched since ``before``."""
+    query = select(live_runs.c.case_id).join(pending_cases, pending_cases.c.case_id == live_runs.c.case_id)
+    seen_earlier = query.where(live_runs.c.viewer_seen_at < before, pending_cases.c.ready_at.is_not(None))
+    with db.read() as conn:
+        return list(conn.execute(seen_earlier).scalars())
+
+
+def withdraw(db: Database, case_id: str, now: datetime) -> None:
+    """Stop working on a case that nobody watches: it stays pending with that reason, until a retry request."""
+    with db.write() as conn:
+        keep_error(conn, case_id, "unwatched", "nobody watched this text any more", 0, now)
+        end_starts(conn, case_id, now)
+        park(conn, case_id)
+        conn.execute(delete(live_runs).where(live_runs.c.case_id == case_id))
+
+
+def _node_and_variant(key: str) -> tuple[str, str]:
+    node, _, variant = key.partition("/")
+    return node, variant

@@ -1,0 +1,135 @@
+"""Running sums of a batch's facts, so that progress and caps cost the same for ten rows and for a million.
+
+Each is added to in the transaction that inserts the fact it counts, and only when the insert took place;
+`recount` derives the same sums from the facts alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, case, func, insert, select, update
+
+from screening.labels import Outcome
+from storage.schema import batch_tallies, case_errors, cases, node_runs, rejected_rows, screenings
+
+SHARDS = 8
+"""Rows among which a batch's sums are spread: so many commits on one batch need not wait for each other."""
+
+_SUMS = (
+    "accepted",
+    "rejected",
+    "safe",
+    "unsafe",
+    "human_review",
+    "calls",
+    "lost_calls",
+    "unpriced_calls",
+    "cost_usd",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What came in, how it ended, and what was spent. ``cost_usd`` is the known part of the cost of ``calls``.
+
+    ``lost_calls`` were made but their draws did not count; ``unpriced_calls`` are those of ``calls`` whose
+    price is unknown.
+    """
+
+    accepted: int = 0
+    rejected: int = 0
+    safe: int = 0
+    unsafe: int = 0
+    human_review: int = 0
+    calls: int = 0
+    lost_calls: int = 0
+    unpriced_calls: int = 0
+    cost_usd: float = 0.0
+    last_completed_at: datetime | None = None
+
+    @property
+    def pending(self) -> int:
+        """Accepted and not decided or left to a person yet."""
+        return self.accepted - self.safe - self.unsafe - self.human_review
+
+    @property
+    def known_cost_usd(self) -> float | None:
+        """The cost, or None as soon as part of it is unknown."""
+        return None if self.unpriced_calls else self.cost_usd
+
+    @property
+    def cost_for_cap_usd(self) -> float | None:
+        """The cost with lost calls at the mean price of the others; None when it cannot be known."""
+        if self.unpriced_calls or (self.lost_calls and not self.calls):
+            return None
+        lost = self.lost_calls * self.cost_usd / self.calls if self.calls else 0.0
+        return self.cost_usd + lost
+
+
+def open_tallies(conn: Connection, batch_id: str) -> None:
+    """The zeros a new batch starts from."""
+    conn.execute(insert(batch_tallies), [{"batch_id": batch_id, "shard": shard} for shard in range(SHARDS)])
+
+
+def add(conn: Connection, batch_id: str, row: int, more: Totals) -> None:
+    """Add to the sums, in the shard of this row."""
+    table = batch_tallies.c
+    values: dict[str, Any] = {name: table[name] + getattr(more, name) for name in _SUMS if getattr(more, name)}
+    if more.last_completed_at is not None:
+        values["last_completed_at"] = more.last_completed_at
+    if values:
+        shard = (table.batch_id == batch_id, table.shard == row % SHARDS)
+        conn.execute(update(batch_tallies).where(*shard).values(values))
+
+
+def one_outcome(outcome: Outcome, now: datetime) -> Totals:
+    """What one case's outcome adds."""
+    return Totals(**{outcome.value: 1}, last_completed_at=now)
+
+
+def totals(conn: Connection, batch_ids: Sequence[str]) -> dict[str, Totals]:
+    """The sums of each of these batches; a batch that does not exist is left out."""
+    table = batch_tallies.c
+    columns = [func.sum(table[name]).label(name) for name in _SUMS]
+    rows = conn.execute(
+        select(table.batch_id, *columns, func.max(table.last_completed_at).label("last_completed_at"))
+        .where(table.batch_id.in_(batch_ids))
+        .group_by(table.batch_id)
+    )
+    return {row.batch_id: _totals(row._mapping) for row in rows}
+
+
+def _totals(row: RowMapping) -> Totals:
+    integers = {name: int(row[name]) for name in _SUMS if name != "cost_usd"}
+    return Totals(**integers, cost_usd=float(row["cost_usd"]), last_completed_at=row["last_completed_at"])
+
+
+def recount(conn: Connection, batch_id: str) -> Totals:
+    """The same sums from the facts: linear in the batch, for checks and repair."""
+    of_batch = cases.c.batch_id == batch_id
+    accepted = conn.execute(select(func.count()).select_from(cases).where(of_batch)).scalar_one()
+    refused = select(func.count()).select_from(rejected_rows).where(rejected_rows.c.batch_id == batch_id)
+    ended = select(screenings.c.outcome, func.count()).where(screenings.c.batch_id == batch_id)
+    outcomes: dict[str, int] = {row[0]: row[1] for row in conn.execute(ended.group_by(screenings.c.outcome))}
+    latest = select(func.max(screenings.c.completed_at)).where(screenings.c.batch_id == batch_id)
+    unpriced = func.sum(case((node_runs.c.cost_usd.is_(None), node_runs.c.calls), else_=0))
+    spent = conn.execute(
+        select(func.sum(node_runs.c.calls), func.sum(node_runs.c.cost_usd), unpriced)
+        .join(cases, cases.c.id == node_runs.c.case_id)
+        .where(of_batch)
+    ).one()
+    lost = select(func.sum(case_errors.c.calls)).join(cases, cases.c.id == case_errors.c.case_id).where(of_batch)
+    return Totals(
+        accepted=accepted,
+        rejected=conn.execute(refused).scalar_one(),
+        safe=outcomes.get(Outcome.SAFE.value, 0),
+        unsafe=outcomes.get(Outcome.UNSAFE.value, 0),
+        human_review=outcomes.get(Outcome.HUMAN_REVIEW.value, 0),
+        calls=int(spent[0] or 0),
+        lost_calls=int(conn.execute(lost).scalar_one() or 0),
+        unpriced_calls=int(spent[2] or 0),
+        cost_usd=float(spent[1] or 0.0),
+        last_completed_at=conn.execute(latest).scalar_one(),
+    )
