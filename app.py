@@ -1,0 +1,26 @@
+"""Launcher: the shell script behind security headers, an upload guard and a deep-link keeper.
+
+The script lies in `pages/`, not here: a `pages` folder beside the main script would be served by itself, past
+the sign-in gate.
+"""
+
+from pathlib import Path
+
+import streamlit as st
+from starlette.middleware import Middleware
+
+from pages.components.http import DeepLink, SecurityHeaders, UploadGuard, content_policy, require_safe_bind
+
+SIGN_IN = st.secrets.load_if_toml_exists() and "auth" in st.secrets
+INDEX = Path(st.__file__).parent / "static" / "index.html"
+
+require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)
+
+app = st.App(
+    Path(__file__).parent / "pages" / "shell.py",
+    middleware=[
+        Middleware(SecurityHeaders, policy=content_policy(INDEX.read_text(encoding="utf-8"))),
+        Middleware(UploadGuard, sign_in=SIGN_IN),
+        Middleware(DeepLink, sign_in=SIGN_IN),
+    ],
+)

@@ -1,0 +1,167 @@
+"""What stands before Streamlit: headers on every answer, who may upload, and where a sign-in leads back to."""
+
+import base64
+import hashlib
+import ipaddress
+import re
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import quote, unquote
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.web.server.server_util import get_cookie_secret
+from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
+
+SIGNED_IN_COOKIE = "_streamlit_user"
+NEXT_COOKIE = "second_look_next"
+NEXT_LIFETIME_S = 600
+_INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+_NOT_A_PAGE = ("/_stcore", "/static", "/media", "/component", "/oauth2callback", "/auth", "/app/static")
+
+
+class UnsafeBind(Exception):
+    """The server would answer other machines, and nobody would have to sign in."""
+
+
+def require_safe_bind(address: str | None, *, sign_in: bool) -> None:
+    """Returns when the address is this machine's own or people must sign in; raises `UnsafeBind` otherwise.
+
+    >>> require_safe_bind("127.0.0.1", sign_in=False)
+    """
+    if sign_in or address == "localhost":
+        return
+    try:
+        loopback = ipaddress.ip_address(address or "0.0.0.0").is_loopback  # noqa: S104 - None binds everything
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise UnsafeBind(
+            f"server.address is {address or 'every interface'}: without sign-in ([auth] in .streamlit/secrets.toml) "
+            "Second Look only serves 127.0.0.1"
+        )
+
+
+def content_policy(index_html: str) -> str:
+    """The Content-Security-Policy under which this index.html runs, its inline scripts named by their hash."""
+    hashes = (
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        for script in _INLINE_SCRIPT.findall(index_html)
+    )
+    scripts = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    return (
+        f"default-src 'none'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
+        "manifest-src 'self'; frame-src 'none'; frame-ancestors 'none'; base-uri 'self'; form-action 'self'; "
+        "object-src 'none'"
+    )
+
+
+class SecurityHeaders:
+    """Adds the headers that keep a page to itself; downloads are never kept by a cache."""
+
+    def __init__(self, app: ASGIApp, *, policy: str) -> None:
+        self._app = app
+        self._headers = {
+            "Content-Security-Policy": policy,
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        kept = dict(self._headers)
+        if scope["path"].startswith("/media"):
+            kept["Cache-Control"] = "no-store"
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(kept)
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+class UploadGuard:
+    """Refuses a file from somebody who has not signed in: Streamlit would take it into memory first."""
+
+    def __init__(self, app: ASGIApp, *, sign_in: bool) -> None:
+        self._app = app
+        self._sign_in = sign_in
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        upload = scope["type"] == "http" and "/_stcore/upload_file/" in scope["path"]
+        if upload and self._sign_in and not signed_in(scope):
+            await PlainTextResponse("Sign in first.", status_code=401)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+class DeepLink:
+    """Keeps the address somebody came for in a short cookie until the sign-in has returned them to `/`."""
+
+    def __init__(self, app: ASGIApp, *, sign_in: bool) -> None:
+        self._app = app
+        self._sign_in = sign_in
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._sign_in or scope["type"] != "http" or not _is_page(scope):
+            await self._app(scope, receive, send)
+        elif signed_in(scope) and scope["path"] == "/" and (target := _safe(_cookies(scope).get(NEXT_COOKIE))):
+            response = RedirectResponse(target, status_code=303)
+            response.delete_cookie(NEXT_COOKIE)
+            await response(scope, receive, send)
+        elif not signed_in(scope) and (wanted := _wanted(scope)) != "/":
+            await self._app(scope, receive, _setting_cookie(wanted, send))
+        else:
+            await self._app(scope, receive, send)
+
+
+def signed_in(scope: Scope) -> bool:
+    """Whether the request carries a sign-in cookie with a good signature (Streamlit's own, valid 30 days)."""
+    value = _cookies(scope).get(SIGNED_IN_COOKIE)
+    return bool(
+        value and decode_signed_value(get_cookie_secret(), SIGNED_IN_COOKIE, value.encode("latin-1", "replace"))
+    )
+
+
+def _is_page(scope: Scope) -> bool:
+    return scope["method"] == "GET" and not scope["path"].startswith(_NOT_A_PAGE)
+
+
+def _wanted(scope: Scope) -> str:
+    query = scope.get("query_string", b"").decode("latin-1")
+    return scope["path"] + (f"?{query}" if query else "")
+
+
+def _safe(cookie: str | None) -> str | None:
+    target = unquote(cookie) if cookie else ""
+    local = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
+    return quote(target, safe="/?&=%-_.~+") if local and target != "/" else None
+
+
+def _cookies(scope: Scope) -> dict[str, str]:
+    jar: SimpleCookie = SimpleCookie()
+    for name, value in scope["headers"]:
+        if name == b"cookie":
+            try:
+                jar.load(value.decode("latin-1"))
+            except CookieError:
+                continue
+    return {name: morsel.value for name, morsel in jar.items()}
+
+
+def _setting_cookie(target: str, send: Send) -> Send:
+    cookie = f"{NEXT_COOKIE}={quote(target, safe='')}; Max-Age={NEXT_LIFETIME_S}; Path=/; HttpOnly; SameSite=Lax"
+
+    async def with_cookie(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).append("Set-Cookie", cookie)
+        await send(message)
+
+    return with_cookie

@@ -1,0 +1,44 @@
+"""The style sheet of the live view: every colour for light and dark, 4.5:1 for whatever is read."""
+
+STYLE = """<style>
+.sl-live{--ink:light-dark(#10191f,#e8eef1);--soft:light-dark(#55606a,#a6b2ba);--line:light-dark(#d5dde3,#35424b);
+ --track:light-dark(#e4eaee,#26323a);--out:light-dark(#8a959d,#6d7a83);--card:light-dark(#ffffff,#151d22);
+ --open:light-dark(#0f5f73,#5bb8cf);--safe:light-dark(#14703f,#5cc48d);--unsafe:light-dark(#b42318,#f5857b);
+ --escalate:light-dark(#a04a08,#efa65c);color:var(--ink);font-size:.9rem;container-type:inline-size}
+.sl-live *{box-sizing:border-box}
+.sl-node{display:grid;grid-template-columns:minmax(9.5rem,13rem) 1fr 6.8rem;gap:.25rem 1.25rem;align-items:center;
+ border:1px solid var(--line);border-radius:.6rem;padding:.7rem 1rem;margin:0 0 .6rem;background:var(--card);
+ min-height:9.4rem}
+.sl-node h4{margin:0;padding:0;font-size:1rem;font-weight:650;color:var(--ink)}
+.sl-node .q{color:var(--soft);font-size:.82rem;line-height:1.35;margin:.15rem 0 .45rem}
+.sl-badge{display:inline-block;font-size:.8rem;font-weight:600;padding:.12rem .5rem;border-radius:.4rem;
+ color:var(--c);background:color-mix(in srgb,var(--c) 11%,transparent);line-height:1.35}
+.sl-c-open{--c:var(--open)}.sl-c-safe{--c:var(--safe)}.sl-c-unsafe{--c:var(--unsafe)}
+.sl-c-escalate{--c:var(--escalate)}.sl-c-quiet{--c:var(--soft)}
+.sl-arms{display:grid;grid-template-columns:4.6rem 1fr 10.6rem;gap:0 .8rem;align-items:center}
+.sl-arms .n{font-weight:600}.sl-arms .v{color:var(--soft);font-size:.82rem;font-variant-numeric:tabular-nums;
+ white-space:nowrap}
+.sl-arms .chosen.v{color:var(--ink);font-weight:600}
+.sl-arms .out.n{font-weight:400;text-decoration:line-through;color:var(--soft)}
+.sl-track{position:relative;height:1.65rem}
+.sl-track:before{content:"";position:absolute;left:0;right:0;top:50%;border-top:1px solid var(--track)}
+.sl-band{position:absolute;top:22%;height:56%;border-radius:.4rem;border:1px solid var(--c);
+ background:color-mix(in srgb,var(--c) 24%,transparent);transition:left .3s,width .3s}
+.sl-dot{position:absolute;top:50%;width:.65rem;height:.65rem;margin:-.325rem 0 0 -.325rem;border-radius:50%;
+ background:var(--c);transition:left .3s}
+.out .sl-band{border:1px dashed var(--out);background:transparent}.out .sl-dot{background:var(--out)}
+.sl-best{position:absolute;top:0;bottom:0;border-left:2px dotted var(--open);opacity:.85}
+.sl-axis{display:flex;justify-content:space-between;color:var(--soft);font-size:.75rem}
+.sl-trace{color:var(--soft);font-size:.75rem;line-height:1.3}
+.sl-trace .g{display:flex;align-items:flex-end;gap:1px;height:3.4rem;margin-bottom:.25rem;
+ border-bottom:1px solid var(--line);border-left:1px solid var(--line)}
+.sl-trace .g i{flex:0 1 4%;background:color-mix(in srgb,var(--open) 55%,transparent)}
+.sl-budget{margin:0 0 .7rem}.sl-budget .w{display:flex;justify-content:space-between;gap:1rem;flex-wrap:wrap}
+.sl-budget .w b{font-variant-numeric:tabular-nums}.sl-budget .w span{color:var(--soft)}
+.sl-bar{height:.45rem;border-radius:.25rem;background:var(--track);overflow:hidden;margin-top:.3rem}
+.sl-bar i{display:block;height:100%;background:var(--open);transition:width .3s}
+@media (prefers-reduced-motion:reduce){.sl-live *{transition:none!important}}
+@container (max-width:54rem){.sl-node{grid-template-columns:1fr}.sl-trace{display:none}}
+@container (max-width:30rem){.sl-arms{grid-template-columns:4.5rem 1fr}.sl-arms .v{grid-column:1/-1;
+ margin:-.2rem 0 .35rem}.sl-arms .pad{display:none}}
+</style>"""

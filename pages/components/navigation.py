@@ -1,0 +1,121 @@
+"""Which pages there are, in the order of the navigation, and what each asks of the person who opens it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from storage.actors import Actor
+from storage.policy import Action, allowed
+
+FOLDER = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One page: its file in `pages/`, what it is called, and the actions any of which makes it worth showing."""
+
+    file: str
+    title: str
+    icon: str
+    help: str
+    actions: tuple[Action, ...]
+
+
+ENTRIES = (
+    Entry(
+        file="screen",
+        title="Screen",
+        icon=":material/vital_signs:",
+        help="Screen one text and watch the agents' labels being eliminated.",
+        actions=(Action.SCREEN_TEXT,),
+    ),
+    Entry(
+        file="batches",
+        title="Batches",
+        icon=":material/upload_file:",
+        help="Upload a file, check its rows and costs, follow the run, download the results.",
+        actions=(Action.VIEW_BATCHES,),
+    ),
+    Entry(
+        file="inbox",
+        title="Inbox",
+        icon=":material/inbox:",
+        help="Everything the agents did not decide, waiting for a clinician.",
+        actions=(Action.CLAIM_NEXT, Action.BROWSE_QUEUE),
+    ),
+    Entry(
+        file="case",
+        title="Case",
+        icon=":material/article:",
+        help="One case with its text, ratings and whole trail.",
+        actions=(Action.VIEW_EVIDENCE,),
+    ),
+    Entry(
+        file="errors",
+        title="Errors",
+        icon=":material/rule:",
+        help="Confusion matrix against the reference labels; a cell opens its cases.",
+        actions=(Action.VIEW_RESULTS,),
+    ),
+    Entry(
+        file="evaluation",
+        title="Evaluation",
+        icon=":material/table_chart:",
+        help="The paper's conditions and ours on recorded draws.",
+        actions=(Action.VIEW_RESULTS,),
+    ),
+    Entry(
+        file="reliability",
+        title="Reliability",
+        icon=":material/monitoring:",
+        help="What may be claimed about missed cases, and what cannot be claimed yet.",
+        actions=(Action.VIEW_RESULTS,),
+    ),
+    Entry(
+        file="agreement",
+        title="Agreement",
+        icon=":material/group:",
+        help="How far reviewers agree with one another.",
+        actions=(Action.VIEW_AGREEMENT,),
+    ),
+    Entry(
+        file="audit",
+        title="Audit",
+        icon=":material/history:",
+        help="Who saw, rated, exported and changed what.",
+        actions=(Action.VIEW_AUDIT,),
+    ),
+    Entry(
+        file="settings",
+        title="Settings",
+        icon=":material/settings:",
+        help="Agents, prompts, limits and what was measured about them.",
+        actions=(Action.VIEW_SETTINGS,),
+    ),
+)
+
+
+def pages_for(actor: Actor | None) -> Sequence[st.Page]:
+    """The pages that exist, hidden where this person could do nothing on them; the first visible one is the home."""
+    found = [entry for entry in ENTRIES if (FOLDER / f"{entry.file}.py").exists()]
+    visible = [entry for entry in found if actor and any(_may(actor, action) for action in entry.actions)]
+    home = next(iter(visible or found))
+    return [
+        st.Page(
+            FOLDER / f"{entry.file}.py",
+            title=entry.title,
+            icon=entry.icon,
+            help=entry.help,
+            url_path=None if entry is home else entry.file,
+            default=entry is home,
+            visibility="visible" if entry in visible else "hidden",
+        )
+        for entry in found
+    ]
+
+
+def _may(actor: Actor, action: Action) -> bool:
+    """Whether on anything at all, their own things included."""
+    return allowed(actor, action) or allowed(actor, action, owner=actor.id)

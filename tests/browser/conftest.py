@@ -1,0 +1,207 @@
+"""The real app and worker on a free port with a database of their own, and a real browser in front of them."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
+
+from tests.browser.find import find_browser
+
+ROOT = Path(__file__).parent.parent.parent
+RESULTS = ROOT / "test-results"
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+START_LIMIT_S = 60
+OWN = ("data:", "blob:", "about:")
+EXPECT_MS = 15_000
+"""A shared machine is slow now and then; a wait ends as soon as what it waits for is there."""
+
+
+@dataclass(kw_only=True)
+class RunningApp:
+    """One app process and, where it has one, its worker."""
+
+    url: str
+    directory: Path
+    environment: dict[str, str]
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def database_url(self) -> str:
+        """The URL of the database that both processes use."""
+        return self.environment["DATABASE_URL"]
+
+    def start(self, name: str) -> None:
+        """Start the app or the worker, the app until it answers."""
+        port = self.url.rpartition(":")[2]
+        commands = {
+            "app": ["-m", "streamlit", "run", str(ROOT / "app.py"), "--server.port", port],
+            "worker": [str(ROOT / "worker.py")],
+        }
+        with (self.directory / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, *commands[name]], cwd=ROOT, env=self.environment, stdout=log, stderr=log
+            )
+        if name == "app":
+            self._wait_until_healthy()
+
+    def stop(self, name: str, *, kill: bool = False) -> None:
+        """End one process and wait for it, with SIGKILL if so asked."""
+        process = self.processes.pop(name)
+        process.kill() if kill else process.terminate()
+        try:
+            process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def log(self, name: str) -> str:
+        """Everything a process wrote."""
+        return (self.directory / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+    def _wait_until_healthy(self) -> None:
+        limit = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < limit:
+            assert self.processes["app"].poll() is None, self.log("app")
+            try:
+                with urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=2) as answer:
+                    if answer.status == 200:
+                        return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.1)
+        raise AssertionError(f"the app did not answer within {START_LIMIT_S} s:\n{self.log('app')}")
+
+
+@dataclass(kw_only=True)
+class Watch:
+    """What a page asked for and complained about."""
+
+    url: str
+    requests: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def outside(self) -> list[str]:
+        """Requests to anything but the app."""
+        return [url for url in self.requests if not url.startswith((self.url, self.url.replace("http", "ws"), *OWN))]
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium; without one the suite is skipped loudly, or fails where it is required."""
+    path = find_browser()
+    if path is None:
+        message = "NO CHROMIUM FOUND: the browser suite was left out (`python -m tests.browser.install` gets one)"
+        if os.environ.get("SECOND_LOOK_REQUIRE_BROWSER") == "1":
+            pytest.fail(message)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.warn(message, stacklevel=1)
+        pytest.skip(message)
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        expect.set_options(timeout=EXPECT_MS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def app_environment() -> dict[str, str]:
+    """Settings of this module's app and worker; a test module may override the fixture."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def running_app(
+    browser: Browser, app_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningApp]:
+    """One app and one worker for the whole test module. Depends on the browser so that a skip starts nothing."""
+    directory = tmp_path_factory.mktemp("app")
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SECOND_LOOK_", "ANTHROPIC_", "STREAMLIT_", "DATABASE_URL"))
+    }
+    environment = {
+        **kept,
+        "DATABASE_URL": f"sqlite:///{directory / 'second_look.db'}",
+        "SECOND_LOOK_DATA_DIRECTORY": str(directory / "data"),
+        "SECOND_LOOK_SAMPLER": "simulated",
+        **app_environment,
+    }
+    app = RunningApp(url=f"http://127.0.0.1:{_free_port()}", directory=directory, environment=environment)
+    app.start("app")
+    app.start("worker")
+    yield app
+    for name in list(app.processes):
+        app.stop(name)
+
+
+@pytest.fixture
+def watch(running_app: RunningApp) -> Watch:
+    """The request and console log of this test's page."""
+    return Watch(url=running_app.url)
+
+
+@pytest.fixture(params=["light"])
+def color_scheme(request: pytest.FixtureRequest) -> str:
+    """The scheme the page is opened in; a test may parametrise it with dark."""
+    return str(request.param)
+
+
+@pytest.fixture
+def page(browser: Browser, running_app: RunningApp, watch: Watch, color_scheme: str) -> Iterator[Page]:
+    """A fresh page; afterwards nothing may have gone outside and the console must be free of errors."""
+    context = browser.new_context(
+        base_url=running_app.url,
+        viewport={"width": 1440, "height": 900},
+        color_scheme="dark" if color_scheme == "dark" else "light",
+        accept_downloads=True,
+    )
+    context.set_default_timeout(EXPECT_MS)
+    opened = context.new_page()
+
+    def noted(request: Request) -> None:
+        watch.requests.append(request.url)
+
+    def complained(message: ConsoleMessage) -> None:
+        # Streamlit's client looks for its server below the page's own path first: a 404 that it expects.
+        if message.type == "error" and "/_stcore/" not in message.location["url"]:
+            watch.errors.append(f"{message.text} ({message.location['url']})")
+
+    opened.on("request", noted)
+    opened.on("console", complained)
+    opened.on("pageerror", lambda error: watch.errors.append(str(error)))
+    yield opened
+    context.close()
+    assert watch.outside == []
+    assert watch.errors == []
+
+
+def screenshot(page: Page, name: str) -> None:
+    """Keep a picture of the page in test-results/."""
+    RESULTS.mkdir(exist_ok=True)
+    page.screenshot(path=RESULTS / f"{name}.png")

@@ -1,0 +1,108 @@
+"""What stands before Streamlit: headers, the upload guard, the deep link, and the refusal to bind wider."""
+
+import base64
+import hashlib
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+import streamlit as st
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+from streamlit.web.server.server_util import get_cookie_secret
+from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
+
+from pages.components.http import (
+    NEXT_COOKIE,
+    SIGNED_IN_COOKIE,
+    DeepLink,
+    SecurityHeaders,
+    UnsafeBind,
+    UploadGuard,
+    content_policy,
+    require_safe_bind,
+)
+
+UPLOAD = "/_stcore/upload_file/session/file"
+
+
+async def _answer(_request: Request) -> PlainTextResponse:
+    return PlainTextResponse("reached")
+
+
+def _client(*, sign_in: bool) -> TestClient:
+    middleware = [
+        Middleware(SecurityHeaders, policy="default-src 'none'"),
+        Middleware(UploadGuard, sign_in=sign_in),
+        Middleware(DeepLink, sign_in=sign_in),
+    ]
+    routes = [Route("/{path:path}", _answer, methods=["GET", "PUT"])]
+    return TestClient(Starlette(routes=routes, middleware=middleware), follow_redirects=False)
+
+
+def _signed_cookie() -> str:
+    return create_signed_value(get_cookie_secret(), SIGNED_IN_COOKIE, "{}").decode()
+
+
+def test_the_policy_names_every_inline_script_of_the_installed_streamlit() -> None:
+    index = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
+    script = index.split("<script>")[1].split("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in content_policy(index)
+    assert index.count("<script>") == content_policy(index).count("sha256-") == 1
+
+
+def test_every_answer_carries_the_headers() -> None:
+    headers = _client(sign_in=False).get("/screen").headers
+    assert headers["content-security-policy"] == "default-src 'none'"
+    assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
+    assert _client(sign_in=False).get("/media/results.csv").headers["cache-control"] == "no-store"
+
+
+def test_nobody_uploads_before_signing_in() -> None:
+    client = _client(sign_in=True)
+    assert client.put(UPLOAD, content=b"x").status_code == 401
+    client.cookies.set(SIGNED_IN_COOKIE, "forged")
+    assert client.put(UPLOAD, content=b"x").status_code == 401
+    client.cookies.set(SIGNED_IN_COOKIE, _signed_cookie())
+    assert client.put(UPLOAD, content=b"x").text == "reached"
+
+
+def test_the_local_user_uploads_without_signing_in() -> None:
+    assert _client(sign_in=False).put(UPLOAD, content=b"x").text == "reached"
+
+
+def test_a_deep_link_survives_the_sign_in_once() -> None:
+    client = _client(sign_in=True)
+    arrived = client.get("/inbox?case=0123abc")
+    assert NEXT_COOKIE in client.cookies and "HttpOnly" in arrived.headers["set-cookie"]
+    client.cookies.set(SIGNED_IN_COOKIE, _signed_cookie())
+    back = client.get("/")
+    assert (back.status_code, back.headers["location"]) == (303, "/inbox?case=0123abc")
+    assert client.get("/").text == "reached"
+
+
+@pytest.mark.parametrize(
+    "target", ["https://elsewhere.example", "//elsewhere.example", "/\\elsewhere.example", "/a\r\nb"]
+)
+def test_the_deep_link_never_leads_elsewhere(target: str) -> None:
+    client = _client(sign_in=True)
+    client.cookies.set(SIGNED_IN_COOKIE, _signed_cookie())
+    client.cookies.set(NEXT_COOKIE, quote(target, safe=""))
+    assert client.get("/").text == "reached"
+
+
+@pytest.mark.parametrize("address", [None, "", "0.0.0.0", "::", "192.0.2.7", "clinic.example"])
+def test_a_wider_bind_is_refused_without_sign_in(address: str | None) -> None:
+    with pytest.raises(UnsafeBind):
+        require_safe_bind(address, sign_in=False)
+    require_safe_bind(address, sign_in=True)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "localhost"])
+def test_loopback_needs_no_sign_in(address: str) -> None:
+    require_safe_bind(address, sign_in=False)
