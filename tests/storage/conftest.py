@@ -1,0 +1,5 @@
+"""Every test of storage runs on both kinds of database."""
+
+from tests.databases import database_url, db, postgresql_server, postgresql_url, sqlite_template, sqlite_url
+
+__all__ = ["database_url", "db", "postgresql_server", "postgresql_url", "sqlite_template", "sqlite_url"]

@@ -1,0 +1,44 @@
+"""The migrations make exactly the tables that the code speaks of."""
+
+import multiprocessing
+from pathlib import Path
+
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import inspect
+
+from storage.database import Database
+from storage.schema import metadata
+
+
+def test_a_migrated_database_has_the_tables_of_the_schema(db: Database) -> None:
+    with db.read() as conn:
+        context = MigrationContext.configure(conn, opts={"compare_type": True, "compare_server_default": True})
+        assert compare_metadata(context, metadata) == []
+        assert set(metadata.tables) < set(inspect(conn).get_table_names())
+
+
+def test_indexes_and_uniqueness_are_migrated_too(db: Database) -> None:
+    with db.read() as conn:
+        found = inspect(conn)
+        for table in metadata.tables.values():
+            migrated = {
+                index["name"] for index in found.get_indexes(table.name) if not index.get("duplicates_constraint")
+            }
+            assert migrated == {index.name for index in table.indexes}, table.name
+
+
+def _prepare(url: str) -> None:
+    database = Database(url)
+    database.prepare()
+    database.close()
+
+
+def test_processes_that_start_at_once_prepare_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'new' / 'fresh.db'}"
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        pool.map(_prepare, [url] * 6)
+    database = Database(url)
+    with database.read() as conn:
+        assert set(metadata.tables) < set(inspect(conn).get_table_names())
+    database.close()
