@@ -31,6 +31,7 @@ def main() -> None:
     changes = {
         "seed": arguments.seed,
         "latency_s": arguments.latency,
+        "jitter_s": arguments.jitter,
         "gullible": arguments.gullible,
         "faults": dict(arguments.fault) or None,
     }
@@ -46,6 +47,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--plan", type=Path, help="a JSON file with a plan (see docs/model-layer.md)")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--latency", type=float, metavar="SECONDS")
+    parser.add_argument("--jitter", type=float, metavar="SECONDS", help="up to so much more, at random")
     parser.add_argument("--gullible", type=Gullible, choices=list(Gullible))
     parser.add_argument("--fault", type=_fault, action="append", default=[], metavar="KIND=RATE")
     return parser.parse_args()

@@ -1,0 +1,122 @@
+"""Calls a second and CPU a call: our sampler against a bare loop over the same library, in the same run.
+
+Run ``python -m benchmarks.model_layer``. The stub runs in a process of its own; both sides use the aiohttp
+transport, the same request and the same concurrency. Only the ratio is meant to be compared between machines.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+from anthropic import AsyncAnthropic, DefaultAioHttpClient
+
+from screening.draws import DrawRequest, ScreenedText
+from screening.prompting import load_prompts
+from screening.samplers.anthropic import AnthropicSampler
+from screening.samplers.model_settings import ModelSettings
+
+TEXT = ScreenedText(text="We walked along the river and talked about nothing in particular. " * 3)
+WAVE = 11
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """Calls a second of wall time, and microseconds of this process's CPU a call."""
+
+    calls_per_second: float
+    cpu_us: float
+
+
+def speed(calls: int, began: tuple[float, float]) -> Speed:
+    """From the clocks at the start."""
+    wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
+    return Speed(calls_per_second=calls / wall, cpu_us=cpu / calls * 1e6)
+
+
+def clocks() -> tuple[float, float]:
+    """Wall and CPU seconds."""
+    return time.perf_counter(), time.process_time()
+
+
+async def bare(url: str, waves: int, concurrency: int) -> Speed:
+    """The library alone, the same prompt and text, a semaphore for the concurrency."""
+    prompt, slots = load_prompts().system("worker"), asyncio.Semaphore(concurrency)
+    client = AsyncAnthropic(api_key="k", base_url=url, http_client=DefaultAioHttpClient(), max_retries=4)
+
+    async def call() -> None:
+        async with slots:
+            await client.messages.create(
+                model="claude-sonnet-4-6",
+                max_tokens=10,
+                system=[{"type": "text", "text": prompt}, {"type": "text", "text": "One record."}],
+                messages=[{"role": "user", "content": json.dumps({"text": TEXT.text})}],
+                thinking={"type": "disabled"},
+                extra_headers={"anthropic-version": "2023-06-01"},
+                extra_body={"temperature": 0.7},
+            )
+
+    async with client:
+        await call()
+        began = clocks()
+        await asyncio.gather(*(call() for _ in range(waves * WAVE)))
+        return speed(waves * WAVE, began)
+
+
+async def ours(url: str, waves: int, concurrency: int) -> Speed:
+    """The sampler with everything it does: gate, deadline, nonce, strict reading, counting."""
+    settings = ModelSettings(base_url=url, api_key="k", requests_per_minute=None, concurrency=concurrency)
+    async with AnthropicSampler(settings, load_prompts()) as sampler:
+        await sampler.draw(DrawRequest(node="worker", text=TEXT, first=0, count=1))
+        request = DrawRequest(node="worker", text=TEXT, first=0, count=WAVE)
+        began = clocks()
+        await asyncio.gather(*(sampler.draw(request) for _ in range(waves)))
+        return speed(waves * WAVE, began)
+
+
+def measure(url: str, *, waves: int, concurrency: int, rounds: int) -> tuple[list[Speed], list[Speed]]:
+    """Both sides in turn, ``rounds`` times, so that a busy machine slows both."""
+    pairs = [
+        (asyncio.run(bare(url, waves, concurrency)), asyncio.run(ours(url, waves, concurrency))) for _ in range(rounds)
+    ]
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+
+def main() -> None:
+    """Print the medians and their ratio."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--waves", type=int, default=150)
+    parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--latency", type=float, default=0.01, help="seconds the stub takes")
+    arguments = parser.parse_args()
+    command = [sys.executable, "-m", "tests.stub_server", "--port", "0", "--jitter", "0"]
+    command += ["--latency", str(arguments.latency)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as stub:
+        try:
+            assert stub.stdout is not None
+            url = stub.stdout.readline().split()[6]
+            sides = measure(url, waves=arguments.waves, concurrency=arguments.concurrency, rounds=arguments.rounds)
+        finally:
+            stub.terminate()
+    report(*sides)
+
+
+def report(bare_runs: list[Speed], our_runs: list[Speed]) -> None:
+    """Medians of the rounds; the ratio is of each round's pair."""
+    print("model layer: calls a second and CPU a call (median of rounds)")
+    for name, runs in (("bare library loop", bare_runs), ("our sampler", our_runs)):
+        rate = statistics.median(run.calls_per_second for run in runs)
+        print(f"  {name:18} {rate:7.0f} calls/s  {statistics.median(run.cpu_us for run in runs):6.0f} us CPU")
+    pairs = list(zip(bare_runs, our_runs, strict=True))
+    rates = statistics.median(our.calls_per_second / alone.calls_per_second for alone, our in pairs)
+    cpu = statistics.median(alone.cpu_us / our.cpu_us for alone, our in pairs)
+    print(f"  ratio              {rates:7.2f} of its rate    {cpu:6.2f} of its CPU efficiency (aim 0.85)")
+
+
+if __name__ == "__main__":
+    main()
