@@ -102,7 +102,14 @@ def append(
         select(audit_events.c.seq, audit_events.c.hash).order_by(audit_events.c.seq.desc()).limit(1)
     ).first()
     seq, previous = (1, GENESIS) if last is None else (last.seq + 1, last.hash)
-    row = {"seq": seq, "at": now, "actor": actor.id, "action": action, "subject": subject, "details": body}
+    row: dict[str, Any] = {
+        "seq": seq,
+        "at": now,
+        "actor": actor.id,
+        "action": action,
+        "subject": subject,
+        "details": body,
+    }
     conn.execute(insert(audit_events).values(**row, previous_hash=previous, hash=_hash(previous, **row)))
     return int(seq)
 

@@ -232,7 +232,7 @@ def _reserve(
             .where(_entry.case_id == case_id)
             .values(held_by=actor.id, handed_to=to, reserved_until=until)
         )
-        details: dict[str, Detail] = {"until": until.isoformat()} | ({"to": to} if to != actor.id else {})
+        details: dict[str, Detail] = {"until": until.isoformat(), "to": to}
         append(conn, actor, "held" if kind == "hold" else "handed_over", case_id, details, now)
     return until
 

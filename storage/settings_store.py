@@ -29,6 +29,7 @@ class SecondReadingRule(StrEnum):
 
     UNSURE_SAFE = "unsure_safe"  # safe with a certainty at or below `unsure_at`
     INSUFFICIENT_INFORMATION = "insufficient_information"
+    SOFTENED = "softened"  # unsafe before the engine's view was shown, safe after it
 
 
 class SiteSettings(BaseModel):

@@ -1,0 +1,294 @@
+"""From readings to the case's accepted label; every version of it is kept.
+
+One reading adjudicates at once unless a second one is due. Two readings that agree adjudicate; two that do not wait
+for a senior. A later change is an amendment: a new version with its reason.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from storage.actors import SYSTEM, Actor
+from storage.audit_log import append
+from storage.database import Database
+from storage.inbox import NotAvailable
+from storage.leases import is_open
+from storage.policy import Action, require
+from storage.rating_form import RatingForm, RatingLabel
+from storage.schema import adjudications, cases, inbox_entries, ratings
+from storage.second_readings import Why, request, second_reading_due
+from storage.settings_store import SiteSettings
+from storage.tiers import Tier
+
+_entry = inbox_entries.c
+
+
+class Next(StrEnum):
+    """What happens to a case after a reading."""
+
+    CLOSED = "closed"
+    SECOND_READING = "second_reading"
+    SENIOR = "senior"
+
+
+class Method(StrEnum):
+    """How an adjudication came about."""
+
+    SINGLE = "single"
+    AGREEMENT = "agreement"
+    SENIOR = "senior"
+    DISCUSSION = "discussion"
+    AMENDMENT = "amendment"
+
+
+class ReasonNeeded(ValueError):
+    """A change to what was recorded comes with a reason."""
+
+
+class StaleVersion(Exception):
+    """Somebody else amended the case in between: look at theirs first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adjudication:
+    """One version of a case's accepted label; ``by`` is an account, or the program where readers agreed."""
+
+    case_id: str
+    version: int
+    label: RatingLabel
+    method: Method
+    by: str
+    reason: str | None
+    rating_ids: tuple[str, ...]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """A case on which two readers disagree; their labels are not in the list, so that a third can read blind."""
+
+    case_id: str
+    external_id: str
+    tier: Tier
+    entered_at: datetime
+    due_at: datetime
+    read_by_me: bool
+
+
+def settle(
+    conn: Connection, reader: Actor, case_id: str, reading: str, form: RatingForm, settings: SiteSettings, now: datetime
+) -> Next:
+    """What a new reading does to its case, in the transaction that stored it."""
+    if reading == "first":
+        why = second_reading_due(conn, reader, case_id, form, settings)
+        if why is None:
+            return _close(conn, case_id, form.label, Method.SINGLE, reader, None, now)
+        return _wait(conn, case_id, why, reader, now)
+    labels = {row.label for row in latest_readings(conn, case_id)}
+    if reading == "second" and len(labels) == 1:
+        return _close(conn, case_id, form.label, Method.AGREEMENT, SYSTEM, None, now)
+    if reading == "second":
+        return _dispute(conn, case_id, reader, now)
+    return Next.SENIOR
+
+
+def resettle(
+    conn: Connection,
+    reader: Actor,
+    case_id: str,
+    form: RatingForm,
+    before: RatingLabel,
+    reason: str,
+    settings: SiteSettings,
+    now: datetime,
+) -> Next:
+    """What a revised reading does to its case: it never leaves a closed case with a label its reader took back."""
+    entry = conn.execute(select(_entry.closed_at, _entry.reading).where(_entry.case_id == case_id)).one()
+    if entry.closed_at is None:
+        return Next.SENIOR if entry.reading == "third" else Next.SECOND_READING
+    accepted = versions_in(conn, case_id)[-1]
+    if accepted.label is form.label:
+        return Next.CLOSED
+    if len(latest_readings(conn, case_id)) > 1 or accepted.method is not Method.SINGLE:
+        return _dispute(conn, case_id, reader, now)
+    why = second_reading_due(conn, reader, case_id, form, settings, before)
+    if why is None:
+        return _close(conn, case_id, form.label, Method.SINGLE, reader, reason, now)
+    return _wait(conn, case_id, why, reader, now)
+
+
+def _wait(conn: Connection, case_id: str, why: Why, reader: Actor, now: datetime) -> Next:
+    if why is not Why.ASKED:
+        request(conn, SYSTEM.id, case_id, why, now)
+    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(reading="second", closed_at=None))
+    return Next.SECOND_READING
+
+
+def _dispute(conn: Connection, case_id: str, reader: Actor, now: datetime) -> Next:
+    request(conn, SYSTEM.id, case_id, Why.DISAGREEMENT, now)
+    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(reading="third", closed_at=None))
+    return Next.SENIOR
+
+
+def _close(
+    conn: Connection,
+    case_id: str,
+    label: RatingLabel,
+    method: Method,
+    by: Actor,
+    reason: str | None,
+    now: datetime,
+) -> Next:
+    last = conn.execute(select(func.max(adjudications.c.version)).where(adjudications.c.case_id == case_id)).scalar()
+    conn.execute(
+        insert(adjudications).values(
+            case_id=case_id,
+            version=(last or 0) + 1,
+            label=label.value,
+            method=method.value,
+            by=by.id,
+            reason=reason,
+            rating_ids=[row.id for row in latest_readings(conn, case_id)],
+            at=now,
+        )
+    )
+    free = dict.fromkeys(("holder", "token", "lease_expires_at", "held_by", "handed_to", "reserved_until"))
+    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(closed_at=now, **free))
+    return Next.CLOSED
+
+
+def latest_readings(conn: Connection, case_id: str) -> Sequence[Any]:
+    """Each reader's last version on this case, in the order in which they first read it."""
+    rows = conn.execute(
+        select(ratings.c.id, ratings.c.reviewer, ratings.c.label, ratings.c.version)
+        .where(ratings.c.case_id == case_id)
+        .order_by(ratings.c.version, ratings.c.at, ratings.c.id)
+    )
+    return tuple({row.reviewer: row for row in rows}.values())
+
+
+def adjudicate(
+    db: Database,
+    actor: Actor,
+    case_id: str,
+    label: RatingLabel,
+    reason: str,
+    now: datetime,
+    method: Literal[Method.SENIOR, Method.DISCUSSION] = Method.SENIOR,
+) -> Adjudication:
+    """A senior's decision on an open case that has at least one reading.
+
+    Raises Forbidden, ReasonNeeded, or NotAvailable when it is closed, unread, or being read at the moment.
+    """
+    require(actor, Action.ADJUDICATE)
+    _needs(reason)
+    with db.write() as conn:
+        entry = _locked(conn, case_id)
+        if entry is None or entry.closed_at is not None:
+            raise NotAvailable("this case is not open")
+        if entry.holder not in (None, actor.id) and entry.lease_expires_at > now:
+            raise NotAvailable("somebody is reading this case at the moment")
+        if not latest_readings(conn, case_id):
+            raise NotAvailable("nobody has read this case yet")
+        _close(conn, case_id, label, method, actor, reason.strip(), now)
+        return _recorded(conn, actor, case_id, "adjudicated", now)
+
+
+def amend(
+    db: Database, actor: Actor, case_id: str, label: RatingLabel, reason: str, based_on: int, now: datetime
+) -> Adjudication:
+    """A new version of a closed case's label; ``based_on`` is the version the senior was looking at.
+
+    Raises Forbidden, ReasonNeeded, StaleVersion, or NotAvailable when the case is not closed.
+    """
+    require(actor, Action.ADJUDICATE)
+    _needs(reason)
+    with db.write() as conn:
+        entry = _locked(conn, case_id)
+        if entry is None or entry.closed_at is None:
+            raise NotAvailable("only a closed case can be amended")
+        if versions_in(conn, case_id)[-1].version != based_on:
+            raise StaleVersion("the case was amended in the meantime")
+        _close(conn, case_id, label, Method.AMENDMENT, actor, reason.strip(), now)
+        return _recorded(conn, actor, case_id, "amended", now)
+
+
+def _recorded(conn: Connection, actor: Actor, case_id: str, action: str, now: datetime) -> Adjudication:
+    made = versions_in(conn, case_id)[-1]
+    append(conn, actor, action, case_id, {"version": made.version, "method": made.method.value}, now)
+    return made
+
+
+def _locked(conn: Connection, case_id: str) -> Any:
+    return conn.execute(select(inbox_entries).where(_entry.case_id == case_id).with_for_update()).first()
+
+
+def _needs(reason: str) -> None:
+    if not reason.strip():
+        raise ReasonNeeded("say why")
+
+
+def versions_in(conn: Connection, case_id: str) -> tuple[Adjudication, ...]:
+    """All versions of a case's label, the first one first, inside the caller's transaction."""
+    rows = conn.execute(
+        select(adjudications).where(adjudications.c.case_id == case_id).order_by(adjudications.c.version)
+    )
+    return tuple(
+        Adjudication(
+            case_id=row.case_id,
+            version=row.version,
+            label=RatingLabel(row.label),
+            method=Method(row.method),
+            by=row.by,
+            reason=row.reason,
+            rating_ids=tuple(row.rating_ids),
+            at=row.at,
+        )
+        for row in rows
+    )
+
+
+def versions(db: Database, actor: Actor, case_id: str) -> tuple[Adjudication, ...]:
+    """All versions of a case's label, the first one first: for its readers, seniors and researchers.
+
+    While the case is open again, only for seniors: the others may yet read it.
+    """
+    with db.read() as conn:
+        own = ratings.c.case_id == case_id, ratings.c.reviewer == actor.id
+        reader = conn.execute(select(ratings.c.id).where(*own).limit(1)).first() is not None
+        require(actor, Action.VIEW_RATINGS, actor.id if reader else None)
+        still_open = conn.execute(select(_entry.case_id).where(_entry.case_id == case_id, is_open())).first()
+        if still_open is not None and not reader:
+            require(actor, Action.ADJUDICATE)
+        return versions_in(conn, case_id)
+
+
+def disagreements(db: Database, actor: Actor, limit: int = 50, offset: int = 0) -> tuple[Disagreement, ...]:
+    """The cases that wait for a senior, most urgent first."""
+    require(actor, Action.ADJUDICATE)
+    mine = select(ratings.c.case_id).where(ratings.c.reviewer == actor.id)
+    query = (
+        select(inbox_entries, cases.c.external_id, _entry.case_id.in_(mine).label("mine"))
+        .join(cases, cases.c.id == _entry.case_id)
+        .where(is_open(), _entry.reading == "third")
+        .order_by(_entry.routine, _entry.due_at, _entry.case_id)
+        .limit(limit)
+        .offset(offset)
+    )
+    with db.read() as conn:
+        rows = conn.execute(query).all()
+    return tuple(
+        Disagreement(
+            case_id=row.case_id,
+            external_id=row.external_id,
+            tier=Tier(row.tier),
+            entered_at=row.entered_at,
+            due_at=row.due_at,
+            read_by_me=bool(row.mine),
+        )
+        for row in rows
+    )
