@@ -13,6 +13,7 @@ from screening.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
 from screening.labels import LABELS, Label
 from screening.samplers.keywords.lexicon import ROLES, Lexicon, load_lexicon
 from screening.samplers.simulated import SimulatedSampler
+from tests.fixtures.bad_inputs import bad_inputs
 
 SAMPLER = SimulatedSampler(0)
 AMBIGUOUS = ScreenedText(text="My social life is dead until the exams are over.")
@@ -233,6 +234,22 @@ def test_every_text_has_a_distribution(text: str, reply: str | None, node: str) 
     shares = SAMPLER.distribution(node, ScreenedText(text=text, reply=reply))
     assert list(shares) == list(LABELS)
     assert sum(shares.values()) == pytest.approx(1)
+
+
+FORBIDS_SAFE = ("must not be 'safe'", "must not be safe", "is still not safe")
+MAY_NOT_BE_SAFE = [item for item in bad_inputs() if any(words in item["expect"] for words in FORBIDS_SAFE)]
+
+
+@pytest.mark.parametrize("item", MAY_NOT_BE_SAFE, ids=lambda item: item["id"])
+def test_of_themselves_the_agents_call_none_of_the_bad_inputs_safe_that_must_not_be(item: dict[str, str]) -> None:
+    for node in ROLES:
+        shares = SAMPLER.distribution(node, ScreenedText(text=item["text"]))
+        assert shares[Label.SAFE] <= 0.05
+
+
+def test_the_metaphor_among_the_bad_inputs_is_safe() -> None:
+    (metaphor,) = (item for item in bad_inputs() if item["id"] == "clin_0")
+    assert _evidence(metaphor["text"]) == "benign"
 
 
 async def test_a_lone_surrogate_is_drawn_for_like_any_text() -> None:

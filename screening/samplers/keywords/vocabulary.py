@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from screening.samplers.keywords.lexicon import Words
 from screening.samplers.keywords.reading import LONGEST_WORD, Word
@@ -11,8 +12,6 @@ _ENGLISH_SHAPE = re.compile(r".{3,}(?:ing|ings|ness|ful|less|fully|lessly|ship|i
 _STRETCHED = re.compile(r"(.)\1{2,}")
 _LEET = str.maketrans("0345679@$€+", "oeasgtgaset")
 _WORDLIKE_DIGITS = re.compile(r"(?<=[^\W_])[!|](?=[^\W_])")
-_SHORTEST_RUN = 3
-_SHORTEST_RUN_TOGETHER = 7
 
 
 class Vocabulary:
@@ -25,7 +24,10 @@ class Vocabulary:
 
     def recognises(self, word: str) -> bool:
         """Whether the word, its stem or its shape is English."""
-        return word in self._known or self._has_known_stem(word) or bool(_ENGLISH_SHAPE.match(word))
+        return self._knows(word) or bool(_ENGLISH_SHAPE.match(word))
+
+    def _knows(self, word: str) -> bool:
+        return word in self._known or self._has_known_stem(word)
 
     def _has_known_stem(self, word: str) -> bool:
         for ending in _ENDINGS:
@@ -46,7 +48,9 @@ class Vocabulary:
         """
         if len(word) < 3 or self.recognises(word):
             return word
-        short = _STRETCHED.sub(r"\1", word)
+        double, short = _STRETCHED.sub(r"\1\1", word), _STRETCHED.sub(r"\1", word)
+        if double != word and double in self._known:
+            return double
         if short in self._known or len(short) < 3:
             return short
         forms = [short, *(short[:at] + short[at + 1 :] for at in range(len(short)))]
@@ -63,33 +67,33 @@ class Vocabulary:
                 for start in range(max(0, end - 12), end)
                 if (before := best[start]) is not None and self._is_part(letters[start:end])
             ]
-            best.append(min(ways, key=len) if ways else None)
+            best.append(min(ways, key=_pieces) if ways else None)
         return best[-1] or [letters]
 
     def _is_part(self, letters: str) -> bool:
         return letters in self._known and (len(letters) > 1 or letters in {"i", "a"})
 
     def unmasked(self, words: Sequence[Word]) -> list[Word]:
-        """The words with spaced-out letters joined and run-together words taken apart."""
-        joined: list[Word] = []
-        run: list[Word] = []
-        for word in words:
-            if len(word.text) == 1:
-                run.append(word)
-            else:
-                joined += [*self._closed(run), *self._apart(word)]
-                run = []
-        return [*joined, *self._closed(run)]
+        """The words with spaced-out letters joined, and misplaced or missing spaces put right."""
+        read: list[Word] = []
+        for is_broken, group in groupby(words, key=self._is_broken):
+            run = list(group)
+            read += self._mended(run) if is_broken else run
+        return read
 
-    def _closed(self, run: Sequence[Word]) -> Iterable[Word]:
-        if len(run) < _SHORTEST_RUN:
-            return run
-        return _as_words(self.split("".join(word.text for word in run)), run[0])
+    def _is_broken(self, word: Word) -> bool:
+        return (len(word.text) == 1 and word.text.isalnum()) or not self._knows(word.text)
 
-    def _apart(self, word: Word) -> Iterable[Word]:
-        if len(word.text) < _SHORTEST_RUN_TOGETHER or self.recognises(word.text):
-            return [word]
-        return _as_words(self.split(word.text), word)
+    def _mended(self, run: Sequence[Word]) -> Iterable[Word]:
+        joined = self.split("".join(word.text for word in run))
+        if len(joined) > 1 or joined[0] in self._known:
+            return _as_words(joined, run[0])
+        return [part for word in run for part in _as_words(self.split(word.text), word)]
+
+
+def _pieces(parts: Sequence[str]) -> tuple[int, int]:
+    """Fewest words first; of as many, the fewest single letters ("it all" before "i tall")."""
+    return len(parts), sum(len(part) == 1 for part in parts)
 
 
 def _as_words(texts: Iterable[str], like: Word) -> list[Word]:
