@@ -1,0 +1,1 @@
+"""Reading files strictly: every row is accepted or rejected with a reason, and none moves."""

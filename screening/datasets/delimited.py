@@ -1,0 +1,225 @@
+"""Delimited text read strictly: a quote that never closes refuses the file, a cell too many the row."""
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from screening.datasets.columns import recognised
+from screening.datasets.encoding import Encoding, open_text
+from screening.datasets.records import CELL_LIMIT, COLUMN_LIMIT, BlankLine, Fields, Reason, Record
+from screening.datasets.refused import FileRefused
+from screening.datasets.source import Source
+
+SEPARATORS: tuple[str, ...] = (",", ";", "\t", "|")
+"""The separators that are looked for, in order of preference."""
+
+_SEP_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+_SAMPLED_LINES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a delimited file is laid out: its separator, its columns, and the line of its header."""
+
+    separator: str
+    columns: tuple[str, ...]
+    header_line: int
+    announced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    line: int
+    last_line: int
+    cells: list[str]
+
+
+def find_layout(source: Source, encoding: Encoding) -> Layout:
+    """The separator (a ``sep=`` line, else the best fit) and the header. FileRefused without a usable header."""
+    announced = _announced_separator(source, encoding)
+    if announced:
+        return _checked(_layout(source, encoding, announced, announced=True))
+    layouts = [_try_layout(source, encoding, separator) for separator in SEPARATORS]
+    found = [layout for layout in layouts if isinstance(layout, Layout)]
+    if not found:
+        raise next(refusal for refusal in layouts if isinstance(refusal, FileRefused))
+    return _checked(max(found, key=lambda layout: _fit(source, encoding, layout)))
+
+
+def read_delimited(source: Source, encoding: Encoding, layout: Layout) -> Iterator[Record | BlankLine]:
+    """Every data row and blank line after the header. FileRefused, with the line, at a quote that is not closed."""
+    row = 0
+    header = [_name(column) for column in layout.columns]
+    for cells in _records(source, encoding, layout.separator, layout.announced):
+        if cells.line <= layout.header_line and row == 0:
+            if not _is_blank(cells.cells):
+                continue
+            yield BlankLine(cells.line)
+        elif _is_blank(cells.cells):
+            yield BlankLine(cells.line)
+        else:
+            row += 1
+            yield _record(row, cells, layout, header)
+
+
+def _record(row: int, cells: _Cells, layout: Layout, header: list[str]) -> Record:
+    found, expected = len(cells.cells), len(layout.columns)
+    if found != expected:
+        reason = Reason.EXTRA_CELLS if found > expected else Reason.MISSING_CELLS
+        detail = f"{found} cells where the header has {expected}"
+        return Record(row, cells.line, None, reason, detail, tuple(cells.cells))
+    if [_name(cell) for cell in cells.cells] == header:
+        return Record(row, cells.line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells.cells))
+    if cells.last_line > cells.line and _swallows_rows(cells.cells, layout.separator):
+        detail = f"one cell spans lines {cells.line} to {cells.last_line} and contains what looks like further rows"
+        return Record(row, cells.line, None, Reason.ROWS_MERGED, detail, tuple(cells.cells))
+    fields: Fields = dict(zip(layout.columns, cells.cells, strict=True))
+    return Record(row, cells.line, fields)
+
+
+def _swallows_rows(cells: list[str], separator: str) -> bool:
+    """Whether a line inside a cell begins with the next number after the row's first cell: a stray quote."""
+    first = cells[0].strip()
+    if not (first.isascii() and first.isdigit() and len(first) < 18):
+        return False
+    following = re.compile(rf'[\r\n]\s*"?0*{int(first) + 1}"?{re.escape(separator)}')
+    return any(following.search(cell) for cell in cells[1:])
+
+
+def _is_blank(cells: list[str]) -> bool:
+    return not cells or (len(cells) == 1 and not cells[0].strip())
+
+
+def _name(cell: str) -> str:
+    return cell.strip().strip("\ufeff").strip().casefold()
+
+
+def _announced_separator(source: Source, encoding: Encoding) -> str | None:
+    with open_text(source, encoding) as text:
+        match = _SEP_LINE.fullmatch(text.readline(100))
+    return match.group(1) if match else None
+
+
+def _try_layout(source: Source, encoding: Encoding, separator: str) -> Layout | FileRefused:
+    try:
+        return _layout(source, encoding, separator, announced=False)
+    except FileRefused as refusal:
+        return refusal
+
+
+def _layout(source: Source, encoding: Encoding, separator: str, *, announced: bool) -> Layout:
+    for cells in _records(source, encoding, separator, announced):
+        if not _is_blank(cells.cells):
+            columns = _columns(cells.cells)
+            return Layout(separator=separator, columns=columns, header_line=cells.last_line, announced=announced)
+    raise FileRefused("The file has no rows.")
+
+
+def _checked(layout: Layout) -> Layout:
+    if len(layout.columns) > COLUMN_LIMIT:
+        raise FileRefused(f"The header has {len(layout.columns):,} columns; at most {COLUMN_LIMIT:,} are read.")
+    return layout
+
+
+def _columns(header: list[str]) -> tuple[str, ...]:
+    """The names without spaces around them; a repeated or missing name is made unique by its place."""
+    names = [cell.strip().strip("\ufeff").strip() for cell in header]
+    seen: set[str] = set()
+    unique = []
+    for place, name in enumerate(names, start=1):
+        taken = name.casefold() in seen or (not name and place > 1)
+        unique.append(f"{name} (column {place})" if taken else name)
+        seen.add(name.casefold())
+    return tuple(unique)
+
+
+def _fit(source: Source, encoding: Encoding, layout: Layout) -> tuple[int, float, int]:
+    """How well a separator fits: recognised columns, then rows as long as the header, then its columns."""
+    lengths: list[int] = []
+    if len(layout.columns) == 1:
+        return recognised(layout.columns[0]), 0.0, 1  # a lone column says nothing: the preferred separator stays
+    try:
+        for cells in _records(source, encoding, layout.separator, layout.announced):
+            if not _is_blank(cells.cells):
+                lengths.append(len(cells.cells))
+            if cells.line > _SAMPLED_LINES:
+                break
+    except FileRefused:
+        lengths.append(0)
+    same = sum(length == len(layout.columns) for length in lengths) / max(1, len(lengths))
+    return sum(map(recognised, layout.columns)), same, len(layout.columns)
+
+
+def _records(source: Source, encoding: Encoding, separator: str, announced: bool) -> Iterator[_Cells]:
+    with open_text(source, encoding) as text:
+        lines = _Lines(iter(lambda: text.readline(CELL_LIMIT), ""))
+        if announced:
+            next(lines)
+        yield from _parsed(lines, separator)
+
+
+def _parsed(lines: "_Lines", separator: str) -> Iterator[_Cells]:
+    csv.field_size_limit(CELL_LIMIT)  # the module's own limit of 131,072 would refuse texts that are merely long
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    while True:
+        lines.start_record()
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise _refusal(lines, separator, str(error)) from None
+        yield _Cells(lines.first, lines.number, cells)
+
+
+class _Lines:
+    """The lines of a file with their numbers, remembering those of the record being read."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self.number = 0
+        self.first = 1
+        self.record: list[str] = []
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.number += 1
+        if len(line) >= CELL_LIMIT:
+            raise FileRefused(f"longer than {CELL_LIMIT:,} characters.", line=self.number)
+        self.record.append(line)
+        return line
+
+    def start_record(self) -> None:
+        """The next line begins a record."""
+        self.first = self.number + 1
+        self.record = []
+
+
+def _refusal(lines: _Lines, separator: str, error: str) -> FileRefused:
+    line = lines.first + _opening_quote("".join(lines.record), separator)
+    if "field larger" in error:
+        return FileRefused(f"a quote opens a cell longer than {CELL_LIMIT:,} characters; is it ever closed?", line=line)
+    if "unexpected end" in error:
+        return FileRefused("a quote opens here and is never closed; the rows after it cannot be told apart.", line=line)
+    return FileRefused(
+        "a quote opens here and is closed in the middle of a cell; the rows around it cannot be told apart. "
+        "A quote inside a cell is written twice.",
+        line=line,
+    )
+
+
+def _opening_quote(record: str, separator: str) -> int:
+    """How many lines into the record its last quoted cell begins."""
+    token = re.compile(rf'(^|{re.escape(separator)}|\r\n|\n|\r)"((?:[^"]|"")*)("|$)')
+    opened = 0
+    position = 0
+    while match := token.search(record, position):
+        opened = match.start(2)
+        position = match.end()
+        if position >= len(record) or record[position] not in f"{separator}\r\n":
+            break
+    return len(re.findall(r"\r\n|\n|\r", record[:opened]))

@@ -1,0 +1,30 @@
+"""The cells of a published file by column name, for loaders with a preprocessing of their own."""
+
+from collections.abc import Iterator
+
+from screening.datasets.reader import file_layout
+from screening.datasets.records import Fields, Record
+from screening.datasets.refused import FileRefused
+from screening.datasets.source import Source
+
+
+def published_rows(source: Source, columns: frozenset[str]) -> Iterator[tuple[int, Fields]]:
+    """Row number and cells of every row. FileRefused for a row that does not fit or a file without ``columns``.
+
+    A published file is complete or it is not that file: here one damaged row refuses all of it.
+    """
+    layout = file_layout(source)
+    if layout.columns and not columns <= set(layout.columns):
+        raise FileRefused(f"The file has no column {', '.join(sorted(columns - set(layout.columns)))}.")
+    for record in layout.records():
+        if isinstance(record, Record):
+            yield record.row, _fields(record, columns)
+
+
+def _fields(record: Record, columns: frozenset[str]) -> Fields:
+    if record.fields is None:
+        raise FileRefused(f"row {record.row} does not fit: {record.detail}.", line=record.line)
+    if not columns <= record.fields.keys():
+        missing = ", ".join(sorted(columns - record.fields.keys()))
+        raise FileRefused(f"row {record.row} has no {missing}.", line=record.line)
+    return record.fields

@@ -1,0 +1,295 @@
+"""A file as a table: described once, then read row by row, each row accepted or rejected with a reason."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from screening.datasets.columns import ColumnMapping
+from screening.datasets.delimited import Layout, find_layout, read_delimited
+from screening.datasets.encoding import Encoding, detect_encoding
+from screening.datasets.json_rows import json_format, read_json
+from screening.datasets.known import KnownDataset, recognise
+from screening.datasets.labels import map_label, propose_label_values
+from screening.datasets.records import BlankLine, Fields, Reason, Record
+from screening.datasets.refused import FileRefused
+from screening.datasets.rejected import AcceptedRow, RejectedRow
+from screening.datasets.source import FileFormat, Source, is_workbook
+from screening.datasets.survey import Survey, chosen_mapping, id_of, keys_of, survey, text_of
+from screening.datasets.workbook import Sheet, find_sheet, read_workbook
+from screening.labels import Label
+from screening.text.flags import Flag
+from screening.text.received import ReceivedText, receive
+
+PLACEHOLDERS: frozenset[str] = frozenset({"[deleted]", "[removed]", "redacted", "[redacted]"})
+"""What sites put where a text was; there is nothing left to screen."""
+
+ID_LIMIT = 200
+"""Longest id, in characters."""
+
+Row = AcceptedRow | RejectedRow
+Receive = Callable[[str], ReceivedText]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReport:
+    """What a file holds, for the person who confirms it before anything is read.
+
+    ``rows`` are data rows; ``repeated`` of them repeat an earlier id and content, ``conflicting`` share an id
+    with a row of other content. ``label_values`` counts the values of the label column, ``labels`` says which of
+    them are read as what, and ``unmapped`` which are only shown.
+    """
+
+    name: str
+    format: FileFormat
+    encoding: str | None
+    encoding_guessed: bool
+    separator: str | None
+    columns: tuple[str, ...]
+    mapping: ColumnMapping
+    known: KnownDataset | None
+    rows: int
+    blank_lines: int
+    repeated: int
+    conflicting: int
+    label_values: Mapping[str, int]
+    labels: Mapping[str, Label]
+    unmapped: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A described file. ``rows()`` may be called any number of times."""
+
+    report: FileReport
+    _layout: "FileLayout" = field(repr=False)
+    _survey: Survey = field(repr=False)
+    _labels: Mapping[str, Label | None] = field(repr=False)
+
+    def rows(self, receive_text: Receive = receive) -> Iterator[Row]:
+        """Every data row in the order of the file, accepted or rejected. The file is read again, in constant memory."""
+        for record in self._layout.records():
+            if isinstance(record, Record):
+                yield _row(record, self._survey, self._labels, receive_text)
+
+
+def read_table(
+    source: Source,
+    name: str = "",
+    *,
+    mapping: ColumnMapping | None = None,
+    label_values: Mapping[str, Label | None] | None = None,
+) -> Table:
+    """Describe a file after one pass over all of it. ``name`` is only ever a label, never a path.
+
+    ``mapping`` and ``label_values`` are what a person confirmed; without them both are proposed. FileRefused
+    (a sentence for the person) when it cannot be read without risking a wrong row; its subclass ColumnsUnclear
+    when only the text column is in doubt.
+    """
+    layout = file_layout(source)
+    columns = layout.columns or keys_of(layout.records())
+    if not columns:
+        raise FileRefused("The file has no rows with named values.")
+    found = survey(layout.records(), columns, chosen_mapping(columns, mapping))
+    labels = {**propose_label_values(found.label_values), **_confirmed(label_values or {})}
+    return Table(report=_report(name, layout, found, labels), _layout=layout, _survey=found, _labels=labels)
+
+
+def _confirmed(label_values: Mapping[str, Label | None]) -> dict[str, Label | None]:
+    """The values as labels; ValueError for one that is neither safe nor unsafe."""
+    labels = {value: None if label is None else Label(label) for value, label in label_values.items()}
+    if Label.ESCALATE in labels.values():
+        raise ValueError("a reference label is safe or unsafe")
+    return labels
+
+
+def inspect_file(source: Source, name: str = "", *, mapping: ColumnMapping | None = None) -> FileReport:
+    """The report of `read_table` alone."""
+    return read_table(source, name, mapping=mapping).report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLayout:
+    """How to get at the records of a file."""
+
+    source: Source
+    format: FileFormat
+    encoding: Encoding | None = None
+    delimited: Layout | None = None
+    sheet: Sheet | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the header; empty for JSON, which has none."""
+        layout = self.delimited or self.sheet
+        return layout.columns if layout else ()
+
+    def records(self) -> Iterator[Record | BlankLine]:
+        """The rows from the start."""
+        if self.sheet is not None:
+            return read_workbook(self.source, self.sheet)
+        if self.encoding is None:
+            raise ValueError("a text file is read with an encoding")
+        if self.delimited is not None:
+            return read_delimited(self.source, self.encoding, self.delimited)
+        return read_json(self.source, self.encoding, self.format)
+
+
+def file_layout(source: Source) -> FileLayout:
+    """What kind of file it is and how its rows are found. FileRefused for what is not read."""
+    if is_workbook(source):
+        return FileLayout(source=source, format=FileFormat.WORKBOOK, sheet=find_sheet(source))
+    encoding = detect_encoding(source)
+    kind = json_format(source, encoding)
+    if kind is not None:
+        return FileLayout(source=source, format=kind, encoding=encoding)
+    layout = find_layout(source, encoding)
+    return FileLayout(source=source, format=FileFormat.DELIMITED, encoding=encoding, delimited=layout)
+
+
+def _report(name: str, layout: FileLayout, found: Survey, labels: Mapping[str, Label | None]) -> FileReport:
+    encoding, delimited = layout.encoding, layout.delimited
+    return FileReport(
+        name=name,
+        format=layout.format,
+        encoding=encoding.name if encoding else None,
+        encoding_guessed=bool(encoding and encoding.guessed),
+        separator=delimited.separator if delimited else None,
+        columns=found.columns,
+        mapping=found.mapping,
+        known=recognise(found.columns, found.label_values),
+        rows=found.rows,
+        blank_lines=found.blank_lines,
+        repeated=len(found.same),
+        conflicting=len(found.conflicting),
+        label_values=dict(found.label_values),
+        labels={value: label for value, label in labels.items() if label is not None},
+        unmapped=tuple(sorted(value for value in found.label_values if value.strip() and not labels.get(value))),
+        warnings=tuple(_warnings(layout, found)),
+    )
+
+
+def _warnings(layout: FileLayout, found: Survey) -> Iterator[str]:
+    encoding, sheet = layout.encoding, layout.sheet
+    if encoding and encoding.guessed:
+        yield f"The file is not UTF-8; it was read as {encoding.name}, which is a guess. Look at a few accents."
+    if encoding and encoding.unreadable_bytes:
+        yield f"{encoding.unreadable_bytes:,} bytes are not UTF-8; the texts they stand in are marked unreadable."
+    if sheet and sheet.others:
+        yield f"Only the first of {sheet.others + 1} sheets is read."
+    if found.blank_lines:
+        yield f"{found.blank_lines:,} blank lines were passed over; they are not counted as rows."
+    if found.cut_cells:
+        yield f"{found.cut_cells:,} texts end near Excel's limit of 32,767 characters and may have been cut there."
+    yield from _warnings_of_ids(found)
+
+
+def _warnings_of_ids(found: Survey) -> Iterator[str]:
+    if found.same:
+        yield f"{len(found.same):,} rows repeat an earlier row with the same id and text; each is kept once."
+    if found.conflicting:
+        yield f"{len(found.conflicting):,} rows share an id but not the text; all rows of these ids are rejected."
+    if found.spaced_twins:
+        yield f"{found.spaced_twins:,} ids differ from another id only in spaces around them; they are kept apart."
+
+
+def _row(record: Record, found: Survey, labels: Mapping[str, Label | None], receive_text: Receive) -> Row:
+    if record.fields is None:
+        return _unfitting(record, found)
+    fields, mapping = record.fields, found.mapping
+    text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
+    rejection = _rejection(record.row, text, identity, found)
+    if rejection is not None or text is None or identity is None:
+        return _rejected(record, identity, text, *(rejection or (Reason.NO_TEXT, "the text is missing")))
+    received = receive_text(text)
+    if Flag.EMPTY in received.flags:
+        return _rejected(record, identity, text, Reason.EMPTY_TEXT, "nothing but spaces or invisible characters")
+    return _accepted(record, identity, received, _reply(fields, mapping, receive_text), fields, found, labels)
+
+
+def _unfitting(record: Record, found: Survey) -> RejectedRow:
+    """A row whose cells do not fit the columns; its id is known where that is the first column."""
+    reason = record.problem or Reason.NOT_AN_OBJECT
+    named = bool(record.cells) and found.mapping.id == found.columns[0] and reason is not Reason.HEADER_REPEATED
+    return RejectedRow(
+        row=record.row,
+        line=record.line,
+        id=record.cells[0] if named else None,
+        reason=reason,
+        detail=record.detail,
+        original=json.dumps(record.cells) if record.cells else None,
+    )
+
+
+def _accepted(
+    record: Record,
+    identity: str,
+    text: ReceivedText,
+    reply: ReceivedText | None,
+    fields: Fields,
+    found: Survey,
+    labels: Mapping[str, Label | None],
+) -> AcceptedRow:
+    mapping = found.mapping
+    value = fields.get(mapping.label) if mapping.label else None
+    return AcceptedRow(
+        row=record.row,
+        line=record.line,
+        id=identity,
+        text=text,
+        reply=reply,
+        reference=map_label(value, labels),
+        reference_value=value,
+        group=fields.get(mapping.group) if mapping.group else None,
+    )
+
+
+def _rejection(row: int, text: str | None, identity: str | None, found: Survey) -> tuple[Reason, str] | None:
+    if text is None:
+        return Reason.NO_TEXT, "the text is missing"
+    if not text.strip():
+        return Reason.EMPTY_TEXT, "the text is empty"
+    if text.strip().casefold() in PLACEHOLDERS:
+        return Reason.PLACEHOLDER, "the text was removed before the file was made"
+    if identity is None or not identity.strip():
+        return Reason.NO_ID, "the id is missing"
+    if not _is_usable(identity):
+        return Reason.UNUSABLE_ID, f"the id is longer than {ID_LIMIT} characters or holds control characters"
+    if row in found.same:
+        return Reason.DUPLICATE, f"the same id and text as row {found.same[row]}"
+    if row in found.conflicting:
+        return Reason.CONFLICTING_DUPLICATE, _conflict(row, found)
+    return None
+
+
+def _conflict(row: int, found: Survey) -> str:
+    first = found.conflicting[row]
+    return (
+        f"the same id as row {first} with another text" if row != first else "a later row has this id with another text"
+    )
+
+
+def _is_usable(identity: str) -> bool:
+    return len(identity) <= ID_LIMIT and identity.isprintable()
+
+
+def _rejected(record: Record, identity: str | None, text: str | None, reason: Reason, detail: str) -> RejectedRow:
+    return RejectedRow(
+        row=record.row,
+        line=record.line,
+        id=identity,
+        reason=reason,
+        detail=detail,
+        original=None if text is None else json.dumps(text),
+    )
+
+
+def _reply(fields: Fields, mapping: ColumnMapping, receive_text: Receive) -> ReceivedText | None:
+    reply = fields.get(mapping.reply) if mapping.reply else None
+    return receive_text(reply) if reply is not None and reply.strip() else None
+
+
+def count_rejected(rows: Iterator[Row]) -> Counter[Reason]:
+    """How many rows were rejected for each reason; reads them all."""
+    return Counter(row.reason for row in rows if isinstance(row, RejectedRow))

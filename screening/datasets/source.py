@@ -1,0 +1,88 @@
+"""Where the bytes come from, and what kind of file they are by content, never by name."""
+
+import io
+import zipfile
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO
+
+from screening.datasets.refused import FileRefused
+
+Source = Path | bytes
+"""A file on disk, or the whole content."""
+
+HEAD = 4096
+"""Bytes looked at to tell the kind of file."""
+
+UNPACKED_LIMIT = 2_000_000_000
+"""Most bytes a workbook may unpack to."""
+
+
+class FileFormat(StrEnum):
+    """The kinds of file that are read."""
+
+    DELIMITED = "delimited text"
+    JSON_ARRAY = "JSON array"
+    JSON_OBJECT = "JSON object with a list of rows"
+    JSON_LINES = "JSON lines"
+    WORKBOOK = "Excel workbook"
+
+
+_SIGNATURES: tuple[tuple[bytes, str], ...] = (
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"%PDF", "a PDF document"),
+    (b"\xd0\xcf\x11\xe0", "an old Office document (such as .xls)"),
+    (b"PAR1", "a Parquet file"),
+    (b"BZh", "a bzip2 archive"),
+    (b"\xfd7zXZ", "an xz archive"),
+    (b"7z\xbc\xaf", "a 7-Zip archive"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
+    (b"Rar!", "a RAR archive"),
+    (b"SQLite format 3", "an SQLite database"),
+    (b"\x89PNG", "a picture"),
+    (b"\xff\xd8\xff", "a picture"),
+    (b"GIF8", "a picture"),
+    (b"\x7fELF", "a program"),
+    (b"{\\rtf", "an RTF document"),
+)
+_MARKUP = (b"<!doctype", b"<html", b"<?xml", b"<head", b"<body", b"<table")
+
+
+def open_source(source: Source) -> BinaryIO:
+    """The bytes from the start."""
+    return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+
+
+def is_workbook(source: Source) -> bool:
+    """Whether it is an Excel workbook; FileRefused when it is something else that holds no rows of text.
+
+    An empty file, an archive, a document or a web page is refused with what it is.
+    """
+    with open_source(source) as stream:
+        head = stream.read(HEAD)
+    if not head.strip(b"\xef\xbb\xbf\xff\xfe \t\r\n"):
+        raise FileRefused("The file is empty.")
+    if head.startswith(b"PK"):
+        _check_workbook(source)
+        return True
+    for signature, name in _SIGNATURES:
+        if head.startswith(signature):
+            raise FileRefused(f"This is {name}, whatever its name says. Send CSV, TSV, JSON, JSON lines or xlsx.")
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_MARKUP):
+        raise FileRefused("This is a web page or XML, whatever its name says. Send CSV, TSV, JSON, JSON lines or xlsx.")
+    return False
+
+
+def _check_workbook(source: Source) -> None:
+    try:
+        with open_source(source) as stream, zipfile.ZipFile(stream) as archive:
+            names = set(archive.namelist())
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
+        raise FileRefused(
+            "This begins like a zip archive (Excel workbooks are such) but is damaged or cut off."
+        ) from None
+    if "xl/workbook.xml" not in names:
+        raise FileRefused("This is a zip archive but not an Excel workbook. Unpack it and send the file inside.")
+    if unpacked > UNPACKED_LIMIT:
+        raise FileRefused("This workbook unpacks to more than 2 GB. Send it as CSV.")

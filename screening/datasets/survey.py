@@ -1,0 +1,209 @@
+"""The first of two passes: what a file holds, and which of its rows repeat an id. Constant work per row,
+33 bytes kept of each."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from screening.datasets.columns import ColumnMapping, propose_mapping
+from screening.datasets.records import COLUMN_LIMIT, STRUCTURAL, BlankLine, Fields, Reason, Record
+from screening.datasets.refused import ColumnsUnclear, FileRefused
+
+LABELS_SHOWN = 100
+"""Different label values that are counted; more than that is no label column."""
+
+EXCEL_CELL = 32_767
+"""Most characters an Excel cell holds."""
+_NEAR_EXCEL_CELL = 32_700
+
+_DIGEST = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What the first pass found. ``first`` holds for each repeated row (from 1) the row its id stood in first."""
+
+    rows: int
+    blank_lines: int
+    structural: Counter[Reason]
+    columns: tuple[str, ...]
+    mapping: ColumnMapping
+    label_values: Counter[str]
+    same: Mapping[int, int]
+    conflicting: Mapping[int, int]
+    spaced_twins: int
+    cut_cells: int
+
+
+class _Tally:
+    """What grows while the rows go by."""
+
+    def __init__(self) -> None:
+        self.rows = self.blank = self.longest = self.at_longest = 0
+        self.structural: Counter[Reason] = Counter()
+        self.first_structural: Record | None = None
+        self.labels: Counter[str] = Counter()
+        self.ids, self.contents, self.numbers = bytearray(), bytearray(), bytearray()
+        self.spaced = bytearray()
+
+
+def survey(records: Iterable[Record | BlankLine], columns: tuple[str, ...], mapping: ColumnMapping | None) -> Survey:
+    """One pass over the rows. FileRefused when most of them do not fit; ColumnsUnclear without a text column."""
+    tally = _Tally()
+    for one in records:
+        if isinstance(one, BlankLine):
+            tally.blank += 1
+            continue
+        _count(tally, one, mapping)
+    _check(tally)
+    if mapping is None:
+        raise FileRefused("The file has no rows.")
+    same, conflicting, twins = _duplicates(tally)
+    return Survey(
+        rows=tally.rows,
+        blank_lines=tally.blank,
+        structural=tally.structural,
+        columns=columns,
+        mapping=mapping,
+        label_values=tally.labels,
+        same=same,
+        conflicting=conflicting,
+        spaced_twins=twins,
+        cut_cells=tally.at_longest if _NEAR_EXCEL_CELL <= tally.longest <= EXCEL_CELL else 0,
+    )
+
+
+def keys_of(records: Iterable[Record | BlankLine]) -> tuple[str, ...]:
+    """All the names that JSON objects use, in the order of their first use. FileRefused beyond the limit."""
+    names: dict[str, None] = {}
+    for one in records:
+        if isinstance(one, Record) and one.fields is not None:
+            names.update(dict.fromkeys(one.fields))
+            if len(names) > COLUMN_LIMIT:
+                raise FileRefused(f"The objects use more than {COLUMN_LIMIT:,} different names.")
+    return tuple(names)
+
+
+def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> ColumnMapping:
+    """The mapping to read with: the given one, checked, or the proposal. ColumnsUnclear when there is none."""
+    if mapping is not None:
+        missing = mapping.columns() - set(columns)
+        if missing:
+            raise ColumnsUnclear(f"The file has no column {', '.join(sorted(missing))}.", columns=columns)
+        return mapping
+    proposal = propose_mapping(columns)
+    if proposal is None:
+        raise ColumnsUnclear(_no_text_column(columns), columns=columns)
+    return proposal
+
+
+def text_of(fields: Fields, mapping: ColumnMapping) -> str | None:
+    """The text of a row, its title first; None when both are missing."""
+    parts = [fields.get(mapping.title) if mapping.title else None, fields.get(mapping.text)]
+    present = [part for part in parts if part is not None]
+    if mapping.title and len(present) == 2 and present[0].strip():
+        return "\n\n".join(part for part in present if part.strip()) or present[1]
+    return present[-1] if present else None
+
+
+def id_of(record: Record, fields: Fields, mapping: ColumnMapping) -> str | None:
+    """The id exactly as it stands in the file, or the row number without an id column; None when missing."""
+    return str(record.row) if mapping.id is None else fields.get(mapping.id)
+
+
+def _no_text_column(columns: tuple[str, ...]) -> str:
+    known = propose_mapping([*columns, "text"])
+    names = sorted(known.columns() - {"text"}) if known else []
+    seen = f" It has {len(columns)} columns, among them {', '.join(names)}." if names else ""
+    return (
+        "No column is known to hold the text. The first row must name the columns, "
+        f"one of them text, post, message, prompt or the like.{seen}"
+    )
+
+
+def _count(tally: _Tally, record: Record, mapping: ColumnMapping | None) -> None:
+    tally.rows += 1
+    if record.problem is not None:
+        tally.structural[record.problem] += 1
+        if tally.first_structural is None and record.problem in STRUCTURAL:
+            tally.first_structural = record
+    if record.fields is None or mapping is None:
+        return
+    fields = record.fields
+    label = fields.get(mapping.label) if mapping.label else None
+    if label is not None and (label in tally.labels or len(tally.labels) <= LABELS_SHOWN):
+        tally.labels[label] += 1
+    text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
+    if text is None or not text.strip() or identity is None or not identity.strip():
+        return
+    _measure(tally, len(text))
+    _remember(tally, record.row, identity, (text, fields.get(mapping.reply or ""), label))
+
+
+def _measure(tally: _Tally, length: int) -> None:
+    if length > tally.longest:
+        tally.longest, tally.at_longest = length, 0
+    tally.at_longest += length == tally.longest
+
+
+def _remember(tally: _Tally, row: int, identity: str, content: tuple[str | None, ...]) -> None:
+    tally.ids += _digest(identity)
+    tally.contents += _digest("\x00".join("" if part is None else f"{len(part)}:{part}" for part in content))
+    tally.numbers += row.to_bytes(8, "little")
+    if identity != identity.strip():
+        tally.spaced += _digest(identity.strip())
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=2 * _DIGEST).digest()
+
+
+def _check(tally: _Tally) -> None:
+    if tally.rows == 0:
+        raise FileRefused("The file has a header but no rows.")
+    wrong = sum(count for reason, count in tally.structural.items() if reason in STRUCTURAL)
+    first = tally.first_structural
+    if first is not None and 2 * wrong > tally.rows:
+        raise FileRefused(
+            f"{wrong:,} of {tally.rows:,} rows do not fit: {first.detail}. Nothing was read, so that no cell "
+            "slides into another column.",
+            line=first.line,
+        )
+
+
+def _duplicates(tally: _Tally) -> tuple[dict[int, int], dict[int, int], int]:
+    """Rows that repeat an id with the same content, rows of ids with different contents, and spaced twins."""
+    ids = np.frombuffer(bytes(tally.ids), dtype=np.dtype([("high", "<u8"), ("low", "<u8")]))
+    contents = np.frombuffer(bytes(tally.contents), dtype=ids.dtype)
+    numbers = np.frombuffer(bytes(tally.numbers), dtype="<u8")
+    order = np.lexsort((numbers, ids["low"], ids["high"]))
+    same: dict[int, int] = {}
+    conflicting: dict[int, int] = {}
+    for group in _groups(ids[order]):
+        members = order[group]
+        rows = [int(row) for row in numbers[members]]
+        if len({contents[member].tobytes() for member in members}) == 1:
+            same.update(dict.fromkeys(rows[1:], rows[0]))
+        else:
+            conflicting.update(dict.fromkeys(rows, rows[0]))
+    return same, conflicting, _twins(ids, bytes(tally.spaced))
+
+
+def _groups(ordered: npt.NDArray[np.void]) -> list[slice]:
+    """Slices of two or more equal neighbours."""
+    if len(ordered) < 2:
+        return []
+    changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    starts = np.concatenate(([0], changes))
+    ends = np.concatenate((changes, [len(ordered)]))
+    long = ends - starts > 1
+    return [slice(int(start), int(end)) for start, end in zip(starts[long], ends[long], strict=True)]
+
+
+def _twins(ids: npt.NDArray[np.void], spaced: bytes) -> int:
+    """How many ids with spaces around them differ from another id in those spaces only."""
+    return int(np.isin(np.frombuffer(spaced, dtype=f"S{2 * _DIGEST}"), ids.view(f"S{2 * _DIGEST}")).sum())

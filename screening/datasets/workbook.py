@@ -1,0 +1,122 @@
+"""The first sheet of an Excel workbook, read cell by cell; formulas are texts."""
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from openpyxl import load_workbook
+from openpyxl.utils.exceptions import InvalidFileException
+
+from screening.datasets.records import COLUMN_LIMIT, BlankLine, Fields, Reason, Record
+from screening.datasets.refused import FileRefused
+from screening.datasets.source import Source, open_source
+
+EXACT_NUMBER = 10**15
+"""Excel keeps 15 digits; a longer number was already rounded when the file was saved."""
+
+_ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """Where the rows of a workbook are, its columns, and the row of its header."""
+
+    name: str
+    others: int
+    columns: tuple[str, ...]
+    header_line: int
+
+
+def find_sheet(source: Source) -> Sheet:
+    """The first sheet and its header. FileRefused when the workbook is damaged or has no rows."""
+    with open_source(source) as stream:
+        workbook = _load(stream)
+        names = workbook.sheetnames
+        for line, cells in _lines(workbook):
+            if any(cells):
+                columns = _columns(cells)
+                return Sheet(name=names[0], others=len(names) - 1, columns=columns, header_line=line)
+    raise FileRefused("The first sheet of the workbook has no rows.")
+
+
+def read_workbook(source: Source, sheet: Sheet) -> Iterator[Record | BlankLine]:
+    """Every row below the header; the line is the row number Excel shows."""
+    row, width = 0, len(sheet.columns)
+    header = [column.casefold() for column in sheet.columns]
+    with open_source(source) as stream:
+        for line, cells in _lines(_load(stream)):
+            if line == sheet.header_line:
+                continue
+            if not any(cells):
+                yield BlankLine(line)
+                continue
+            row += 1
+            cells = [*cells, *[""] * (width - len(cells))]
+            yield _record(row, line, cells, sheet.columns, header)
+
+
+def _record(row: int, line: int, cells: list[str], columns: tuple[str, ...], header: list[str]) -> Record:
+    width = len(columns)
+    if any(cells[width:]):
+        return Record(
+            row, line, None, Reason.EXTRA_CELLS, f"a value to the right of the header's {width} columns", tuple(cells)
+        )
+    if [cell.strip().casefold() for cell in cells[:width]] == header:
+        return Record(row, line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells))
+    fields: Fields = dict(zip(columns, cells[:width], strict=True))
+    return Record(row, line, fields)
+
+
+def _columns(cells: list[str]) -> tuple[str, ...]:
+    while cells and not cells[-1].strip():
+        cells = cells[:-1]
+    if len(cells) > COLUMN_LIMIT:
+        raise FileRefused(f"The header has {len(cells):,} columns; at most {COLUMN_LIMIT:,} are read.")
+    names: list[str] = []
+    for place, cell in enumerate(cells, start=1):
+        name = cell.strip()
+        names.append(f"{name} (column {place})" if name in names or (not name and place > 1) else name)
+    return tuple(names)
+
+
+def _load(stream: Any) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # openpyxl warns of styles and extensions that hold no text
+            workbook = load_workbook(stream, read_only=True, data_only=False, keep_links=False)
+    except (InvalidFileException, ParseError, KeyError, ValueError, OSError, EOFError, TypeError):
+        raise FileRefused("This Excel workbook is damaged.") from None
+    if not workbook.worksheets:
+        raise FileRefused("The workbook has no sheet.")
+    return workbook
+
+
+def _lines(workbook: Any) -> Iterator[tuple[int, list[str]]]:
+    sheet = workbook.worksheets[0]
+    sheet.reset_dimensions()  # a wrong dimension in the file would hide rows
+    try:
+        for line, values in enumerate(sheet.iter_rows(values_only=True), start=1):
+            yield line, [_text(value) for value in values]
+    except (ParseError, KeyError, ValueError, OSError, EOFError, IndexError):
+        raise FileRefused("This Excel workbook is damaged.") from None
+
+
+def _text(value: object) -> str:
+    """The cell as text; whole numbers without a decimal point, as Excel shows them."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), value)
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT_NUMBER:
+        return str(int(value))
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return str(value)
+    return str(getattr(value, "text", value))
