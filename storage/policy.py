@@ -57,7 +57,7 @@ POLICY: Final[Mapping[Action, Mapping[Role, Scope]]] = MappingProxyType(
     {
         Action.SCREEN_TEXT: {_R: _ANY, _S: _ANY, _E: _ANY},
         Action.CREATE_BATCH: {_S: _ANY, _E: _ANY},
-        Action.CONTROL_BATCH: {_S: _OWN, _E: _OWN, _A: _ANY},
+        Action.CONTROL_BATCH: {_R: _OWN, _S: _OWN, _E: _OWN, _A: _ANY},
         Action.VIEW_BATCHES: {_R: _ANY, _S: _ANY, _E: _ANY, _A: _ANY},
         Action.VIEW_RESULTS: {_S: _ANY, _E: _ANY},
         Action.EXPORT: {_E: _ANY},
