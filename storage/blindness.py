@@ -5,9 +5,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, select
 
-from storage.actors import Actor, Role
+from storage.actors import Actor
 from storage.database import insert_into
-from storage.leases import is_open
 from storage.policy import Action, require
 from storage.schema import batches, cases, inbox_entries, ratings, reveals
 from storage.tiers import Tier
@@ -19,7 +18,8 @@ class NotYetRated(Exception):
 
 def withheld(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition under which a listing must leave out the engine's view of a case for this person."""
-    waiting = exists().where(inbox_entries.c.case_id == case_id, is_open())
+    entry = inbox_entries.alias()  # whatever the listing itself joins
+    waiting = exists().where(entry.c.case_id == case_id, entry.c.closed_at.is_(None))
     return and_(waiting, ~_rated(actor, case_id))
 
 
@@ -47,7 +47,8 @@ def _urgent(entry: Any, open_at_once: bool) -> bool:
 
 
 def _rated(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
-    return exists().where(ratings.c.case_id == case_id, ratings.c.reviewer == actor.id)
+    rating = ratings.alias()
+    return exists().where(rating.c.case_id == case_id, rating.c.reviewer == actor.id)
 
 
 def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bool:
@@ -63,8 +64,3 @@ def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bo
         .where(cases.c.id == case_id, batches.c.kind == "interactive", batches.c.created_by == actor.id)
     )
     return (seen is not True if first else seen is None) and conn.execute(own).first() is None
-
-
-def can_rate(actor: Actor) -> bool:
-    """Whether the roles make this person a reader at all."""
-    return bool(actor.roles & {Role.REVIEWER, Role.SENIOR})
