@@ -1,5 +1,6 @@
 """What calls cost, by an offline price table: an unknown price is None, never 0."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -7,8 +8,11 @@ from decimal import Decimal
 import genai_prices
 
 from screening.draws import Usage
+from screening.prompting import PromptSet, estimated_tokens
 
 _PROVIDER = "anthropic"
+_FRAME_TOKENS = 120  # nonce, tags and JSON around a text
+_TEXT_CHARACTERS_PER_TOKEN = 3  # chat, names and emoji take more tokens than prose
 
 
 def cost_usd(model: str, usage: Usage) -> Decimal | None:
@@ -59,6 +63,16 @@ def estimate(model: str, calls: float, per_call: Usage) -> Estimate:
     """
     one = cost_usd(model, per_call)
     return Estimate(calls=calls, usd=None if one is None else one * Decimal(str(calls)))
+
+
+def usage_per_call(prompts: PromptSet, node: str, characters: float) -> Usage:
+    """About what one call costs in tokens for a text of so many characters, before any was made; caching is
+    left out, so it errs on the dear side. Once there are calls, their mean is the better guide.
+    """
+    fixed = estimated_tokens(prompts.system(node))
+    return Usage(
+        input_tokens=fixed + _FRAME_TOKENS + math.ceil(characters / _TEXT_CHARACTERS_PER_TOKEN), output_tokens=4
+    )
 
 
 def within_cap(spent: Decimal | None, cap: Decimal | None) -> bool:

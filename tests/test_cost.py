@@ -2,8 +2,9 @@
 
 from decimal import Decimal
 
-from screening.cost import cost_usd, estimate, total_usd
+from screening.cost import cost_usd, estimate, total_usd, usage_per_call
 from screening.draws import Usage
+from screening.prompting import estimated_tokens, load_prompts
 
 
 def test_a_call_with_a_cached_prompt_costs_what_the_list_price_says():
@@ -18,6 +19,13 @@ def test_an_unknown_price_is_unknown_in_every_sum():
     assert total_usd([Decimal(1), None, Decimal(2)]) is None
     assert total_usd([]) == 0
     assert estimate("llama3.1:8b", 10, Usage(input_tokens=10)).usd is None
+
+
+def test_the_estimate_before_the_first_call_grows_with_the_text():
+    prompts = load_prompts()
+    short, long = (usage_per_call(prompts, "worker", characters) for characters in (0, 3_000))
+    assert long.input_tokens - short.input_tokens == 1_000
+    assert short.input_tokens > estimated_tokens(prompts.system("worker"))
 
 
 def test_no_tokens_cost_nothing_where_the_price_is_known():

@@ -19,7 +19,7 @@ from screening.samplers.anthropic_request import PreparedCall, cache_notes, prep
 from screening.samplers.ledger import CallCounts, Ledger
 from screening.samplers.model_settings import ANTHROPIC_URL, Dialect, ModelSettings, dialect
 from screening.samplers.preflight import HARMLESS, Preflight, answered, refused
-from screening.samplers.rate import RateGate, at_most
+from screening.samplers.rate import Limiter, RateGate, at_most
 
 FIRST_NODE = "worker"
 _SPENT_RETRIES: Mapping[str, str] = {
@@ -77,7 +77,7 @@ class AnthropicSampler:
             "sampler": "anthropic",
             "model": self._settings.model,
             "temperature": self._wire.temperature,
-            "api_version": self._wire.api_version or f"library default ({anthropic.__version__})",
+            "api_version": str(self._client.default_headers["anthropic-version"]),
             "max_output_tokens": self._settings.max_output_tokens,
             "thinking": "disabled",
             "prompts": self._prompts.version,
@@ -171,12 +171,18 @@ class AnthropicSampler:
             raise SamplerError("service", f"The call failed: {type(error).__name__}.") from None
 
 
-def default_gate(settings: ModelSettings) -> RateGate:
-    """A gate for one process, from the settings alone."""
+async def preflight(settings: ModelSettings, prompts: PromptSet) -> Preflight:
+    """Ask once with a sampler made for it and closed again: for a process that does not screen itself."""
+    async with AnthropicSampler(settings, prompts) as sampler:
+        return await sampler.preflight()
+
+
+def default_gate(settings: ModelSettings, limiter: Limiter | None = None) -> RateGate:
+    """A gate for one process; ``limiter``, where given, is shared with others and replaces the own bucket."""
     limit = settings.requests_per_minute
     return RateGate(
         concurrency=settings.concurrency,
-        limiter=None if limit is None else at_most(limit),
+        limiter=limiter or (None if limit is None else at_most(limit)),
         pause_cap_s=settings.pause_cap_s,
     )
 

@@ -153,6 +153,14 @@ CLEAR = (
     "I w\u0430nt to di\u0435",
     "\uff29 \uff57\uff41\uff4e\uff54 \uff54\uff4f \uff44\uff49\uff45",
     "kill yourself",
+    # What takes a statement down must stand in its own sentence, quotations closed.
+    "It is not raining. I want to die",
+    'The song says "I want to kill myself',
+    'I want to die. "Hello" is a line from the play',
+    '"Hello. I want to die. Bye" is a line from the play',
+    '"I want to die"',
+    # A statement that begins inside a milder one is seen all the same.
+    "I feel not suicidal thoughts of suicide keep me awake",
 )
 NOT_SAFE = {
     "My brother says he wants to die": "third_party",
