@@ -67,6 +67,27 @@ ENTRIES = (
         actions=(Action.VIEW_RESULTS,),
     ),
     Entry(
+        file="theory",
+        title="Theory",
+        icon=":material/functions:",
+        help="Radii, sample sizes and regret; the paper's claims beside what the code shows.",
+        actions=(Action.VIEW_RESULTS,),
+    ),
+    Entry(
+        file="label_noise",
+        title="Labels",
+        icon=":material/label_important:",
+        help="Reference labels worth a second look, and the relabelled data set.",
+        actions=(Action.VIEW_RESULTS,),
+    ),
+    Entry(
+        file="theory",
+        title="Theory",
+        icon=":material/functions:",
+        help="Radii, sample sizes and regret: what the paper claims and what the code shows.",
+        actions=(Action.VIEW_BATCHES,),
+    ),
+    Entry(
         file="reliability",
         title="Reliability",
         icon=":material/monitoring:",
