@@ -174,7 +174,7 @@ def _insert(conn: Connection, target: _Target, part: Sequence[NewCase | Rejected
 
 
 def _case_row(target: _Target, case: NewCase, now: datetime) -> dict[str, Any]:
-    case_id = new_id(now)
+    case_id = new_id(now, sequence=case.row)
     return {
         "id": case_id,
         "batch_id": target.batch_id,

