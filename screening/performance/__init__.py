@@ -52,7 +52,7 @@ def _(rule: MajorityVote, probabilities: Sequence[float]) -> Performance:
 
 @exact_performance.register
 def _(rule: PairwiseMixture, probabilities: Sequence[float]) -> Performance:
-    ends, table = no_ends_yet(probabilities), least_count_table(rule)
+    ends, table = no_ends_yet(probabilities), least_count_table(rule, rule.budget)
     live = np.ones((1, 1))  # probability of having drawn (safe, unsafe) so often and not having stopped
     for calls in range(rule.budget + 1):
         safe, unsafe = np.indices(live.shape)

@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 from screening.labels import LABELS
 from screening.performance.ends import Ends
 from screening.rules.successive_elimination import SuccessiveElimination
-from screening.rules.tables import Integers, earliest_drop_table, elimination_draws_needed, least_gap_table
+from screening.rules.tables import (
+    Integers,
+    earliest_drop_table,
+    elimination_draws_needed,
+    least_gap_table,
+    rounds_to_drop,
+)
 
 Masses = NDArray[np.float64]
 
@@ -19,7 +25,7 @@ class EliminationProgramme:
     def __init__(self, rule: SuccessiveElimination, ends: Ends) -> None:
         self.rule, self.ends = rule, ends
         self.rounds = rule.budget // len(LABELS)
-        self.drops, self.gaps = earliest_drop_table(rule), least_gap_table(rule)
+        self.drops, self.gaps = earliest_drop_table(rule, rule.budget), least_gap_table(rule, rule.budget)
 
     def run(self) -> None:
         """Follow all probability to its end."""
@@ -51,7 +57,7 @@ class EliminationProgramme:
             return live
         # Differences that so few pulls cannot make have no probability; they are clipped into the table.
         bounded = np.clip(successes, -complete - 1, complete + 1)
-        needed = elimination_draws_needed(bounded, pulled, complete, self.drops)
+        needed = elimination_draws_needed(rounds_to_drop(bounded, pulled, complete, self.drops), pulled)
         hopeless = needed > self.rule.budget - calls
         stopped = np.where(hopeless, live, 0.0)
         self.ends.abstained += float(stopped.sum())
