@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from screening.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
 from screening.labels import LABELS, Label
+from screening.samplers.keywords.evidence import EvidenceReader
 from screening.samplers.keywords.lexicon import ROLES, Lexicon, load_lexicon
 from screening.samplers.simulated import SimulatedSampler
 from tests.fixtures.bad_inputs import bad_inputs
@@ -159,8 +160,7 @@ CLEAR = (
     'I want to die. "Hello" is a line from the play',
     '"Hello. I want to die. Bye" is a line from the play',
     '"I want to die"',
-    # A statement that begins inside a milder one is seen all the same.
-    "I feel not suicidal thoughts of suicide keep me awake",
+    '"I want to die". The play was good.',
 )
 NOT_SAFE = {
     "My brother says he wants to die": "third_party",
@@ -242,6 +242,13 @@ def test_every_text_has_a_distribution(text: str, reply: str | None, node: str) 
     shares = SAMPLER.distribution(node, ScreenedText(text=text, reply=reply))
     assert list(shares) == list(LABELS)
     assert sum(shares.values()) == pytest.approx(1)
+
+
+def test_a_statement_that_begins_inside_a_milder_one_is_seen_all_the_same() -> None:
+    lexicon = load_lexicon()
+    statements = lexicon.statements | {"clear": ("never before did i plan to kill myself", "kill myself")}
+    reader = EvidenceReader(lexicon.model_copy(update={"statements": statements}))
+    assert reader.kind(ScreenedText(text="Never before did I plan to kill myself")) == "clear"
 
 
 FORBIDS_SAFE = ("must not be 'safe'", "must not be safe", "is still not safe")

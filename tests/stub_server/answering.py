@@ -1,6 +1,7 @@
 """Choosing the answer to one request: weights by text and node, seeded per text, or obedience."""
 
 import hashlib
+import math
 import random
 from typing import Any
 
@@ -59,4 +60,23 @@ def message(body: dict[str, Any], answer: str, fault: Fault | None, message_id: 
             "cache_creation_input_tokens": None,
             "cache_read_input_tokens": None,
         },
+    }
+
+
+def completion(plan: StubPlan, asked: Asked) -> dict[str, Any]:
+    """A chat completion of one token with the log probabilities of the first tokens."""
+    weights = weights_for(plan, asked)
+    total = sum(weights.values())
+    shares = {asked.code_words.get(answer, answer)[:4]: weight / total for answer, weight in weights.items() if weight}
+    tokens = [{"token": token, "logprob": math.log(share)} for token, share in shares.items()]
+    best = max(tokens, key=lambda one: one["logprob"])
+    return {
+        "choices": [
+            {
+                "message": {"role": "assistant", "content": best["token"]},
+                "logprobs": {"content": [{**best, "top_logprobs": tokens}]},
+                "finish_reason": "length",
+            }
+        ],
+        "usage": {"prompt_tokens": len(asked.system) // 4, "completion_tokens": 1},
     }

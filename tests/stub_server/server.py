@@ -10,7 +10,7 @@ from typing import Any, Self
 from aiohttp import web
 from pydantic import ValidationError
 
-from tests.stub_server.answering import answer_to, message
+from tests.stub_server.answering import answer_to, completion, message
 from tests.stub_server.asked import read_asked
 from tests.stub_server.counters import Counters
 from tests.stub_server.plan import ANSWERED_FAULTS, Fault, StubPlan
@@ -33,6 +33,7 @@ class StubServer:
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=64 * 1024**2)
         app.router.add_post("/v1/messages", self._messages)
+        app.router.add_post("/v1/chat/completions", self._completions)
         app.router.add_get("/stub/counters", self._counters)
         app.router.add_post("/stub/plan", self._set_plan)
         app.router.add_post("/stub/reset", self._reset)
@@ -62,6 +63,20 @@ class StubServer:
                 return refusal
             await asyncio.sleep(self.plan.latency_s + self._rng.random() * self.plan.jitter_s)
             return await self._answer(request, body, number)
+        finally:
+            self.counters.in_flight -= 1
+
+    async def _completions(self, request: web.Request) -> web.StreamResponse:
+        """The chat form, for log probabilities: the first tokens of the answers with their shares."""
+        body = await request.json()
+        number = self.counters.arrived(body, request.headers)
+        try:
+            fault = self._fault(number)
+            if fault is not None:
+                self.counters.faults[fault] += 1
+                return await self._broken(request, fault)
+            self.counters.answers += 1
+            return web.json_response(completion(self.plan, read_asked(body)))
         finally:
             self.counters.in_flight -= 1
 
