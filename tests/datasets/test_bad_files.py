@@ -1,0 +1,132 @@
+"""Files as people really produce them, each with the behaviour owed to it."""
+
+from pathlib import Path
+
+import pytest
+
+from screening.datasets.reader import Table, count_rejected, read_table
+from screening.datasets.records import Reason
+from screening.datasets.refused import ColumnsUnclear, FileRefused
+from screening.datasets.rejected import AcceptedRow, RejectedRow
+from screening.labels import Label
+
+FILES = Path(__file__).parent.parent / "fixtures" / "bad_csv"
+
+
+def table(name: str) -> Table:
+    return read_table(FILES / f"{name}.csv", f"{name}.csv")
+
+
+def texts(name: str) -> dict[str, str]:
+    return {row.id: row.text.stored for row in table(name).rows() if isinstance(row, AcceptedRow)}
+
+
+def rejected(name: str) -> list[tuple[int, int, str | None, Reason]]:
+    return [(row.row, row.line, row.id, row.reason) for row in table(name).rows() if isinstance(row, RejectedRow)]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("empty", "The file is empty."),
+        ("xlsx_renamed", "zip archive"),
+        ("extra_comma_all", "Line 2: 2 of 2 rows do not fit: 3 cells where the header has 2"),
+        ("unterminated", "Line 2: a quote opens here and is never closed"),
+        ("many_cols", "5,000 columns; at most 1,000"),
+        ("missing_text", "among them id, label"),
+        ("no_header", "The first row must name the columns"),
+    ],
+)
+def test_refused_with_a_sentence(name: str, sentence: str) -> None:
+    with pytest.raises(FileRefused, match=sentence):
+        table(name)
+
+
+def test_a_refusal_does_not_quote_what_may_be_a_message() -> None:
+    with pytest.raises(ColumnsUnclear) as refused:
+        table("no_header")
+    assert "hello" not in str(refused.value)
+    assert refused.value.columns == ("1", "hello")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ok", {"1": "hello", "2": "a, b", "3": "two\nlines"}),
+        ("semicolon", {"1": "a"}),
+        ("bom", {"1": "a"}),
+        ("case_header", {"1": "a"}),
+        ("blank_lines", {"1": "a"}),
+        ("filename_traversal", {"1": "a"}),
+        ("cp1252", {"1": "I’m here"}),
+        ("na_words", {"1": "NA", "2": "null", "3": "None", "4": "nan"}),
+        ("formula", {"1": "=1+1", "2": "+1", "3": "-1", "4": "@x"}),
+        ("id_forms", {"007": "a", "7": "b", "1e5": "c", " 7 ": "d", "12345678901234567890123": "e"}),
+        ("extra_comma_one", {"1": "a"}),
+        ("dup_ids_same", {"1": "a"}),
+        ("dup_ids_conflict", {}),
+    ],
+)
+def test_every_accepted_text_under_its_own_id(name: str, expected: dict[str, str]) -> None:
+    assert texts(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("extra_comma_one", [(2, 3, "2", Reason.EXTRA_CELLS)]),
+        ("dup_ids_same", [(2, 3, "1", Reason.DUPLICATE)]),
+        (
+            "dup_ids_conflict",
+            [(1, 2, "1", Reason.CONFLICTING_DUPLICATE), (2, 3, "1", Reason.CONFLICTING_DUPLICATE)],
+        ),
+        ("id_forms", []),
+    ],
+)
+def test_every_rejected_row_is_named(name: str, expected: list[tuple[int, int, str | None, Reason]]) -> None:
+    assert rejected(name) == expected
+
+
+def test_the_encoding_found_is_announced() -> None:
+    report = table("cp1252").report
+    assert (report.encoding, report.encoding_guessed) == ("cp1252", True)
+    assert "cp1252" in report.warnings[0]
+    assert (table("bom").report.encoding, table("bom").report.encoding_guessed) == ("utf-8-sig", False)
+
+
+def test_the_separator_found_is_announced() -> None:
+    assert table("semicolon").report.separator == ";"
+
+
+def test_what_was_passed_over_or_merged_is_said() -> None:
+    assert "2 blank lines" in table("blank_lines").report.warnings[0]
+    assert "kept once" in table("dup_ids_same").report.warnings[0]
+    assert "all rows of these ids are rejected" in table("dup_ids_conflict").report.warnings[0]
+    assert "only in spaces" in table("id_forms").report.warnings[0]
+
+
+def test_unknown_labels_are_shown_not_guessed() -> None:
+    found = table("bad_labels")
+    rows = [row for row in found.rows() if isinstance(row, AcceptedRow)]
+    assert [(row.reference_value, row.reference) for row in rows] == [
+        ("SAFE", Label.SAFE),
+        ("unsfae", None),
+        ("", None),
+        ("1", None),
+    ]
+    assert found.report.labels == {"SAFE": Label.SAFE}
+    assert found.report.unmapped == ("1", "unsfae")
+
+
+def test_a_person_may_confirm_what_a_value_means() -> None:
+    found = read_table(FILES / "bad_labels.csv", label_values={"1": Label.UNSAFE, "SAFE": None})
+    assert [row.reference for row in found.rows() if isinstance(row, AcceptedRow)] == [None, None, None, Label.UNSAFE]
+
+
+def test_a_reference_is_never_escalate() -> None:
+    with pytest.raises(ValueError, match="safe or unsafe"):
+        read_table(FILES / "bad_labels.csv", label_values={"1": Label.ESCALATE})
+
+
+def test_rejections_are_counted_by_reason() -> None:
+    assert count_rejected(table("dup_ids_conflict").rows()) == {Reason.CONFLICTING_DUPLICATE: 2}

@@ -1,0 +1,287 @@
+"""Formats, encodings, columns and rows: what is read as what, and what is refused."""
+
+import csv
+import gzip
+import io
+import json
+import zipfile
+
+import pytest
+from openpyxl import Workbook
+
+from screening.datasets.columns import ColumnMapping, propose_mapping
+from screening.datasets.known import KnownDataset
+from screening.datasets.reader import inspect_file, read_table
+from screening.datasets.records import Reason
+from screening.datasets.refused import FileRefused
+from screening.datasets.rejected import AcceptedRow, RejectedRow, rejected_csv
+from screening.datasets.source import FileFormat
+from screening.labels import Label
+from screening.text.flags import Flag
+from screening.text.received import original_text
+from tests.fixtures.bad_inputs import bad_inputs
+
+
+def accepted(content: bytes) -> dict[str, str]:
+    return {row.id: original_text(row.text) for row in read_table(content).rows() if isinstance(row, AcceptedRow)}
+
+
+def rejected(content: bytes) -> dict[int, Reason]:
+    return {row.row: row.reason for row in read_table(content).rows() if isinstance(row, RejectedRow)}
+
+
+def workbook(*rows: tuple[object, ...], sheets: int = 1) -> bytes:
+    book = Workbook()
+    for row in rows:
+        book.worksheets[0].append(row)
+    for _ in range(sheets - 1):
+        book.create_sheet()
+    stream = io.BytesIO()
+    book.save(stream)
+    return stream.getvalue()
+
+
+def a_zip() -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("a.csv", "id,text\n1,a\n")
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (gzip.compress(b"id,text\n1,a\n"), "a gzip archive"),
+        (b"%PDF-1.7\n", "a PDF document"),
+        (b"\n<!DOCTYPE html><html>", "a web page"),
+        (a_zip(), "not an Excel workbook"),
+        (workbook(("id", "text"), (1, "a"))[:400], "damaged or cut off"),
+        (b"\xd0\xcf\x11\xe0rest", "old Office document"),
+        (b"\xef\xbb\xbf \n", "empty"),
+        (b"id,text\n", "header but no rows"),
+        (b"[]", "no rows"),
+        (b"[1, 2]", "no rows with named values"),
+        (b'[{"id": 1, "text": "a"}, {"id": 2', "Line 1: .* cut off"),
+        (b'[{"id": 1, "text": "a"}\n{"id": 2, "text": "b"}]', "Line 2: .*, expected"),
+        (b'[{"id": 1, "text": "a"}] x', "follows the end"),
+        (b'[{"text": "a", "text": "b"}]', "same key twice"),
+        (b'{"data": [{"id": 1, "text": "a"}', "Line 1: the JSON is damaged"),
+        (b'{"version": 2,\n"texts": {"0": "a"}}', "no list of rows"),
+        (b'id,text\n1,"a "b" c"\n', "Line 2: a quote opens here and is closed in the middle"),
+        (b'id,text\n1,x\n2,"a\nb\n3,"c"\n', "Line 3: a quote opens"),
+        (b'id,text\n1,"ok\nstill"\n2,x,"never\n', "Line 4: a quote opens here and is never closed"),
+        (b"id,text\n1\n2\n3,c\n", "Line 2: 2 of 3 rows do not fit"),
+        (b'{"id":1,"text":"a"}\nx\ny\n', "2 of 3 rows do not fit"),
+    ],
+)
+def test_refused(content: bytes, sentence: str) -> None:
+    with pytest.raises(FileRefused, match=sentence):
+        read_table(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b'[{"id": "007", "text": "a"}]', FileFormat.JSON_ARRAY),
+        (b'\xef\xbb\xbf[\n {"id": "007", "text": "a"}\n]\n', FileFormat.JSON_ARRAY),
+        (b'{"id": "007", "text": "a"}\n', FileFormat.JSON_LINES),
+        (b'{"data": [{"id": "007", "text": "a"}]}', FileFormat.JSON_OBJECT),
+        (b'{\n"rows": [\n{"id": "007", "text": "a"}]}', FileFormat.JSON_OBJECT),
+        (workbook(("id", "text"), ("007", "a")), FileFormat.WORKBOOK),
+        (b"id,text\n007,a\n", FileFormat.DELIMITED),
+        (b"id\ttext\r\n007\ta\r\n", FileFormat.DELIMITED),
+        (b"id|text\n007|a\n", FileFormat.DELIMITED),
+        (b"sep=;\nid;text\n007;a\n", FileFormat.DELIMITED),
+        (b"id,text\r007,a\r", FileFormat.DELIMITED),
+        ("id\ttext\n007\ta\n".encode("utf-16"), FileFormat.DELIMITED),
+        ("id\ttext\n007\ta\n".encode("utf-16-be"), FileFormat.DELIMITED),
+        ("id\ttext\n007\ta\n".encode("utf-32"), FileFormat.DELIMITED),
+    ],
+)
+def test_the_format_is_told_by_content(content: bytes, kind: FileFormat) -> None:
+    assert inspect_file(content, "../../etc/passwd.pdf").format is kind
+    assert accepted(content) == {"007": "a"}
+
+
+def test_numbers_stay_as_written() -> None:
+    content = b'{"id": 1e5, "text": "a"}\n{"id": 12345678901234567890123, "text": "b"}\n{"id": 1.50, "text": "c"}\n'
+    assert accepted(content) == {"1e5": "a", "12345678901234567890123": "b", "1.50": "c"}
+    assert accepted(workbook(("id", "text"), (7, "a"), (8.0, "b"), (1.5, 12))) == {"7": "a", "8": "b", "1.5": "12"}
+
+
+def test_missing_values_are_missing_and_words_are_words() -> None:
+    content = b'{"id": 1, "text": NaN}\n{"id": 2, "text": null}\n{"id": 3, "text": "NaN"}\n{"id": 4, "text": {"a": 1}}'
+    assert accepted(content) == {"3": "NaN"}
+    assert rejected(content) == {1: Reason.NO_TEXT, 2: Reason.NO_TEXT, 4: Reason.NO_TEXT}
+
+
+def test_line_separators_of_unicode_do_not_end_a_line() -> None:
+    content = '{"id": 1, "text": "a\u2028b\u2029c\x85d"}\n{"id": 2, "text": "e"}\n'.encode()
+    assert accepted(content) == {"1": "a\u2028b\u2029c\x85d", "2": "e"}
+    assert accepted("id,text\n1,a\u2028b\x0bc\x1cd\n".encode()) == {"1": "a\u2028b\x0bc\x1cd"}
+
+
+def test_damaged_lines_are_rejected_one_by_one() -> None:
+    content = b'{"id":1,"text":"a"}\n{"id":2,"te\n{"id":3,"text":"c"}\n7\n{"id":5,"text":"e","text":"f"}\n' + b"".join(
+        b'{"id":%d,"text":"g"}\n' % number for number in range(6, 9)
+    )
+    assert rejected(content) == {2: Reason.NOT_JSON, 4: Reason.NOT_AN_OBJECT, 5: Reason.REPEATED_KEY}
+    assert len(accepted(content)) == 5
+
+
+def test_a_long_cell_is_read_whole() -> None:
+    assert len(accepted(b"id,text\n1," + b"fine " * 60_000 + b"\n")["1"]) == 300_000
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json"])
+def test_every_bad_input_comes_back_exactly_from_every_format(kind: str) -> None:
+    inputs = {one["id"]: one["text"] for one in bad_inputs() if kind != "csv" or one["id"] != "lone_surrogate"}
+    rows = {row.row: row for row in read_table(_written(inputs, kind)).rows()}
+    assert len(rows) == len(inputs)
+    for row, (name, text) in zip(rows.values(), inputs.items(), strict=True):
+        assert row.id == name
+        if isinstance(row, RejectedRow):
+            assert (name, row.reason) == ("zwsp_only", Reason.EMPTY_TEXT)
+            assert json.loads(row.original or "") == text
+        else:
+            assert original_text(row.text) == text
+
+
+def _written(inputs: dict[str, str], kind: str) -> bytes:
+    objects = [{"id": name, "text": text} for name, text in inputs.items()]
+    if kind == "json":
+        return json.dumps(objects).encode()
+    if kind == "jsonl":
+        return "".join(json.dumps(one) + "\n" for one in objects).encode()
+    stream = io.StringIO(newline="")
+    csv.writer(stream, quoting=csv.QUOTE_ALL).writerows([("id", "text"), *inputs.items()])
+    return stream.getvalue().encode()
+
+
+def test_bytes_that_are_not_utf8_are_kept_and_flagged() -> None:
+    table = read_table("id,text\n1,café ".encode() + b"\xff\n2,na\xc3\xafve\n")
+    first, second = table.rows()
+    assert isinstance(first, AcceptedRow)
+    assert Flag.UNREADABLE in first.text.flags
+    assert original_text(first.text) == "café \udcff"
+    assert isinstance(second, AcceptedRow)
+    assert second.text.stored == "naïve"
+    assert "1 bytes are not UTF-8" in table.report.warnings[0]
+
+
+def test_a_long_text_in_cyrillic_is_read_in_its_encoding() -> None:
+    text = "мне сегодня очень грустно и одиноко, никто не звонит и не пишет, за окном идет дождь. " * 5
+    assert accepted(f'id,text\n1,"{text.strip()}"\n'.encode("cp1251")) == {"1": text.strip()}
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (["id", "text"], ColumnMapping(text="text", id="id")),
+        (["\ufeffID ", " Text"], ColumnMapping(text=" Text", id="\ufeffID ")),
+        (["", "cleaned_text", "text"], ColumnMapping(text="text", id="")),
+        (["Reddit Post", "Suicide Risk"], ColumnMapping(text="Reddit Post", label="Suicide Risk")),
+        (["User", "Post", "Category"], ColumnMapping(text="Post", id="User", group="Category")),
+        (["title", "selftext", "subreddit"], ColumnMapping(text="selftext", title="title", group="subreddit")),
+        (["prompt", "response", "gpt_label"], ColumnMapping(text="prompt", reply="response")),
+        (["id", "label"], None),
+    ],
+)
+def test_columns_met_in_the_wild(columns: list[str], expected: ColumnMapping | None) -> None:
+    assert propose_mapping(columns) == expected
+
+
+def test_a_chosen_mapping_is_used() -> None:
+    table = read_table(b"nr,words,text\n1,a,b\n", mapping=ColumnMapping(text="words", id="nr"))
+    (row,) = table.rows()
+    assert isinstance(row, AcceptedRow)
+    assert (row.id, row.text.stored) == ("1", "a")
+
+
+def test_a_column_named_twice_keeps_its_cells_apart() -> None:
+    assert inspect_file(b"id,text,text\n1,a,b\n").columns == ("id", "text", "text (column 3)")
+    assert accepted(b"id,text,text\n1,a,b\n") == {"1": "a"}
+
+
+def test_title_reply_label_and_group() -> None:
+    content = b"id,title,text,response,label,split\n1,T,b,r,unsafe,test\n2,,c,,0,train\n3,T,,,safe,x\n"
+    rows = [row for row in read_table(content).rows() if isinstance(row, AcceptedRow)]
+    assert [row.text.stored for row in rows] == ["T\n\nb", "c", "T"]
+    assert [row.reply.stored if row.reply else None for row in rows] == ["r", None, None]
+    assert [row.reference for row in rows] == [Label.UNSAFE, None, Label.SAFE]
+    assert [row.group for row in rows] == ["test", "train", "x"]
+
+
+def test_zero_and_one_are_labels_only_as_a_pair() -> None:
+    assert inspect_file(b"id,text,label\n1,a,0\n2,b,1\n").labels == {"0": Label.SAFE, "1": Label.UNSAFE}
+    assert inspect_file(b"id,text,label\n1,a,0\n2,b,1\n3,c,2\n").unmapped == ("0", "1", "2")
+
+
+def test_without_an_id_column_the_row_number_is_the_id() -> None:
+    assert accepted(b"text\na\n\na\n") == {"1": "a", "2": "a"}
+
+
+def test_rows_that_cannot_be_cases() -> None:
+    content = 'id,text\nid,text\n1,[deleted]\n,x\n4,\u200b\n5,\n"6\n",y\n7,z\n'.encode()
+    assert rejected(content) == {
+        1: Reason.HEADER_REPEATED,
+        2: Reason.PLACEHOLDER,
+        3: Reason.NO_ID,
+        4: Reason.EMPTY_TEXT,
+        5: Reason.EMPTY_TEXT,
+        6: Reason.UNUSABLE_ID,
+    }
+
+
+def test_a_stray_quote_that_swallows_the_next_row_is_found() -> None:
+    content = b'id,text\n1,x\n2,"I am fine\n3,I want to go"\n4,y\n5,"a list:\n1, 2\nand 3"\n'
+    assert rejected(content) == {2: Reason.ROWS_MERGED}
+    assert list(accepted(content)) == ["1", "4", "5"]
+
+
+def test_duplicates_compare_everything_that_counts() -> None:
+    content = b"id,text,label\n1,a,safe\n1,a,unsafe\n2,b,safe\n2,b,safe\n2,b,safe\n"
+    assert rejected(content) == {
+        1: Reason.CONFLICTING_DUPLICATE,
+        2: Reason.CONFLICTING_DUPLICATE,
+        4: Reason.DUPLICATE,
+        5: Reason.DUPLICATE,
+    }
+
+
+def test_a_workbook_is_read_under_any_name() -> None:
+    content = workbook(("id", "text", None), (1, "=1+1"), (), (3, "=SUM(1)"), (4, "x", "y"), (5, True), sheets=2)
+    table = read_table(content, "renamed.csv")
+    rows = list(table.rows())
+    assert [(row.row, row.line, row.id) for row in rows] == [(1, 2, "1"), (2, 4, "3"), (3, 5, "4"), (4, 6, "5")]
+    assert [row.text.stored for row in rows if isinstance(row, AcceptedRow)] == ["=1+1", "=SUM(1)", "TRUE"]
+    assert [row.reason for row in rows if isinstance(row, RejectedRow)] == [Reason.EXTRA_CELLS]
+    assert any("first of 2 sheets" in warning for warning in table.report.warnings)
+
+
+def test_texts_that_excel_cut_are_pointed_out() -> None:
+    cut = b"x" * 32_767
+    warnings = inspect_file(b"id,text\n1," + cut + b"\n2," + cut + b"\n3,short\n").warnings
+    assert warnings == ("2 texts end near Excel's limit of 32,767 characters and may have been cut there.",)
+    assert inspect_file(b"id,text\n1," + cut + b"xx\n").warnings == ()
+
+
+def test_published_data_sets_are_recognised() -> None:
+    aegis = b'[{"id":"a","prompt":"p","response":null,"prompt_label":"safe","response_label":null,' + (
+        b'"violated_categories":""}]'
+    )
+    assert inspect_file(aegis).known is KnownDataset.AEGIS
+    assert inspect_file(b"text,label\na,self.SuicideWatch\n").known is KnownDataset.SWMH
+    assert inspect_file(b"text,label\na,safe\n").known is None
+
+
+def test_the_list_of_rejected_rows_opens_as_csv() -> None:
+    content = b"id,text\n1,a\n=2,b,=c\n3,d\n"
+    rows = (row for row in read_table(content).rows() if isinstance(row, RejectedRow))
+    written = "".join(rejected_csv(rows)).removeprefix("\ufeff")
+    assert list(csv.DictReader(io.StringIO(written))) == [
+        {
+            "row": "2", "line": "3", "id": "'=2", "reason": "extra_cells",
+            "detail": "3 cells where the header has 2", "original": '["=2", "b", "=c"]',
+        }
+    ]  # fmt: skip
