@@ -44,12 +44,19 @@ async def test_the_wire_carries_version_temperature_and_ten_tokens():
 
 
 async def test_a_wave_is_concurrent_and_its_draws_come_in_request_order():
-    plan = StubPlan(latency_s=0.05, jitter_s=0.1, weights={"safe": 0.5, "unsafe": 0.3, "escalate": 0.2})
-    async with StubServer(plan) as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
-        draws = await sampler.draw(wave(20))
-        assert stub.counters.max_in_flight == 20
-    assert len(draws) == 20
-    assert {draw.label for draw in draws} == set(Label)
+    """The nonces tell which request an answer belongs to; the stub answers in another order than it was asked."""
+    nonces = random.Random(5)
+    expected = [f"{nonces.getrandbits(64):016x}" for _ in range(30)]
+    plan = StubPlan(latency_s=0.02, jitter_s=0.2, weights={"safe": 0.4, "unsafe": 0.3, "escalate": 0.3})
+    async with (
+        StubServer(plan) as stub,
+        AnthropicSampler(settings_for(stub), load_prompts(), rng=random.Random(5)) as sampler,
+    ):
+        draws = await sampler.draw(wave(30))
+        assert stub.counters.max_in_flight == 30
+    answered = stub.counters.answer_by_nonce
+    assert list(answered) != expected
+    assert [draw.label for draw in draws] == [answered[nonce] for nonce in expected]
 
 
 async def test_every_call_has_a_nonce_of_its_own_and_the_text_as_json():

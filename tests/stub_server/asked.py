@@ -12,9 +12,10 @@ _LABELS = {"A": "safe", "B": "unsafe", "C": "escalate"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """``code_words`` maps labels to the words that stand for them; empty for the ordinary prompt."""
+    """``nonce`` names the record's tags. ``code_words`` maps labels to the words that stand for them; empty for the ordinary prompt."""
 
     node: str
+    nonce: str
     text: str
     reply: str | None
     system: str
@@ -38,6 +39,7 @@ def read_asked(body: dict[str, Any]) -> Asked:
     heading = re.match(r"# (.+)", system)
     return Asked(
         node=heading[1].strip().casefold() if heading else "",
+        nonce=record[1] if record else "",
         text=data["text"],
         reply=data.get("reply"),
         system=system,

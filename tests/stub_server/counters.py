@@ -17,6 +17,7 @@ class Counters:
         self.max_in_flight = 0
         self.faults: Counter[str] = Counter()
         self.refused: Counter[int] = Counter()
+        self.answer_by_nonce: dict[str, str] = {}
         self.arrivals: list[float] = []
         self.bodies: deque[dict[str, Any]] = deque(maxlen=kept)
         self.headers: deque[dict[str, str]] = deque(maxlen=kept)

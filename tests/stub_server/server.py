@@ -105,6 +105,7 @@ class StubServer:
         answer = answer_to(self.plan, asked, self._asked[key])
         self._asked[key] += 1
         self.counters.answers += 1
+        self.counters.answer_by_nonce[asked.nonce] = answer
         return web.json_response(message(body, answer, fault, f"msg_stub_{number}"))
 
     def _fault(self, number: int) -> Fault | None:
