@@ -32,6 +32,7 @@ _PART = re.compile(r"[.!?\n;…。！？।]+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _MARKUP = re.compile(r"<[^<>\n]{1,200}>|&\w{1,10};")
 _NOT_PROSE = re.compile(r"[_/\\{}=()\[\]<>]|^[#@]|^www\.|.@.")
+_SIGN_OF_CODE = re.compile(r"[_/\\{}=()\[\]<>#@]|www")
 _TOKEN = re.compile(r"\S+")
 _PART_WORDS = 3
 """A part of the text is judged by itself from so many words on."""
@@ -57,6 +58,8 @@ def is_supported(text: str, languages: tuple[str, ...] = VALIDATED_LANGUAGES) ->
 def _prose(text: str) -> str:
     """The text in lower case without mark-up, addresses, tags and code."""
     text = _MARKUP.sub(" ", text).lower().replace("’", "'")
+    if not _SIGN_OF_CODE.search(text):
+        return text
     return _TOKEN.sub(lambda token: " " if _NOT_PROSE.search(token.group()) else token.group(), text)
 
 

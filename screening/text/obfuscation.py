@@ -24,6 +24,8 @@ _ALWAYS = frozenset(("die", "dead", "dying", "death", "kill", "suicide", "suicid
 _SUBSTITUTES = str.maketrans("013457@$!|", "oieastasii")
 _ONE_AS_L = str.maketrans("013457@$!|", "oleastasll")
 _LEET_TOKEN = re.compile(r"[\w@$!|]+")
+_LEET_AT_ALL = re.compile(r"[013457@$!|][a-zA-Z]|[a-zA-Z][013457@$!|]+\w|[a-zA-Z][013457$]")
+_SIGNED_AT_ALL = re.compile(r"[a-zA-Z][*#_.\-'|+~]+[a-zA-Z]")
 _PART_OF_ADDRESS = frozenset("/.#@&-")
 _SIGNED_TOKEN = re.compile(r"[\w*#.\-'|+~]+")
 _JOINED_BY = re.compile(r"[*#_.\-'|+~]+")
@@ -62,10 +64,13 @@ def is_obfuscated(text: str) -> bool:
 
 def _has_leet(text: str) -> bool:
     """A disguised risk word, or two disguised common words of which one is longer than two letters."""
+    if not _LEET_AT_ALL.search(text):
+        return False
     common: set[str] = set()
     for match in _LEET_TOKEN.finditer(text):
-        if match.end() - match.start() <= _LONGEST_TOKEN and not _is_part_of_address(text, match):
-            readings = _leet_readings(match.group())
+        token = match.group()
+        if not token.isalpha() and len(token) <= _LONGEST_TOKEN and not _is_part_of_address(text, match):
+            readings = _leet_readings(token)
             if readings & RISK_WORDS:
                 return True
             common |= {reading for reading in readings & COMMON if len(reading) > 1}
@@ -87,6 +92,8 @@ def _leet_readings(token: str) -> set[str]:
 
 def _has_masked_word(text: str) -> bool:
     """A risk word cut up by signs (ki.ll) or with letters starred out (k*ll)."""
+    if not _SIGNED_AT_ALL.search(text):
+        return False
     for match in _SIGNED_TOKEN.finditer(text):
         token = match.group().strip("*#_.-'|+~").lower()
         if len(token) > _LONGEST_TOKEN or token.isalpha():

@@ -25,9 +25,7 @@ def posts(count: int, start: int = 0) -> bytes:
 
 def test_the_same_number_of_each_subreddit_and_only_one_is_unsafe() -> None:
     sample = load_swmh([("train.csv", posts(6)), ("val.csv", posts(3, 6))], per_subreddit=4)
-    assert {name: sum(row.subreddit == name for row in sample.rows) for name in SUBREDDITS} == dict.fromkeys(
-        SUBREDDITS, 4
-    )
+    assert Counter(row.subreddit for row in sample.rows) == dict.fromkeys(SUBREDDITS, 4)
     assert {row.subreddit for row in sample.rows if row.reference is Label.UNSAFE} == {"self.SuicideWatch"}
     assert sample.posts == dict.fromkeys(SUBREDDITS, 9)
 
