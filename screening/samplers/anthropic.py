@@ -1,6 +1,7 @@
 """Draws from a real model through the Messages API, at Anthropic or at a server of one's own."""
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -188,13 +189,16 @@ def default_gate(settings: ModelSettings, limiter: Limiter | None = None) -> Rat
 
 
 def _client(settings: ModelSettings, api_version: str | None, attempts: Attempts) -> AsyncAnthropic:
+    log = logging.getLogger("anthropic")
+    if log.getEffectiveLevel() < logging.INFO:
+        log.setLevel(logging.INFO)  # its debug log prints whole requests, and so the text
     return AsyncAnthropic(
         api_key=settings.api_key or "none",
         base_url=settings.base_url or ANTHROPIC_URL,
         max_retries=settings.max_retries,
         timeout=settings.call_timeout_s,
         default_headers={} if api_version is None else {"anthropic-version": api_version},
-        http_client=DefaultAioHttpClient(),
+        http_client=DefaultAioHttpClient(follow_redirects=False),
         middleware=[attempts],
         open_telemetry=False,
     )

@@ -38,6 +38,7 @@ _FINAL: Mapping[int, tuple[str, str, bool]] = {
     413: ("too_long", "The text is too long for the service (413).", False),
     422: ("bad_request", "The service refused the request as malformed (422).", False),
 }
+_REDIRECTED = ("redirected", "The service points to another address: the text is not sent there.", True)
 _SPEND_CAP = "The account's spend limit is reached: nothing can be asked until it is raised."
 
 
@@ -89,7 +90,7 @@ class Attempts(Middleware):
         body = await response.read()
         if status == 429 or _error_code(body) in _SPENT:
             raise self._limited(status, response.headers, body)
-        if status in _FINAL:
+        if status in _FINAL or 300 <= status < 400:
             raise final_error(status)
         raise AttemptFailed("overloaded" if status in {503, 529} else "server_error")
 
@@ -104,7 +105,7 @@ class Attempts(Middleware):
 
 def final_error(status: int) -> SamplerError:
     """The error for a status that no retry cures."""
-    kind, message, stops_batch = _FINAL[status]
+    kind, message, stops_batch = _FINAL.get(status, _REDIRECTED)
     return SamplerError(kind, message, stops_batch=stops_batch)
 
 

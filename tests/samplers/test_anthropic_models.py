@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import random
 import time
 from dataclasses import replace
@@ -92,6 +93,7 @@ async def test_a_user_name_in_the_address_is_not_recorded():
         (StubPlan(script=(Fault.SPEND_CAP,)), {}, "spend_cap"),
         (StubPlan(script=(Fault.RATE_LIMITED,), retry_after="86400"), {}, "spend_cap"),
         (StubPlan(api_key="another"), {}, "authentication"),
+        (StubPlan(script=(Fault.REDIRECT,)), {}, "redirected"),
         (StubPlan(models=("claude-sonnet-4-6",)), {"model": "claude-sonnet-9"}, "unknown_model"),
     ],
 )
@@ -186,3 +188,15 @@ async def test_a_model_that_says_what_the_text_asks_for_gives_nothing_usable_at_
 def test_code_words_never_occur_in_the_text():
     text = ScreenedText(text=" ".join(CODE_WORDS[:-3]))
     assert set(code_words(text, random.Random(0))) == set(CODE_WORDS[-3:])
+
+
+async def test_no_text_and_no_key_is_logged_even_if_debug_logging_was_asked_for(caplog):
+    text = ScreenedText(text="a canary sentence that no log may hold")
+    plan = StubPlan(script=(Fault.RATE_LIMITED, Fault.MALFORMED))
+    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, logger="anthropic"):
+        async with (
+            StubServer(plan) as stub,
+            AnthropicSampler(settings_for(stub, max_retries=3, api_key="k-canary"), load_prompts()) as sampler,
+        ):
+            await sampler.draw(wave(2, text=text))
+    assert "canary" not in caplog.text

@@ -12,7 +12,7 @@ _LABELS = {"A": "safe", "B": "unsafe", "C": "escalate"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """``nonce`` names the record's tags. ``code_words`` maps labels to the words that stand for them; empty for the ordinary prompt."""
+    """``nonce`` names the record's tags. ``code_words`` maps labels to the words that stand for them, if any."""
 
     node: str
     nonce: str

@@ -13,6 +13,7 @@ class Fault(StrEnum):
     SPEND_CAP = "spend_cap"
     OVERLOADED = "overloaded"
     SERVER_ERROR = "server_error"
+    REDIRECT = "redirect"
     HANG = "hang"
     DRIP = "drip"
     DROPPED = "dropped"

@@ -142,6 +142,8 @@ class StubServer:
             return _error(529, "overloaded_error", "overloaded")
         if fault is Fault.SERVER_ERROR:
             return _error(500, "api_error", "internal error")
+        if fault is Fault.REDIRECT:
+            return web.Response(status=307, headers={"location": f"{self.url}/v1/messages"})
         if fault is Fault.HTML:
             return web.Response(text="<html><body>Gateway</body></html>", content_type="text/html")
         text = '{"type": "mess' if fault is Fault.MALFORMED else '["safe"]'
