@@ -14,6 +14,7 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from storage.actors import SYSTEM, Actor
 from storage.audit_log import append
+from storage.blindness import see_readings
 from storage.database import Database
 from storage.inbox import NotAvailable
 from storage.leases import is_open
@@ -253,17 +254,9 @@ def versions_in(conn: Connection, case_id: str) -> tuple[Adjudication, ...]:
 
 
 def versions(db: Database, actor: Actor, case_id: str) -> tuple[Adjudication, ...]:
-    """All versions of a case's label, the first one first: for its readers, seniors and researchers.
-
-    While the case is open again, only for seniors: the others may yet read it.
-    """
+    """All versions of a case's label, the first one first, for whom its readings are. Raises Forbidden, Unread."""
     with db.read() as conn:
-        own = ratings.c.case_id == case_id, ratings.c.reviewer == actor.id
-        reader = conn.execute(select(ratings.c.id).where(*own).limit(1)).first() is not None
-        require(actor, Action.VIEW_RATINGS, actor.id if reader else None)
-        still_open = conn.execute(select(_entry.case_id).where(_entry.case_id == case_id, is_open())).first()
-        if still_open is not None and not reader:
-            require(actor, Action.ADJUDICATE)
+        see_readings(conn, actor, case_id)
         return versions_in(conn, case_id)
 
 

@@ -126,8 +126,8 @@ def anchor(db: Database) -> Anchor:
 def verify(db: Database, anchor: Anchor | None = None) -> Verification:
     """Recompute the chain from its first event; with an anchor, also that the chain still contains it."""
     expected, previous, anchored = 1, GENESIS, anchor is None or anchor == Anchor(count=0, last_hash=GENESIS)
-    with db.read() as conn:
-        rows = conn.execute(select(audit_events).order_by(audit_events.c.seq).execution_options(yield_per=1_000))
+    whole = select(audit_events).order_by(audit_events.c.seq).execution_options(yield_per=1_000)
+    with db.read() as conn, conn.execute(whole) as rows:
         for row in rows:
             problem = _problem(row, expected, previous)
             if anchor is not None and row.seq == anchor.count:

@@ -7,13 +7,17 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, select
 
 from storage.actors import Actor
 from storage.database import insert_into
-from storage.policy import Action, require
+from storage.policy import Action, allowed, require
 from storage.schema import batches, cases, inbox_entries, ratings, reveals
 from storage.tiers import Tier
 
 
 class NotYetRated(Exception):
     """The case waits for a reading, and this person has not given theirs: the engine's view is not served."""
+
+
+class Unread(Exception):
+    """Other people's readings of an open case are not shown to whoever may still read it."""
 
 
 def withheld(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
@@ -64,3 +68,16 @@ def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bo
         .where(cases.c.id == case_id, batches.c.kind == "interactive", batches.c.created_by == actor.id)
     )
     return (seen is not True if first else seen is None) and conn.execute(own).first() is None
+
+
+def see_readings(conn: Connection, actor: Actor, case_id: str) -> None:
+    """Allow this person everybody's readings of a case. While it is open these are for those who have read it, and
+    for seniors once two readers disagree. Raises Forbidden, Unread.
+    """
+    mine = conn.execute(select(_rated(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    require(actor, Action.VIEW_RATINGS, actor.id if mine else None)
+    entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
+    if entry is None or entry.closed_at is not None or mine:
+        return
+    if not (entry.reading == "third" and allowed(actor, Action.ADJUDICATE)):
+        raise Unread("the readings so far are shown once you have read the case")

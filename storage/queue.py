@@ -6,13 +6,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import and_, case, func, select
 
 from storage.actors import Actor
 from storage.database import Database
 from storage.leases import in_tiers, is_open, leased, state
 from storage.policy import Action, require
-from storage.schema import cases, inbox_entries
+from storage.schema import Moment, cases, inbox_entries
 from storage.tiers import Tier
 
 _entry = inbox_entries.c
@@ -128,25 +128,30 @@ def _waiting(row: Any, now: datetime) -> Waiting:
 def counts(db: Database, actor: Actor, now: datetime, tiers: Collection[Tier] | None = None) -> Counts:
     """How many cases wait and what keeps them from this person, from one query over open cases only."""
     require(actor, Action.VIEW_COUNTS)
-    seen, inside = state(actor, now), in_tiers(tiers)
-    query = (
+    standing = (
         select(
-            seen.label("state"),
+            state(actor, now).label("state"),
             _entry.tier,
-            inside.label("inside"),
-            func.count().label("n"),
-            func.min(_entry.lease_expires_at).filter(leased(now)).label("lease"),
-            func.min(_entry.reserved_until).filter(_entry.reserved_until > now).label("reserved"),
+            case((leased(now), _entry.lease_expires_at)).label("lease"),
+            case((_entry.reserved_until > now, _entry.reserved_until)).label("reserved"),
         )
         .where(is_open())
-        .group_by(seen, _entry.tier, inside)
+        .subquery()
+        .c
     )
+    query = select(
+        standing.state,
+        standing.tier,
+        func.count().label("n"),
+        func.min(standing.lease, type_=Moment).label("lease"),
+        func.min(standing.reserved, type_=Moment).label("reserved"),
+    ).group_by(standing.state, standing.tier)
     with db.read() as conn:
-        return _counts(conn.execute(query).all())
+        return _counts(conn.execute(query).all(), set(Tier if tiers is None else tiers))
 
 
-def _counts(rows: Collection[Any]) -> Counts:
-    inside = [row for row in rows if row.inside]
+def _counts(rows: Collection[Any], tiers: set[Tier]) -> Counts:
+    inside = [row for row in rows if row.tier in tiers]
     held = [row.lease for row in inside if row.state == State.HELD and row.lease is not None]
     reserved = [row.reserved for row in inside if row.state == State.RESERVED and row.reserved is not None]
     return Counts(
@@ -154,7 +159,7 @@ def _counts(rows: Collection[Any]) -> Counts:
         free_by_tier={
             tier: sum(row.n for row in inside if row.state == State.FREE and row.tier == tier) for tier in Tier
         },
-        outside_filter=sum(row.n for row in rows if not row.inside),
+        outside_filter=sum(row.n for row in rows if row.tier not in tiers),
         held_until=min(held, default=None),
         reserved_until=min(reserved, default=None),
     )

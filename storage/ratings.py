@@ -10,11 +10,11 @@ from sqlalchemy import Connection, insert, select, update
 from storage.actors import Actor
 from storage.adjudication import Next, ReasonNeeded, resettle, settle
 from storage.audit_log import append
-from storage.blindness import is_blind
+from storage.blindness import is_blind, see_readings
 from storage.database import Database
 from storage.drafts import discard, save_draft
 from storage.inbox import LeaseLost, holds
-from storage.policy import Action, Forbidden, allowed, require
+from storage.policy import Action, Forbidden, require
 from storage.rating_form import FORM_VERSION, RatingForm, RatingLabel
 from storage.schema import inbox_entries, ratings
 from storage.settings_store import current_in
@@ -47,10 +47,6 @@ class Rating:
     form_version: int
     reason: str | None
     at: datetime
-
-
-class Unread(Exception):
-    """Other people's readings of this case are not shown to whoever may still read it."""
 
 
 def submit_rating(
@@ -187,16 +183,7 @@ def ratings_in(conn: Connection, case_ids: Sequence[str]) -> dict[str, list[Rati
 
 
 def ratings_of(db: Database, actor: Actor, case_id: str) -> tuple[Rating, ...]:
-    """All versions of all readings of a case. While the case is open, other people's readings are shown only to
-    whoever has read it, and to seniors once two readers disagree; Unread otherwise.
-    """
+    """All versions of all readings of a case, in the order they were given. Raises Forbidden, Unread."""
     with db.read() as conn:
-        found = ratings_in(conn, [case_id])[case_id]
-        mine = any(rating.reviewer == actor.id for rating in found)
-        require(actor, Action.VIEW_RATINGS, actor.id if mine else None)
-        entry = conn.execute(select(_entry.closed_at, _entry.reading).where(_entry.case_id == case_id)).first()
-    waiting = entry is not None and entry.closed_at is None
-    settling = waiting and entry is not None and entry.reading == "third" and allowed(actor, Action.ADJUDICATE)
-    if waiting and not mine and not settling:
-        raise Unread("the readings so far are shown once you have read the case")
-    return tuple(found)
+        see_readings(conn, actor, case_id)
+        return tuple(ratings_in(conn, [case_id])[case_id])

@@ -41,7 +41,8 @@ class RelabelledRow:
     """One case of a relabelled data set.
 
     ``final_label`` is the accepted label, else the reference; ``final_source`` says which (adjudicated, reference,
-    none); ``provenance`` is what was announced of the file and its labels at intake. ``withheld`` marks an open case that the person exporting may yet read: outcome and readings are left out.
+    none). ``provenance`` is what was announced of the file and its labels at intake. ``withheld`` marks an open case
+    that the person exporting may yet read: outcome and readings are left out.
     """
 
     version: str

@@ -1,0 +1,149 @@
+"""Cases in an inbox, made directly as rows, and people to read them."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import insert
+
+from storage.actors import Actor, Role
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.rating_form import RatingForm, RatingLabel
+from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
+from storage.tiers import TARGETS, Tier
+
+NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def person(name: str, *roles: Role) -> Actor:
+    """Somebody of that name; a reviewer where nothing else is said."""
+    return Actor(id=name, name=name.title(), roles=frozenset(roles or (Role.REVIEWER,)))
+
+
+ANN, BO, CY = person("ann"), person("bo"), person("cy")
+SENIOR = person("sue", Role.SENIOR)
+RESEARCHER = person("rae", Role.RESEARCHER)
+ADMIN = person("ada", Role.ADMIN)
+
+
+def register(db: Database, *people: Actor) -> None:
+    """Give them accounts."""
+    rows = [
+        {
+            "id": who.id,
+            "subject": f"idp|{who.id}",
+            "display_name": who.name,
+            "roles": sorted(who.roles),
+            "active": True,
+            "created_at": NOW,
+        }
+        for who in people
+    ]
+    with db.write() as conn:
+        conn.execute(insert(accounts), rows)
+
+
+def fill(
+    db: Database,
+    tiers: Sequence[Tier] = (Tier.P2,),
+    *,
+    entered: bool = True,
+    outcome: str = "human_review",
+    kind: str = "batch",
+    created_by: str = "rae",
+    entered_at: Iterable[datetime] | None = None,
+) -> list[str]:
+    """One screened case per tier, in the inbox unless ``entered`` is false; their ids in that order."""
+    ids = [new_id(NOW) for _ in tiers]
+    batch = new_id(NOW)
+    times = list(entered_at or [NOW + number * timedelta(seconds=1) for number in range(len(ids))])
+    with db.write() as conn:
+        conn.execute(insert(configurations).values(version=batch, body={"pipeline": {}}, created_at=NOW))
+        conn.execute(
+            insert(batches).values(
+                id=batch,
+                name="posts.csv",
+                kind=kind,
+                configuration=batch,
+                seed=1,
+                intake={"labels": "jury"},
+                created_by=created_by,
+                created_at=NOW,
+            )
+        )
+        conn.execute(insert(cases), [_case(case_id, batch, row) for row, case_id in enumerate(ids, 1)])
+        conn.execute(insert(screenings), [_screening(case_id, batch, outcome) for case_id in ids])
+        conn.execute(insert(node_runs), [_run(case_id) for case_id in ids])
+        if entered:
+            conn.execute(
+                insert(inbox_entries),
+                [
+                    {
+                        "case_id": case_id,
+                        "tier": int(tier),
+                        "why": "unsettled",
+                        "entered_at": at,
+                        "due_at": at + TARGETS[tier],
+                    }
+                    for case_id, tier, at in zip(ids, tiers, times, strict=True)
+                ],
+            )
+    return ids
+
+
+def _case(case_id: str, batch: str, row: int) -> dict[str, object]:
+    return {
+        "id": case_id,
+        "batch_id": batch,
+        "row": row,
+        "external_id": f"post-{row}",
+        "text": f"canary text number {row}",
+        "text_sha256": "0" * 64,
+        "flags": [],
+        "reference": "safe",
+        "reference_value": "no",
+        "priority": 1,
+        "audit_probability": 0.0,
+        "audited": False,
+        "created_at": NOW,
+    }
+
+
+def _screening(case_id: str, batch: str, outcome: str) -> dict[str, object]:
+    return {
+        "case_id": case_id,
+        "batch_id": batch,
+        "configuration": batch,
+        "outcome": outcome,
+        "node": "worker",
+        "reason": "exhausted",
+        "calls": 6,
+        "delta": 0.05,
+        "completed_at": NOW,
+    }
+
+
+def _run(case_id: str) -> dict[str, object]:
+    return {
+        "case_id": case_id,
+        "position": 0,
+        "node": "worker",
+        "variant": "main",
+        "draws": "SSU?SS",
+        "unusable": {"3": "perhaps"},
+        "label": None,
+        "ended": "exhausted",
+        "calls": 6,
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "cache_read_tokens": 0,
+        "cache_write_tokens": 0,
+        "started_at": NOW,
+        "ended_at": NOW,
+    }
+
+
+def form(label: RatingLabel | str = "unsafe", certainty: int = 4, **fields: object) -> RatingForm:
+    """A filled-in form."""
+    return RatingForm.model_validate({"label": label, "certainty": certainty, **fields})
