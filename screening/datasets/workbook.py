@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
-from xml.etree.ElementTree import ParseError
 
 from openpyxl import load_workbook
-from openpyxl.utils.exceptions import InvalidFileException
 
 from screening.datasets.records import COLUMN_LIMIT, BlankLine, Fields, Reason, Record
 from screening.datasets.refused import FileRefused
@@ -88,7 +86,7 @@ def _load(stream: Any) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # openpyxl warns of styles and extensions that hold no text
             workbook = load_workbook(stream, read_only=True, data_only=False, keep_links=False)
-    except (InvalidFileException, ParseError, KeyError, ValueError, OSError, EOFError, TypeError):
+    except Exception:  # openpyxl meets damage with whatever its zip, XML and type checks happen to raise
         raise FileRefused("This Excel workbook is damaged.") from None
     if not workbook.worksheets:
         raise FileRefused("The workbook has no sheet.")
@@ -101,7 +99,7 @@ def _lines(workbook: Any) -> Iterator[tuple[int, list[str]]]:
     try:
         for line, values in enumerate(sheet.iter_rows(values_only=True), start=1):
             yield line, [_text(value) for value in values]
-    except (ParseError, KeyError, ValueError, OSError, EOFError, IndexError):
+    except Exception:  # as above: zlib, zipfile, XML and number errors alike
         raise FileRefused("This Excel workbook is damaged.") from None
 
 

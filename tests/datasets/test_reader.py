@@ -7,6 +7,8 @@ import json
 import zipfile
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from openpyxl import Workbook
 
 from screening.datasets.columns import ColumnMapping, propose_mapping
@@ -39,6 +41,9 @@ def workbook(*rows: tuple[object, ...], sheets: int = 1) -> bytes:
     stream = io.BytesIO()
     book.save(stream)
     return stream.getvalue()
+
+
+WORKBOOK = workbook(("id", "text"), (1, "a"), (2, "b"))
 
 
 def a_zip() -> bytes:
@@ -257,6 +262,19 @@ def test_a_workbook_is_read_under_any_name() -> None:
     assert [row.text.stored for row in rows if isinstance(row, AcceptedRow)] == ["=1+1", "=SUM(1)", "TRUE"]
     assert [row.reason for row in rows if isinstance(row, RejectedRow)] == [Reason.EXTRA_CELLS]
     assert any("first of 2 sheets" in warning for warning in table.report.warnings)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_damaged_workbook_is_refused_not_an_error(data: st.DataObject) -> None:
+    content = bytearray(WORKBOOK)
+    for place in data.draw(st.lists(st.integers(0, len(WORKBOOK) - 1), min_size=1, max_size=3)):
+        content[place] ^= data.draw(st.integers(1, 255))
+    try:
+        table = read_table(bytes(content))
+        assert len(list(table.rows())) == table.report.rows
+    except FileRefused:
+        pass
 
 
 def test_texts_that_excel_cut_are_pointed_out() -> None:
