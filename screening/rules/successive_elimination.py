@@ -148,13 +148,13 @@ class EliminationState:
     def _rounds_to_drop_rivals(self) -> list[int]:
         """Rounds, the current one included, after which each rival of the best-placed arm could go.
 
-        Best placed is the arm with the most successes at the end of this round if it succeeds in its turn
-        (then by successes now). While it succeeds and the others fail, its lead over each rival is the largest that
-        any answers can make, so no arm can be dropped sooner in any other way.
+        Best placed is the arm with the most successes at the end of this round if it succeeds in its turn; of
+        equals the first, which has had its turn and so has them already. While it succeeds and the others
+        fail, its lead over each rival is the largest that any answers can make: no arm can go sooner.
         """
         complete = self.pulls[self.active[-1]]
         reach = {arm: self.successes[arm] + (position >= self.pulled) for position, arm in enumerate(self.active)}
-        best = max(self.active, key=lambda arm: (reach[arm], self.successes[arm]))
+        best = max(self.active, key=reach.__getitem__)
         leads = (reach[best] - self.successes[arm] for arm in self.active if arm != best)
         return [earliest_drop(complete + 1 - lead, self.rule.delta) - complete for lead in leads]
 

@@ -51,8 +51,7 @@ def rounds_to_drop(successes: Integers, pulled: Integers | int, complete: Intege
     """
     position = np.arange(len(successes)).reshape(-1, *[1] * (successes.ndim - 1))
     reach = successes + (position >= pulled)
-    # Reach first, then successes: reach exceeds successes by at most 1, so one key orders by both.
-    best = np.argmax(2 * reach + successes, axis=0)[None]
+    best = np.argmax(reach, axis=0)[None]  # of equals the first, as in `EliminationState`
     lead = np.take_along_axis(reach, best, axis=0) - successes
     rounds = np.asarray(drops[complete + 1 - lead] - complete)
     np.put_along_axis(rounds, best, 0, axis=0)

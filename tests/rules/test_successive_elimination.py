@@ -95,6 +95,19 @@ def test_without_curtailment_every_round_the_budget_pays_is_drawn(budget: int, c
     assert rule.start().next_wave() == calls
 
 
+def test_a_wave_stops_where_the_budget_may_end_before_the_earliest_decision() -> None:
+    # 33 rounds and two rounds of two arms would identify `safe` with the 103rd call. If no arm is dropped in
+    # round 33 a 34th of three arms ends with the 102nd, and then one call is left, which pays nothing.
+    rule = SuccessiveElimination(delta=0.001, budget=103, curtail=False)
+    state = followed(rule, [SAFE, SAFE, ESCALATE, *[SAFE] * 27])
+    assert (state.successes, state.draws_to_earliest_decision()) == ((10, 0, 1), 73)
+    assert state.next_wave() == 69  # 23 rounds to the earliest drop
+    for label in [ESCALATE, *[SAFE] * 71]:
+        state = state.observe(label)
+    assert state.verdict() is not None
+    assert (state.verdict().ended, state.verdict().calls) == (Ended.EXHAUSTED, 102)  # type: ignore[union-attr]
+
+
 def test_curtailment_ends_a_round_early_when_it_cannot_help() -> None:
     # B = 75 pays 25 rounds, and 25 need a gap of 2·25·w = 24.4, so of 25: all answers must agree.
     rule = SuccessiveElimination(delta=0.05, budget=75)

@@ -39,7 +39,7 @@ class EliminationPaths:
 
     def _follow_three(self) -> None:
         rounds = -(-self.most // ARMS)
-        hits = self.draws[:, : ARMS * rounds].reshape(-1, rounds, ARMS) == np.arange(ARMS, dtype=np.uint8)
+        hits = self.draws[:, : ARMS * rounds].reshape(len(self.draws), rounds, ARMS) == np.arange(ARMS, dtype=np.uint8)
         self.three = np.zeros((ARMS, len(self.draws), rounds + 1), dtype=np.int32)
         for arm in range(ARMS):
             np.cumsum(hits[..., arm], axis=1, out=self.three[arm, :, 1:])
