@@ -3,14 +3,14 @@
 import argparse
 import sys
 
-from screening.commands import metrics, rule
+from screening.commands import evaluate, metrics, rule, screen
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one subcommand; its exit code (2 for input that cannot be used, with a sentence on stderr)."""
     parser = argparse.ArgumentParser(prog="python -m screening", description=__doc__)
     subcommands = parser.add_subparsers(dest="command", required=True)
-    for command in (rule, metrics):
+    for command in (screen, evaluate, rule, metrics):
         command.add_to(subcommands)
     parsed = parser.parse_args(arguments)
     try:

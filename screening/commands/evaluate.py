@@ -1,0 +1,110 @@
+"""`evaluate`: the paper's conditions and ours on a data set of the user's own, all on the same recorded draws."""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobs.agents import Agents
+from jobs.intake import configuration
+from screening.commands.experiment_options import add_options, chosen_conditions, settings_of
+from screening.conditions import Condition
+from screening.datasets.evaluation import EvaluationData, announcement, load_evaluation
+from screening.draw_file import draw_lines, read_draws
+from screening.draws import Sampler
+from screening.experiments import ConditionResult, consistently_missed, run_book
+from screening.recording import DrawBook, record_draws
+from screening.results_table import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
+from screening.samplers.known import KnownSampler
+from screening.settings import Settings
+
+
+def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this subcommand's arguments."""
+    parser = subcommands.add_parser("evaluate", help="the paper's conditions and ours on a labelled data set")
+    add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Record what draws are missing, replay every condition, print the table and write it."""
+    data = load_evaluation(
+        arguments.files,
+        arguments.format,
+        label_of=arguments.label_of,
+        screened=arguments.screened,
+        per_subreddit=arguments.per_subreddit,
+        subset=arguments.subset,
+    )
+    for line in announcement(data):
+        print(line, file=sys.stderr)
+    conditions, book = chosen_conditions(arguments.conditions), _recorded(arguments.draws, data)
+    if arguments.sampler != "none":
+        asyncio.run(_record(data, conditions, book, settings_of(arguments)))
+    if arguments.record is not None:
+        arguments.record.write_text("".join(draw_lines(book, data.items)), encoding="utf-8")
+    results = run_book(data.items, conditions, book)
+    table = _table(data, results)
+    _write(arguments, table)
+    _print(arguments, data, table, results)
+    return 0
+
+
+def _recorded(path: Path | None, data: EvaluationData) -> DrawBook:
+    if path is None:
+        return DrawBook(len(data.items))
+    with path.open(encoding="utf-8-sig") as lines:
+        return read_draws(lines, data.items)
+
+
+async def _record(data: EvaluationData, conditions: Sequence[Condition], book: DrawBook, settings: Settings) -> None:
+    agents = Agents(settings)
+    sampler: Sampler
+    if data.distributions:
+        sampler = KnownSampler(settings.seed, data.distributions)
+        print("Simulated agents with the distributions in the file: no model was asked.", file=sys.stderr)
+    else:
+        described = configuration(settings, agents, conditions[0].pipeline)
+        sampler = agents.sampler(described, settings.seed)
+        if settings.simulated:
+            print("Simulated agents: not a model, not for use on people.", file=sys.stderr)
+    try:
+        done = await record_draws(data.items, conditions, book, sampler, concurrency=settings.cases_in_flight)
+    finally:
+        await agents.aclose()
+    print(f"{done.fetched:,} draws fetched, {book.draws:,} recorded in all", file=sys.stderr)
+    for kind, cases in sorted(done.failed.items()):
+        print(f"{cases:,} cases are short of draws: {kind}", file=sys.stderr)
+
+
+def _table(data: EvaluationData, results: Sequence[ConditionResult]) -> ResultsTable:
+    rows = tuple(row_of(each.name, each.metrics, each.unsettled, data.subset) for each in results)
+    return ResultsTable(title=data.title, provenance=data.provenance, rows=rows, subset_name=data.subset)
+
+
+def _write(arguments: argparse.Namespace, table: ResultsTable) -> None:
+    if arguments.out is not None:
+        arguments.out.write_text("".join(csv_table(table)), encoding="utf-8", newline="")
+    if arguments.latex is not None:
+        arguments.latex.write_text(latex_table(table), encoding="utf-8")
+
+
+def _print(
+    arguments: argparse.Namespace, data: EvaluationData, table: ResultsTable, results: Sequence[ConditionResult]
+) -> None:
+    missed = [data.items[case].id for case in consistently_missed(data.items, results)]
+    if not arguments.json:
+        print("\n".join(text_table(table)))
+        print(f"called safe by every condition that decides, against an unsafe reference: {len(missed)}")
+        return
+    report = {
+        "title": data.title,
+        "steps": [{"name": name, "rows": rows} for name, rows in data.steps],
+        "references_from": data.provenance,
+        "sample": dict(data.sample),
+        "conditions": plain_rows(table),
+        "consistently_missed": missed,
+    }
+    print(json.dumps(report))
