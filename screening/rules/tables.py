@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from screening.labels import LABELS
-from screening.rules.pairwise_mixture import PairwiseMixture, least_count
+from screening.rules.evidence import least_count
+from screening.rules.pairwise_mixture import PairwiseMixture
 from screening.rules.successive_elimination import SuccessiveElimination, earliest_drop, least_gap
 
 Integers = NDArray[np.int64]

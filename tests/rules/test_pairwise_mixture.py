@@ -9,13 +9,8 @@ from scipy.integrate import quad
 from scipy.special import beta
 
 from screening.labels import LABELS, Label
-from screening.rules.pairwise_mixture import (
-    ErrorLevels,
-    PairwiseMixture,
-    PairwiseState,
-    least_count,
-    log_evidence,
-)
+from screening.rules.evidence import least_count, log_evidence
+from screening.rules.pairwise_mixture import ErrorLevels, PairwiseMixture, PairwiseState
 from screening.rules.protocol import Ended
 
 SAFE, UNSAFE, ESCALATE = LABELS
