@@ -73,7 +73,11 @@ def cases_in_cell(
 
 
 def _of_batch(query: Select[*tuple[Any, ...]], batch_id: str) -> Select[*tuple[Any, ...]]:
-    return query.select_from(cases).outerjoin(screenings).where(cases.c.batch_id == batch_id)
+    return (
+        query.select_from(cases)
+        .outerjoin(screenings, screenings.c.case_id == cases.c.id)
+        .where(cases.c.batch_id == batch_id)
+    )
 
 
 def _outcome() -> ColumnElement[str]:

@@ -1,6 +1,6 @@
 """One database, SQLite or PostgreSQL, with the same promises: a read is one snapshot, a write is one transaction."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -60,6 +60,14 @@ class Database:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _PREPARE_LOCK})
             command.upgrade(migration_config(connection), "head")
 
+    @property
+    def lock_file(self) -> Path:
+        """Where the one worker of an embedded database holds its lock."""
+        name = self._url.database if self.kind == "sqlite" else None
+        if name in (None, "", ":memory:"):
+            raise ValueError("only a database in a file has a lock file")
+        return Path(f"{name}.worker-lock")
+
     def close(self) -> None:
         """Give all connections back."""
         self._engine.dispose()
@@ -76,6 +84,15 @@ def migration_config(connection: Connection) -> Config:
 def insert_into(connection: Connection, table: Table) -> "sqlite.Insert | postgresql.Insert":
     """An INSERT that knows ON CONFLICT, which both databases spell alike and the core does not have."""
     return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+
+
+def insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
+    """Insert the row unless one with its key is there; whether it was inserted.
+
+    Told by RETURNING: after an INSERT a driver's row count says nothing on PostgreSQL.
+    """
+    statement = insert_into(connection, table).values(row).on_conflict_do_nothing()
+    return connection.execute(statement.returning(*table.primary_key.columns)).first() is not None
 
 
 def _kind(url: URL) -> Literal["sqlite", "postgresql"]:

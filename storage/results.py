@@ -71,7 +71,11 @@ def _page(conn: Connection, batch_id: str, last: int) -> Sequence[Row[Any]]:
         *(ended.outcome, ended.node, ended.reason, ended.calls, ended.cost_usd, ended.delta),
     ]
     query = select(*columns)
-    of_batch = query.select_from(cases).outerjoin(screenings).where(case.batch_id == batch_id, case.row > last)
+    of_batch = (
+        query.select_from(cases)
+        .outerjoin(screenings, screenings.c.case_id == cases.c.id)
+        .where(case.batch_id == batch_id, case.row > last)
+    )
     return conn.execute(of_batch.order_by(case.row).limit(PAGE)).all()
 
 

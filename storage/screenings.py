@@ -13,7 +13,7 @@ from screening.screen import NodeRun, Screening
 from screening.text.flags import REFUSES_SAFE
 from storage import tallies
 from storage.configurations import Configuration, load_configuration
-from storage.database import Database, insert_into
+from storage.database import Database, insert_once
 from storage.pending import (
     UnknownCase,
     batch_allows,
@@ -58,7 +58,9 @@ class CaseForScreening:
 def case_for_screening(db: Database, case_id: str) -> CaseForScreening | None:
     """The case, or None where it has its outcome already. Raises UnknownCase."""
     query = select(cases, batches.c.seed, batches.c.kind, batches.c.configuration, screenings.c.outcome)
-    joined = query.join(batches, batches.c.id == cases.c.batch_id).outerjoin(screenings)
+    joined = query.join(batches, batches.c.id == cases.c.batch_id).outerjoin(
+        screenings, screenings.c.case_id == cases.c.id
+    )
     with db.read() as conn:
         row = conn.execute(joined.where(cases.c.id == case_id)).first()
     if row is None:
@@ -100,7 +102,7 @@ def commit_run(
     row = run_row(case_id, position, run, cost_usd, started_at, ended_at)
     with db.write() as conn:
         case = _case(conn, case_id)
-        if conn.execute(insert_into(conn, node_runs).on_conflict_do_nothing(), row).rowcount == 1:
+        if insert_once(conn, node_runs, row):
             unpriced = run.verdict.calls if cost_usd is None else 0
             spent = tallies.Totals(calls=run.verdict.calls, unpriced_calls=unpriced, cost_usd=cost_usd or 0.0)
             tallies.add(conn, case.batch_id, case.row, spent)
@@ -132,8 +134,7 @@ def commit_outcome(
         if not _follows_from(runs_of(conn, case_id), screening):
             return False
         row = _screening_row(screening, cost_usd, configuration_version, now)
-        statement = insert_into(conn, screenings).on_conflict_do_nothing()
-        if conn.execute(statement, {"case_id": case_id, "batch_id": case.batch_id, **row}).rowcount == 0:
+        if not insert_once(conn, screenings, {"case_id": case_id, "batch_id": case.batch_id, **row}):
             return False
         conn.execute(delete(waiting_cases).where(waiting_cases.c.case_id == case_id))
         if (placement := _placement(screening, case)) is not None:

@@ -1,0 +1,104 @@
+"""Batches for tests: begun, filled and decided in one line each."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from screening.draws import Answer, Draw, Usage, unusable
+from screening.labels import Label, Outcome
+from screening.pipeline import preset
+from screening.rules.protocol import Ended, Verdict
+from screening.screen import MAIN, NodeRun, Reason, Screening
+from screening.text.received import receive
+from storage import screenings
+from storage.actors import LOCAL_USER
+from storage.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.configurations import Configuration, save_configuration
+from storage.database import Database
+
+NOW = datetime(2026, 11, 20, 12, 0, 0, 123_456, tzinfo=UTC)
+LATER = NOW + timedelta(seconds=30)
+CONFIGURATION = Configuration(
+    pipeline=preset("recommended"), sampler={"sampler": "simulated", "seed": 7}, texts={"limit": 100_000}
+)
+KINDS = {
+    "S": Draw(label=Label.SAFE),
+    "U": Draw(label=Label.UNSAFE),
+    "E": Draw(label=Label.ESCALATE),
+    "?": unusable(Answer.UNPARSABLE, "maybe?"),
+    "!": unusable(Answer.REFUSAL, "I cannot help"),
+}
+
+
+def batch(
+    db: Database,
+    texts: Iterable[str] = (),
+    *,
+    kind: str = "batch",
+    audit_rate: float = 0.0,
+    max_calls: int | None = None,
+    max_cost_usd: float | None = None,
+    closed: bool = True,
+    references: str = "",
+) -> str:
+    """A batch with one case a text, by the local user; ``references`` has an S, a U or a dash for each."""
+    version = save_configuration(db, CONFIGURATION, NOW)
+    new = NewBatch(
+        name="posts.csv",
+        configuration_version=version,
+        seed=7,
+        kind=kind,  # type: ignore[arg-type]
+        audit_rate=audit_rate,
+        max_calls=max_calls,
+        max_cost_usd=max_cost_usd,
+    )
+    batch_id = create_batch(db, LOCAL_USER, new, NOW)
+    labels = [{"S": Label.SAFE, "U": Label.UNSAFE}.get(one) for one in references]
+    rows = [
+        NewCase(row=row, external_id=f"p{row}", text=receive(text), reference=labels[row - 1] if labels else None)
+        for row, text in enumerate(texts, start=1)
+    ]
+    add_rows(db, batch_id, rows, NOW)
+    if closed:
+        close_intake(db, LOCAL_USER, batch_id, NOW)
+    return batch_id
+
+
+def waiting(db: Database, limit: int = 1_000) -> list[str]:
+    """What may be started now."""
+    return screenings.pending_cases(db, limit, now=LATER)
+
+
+def run(codes: str, label: Label | None = Label.SAFE, node: str = "worker", tokens: int = 100) -> NodeRun:
+    """A node's run with these draws, identified as ``label``, or exhausted."""
+    draws = tuple(
+        Draw(label=one.label, answer=one.answer, raw=one.raw, usage=Usage(input_tokens=tokens, output_tokens=2))
+        for one in (KINDS[code] for code in codes)
+    )
+    ended = Ended.EXHAUSTED if label is None else Ended.IDENTIFIED
+    return NodeRun(node=node, variant=MAIN, draws=draws, verdict=Verdict(label=label, ended=ended, calls=len(codes)))
+
+
+def screening(
+    outcome: Outcome, *runs: NodeRun, reason: Reason = Reason.IDENTIFIED, node: str | None = "worker"
+) -> Screening:
+    """An outcome that rests on these runs."""
+    return Screening(outcome=outcome, node=node, reason=reason, runs=runs, delta=0.05)
+
+
+def commit_run(db: Database, case_id: str, position: int, made: NodeRun, cost_usd: float | None = 0.01) -> bool:
+    """Commit a run that took a second."""
+    return screenings.commit_run(db, case_id, position, made, cost_usd, NOW, NOW + timedelta(seconds=1))
+
+
+def commit(db: Database, case_id: str, ended: Screening, cost_usd: float | None = 0.01) -> bool:
+    """Commit an outcome."""
+    return screenings.commit_outcome(db, case_id, ended, cost_usd, CONFIGURATION.version, LATER)
+
+
+def decide(db: Database, case_id: str, outcome: Outcome = Outcome.SAFE, cost_usd: float | None = 0.01) -> None:
+    """Bring a case to this outcome in one run of six draws at the worker."""
+    label = {Outcome.SAFE: Label.SAFE, Outcome.UNSAFE: Label.UNSAFE}.get(outcome)
+    made = run({Label.SAFE: "SSSSSS", Label.UNSAFE: "UUUUUU", None: "SESESE"}[label], label)
+    reason = Reason.IDENTIFIED if label else Reason.EXHAUSTED
+    assert commit_run(db, case_id, 0, made, cost_usd)
+    assert commit(db, case_id, screening(outcome, made, reason=reason), cost_usd)

@@ -1,0 +1,104 @@
+"""A read is one snapshot, a write is one transaction, on both kinds."""
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, insert, select
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from storage.configurations import load_configuration, save_configuration
+from storage.database import Database, insert_once
+from storage.schema import batch_events, settings_versions
+from tests.storage.batch_of import CONFIGURATION, LATER, NOW
+
+ROW = {"body": {"a": 1}, "by": "x", "at": NOW}
+
+
+def _count(db: Database) -> int:
+    with db.read() as conn:
+        return int(conn.execute(select(func.count()).select_from(settings_versions)).scalar_one())
+
+
+def test_a_write_that_raises_leaves_nothing(db: Database) -> None:
+    with pytest.raises(RuntimeError), db.write() as conn:
+        conn.execute(insert(settings_versions), ROW)
+        raise RuntimeError
+    assert _count(db) == 0
+
+
+def test_a_read_sees_one_moment_throughout(db: Database) -> None:
+    count = select(func.count()).select_from(settings_versions)
+    with db.read() as reading:
+        assert reading.execute(count).scalar() == 0
+        with db.write() as writing:
+            writing.execute(insert(settings_versions), ROW)
+        assert reading.execute(count).scalar() == 0
+    assert _count(db) == 1
+
+
+def test_a_read_changes_nothing(db: Database) -> None:
+    try:
+        with db.read() as conn:
+            conn.execute(insert(settings_versions), ROW)
+    except DBAPIError:
+        assert db.kind == "postgresql"  # which refuses; SQLite lets it go at the end
+    assert _count(db) == 0
+
+
+def test_moments_come_back_to_the_microsecond_in_utc(db: Database) -> None:
+    with db.write() as conn:
+        conn.execute(insert(settings_versions), ROW)
+    with db.read() as conn:
+        assert conn.execute(select(settings_versions.c.at)).scalar() == NOW
+
+
+def test_references_are_enforced(db: Database) -> None:
+    row = {"batch_id": "0" * 32, "event": "paused", "detail": {}, "actor": "x", "at": NOW}
+    with pytest.raises(IntegrityError), db.write() as conn:
+        conn.execute(insert(batch_events), row)
+
+
+def test_inserted_once_says_whether_it_was(db: Database) -> None:
+    with db.write() as conn:
+        assert insert_once(conn, settings_versions, {"version": 1, **ROW})
+        assert not insert_once(conn, settings_versions, {"version": 1, **ROW})
+
+
+def test_a_configuration_comes_back_under_its_version(db: Database) -> None:
+    version = save_configuration(db, CONFIGURATION, NOW)
+    assert save_configuration(db, CONFIGURATION, LATER) == version == CONFIGURATION.version
+    assert load_configuration(db, version) == CONFIGURATION
+    assert load_configuration(db, version).version == version
+    with pytest.raises(KeyError):
+        load_configuration(db, "unknown")
+
+
+def test_sqlite_is_set_up_to_outlive_a_power_cut_and_is_nobody_elses(tmp_path: Path) -> None:
+    path = tmp_path / "var" / "new.db"
+    db = Database(f"sqlite:///{path}")
+    db.prepare()
+    with db.read() as conn:
+        pragmas = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        found = [conn.exec_driver_sql(f"PRAGMA {pragma}").scalar() for pragma in pragmas]
+    assert found == ["wal", 2, 1, 30_000]
+    assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+    db.close()
+
+
+def test_another_kind_of_database_is_refused() -> None:
+    with pytest.raises(ValueError, match="mysql"):
+        Database("mysql://host/name")
+
+
+def test_a_writer_waits_for_the_writer_before_it(sqlite_url: str) -> None:
+    db = Database(sqlite_url)
+    other = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), timeout=0)
+    with db.write() as conn:
+        conn.execute(insert(settings_versions), ROW)
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+    other.execute("BEGIN IMMEDIATE")
+    other.close()
+    db.close()

@@ -1,0 +1,197 @@
+"""Which case is next: somebody who waits first, batches even, nothing that is stopped, capped or failed."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from screening.labels import Label, Outcome
+from storage import batches, live
+from storage.actors import LOCAL_USER, SYSTEM, Actor, Role
+from storage.batches import BatchState, Caps, batch_state, change_caps, progress, retry_failed
+from storage.database import Database
+from storage.policy import Forbidden
+from storage.schema import audit_events, cases, pending_cases, screenings
+from storage.screenings import (
+    batch_allows,
+    may_continue,
+    record_error,
+    record_start,
+    record_withdrawal,
+)
+from storage.screenings import pending_cases as take
+from tests.storage.batch_of import LATER, NOW, batch, commit_run, decide, run, waiting
+
+TEXTS = [f"text number {number}" for number in range(6)]
+
+
+def _rows(db: Database, case_ids: list[str]) -> list[tuple[str, int]]:
+    with db.read() as conn:
+        found = conn.execute(select(cases.c.id, cases.c.batch_id, cases.c.row).where(cases.c.id.in_(case_ids)))
+        places = {row.id: (row.batch_id, row.row) for row in found}
+    return [places[case_id] for case_id in case_ids]
+
+
+def test_cases_come_in_the_files_order(db: Database) -> None:
+    batch(db, TEXTS)
+    assert [row for _, row in _rows(db, waiting(db))] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_text_somebody_waits_for_comes_before_every_batch(db: Database) -> None:
+    batch(db, TEXTS)
+    interactive = batch(db, ["one text"], kind="interactive")
+    assert _rows(db, waiting(db, 1)) == [(interactive, 1)]
+    assert len(take(db, 10, now=LATER, only_interactive=True)) == 1
+
+
+@pytest.mark.parametrize("step", [1, 4])
+def test_batches_share_the_work_however_few_are_taken_at_once(db: Database, step: int) -> None:
+    one, other = batch(db, TEXTS), batch(db, TEXTS)
+    flying: list[str] = []
+    for _ in range(8 // step):
+        flying += take(db, step, now=LATER, excluding=flying)
+    assert len(set(flying)) == 8
+    assert Counter(batch_id for batch_id, _ in _rows(db, flying)) == {one: 4, other: 4}
+
+
+def test_pending_is_exactly_what_has_no_outcome(db: Database) -> None:
+    batch(db, TEXTS)
+    for number, case_id in enumerate(waiting(db)[::2]):
+        decide(db, case_id, list(Outcome)[number])
+    with db.read() as conn:
+        undecided = select(cases.c.id).outerjoin(screenings).where(screenings.c.case_id.is_(None))
+        assert set(conn.execute(undecided).scalars()) == set(conn.execute(select(pending_cases.c.case_id)).scalars())
+
+
+def test_a_failed_case_waits_for_a_retry_request_and_stays_pending(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:2])
+    first, second = waiting(db)
+    record_start(db, first, "worker", NOW)
+    record_error(db, first, "timeout", "no answer in 30 s", NOW, calls=3)
+    assert waiting(db) == [second]
+    found = progress(db, batch_id)
+    assert (found.pending, found.failed, found.lost_calls, found.state) == (2, 1, 3, BatchState.RUNNING)
+    decide(db, second)
+    assert batch_state(db, batch_id) is BatchState.NEEDS_RETRY
+    assert retry_failed(db, LOCAL_USER, batch_id, LATER) == 1
+    assert waiting(db) == [first]
+    assert record_start(db, first, "worker", LATER) == 1, "an error is an orderly end, not a dead worker"
+
+
+def test_a_retried_case_comes_after_those_never_tried(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:3])
+    first, second, third = waiting(db)
+    record_error(db, first, "timeout", "", NOW)
+    retry_failed(db, LOCAL_USER, batch_id, LATER)
+    assert waiting(db) == [second, third, first]
+
+
+def test_a_fault_that_is_not_the_cases_pauses_its_batch(db: Database) -> None:
+    batch_id = batch(db, TEXTS)
+    first = waiting(db)[0]
+    record_error(db, first, "bad_key", "the service refused the key", NOW, stops_batch=True)
+    record_error(db, waiting(db)[0] if waiting(db) else first, "bad_key", "again", NOW, stops_batch=True)
+    found = progress(db, batch_id)
+    assert (found.state, found.why, found.failed) == (BatchState.PAUSED, "bad_key", 0)
+    batches.resume(db, LOCAL_USER, batch_id, LATER)
+    assert waiting(db)[0] == first
+
+
+@pytest.mark.parametrize("stop", ["pause", "cancel"])
+def test_a_stopped_batch_gives_out_nothing_and_allows_no_call(db: Database, stop: str) -> None:
+    batch_id, other = batch(db, TEXTS), batch(db, ["another"])
+    case_id = _first_of(db, batch_id)
+    getattr(batches, stop)(db, LOCAL_USER, batch_id, NOW)
+    assert {place[0] for place in _rows(db, waiting(db))} == {other}
+    assert not batch_allows(db, batch_id)
+    assert not may_continue(db, case_id)
+    batches.resume(db, LOCAL_USER, batch_id, LATER)
+    assert (case_id in waiting(db)) is (stop == "pause"), "a cancelled batch stays cancelled"
+    assert progress(db, batch_id).pending == 6
+
+
+def _first_of(db: Database, batch_id: str) -> str:
+    with db.read() as conn:
+        return str(conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id).limit(1)).scalar_one())
+
+
+def test_a_cap_on_calls_stops_the_batch_and_a_higher_one_lets_it_go_on(db: Database) -> None:
+    batch_id = batch(db, TEXTS, max_calls=12)
+    for case_id in waiting(db)[:2]:
+        assert may_continue(db, case_id)
+        decide(db, case_id)
+    found = progress(db, batch_id)
+    assert (found.state, found.why, found.calls) == (BatchState.CAPPED, "max_calls", 12)
+    assert waiting(db) == []
+    change_caps(db, LOCAL_USER, batch_id, Caps(max_calls=100), LATER)
+    assert len(waiting(db)) == 4
+
+
+def test_lost_calls_count_towards_both_caps(db: Database) -> None:
+    calls, cost = batch(db, TEXTS, max_calls=10), batch(db, TEXTS, max_cost_usd=0.05)
+    record_error(db, _first_of(db, calls), "timeout", "", NOW, calls=10)
+    case_id = _first_of(db, cost)
+    commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE), 0.03)
+    assert batch_allows(db, cost)
+    record_error(db, case_id, "timeout", "", NOW, calls=4)  # 0.03 + 4 × 0.03 / 6 = 0.05
+    assert (progress(db, calls).why, progress(db, cost).why) == ("max_calls", "max_cost")
+
+
+def test_a_cost_cap_without_a_known_cost_fails_closed(db: Database) -> None:
+    batch_id = batch(db, TEXTS, max_cost_usd=1_000.0)
+    decide(db, waiting(db)[0], cost_usd=None)
+    found = progress(db, batch_id)
+    assert (found.state, found.why, found.cost_usd) == (BatchState.CAPPED, "cost_unknown", None)
+
+
+def test_a_withdrawn_case_is_as_if_it_had_not_been_started(db: Database) -> None:
+    batch(db, TEXTS[:1])
+    (case_id,) = waiting(db)
+    for _ in range(5):
+        assert record_start(db, case_id, "worker", NOW) == 1
+        record_withdrawal(db, case_id, NOW)
+    assert waiting(db) == [case_id]
+
+
+def test_only_the_owner_or_an_admin_controls_a_batch_and_each_control_is_in_the_log(db: Database) -> None:
+    batch_id = batch(db, TEXTS)
+    ann = Actor(id="ann", name="Ann", roles=frozenset({Role.SENIOR, Role.RESEARCHER}))
+    for control in (batches.pause, batches.resume, batches.cancel, batches.retry_failed):
+        with pytest.raises(Forbidden):
+            control(db, ann, batch_id, NOW)
+    batches.pause(db, SYSTEM, batch_id, NOW)
+    batches.cancel(db, Actor(id="root", name="R", roles=frozenset({Role.ADMIN})), batch_id, NOW)
+    with db.read() as conn:
+        logged = conn.execute(select(audit_events.c.action).order_by(audit_events.c.seq)).scalars().all()
+    assert logged == ["batch_created", "intake_closed", "batch_paused", "batch_cancelled"]
+
+
+def test_nothing_is_watched_for_ever(db: Database) -> None:
+    batch(db, TEXTS)
+    batch(db, ["a", "b"], kind="interactive")
+    gone, watched = take(db, 2, now=LATER, only_interactive=True)
+    live.viewer_seen(db, watched, LATER)
+    assert live.unwatched(db, LATER - timedelta(seconds=10)) == [gone]
+    live.withdraw(db, gone, LATER)
+    assert live.unwatched(db, LATER - timedelta(seconds=10)) == []
+    assert take(db, 10, now=LATER, only_interactive=True) == [watched]
+    with db.read() as conn:
+        assert conn.execute(select(func.count()).where(pending_cases.c.case_id == gone)).scalar() == 1
+
+
+def test_the_live_view_shows_the_draws_so_far_to_whoever_submitted_it(db: Database) -> None:
+    batch(db, ["a text"], kind="interactive")
+    (case_id,) = waiting(db)
+    live.update_live(db, case_id, "worker", "main", "EE", NOW)
+    live.update_live(db, case_id, "worker", "main", "EEE?", NOW)
+    live.update_live(db, case_id, "risk", "main", "S", LATER)
+    shown = live.read_live(db, LOCAL_USER, case_id)
+    assert shown is not None
+    assert {key: "".join(draw.code for draw in draws) for key, draws in shown.draws.items()} == {
+        ("worker", "main"): "EEE?",
+        ("risk", "main"): "S",
+    }
+    assert (shown.node, shown.updated_at) == ("risk", LATER)
+    with pytest.raises(Forbidden):
+        live.read_live(db, Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER})), case_id)
