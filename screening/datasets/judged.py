@@ -1,0 +1,119 @@
+"""Whether a record becomes a case: each row is accepted, or rejected with the first reason that applies."""
+
+import json
+from collections.abc import Callable, Mapping
+
+from screening.datasets.columns import ColumnMapping
+from screening.datasets.labels import map_label
+from screening.datasets.records import Fields, Reason, Record
+from screening.datasets.rejected import AcceptedRow, RejectedRow
+from screening.datasets.survey import Survey, id_of, text_of
+from screening.labels import Label
+from screening.text.flags import Flag
+from screening.text.received import ReceivedText
+
+PLACEHOLDERS: frozenset[str] = frozenset({"[deleted]", "[removed]", "redacted", "[redacted]"})
+"""What sites put where a text was; there is nothing left to screen."""
+
+ID_LIMIT = 200
+"""Longest id, in characters."""
+
+Row = AcceptedRow | RejectedRow
+Receive = Callable[[str], ReceivedText]
+
+
+def judge_row(record: Record, found: Survey, labels: Mapping[str, Label | None], receive_text: Receive) -> Row:
+    """The record as an accepted row, or as a rejected one with the first reason that applies."""
+    if record.fields is None:
+        return _unfitting(record, found)
+    fields, mapping = record.fields, found.mapping
+    text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
+    rejection = _rejection(record.row, text, identity, found)
+    if rejection is not None or text is None or identity is None:
+        return _rejected(record, identity, text, *(rejection or (Reason.NO_TEXT, "the text is missing")))
+    received = receive_text(text)
+    if Flag.EMPTY in received.flags:
+        return _rejected(record, identity, text, Reason.EMPTY_TEXT, "nothing but spaces or invisible characters")
+    return _accepted(record, identity, received, _reply(fields, mapping, receive_text), fields, found, labels)
+
+
+def _unfitting(record: Record, found: Survey) -> RejectedRow:
+    """A row whose cells do not fit the columns; its id is known where that is the first column."""
+    reason = record.problem or Reason.NOT_AN_OBJECT
+    named = bool(record.cells) and found.mapping.id == found.columns[0] and reason is not Reason.HEADER_REPEATED
+    return RejectedRow(
+        row=record.row,
+        line=record.line,
+        id=record.cells[0] if named else None,
+        reason=reason,
+        detail=record.detail,
+        original=json.dumps(record.cells) if record.cells else None,
+    )
+
+
+def _accepted(
+    record: Record,
+    identity: str,
+    text: ReceivedText,
+    reply: ReceivedText | None,
+    fields: Fields,
+    found: Survey,
+    labels: Mapping[str, Label | None],
+) -> AcceptedRow:
+    mapping = found.mapping
+    value = fields.get(mapping.label) if mapping.label else None
+    return AcceptedRow(
+        row=record.row,
+        line=record.line,
+        id=identity,
+        text=text,
+        reply=reply,
+        reference=map_label(value, labels),
+        reference_value=value,
+        group=fields.get(mapping.group) if mapping.group else None,
+    )
+
+
+def _rejection(row: int, text: str | None, identity: str | None, found: Survey) -> tuple[Reason, str] | None:
+    if text is None:
+        return Reason.NO_TEXT, "the text is missing"
+    if not text.strip():
+        return Reason.EMPTY_TEXT, "the text is empty"
+    if text.strip().casefold() in PLACEHOLDERS:
+        return Reason.PLACEHOLDER, "the text was removed before the file was made"
+    if identity is None or not identity.strip():
+        return Reason.NO_ID, "the id is missing"
+    if not _is_usable(identity):
+        return Reason.UNUSABLE_ID, f"the id is longer than {ID_LIMIT} characters or holds control characters"
+    if row in found.same:
+        return Reason.DUPLICATE, f"the same id and text as row {found.same[row]}"
+    if row in found.conflicting:
+        return Reason.CONFLICTING_DUPLICATE, _conflict(row, found)
+    return None
+
+
+def _conflict(row: int, found: Survey) -> str:
+    first = found.conflicting[row]
+    return (
+        f"the same id as row {first} with another text" if row != first else "a later row has this id with another text"
+    )
+
+
+def _is_usable(identity: str) -> bool:
+    return len(identity) <= ID_LIMIT and identity.isprintable()
+
+
+def _rejected(record: Record, identity: str | None, text: str | None, reason: Reason, detail: str) -> RejectedRow:
+    return RejectedRow(
+        row=record.row,
+        line=record.line,
+        id=identity,
+        reason=reason,
+        detail=detail,
+        original=None if text is None else json.dumps(text),
+    )
+
+
+def _reply(fields: Fields, mapping: ColumnMapping, receive_text: Receive) -> ReceivedText | None:
+    reply = fields.get(mapping.reply) if mapping.reply else None
+    return receive_text(reply) if reply is not None and reply.strip() else None
