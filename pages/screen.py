@@ -2,4 +2,109 @@
 
 import streamlit as st
 
-st.title("Screen a text")
+from pages.components import resources
+from pages.components.pipelines import choose, decided_or_said, least_calls
+from pages.components.single_text import empty_html, hand_in, status_html, view_html
+from pages.components.untrusted_text import show_text
+from screening.pipeline import PipelineConfig, preset
+from storage import batches, single_texts
+from storage.policy import Action, Forbidden, require
+from storage.single_texts import SingleText, UnknownText
+
+POLL_S = 0.5
+PATIENCE_S = 4
+"""Seconds without a draw after which the page says that it waits for the worker."""
+
+db, person, settings = resources.database(), resources.actor(), resources.settings()
+require(person, Action.SCREEN_TEXT)
+
+
+def found() -> SingleText | None:
+    """The text named in the address, None where there is none of this person's."""
+    try:
+        return single_texts.look(db, person, st.query_params["case"]) if "case" in st.query_params else None
+    except (UnknownText, Forbidden):
+        del st.query_params["case"]
+        return None
+
+
+def text_form(running: bool) -> None:
+    """The inputs; a press while a text is being screened does nothing."""
+    with st.form("text", border=False):
+        raw = st.text_area("Text", height=190, key="raw", help="Shown to the agents as it is.")
+        choice = choose(settings, "screen")
+        pressed = st.form_submit_button(
+            "Screen",
+            type="primary",
+            shortcut="ctrl+enter",
+            disabled=running,
+            width="stretch",
+            icon=":material/play_arrow:",
+        )
+    if not pressed or running:
+        return
+    if not raw.strip():
+        st.error("Write or paste a text first.", icon=":material/edit:")
+    elif (pipeline := decided_or_said(choice)) is not None:
+        start(raw, pipeline)
+
+
+def start(raw: str, pipeline: PipelineConfig) -> None:
+    """Hand the text in and look at it by its address from now on."""
+    now = resources.now()
+    st.query_params["case"] = hand_in(db, person, raw, resources.configuration(pipeline), settings, now)
+    st.rerun()
+
+
+def live(case_id: str) -> None:
+    """One tick: say that somebody watches, show what there is, and give the page back when it has ended."""
+    single = single_texts.look(db, person, case_id)
+    now = resources.now()
+    if single.ended:
+        st.rerun(scope="app")
+    single_texts.watch(db, person, case_id, now)
+    left, right = st.columns([4, 1], vertical_alignment="top")
+    waiting = not single.draws and (now - single.submitted_at).total_seconds() > PATIENCE_S
+    left.html(status_html(single, waiting=waiting))
+    with right.container(horizontal_alignment="right"):
+        if st.button("Stop", shortcut="esc", icon=":material/stop_circle:", key=f"stop_{case_id}"):
+            single_texts.stop(db, person, case_id, now)
+            st.rerun(scope="app")
+    st.html(view_html(single, now))
+
+
+def settled(single: SingleText) -> None:
+    """What came of it; what failed can be taken up again."""
+    st.html(status_html(single, waiting=False))
+    if single.outcome is not None and single.outcome != "safe":
+        st.caption(f"If you are worried about somebody: {resources.site().help_text}")
+    if (
+        single.error is not None
+        and single.state != "cancelled"
+        and st.button("Try again", icon=":material/replay:", key=f"retry_{single.case_id}")
+    ):
+        batches.retry_failed(db, person, single.batch_id, resources.now())
+        single_texts.watch(db, person, single.case_id, resources.now())
+        st.rerun()
+    st.html(view_html(single, resources.now()))
+
+
+single = found()
+running = single is not None and not single.ended
+left, right = st.columns([1, 2.5], gap="medium")
+with left:
+    st.title("Screen a text")
+    text_form(running)
+    if single is not None and not st.session_state.get("raw"):
+        show_text(single.text, label="The text that was screened")
+    st.caption(
+        "The text goes to the configured agents and into this site's database, never into a log. "
+        + least_calls(single.configuration.pipeline if single else preset(settings.preset))
+    )
+with right:
+    if single is None:
+        st.html(empty_html(preset(settings.preset, budget=settings.budget)))
+    elif running:
+        st.fragment(live, run_every=POLL_S)(single.case_id)
+    else:
+        settled(single)

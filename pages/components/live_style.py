@@ -33,6 +33,8 @@ STYLE = """<style>
 .sl-trace .g{display:flex;align-items:flex-end;gap:1px;height:3.4rem;margin-bottom:.25rem;
  border-bottom:1px solid var(--line);border-left:1px solid var(--line)}
 .sl-trace .g i{flex:0 1 4%;background:color-mix(in srgb,var(--open) 55%,transparent)}
+.sl-status{min-height:5.6rem;font-size:.95rem}
+.sl-status p{line-height:1.45}
 .sl-budget{margin:0 0 .7rem}.sl-budget .w{display:flex;justify-content:space-between;gap:1rem;flex-wrap:wrap}
 .sl-budget .w b{font-variant-numeric:tabular-nums}.sl-budget .w span{color:var(--soft)}
 .sl-bar{height:.45rem;border-radius:.25rem;background:var(--track);overflow:hidden;margin-top:.3rem}

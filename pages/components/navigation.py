@@ -67,13 +67,6 @@ ENTRIES = (
         actions=(Action.VIEW_RESULTS,),
     ),
     Entry(
-        file="theory",
-        title="Theory",
-        icon=":material/functions:",
-        help="Radii, sample sizes and regret; the paper's claims beside what the code shows.",
-        actions=(Action.VIEW_RESULTS,),
-    ),
-    Entry(
         file="label_noise",
         title="Labels",
         icon=":material/label_important:",

@@ -1,15 +1,18 @@
 """Composition root of the pages: settings, the database and who is asking, each made once per process."""
 
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import streamlit as st
 
+from jobs.agents import Agents
+from screening.pipeline import PipelineConfig
 from screening.settings import Settings
 from storage.actors import LOCAL_USER, Actor
+from storage.configurations import Configuration
 from storage.database import Database
+from storage.settings_store import SiteSettings, current
 
 
 @st.cache_resource
@@ -31,11 +34,6 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def entropy(size: int) -> bytes:
-    """Unpredictable bytes for identifiers."""
-    return os.urandom(size)
-
-
 def sign_in_configured() -> bool:
     """Whether people must sign in at their institution (an [auth] section in the secrets file)."""
     return bool(st.secrets.load_if_toml_exists() and "auth" in st.secrets)
@@ -49,14 +47,19 @@ def actor() -> Actor:
     return signed_in
 
 
-def sampler_description() -> Mapping[str, Any]:
-    """Which agents answer here, as every screening records it."""
+@st.cache_resource
+def agents_description(seed: int) -> Mapping[str, Any]:
+    """What the agents of the present settings say of themselves, as every configuration records it."""
+    return Agents(settings()).describe(seed)
+
+
+def configuration(pipeline: PipelineConfig) -> Configuration:
+    """What a text is screened with when it is handed in now with this pipeline."""
     chosen = settings()
-    if chosen.simulated:
-        return {"agents": "simulated", "seed": chosen.seed}
-    return {
-        "agents": chosen.agents,
-        "model": chosen.model,
-        "temperature": chosen.temperature,
-        "base_url": chosen.anthropic_base_url,
-    }
+    texts = {"max_text_characters": chosen.max_text_characters, "languages": list(chosen.languages)}
+    return Configuration(pipeline=pipeline, sampler=agents_description(chosen.seed), texts=texts)
+
+
+def site() -> SiteSettings:
+    """What the site has set while it runs: wording, targets, and whether the stop button is pressed."""
+    return current(database()).settings

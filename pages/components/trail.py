@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import floor, log10
+from math import exp, floor, log10
 
 from screening.draws import decode_draws
-from screening.labels import LABELS, Label, Outcome
+from screening.labels import LABELS, Label
 from screening.pipeline import MajorityVoteConfig, NodeConfig, PairwiseMixtureConfig, PipelineConfig
 from screening.rules.pairwise_mixture import log_evidence
 from screening.rules.protocol import Arm, Ended, RuleState, Verdict
@@ -145,7 +145,7 @@ def _error_bound(node: NodeConfig, codes: str, label: Label) -> float | None:
     for draw in decode_draws(codes):
         counts[draw.label] += 1
     weakest = min(log_evidence(counts[label], counts[rival]) for rival in LABELS if rival is not label)
-    return min(1.0, 2.718281828459045**-weakest)
+    return min(1.0, exp(-weakest))
 
 
 def _one_in(probability: float) -> int:
@@ -157,10 +157,3 @@ def _one_in(probability: float) -> int:
     odds = 1 / probability + 1e-9
     unit = 10 ** max(0, floor(log10(odds)))
     return floor(odds / unit) * unit
-
-
-OUTCOME_WORDS: Mapping[Outcome, str] = {
-    Outcome.SAFE: "Labelled safe",
-    Outcome.UNSAFE: "Labelled unsafe",
-    Outcome.HUMAN_REVIEW: "Goes to a clinician",
-}

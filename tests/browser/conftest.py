@@ -155,9 +155,18 @@ def running_app(
     app = RunningApp(url=f"http://127.0.0.1:{_free_port()}", directory=directory, environment=environment)
     app.start("app")
     app.start("worker")
+    _warm_up(browser, app.url)
     yield app
     for name in list(app.processes):
         app.stop(name)
+
+
+def _warm_up(browser: Browser, url: str) -> None:
+    """The first run of a script imports everything, which on a busy machine takes longer than a test waits."""
+    opened = browser.new_page()
+    opened.goto(url)
+    opened.wait_for_selector("h1", timeout=1000 * START_LIMIT_S)
+    opened.close()
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pages.components.live_view import arm_words, badge_html, budget_html, live_html
-from pages.components.notices import notice_html
+from pages.components.notices import footer_html, notice_html
 from pages.components.trail import TRACE_POINTS, State, evidence_sentence, node_view, node_views
 from pages.components.untrusted_text import text_html
 from screening.labels import LABELS, Label
 from screening.pipeline import MajorityVoteConfig, chain, preset
-from screening.settings import Settings
+from storage.settings_store import SiteSettings
 
 RECOMMENDED, PAPER = preset("recommended"), preset("paper")
 UNANIMOUS_SAFE = "S" * 11  # E(11, 0) ≥ 1000, and 10 draws are not enough (spec/statistics.md section 2)
@@ -106,8 +106,10 @@ def test_unknown_cost_is_not_free() -> None:
     assert "cost unknown" in budget_html(3, 300, cost_usd=None, seconds=None)
 
 
-def test_the_notice_says_simulated_only_while_it_is() -> None:
-    simulated = Settings(_env_file=None, sampler="simulated", help_text="Ring <1>")
-    real = Settings(_env_file=None, sampler="anthropic", ANTHROPIC_API_KEY="k")
-    assert "not for use on people" in notice_html(simulated) and "Ring &lt;1&gt;" in notice_html(simulated)
-    assert "Simulated" not in notice_html(real) and "Not a crisis service" in notice_html(real)
+def test_the_notice_says_what_the_site_set() -> None:
+    site = SiteSettings(help_text="Ring <1>", intended_use="For <research>")
+    assert "not for use on people" in notice_html(site, simulated=True)
+    assert "Ring &lt;1&gt;" in notice_html(site, simulated=False)
+    assert "Simulated" not in notice_html(site, simulated=False)
+    assert "Stop button" in notice_html(SiteSettings(stopped=True), simulated=False)
+    assert "For &lt;research&gt;" in footer_html(site)

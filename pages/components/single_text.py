@@ -1,0 +1,118 @@
+"""One submitted text on the page: handing it in, its live view, and what came of it in words that claim no more."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from html import escape
+
+from pages.components.live_style import STYLE
+from pages.components.live_view import budget_html, live_html
+from pages.components.trail import evidence_sentence, node_views
+from pages.components.words import DELTA_MEANING, FLAG_WORDS, OUTCOME_ICONS, OUTCOME_WORDS, REASON_WORDS, error_words
+from screening.labels import Label, Outcome
+from screening.pipeline import PipelineConfig
+from screening.screen import Reason
+from screening.settings import Settings
+from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, Flag
+from screening.text.injection import injection_flags
+from screening.text.received import ReceivedText, receive
+from storage.actors import Actor
+from storage.batch_state import BatchState
+from storage.batches import NewBatch
+from storage.configurations import Configuration, save_configuration
+from storage.database import Database
+from storage.single_texts import SingleText, submit
+
+NAME = "Single text"
+
+_COLOURS = {Outcome.SAFE: "safe", Outcome.UNSAFE: "unsafe", Outcome.HUMAN_REVIEW: "escalate"}
+
+
+def received(raw: str, settings: Settings) -> ReceivedText:
+    """The text as this site takes texts in."""
+    return receive(raw, limit=settings.max_text_characters, languages=settings.languages, detectors=(injection_flags,))
+
+
+def hand_in(
+    db: Database, actor: Actor, raw: str, configuration: Configuration, settings: Settings, now: datetime
+) -> str:
+    """Submit one text under this configuration; the case's id. Raises Forbidden."""
+    new = NewBatch(
+        name=NAME,
+        kind="interactive",
+        configuration_version=save_configuration(db, configuration, now),
+        seed=settings.seed,
+        audit_rate=settings.audit_rate,
+    )
+    return submit(db, actor, received(raw, settings), new, now)
+
+
+def most_calls(pipeline: PipelineConfig) -> int:
+    """Calls that one text can take at most: every node's budget."""
+    return sum(node.rule.rule().budget for node in pipeline.nodes)
+
+
+def view_html(single: SingleText, now: datetime) -> str:
+    """The budget and the nodes as they stand."""
+    pipeline = single.configuration.pipeline
+    until = single.completed_at or (None if single.ended else now)
+    seconds = (until - single.submitted_at).total_seconds() if until else None
+    cost = single.cost_usd if single.completed_at else 0.0 if _simulated(single.configuration) else None
+    return budget_html(single.calls, most_calls(pipeline), cost_usd=cost, seconds=seconds) + live_html(
+        node_views(pipeline, single.draws, ended=single.ended)
+    )
+
+
+def empty_html(pipeline: PipelineConfig) -> str:
+    """The same place before anything is asked."""
+    ready = _status_html("○ Ready", "quiet", ["Each agent is asked again and again until its usual answer is clear."])
+    nodes = live_html(node_views(pipeline, {}, ended=False))
+    return ready + budget_html(0, most_calls(pipeline), cost_usd=0.0, seconds=None) + nodes
+
+
+def status_html(single: SingleText, *, waiting: bool) -> str:
+    """What is going on or came of it, in one line with its mark, and the sentences that belong to it."""
+    return _status_html(*_status(single, waiting=waiting))
+
+
+def _status_html(title: str, colour: str, sentences: Sequence[str]) -> str:
+    paragraphs = "".join(f'<p style="margin:.35rem 0 0">{escape(sentence)}</p>' for sentence in sentences)
+    return (
+        f'{STYLE}<div class="sl-live sl-status" role="status">'
+        f'<span class="sl-badge sl-c-{colour}" style="font-size:1rem">{escape(title)}</span>{paragraphs}</div>'
+    )
+
+
+def _status(single: SingleText, *, waiting: bool) -> tuple[str, str, Sequence[str]]:
+    if single.outcome is not None:
+        title = f"{OUTCOME_ICONS[single.outcome]} {OUTCOME_WORDS[single.outcome]}"
+        return title, _COLOURS[single.outcome], [*outcome_sentences(single), *flag_sentences(single.flags)]
+    if single.state is BatchState.CANCELLED:
+        return "■ Stopped", "quiet", ["Nothing was decided. The text is kept as undecided, never as safe."]
+    if single.error is not None:
+        return "! Not decided", "escalate", [f"It is kept, undecided: {error_words(single.error)}."]
+    if waiting:
+        return "○ Waiting for the worker", "quiet", ["It starts as soon as the worker process is free or running."]
+    return "● Asking the agents", "open", flag_sentences(single.flags)
+
+
+def outcome_sentences(single: SingleText) -> list[str]:
+    """Why it ended so, and what the draws behind it say."""
+    reason = single.reason or Reason.UNREADABLE
+    if reason is Reason.IDENTIFIED:
+        label = Label(single.outcome or Outcome.HUMAN_REVIEW)
+        node = single.configuration.pipeline.node(single.node or "")
+        said = evidence_sentence(node, single.draws[f"{node.name}/main"], label)
+        return [f"{node.title}: {said}.", DELTA_MEANING]
+    at = f"{single.configuration.pipeline.node(single.node).title}: " if single.node else ""
+    words = REASON_WORDS[reason]
+    return [f"{at}{words if at else words[0].upper() + words[1:]}.", "It waits in the inbox."]
+
+
+def flag_sentences(flags: frozenset[str]) -> list[str]:
+    """What was found in the text itself where that changes what may be decided."""
+    weighty = [flag for flag in Flag if flag.value in flags and flag in REFUSES_SAFE | SECOND_LOOK]
+    return [f"Found in the text: {FLAG_WORDS[flag]}." for flag in weighty]
+
+
+def _simulated(configuration: Configuration) -> bool:
+    return configuration.sampler.get("sampler") == "simulated"

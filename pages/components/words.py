@@ -1,0 +1,77 @@
+"""What codes mean, in the words the pages use everywhere."""
+
+from collections.abc import Mapping
+
+from screening.labels import Outcome
+from screening.screen import Reason
+from screening.text.flags import Flag
+from storage.batch_state import BatchState
+
+OUTCOME_WORDS: Mapping[Outcome, str] = {
+    Outcome.SAFE: "Labelled safe",
+    Outcome.UNSAFE: "Labelled unsafe",
+    Outcome.HUMAN_REVIEW: "Goes to a clinician",
+}
+
+OUTCOME_ICONS: Mapping[Outcome, str] = {Outcome.SAFE: "✓", Outcome.UNSAFE: "▲", Outcome.HUMAN_REVIEW: "→"}
+
+REASON_WORDS: Mapping[Reason, str] = {
+    Reason.IDENTIFIED: "the last agent's usual answer was identified",
+    Reason.ESCALATED: "the last agent's usual answer is that a person must look",
+    Reason.EXHAUSTED: "the answers were too mixed: the budget was spent before one label stood out",
+    Reason.CURTAILED: "the answers were too mixed: the rest of the budget could not have settled it",
+    Reason.SECOND_LOOK_DISAGREED: "a second wording of the question did not confirm safe",
+    Reason.SUSPECTED_INJECTION: "the text appears to address the model, so safe is not accepted",
+    Reason.HIDDEN_CHARACTERS: "the text holds characters that are not shown, so safe is not accepted",
+    Reason.OBFUSCATED: "the text is written so that programs misread it, so safe is not accepted",
+    Reason.NO_WORDS: "the text has no words to go by",
+    Reason.UNSUPPORTED_LANGUAGE: "the text is not in a language the screening was checked for",
+    Reason.TOO_LONG: "the text is longer than the limit, and texts are never cut",
+    Reason.UNREADABLE: "part of the text is unreadable",
+    Reason.REPEATED_FAILURE: "screening it failed again and again",
+    Reason.STOPPED: "the stop button is pressed: every new decision goes to a clinician",
+}
+
+FLAG_WORDS: Mapping[Flag, str] = {
+    Flag.ALTERED: "holds characters a database cannot store; the original is kept beside the copy",
+    Flag.UNREADABLE: "part of it is unreadable",
+    Flag.HIDDEN_UNICODE: "holds characters that show nothing",
+    Flag.BIDI_CONTROL: "holds characters that change the order in which it is shown",
+    Flag.CONTROL_CHARACTERS: "holds control characters",
+    Flag.TOO_LONG: "longer than the limit",
+    Flag.EMPTY: "nothing is left once invisible characters and spaces are removed",
+    Flag.NO_WORDS: "has no word of two letters or more",
+    Flag.OBFUSCATED: "written so that a person reads what a program does not",
+    Flag.UNSUPPORTED_LANGUAGE: "not, or not all, in a language the screening was checked for",
+    Flag.SUSPECTED_INJECTION: "appears to address the model or to answer in its place",
+    Flag.POSSIBLE_INJECTION: "may address the model: safe needs a second look",
+}
+
+ERROR_WORDS: Mapping[str, str] = {
+    "unwatched": "nobody was watching any more",
+    "internal_error": "an error inside the program",
+    "configuration_changed": "the settings now name other agents than this run began with",
+    "max_calls": "its cap on calls is reached",
+    "max_cost": "its cap on cost is reached",
+    "cost_unknown": "it has a cap on cost, and the price of its calls is unknown",
+}
+
+STATE_WORDS: Mapping[BatchState, str] = {
+    BatchState.FINISHED: "✓ Finished",
+    BatchState.CANCELLED: "■ Cancelled",
+    BatchState.PAUSED: "‖ Paused",
+    BatchState.CAPPED: "◼ Stopped at its cap",
+    BatchState.NEEDS_RETRY: "! Waits for a retry",
+    BatchState.TAKING_IN: "↓ Taking rows in",
+    BatchState.RUNNING: "● Running",
+}
+
+DELTA_MEANING = (
+    "δ bounds how often an agent's most frequent answer is misidentified. It speaks of what the model usually "
+    "answers, not of whether that answer is right."
+)
+
+
+def error_words(kind: str) -> str:
+    """A failure's kind in words; a kind without words of its own is shown as it is."""
+    return ERROR_WORDS.get(kind, kind.replace("_", " "))

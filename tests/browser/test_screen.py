@@ -1,0 +1,77 @@
+"""Screening one text in a real browser, with the worker behind it at a model's pace."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import RunningApp, screenshot
+
+pytestmark = pytest.mark.browser
+
+UNDECIDED_AT_FIRST = "Everyone would be better off without me."
+HOSTILE = "<img src=http://outside.example/a.png> ![x](http://outside.example/b.png) $a$ **bold** \u202egnol"
+
+
+@pytest.fixture(scope="module")
+def app_environment() -> dict[str, str]:
+    """Slow enough to watch."""
+    return {"SECOND_LOOK_SIMULATED_LATENCY_S": "0.7"}
+
+
+def _submit(page: Page, text: str) -> None:
+    box = page.get_by_role("textbox", name="Text")
+    box.fill(text)
+    box.press("Control+Enter")
+
+
+@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
+def test_the_nodes_fill_while_the_agents_are_asked(page: Page, color_scheme: str) -> None:
+    page.goto("/")
+    expect(page.get_by_text("Ready")).to_be_visible()
+    screenshot(page, f"screen-empty-{color_scheme}")
+    _submit(page, UNDECIDED_AT_FIRST)
+    expect(page.get_by_text("Asking the agents")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"0\.\d\d · \d+ draws")).first).to_be_visible()
+    screenshot(page, f"screen-running-{color_scheme}")
+    status = page.get_by_role("status").filter(has_text="Labelled unsafe")
+    expect(status).to_contain_text(re.compile(r"\d+ of \d+ runs answered unsafe; the chance .* is below 1 in \d+"))
+    expect(page.get_by_text("escalate").first).to_be_visible()
+    screenshot(page, f"screen-finished-{color_scheme}")
+
+
+def test_escape_stops_it_undecided(page: Page) -> None:
+    page.goto("/")
+    _submit(page, UNDECIDED_AT_FIRST)
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Nothing was decided")).to_be_visible()
+    page.wait_for_timeout(2_000)
+    expect(page.get_by_text("Nothing was decided")).to_be_visible()
+
+
+def test_a_reload_comes_back_to_the_same_text_shown_as_text(page: Page) -> None:
+    page.goto("/")
+    _submit(page, HOSTILE)
+    expect(page.get_by_text("Goes to a clinician")).to_be_visible()
+    page.reload()
+    region = page.get_by_role("region", name="The text that was screened")
+    expect(region).to_have_text(HOSTILE.replace("\u202e", "⟨U+202E⟩"))
+    expect(page.get_by_text("change the order in which it is shown")).to_be_visible()
+
+
+def test_no_text_reaches_a_log(page: Page, running_app: RunningApp) -> None:
+    canary = "The heron by the canal said nothing at all"
+    page.goto("/")
+    _submit(page, canary)
+    expect(page.get_by_role("status").filter(has_text=re.compile("Labelled|clinician"))).to_be_visible()
+    assert "heron" not in page.url
+    assert "heron" not in running_app.log("app") + running_app.log("worker")
+
+
+def test_narrow_screens_lose_nothing(page: Page) -> None:
+    page.set_viewport_size({"width": 420, "height": 900})
+    page.goto("/")
+    expect(page.get_by_role("textbox", name="Text")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+    screenshot(page, "screen-narrow")

@@ -1,0 +1,46 @@
+"""A database of its own for every test of a page, and the shell script under AppTest."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from pages.components import resources
+from storage.database import Database
+
+ROOT = Path(__file__).parent.parent.parent
+SHELL = ROOT / "pages" / "shell.py"
+
+Opener = Callable[..., AppTest]
+
+
+@pytest.fixture
+def page_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """The database that the pages of this test use."""
+    monkeypatch.chdir(tmp_path)  # no .env of the developer's
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'pages.db'}")
+    monkeypatch.setenv("SECOND_LOOK_DATA_DIRECTORY", str(tmp_path / "data"))
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "simulated")
+    st.cache_resource.clear()
+    opened = resources.database()
+    yield opened
+    opened.close()
+    st.cache_resource.clear()
+
+
+@pytest.fixture
+def open_page(page_database: Database) -> Opener:
+    """Open a page through the shell, as a person would: ``open_page("batches", batch="…")``."""
+
+    def opened(name: str | None = None, **query: str) -> AppTest:
+        app = AppTest.from_file(str(SHELL), default_timeout=30)
+        app.run()
+        for key, value in query.items():
+            app.query_params[key] = value
+        if name is not None:
+            app.switch_page(str(ROOT / "pages" / f"{name}.py"))
+        return app.run()
+
+    return opened
