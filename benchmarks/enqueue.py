@@ -45,7 +45,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--database", nargs="+", default=["sqlite", "postgresql"])
     arguments = parser.parse_args()
-    print(f"{'database':<12}{'rows':>9}{'rows/s':>9}{'peak MB':>9}{'progress':>10}{'next 32':>9}{'one case':>10}")
+    print(
+        f"{'database':<12}{'rows':>9}{'rows/s':>9}{'peak MB':>9}{'progress':>10}{'next 32':>9}{'one case':>10}",
+        flush=True,
+    )
     for kind in arguments.database:
         for rows in arguments.rows:
             with _url(kind) as url, multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -68,7 +71,9 @@ def _measure(kind: str, url: str, rows: int) -> None:
     following = _milliseconds(lambda: screenings.pending_cases(db, 32, now=now), 20)
     decided = iter(screenings.pending_cases(db, 50, now=now))
     one = _milliseconds(lambda: _decide(db, next(decided), version), 50)
-    print(f"{kind:<12}{rows:>9}{rows / took:>9.0f}{peak:>9.0f}{asked:>8.1f}ms{following:>7.1f}ms{one:>8.1f}ms")
+    print(
+        f"{kind:<12}{rows:>9}{rows / took:>9.0f}{peak:>9.0f}{asked:>8.1f}ms{following:>7.1f}ms{one:>8.1f}ms", flush=True
+    )
 
 
 def _decide(db: Database, case_id: str, version: str) -> None:

@@ -58,9 +58,9 @@ class Caps:
         if self.max_calls is not None and totals.calls + totals.lost_calls >= self.max_calls:
             return "max_calls"
         if self.max_cost_usd is None:
-            return None
-        if (cost := totals.cost_for_cap_usd) is None:
             return "cost_unknown"
+        if (cost := totals.cost_for_cap_usd) is None:
+            return None
         return "max_cost" if cost >= self.max_cost_usd else None
 
 
@@ -101,10 +101,10 @@ def standings(conn: Connection, batch_ids: Sequence[str], *, count_failed: bool 
     }
 
 
-def standing(conn: Connection, batch_id: str) -> Standing:
+def standing(conn: Connection, batch_id: str, *, count_failed: bool = True) -> Standing:
     """Where one batch stands. UnknownBatch when there is none."""
     try:
-        return standings(conn, [batch_id])[batch_id]
+        return standings(conn, [batch_id], count_failed=count_failed)[batch_id]
     except KeyError:
         raise UnknownBatch(batch_id) from None
 

@@ -43,13 +43,13 @@ def pending_cases(
 def may_continue(db: Database, case_id: str) -> bool:
     """Whether the case's batch allows another call; read before each node."""
     with db.read() as conn:
-        return standing(conn, _place(conn, case_id)[0]).allows_calls
+        return standing(conn, _place(conn, case_id)[0], count_failed=False).allows_calls
 
 
 def batch_allows(db: Database, batch_id: str) -> bool:
     """Whether the batch is neither paused nor cancelled nor capped. A cap may be passed by what was in flight."""
     with db.read() as conn:
-        return standing(conn, batch_id).allows_calls
+        return standing(conn, batch_id, count_failed=False).allows_calls
 
 
 def record_start(db: Database, case_id: str, worker: str, now: datetime) -> int:
@@ -84,7 +84,7 @@ def record_error(
         tallies.add(conn, batch_id, row, tallies.Totals(lost_calls=calls))
         if not stops_batch:
             park(conn, case_id)
-        elif standing(conn, batch_id).allows_calls:
+        elif standing(conn, batch_id, count_failed=False).allows_calls:
             add_event(conn, SYSTEM, batch_id, BatchEvent.PAUSED, now, {"why": kind[:LONGEST_KIND]})
 
 

@@ -130,12 +130,12 @@ def commit_outcome(
     with db.write() as conn:
         case = _case(conn, case_id)
         _require_allowed(screening, case)
-        end_starts(conn, case_id, now)
         if not _follows_from(runs_of(conn, case_id), screening):
-            return False
+            return False  # its start stays without an end: a case on which this keeps happening goes to a human
         row = _screening_row(screening, cost_usd, configuration_version, now)
         if not insert_once(conn, screenings, {"case_id": case_id, "batch_id": case.batch_id, **row}):
             return False
+        end_starts(conn, case_id, now)
         conn.execute(delete(waiting_cases).where(waiting_cases.c.case_id == case_id))
         if (placement := _placement(screening, case)) is not None:
             _open_inbox_entry(conn, case_id, placement, now)

@@ -178,3 +178,12 @@ def test_the_sums_are_those_of_the_facts(db: Database) -> None:
     assert (summed.safe, summed.unsafe, summed.human_review, summed.pending) == (3, 3, 3, 3)
     assert (summed.calls, summed.unpriced_calls, summed.cost_usd) == (54, 6, 2.0)
     assert summed.known_cost_usd is None
+
+
+def test_a_case_whose_outcome_never_fits_its_runs_is_not_tried_for_ever(db: Database) -> None:
+    case_id = _only(db)
+    commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE))
+    for start in (1, 2, 3):
+        assert record_start(db, case_id, "worker", NOW) == start
+        assert not commit(db, case_id, screening(Outcome.SAFE, run("SSSSSS")))
+    assert commit(db, case_id, screening(Outcome.HUMAN_REVIEW, reason=Reason.REPEATED_FAILURE, node=None))
