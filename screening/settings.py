@@ -64,14 +64,6 @@ class Settings(BaseSettings):
     languages: tuple[str, ...] = Field(("en",), description="Languages in which safe may be committed.")
     prompts_directory: Path | None = Field(None, description="A site's own prompts instead of the shipped ones.")
 
-    lease_minutes: Annotated[float, Field(gt=0)] = Field(15.0, description="How long a claimed case is held.")
-    second_reading_rate: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.05, description="Share of readings that a second reader repeats, blind to the first."
-    )
-    help_text: str = Field(
-        "In the US call or text 988 (988lifeline.org); elsewhere findahelpline.com.",
-        description="Help wording shown where it matters.",
-    )
     pseudonym_key: SecretStr = Field(
         SecretStr("second-look"), description="Key under which reviewers' names are hidden in exports."
     )

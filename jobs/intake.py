@@ -1,0 +1,103 @@
+"""A described file into a batch: the same way in for the upload page and the command line."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobs.agents import Agents
+from jobs.port import Clock
+from screening.datasets import rejected
+from screening.datasets.reader import Row, Table
+from screening.datasets.rejected import AcceptedRow
+from screening.pipeline import PipelineConfig
+from screening.settings import Settings
+from screening.text.injection import injection_flags
+from screening.text.received import ReceivedText, receive
+from storage.actors import Actor
+from storage.batches import NewBatch, create_batch
+from storage.configurations import Configuration, save_configuration
+from storage.database import Database
+from storage.intake import NewCase, RejectedRow, add_rows, close_intake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRequest:
+    """What somebody decided before the first call; a cap of None is no cap.
+
+    ``intake`` is what was announced of the file.
+    """
+
+    name: str
+    pipeline: PipelineConfig
+    max_calls: int | None = None
+    max_cost_usd: float | None = None
+    intake: dict[str, Any] = field(default_factory=dict)
+
+
+def receiver(settings: Settings) -> Callable[[str], ReceivedText]:
+    """How this site takes a text in: its length limit, its languages, its detectors."""
+
+    def take(raw: str) -> ReceivedText:
+        return receive(
+            raw, limit=settings.max_text_characters, languages=settings.languages, detectors=(injection_flags,)
+        )
+
+    return take
+
+
+def configuration(settings: Settings, agents: Agents, pipeline: PipelineConfig) -> Configuration:
+    """Everything that a screening begun now depends on."""
+    texts = {"max_text_characters": settings.max_text_characters, "languages": list(settings.languages)}
+    return Configuration(pipeline=pipeline, sampler=agents.describe(settings.seed), texts=texts)
+
+
+def open_batch(
+    db: Database, actor: Actor, request: BatchRequest, settings: Settings, agents: Agents, clock: Clock
+) -> str:
+    """An empty batch that takes rows in; its id."""
+    version = save_configuration(db, configuration(settings, agents, request.pipeline), clock())
+    new = NewBatch(
+        name=request.name,
+        configuration_version=version,
+        seed=settings.seed,
+        audit_rate=settings.audit_rate,
+        max_calls=request.max_calls,
+        max_cost_usd=request.max_cost_usd,
+        intake=request.intake,
+    )
+    return create_batch(db, actor, new, clock())
+
+
+def fill_batch(db: Database, actor: Actor, batch_id: str, table: Table, settings: Settings, clock: Clock) -> None:
+    """All rows of the file, accepted and rejected, in chunks. Called again after a crash it goes on where it was."""
+    add_rows(db, batch_id, stored_rows(table.rows(receiver(settings))), clock())
+    close_intake(db, actor, batch_id, clock())
+
+
+def stored_rows(rows: Iterable[Row]) -> Iterator[NewCase | RejectedRow]:
+    """The reader's rows as the storage takes them."""
+    for row in rows:
+        yield _case(row) if isinstance(row, AcceptedRow) else _rejected(row)
+
+
+def _case(row: AcceptedRow) -> NewCase:
+    return NewCase(
+        row=row.row,
+        external_id=row.id,
+        text=row.text,
+        reply=row.reply,
+        reference=row.reference,
+        reference_value=row.reference_value,
+        group=row.group,
+    )
+
+
+def _rejected(row: rejected.RejectedRow) -> RejectedRow:
+    return RejectedRow(
+        row=row.row,
+        line=row.line,
+        external_id=row.id,
+        reason=row.reason.value,
+        detail=row.detail,
+        original_json=row.original,
+    )

@@ -1,0 +1,24 @@
+"""What a runner of screening jobs is, whichever engine is behind it."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol
+
+Clock = Callable[[], datetime]
+
+
+def system_clock() -> datetime:
+    """The time now, in UTC."""
+    return datetime.now(UTC)
+
+
+class Runner(Protocol):
+    """Takes pending cases until told to stop. Pause, resume and cancel are facts on the batch that it reads."""
+
+    async def run(self) -> None:
+        """Work until `stop`; cases in flight end at their next committed node."""
+        ...
+
+    def stop(self) -> None:
+        """Ask `run` to come to an end."""
+        ...
