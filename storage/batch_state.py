@@ -58,9 +58,9 @@ class Caps:
         if self.max_calls is not None and totals.calls + totals.lost_calls >= self.max_calls:
             return "max_calls"
         if self.max_cost_usd is None:
-            return "cost_unknown"
-        if (cost := totals.cost_for_cap_usd) is None:
             return None
+        if (cost := totals.cost_for_cap_usd) is None:
+            return "cost_unknown"
         return "max_cost" if cost >= self.max_cost_usd else None
 
 

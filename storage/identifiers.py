@@ -17,9 +17,9 @@ def new_id(now: datetime, entropy: Entropy = secrets.token_bytes, sequence: int 
 
     >>> from datetime import UTC
     >>> new_id(datetime(2026, 1, 1, tzinfo=UTC), entropy=bytes)
-    '019b76da800000000000000000000000'
+    '019b76daa80000000000000000000000'
     >>> new_id(datetime(2026, 1, 1, tzinfo=UTC), entropy=bytes, sequence=0x123)
-    '019b76da800000123000000000000000'
+    '019b76daa80000123000000000000000'
     """
     milliseconds = round(now.timestamp() * 1_000)
     digits = (milliseconds.to_bytes(_TIME_BYTES, "big") + entropy(_RANDOM_BYTES)).hex()
