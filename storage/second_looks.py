@@ -1,0 +1,46 @@
+"""A researcher sends decided cases to the inbox for a second look: blind, and mixed so that nothing gives them away."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import select
+
+from storage.actors import Actor
+from storage.audit_log import append
+from storage.database import Database, insert_into
+from storage.policy import Action, require
+from storage.schema import cases, inbox_entries, screenings
+from storage.tiers import audit_placement, due_at
+
+MOST = 500
+"""Cases that one request may send."""
+
+
+def request_second_looks(db: Database, actor: Actor, case_ids: Sequence[str], now: datetime) -> int:
+    """Open an inbox entry for each of these cases that has an outcome and none yet; returns how many.
+
+    Tier and reason are an audit sample's, so a reader cannot tell who sent the case or why. A reading asked for in this
+    way enters no audit estimate: whoever picks the cases would pick the answer. Raises Forbidden, ValueError for too
+    many cases.
+    """
+    require(actor, Action.REQUEST_REVIEW)
+    if len(case_ids) > MOST:
+        raise ValueError(f"at most {MOST} cases at a time")
+    with db.write() as conn:
+        settled = (
+            select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id.in_(case_ids))
+        )
+        opened = 0
+        for case_id in sorted(conn.execute(settled).scalars()):  # by id: the order of the list must not show either
+            placement = audit_placement(case_id)
+            entry = {
+                "case_id": case_id,
+                "tier": int(placement.tier),
+                "why": placement.why.value,
+                "entered_at": now,
+                "due_at": due_at(placement.tier, now),
+            }
+            statement = insert_into(conn, inbox_entries).values(entry).on_conflict_do_nothing()
+            opened += conn.execute(statement.returning(inbox_entries.c.case_id)).first() is not None
+        append(conn, actor, "second_look_requested", None, {"asked": len(case_ids), "opened": opened}, now)
+    return opened
