@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, upd
 from storage.actors import Actor
 from storage.audit_log import Detail, append
 from storage.database import Database, insert_into
-from storage.leases import LEASE, is_open, leased, next_free, read_by
+from storage.leases import LEASE, earliest, is_open, leased, next_free, read_by
 from storage.policy import Action, allowed, require
 from storage.schema import accounts, case_notes, inbox_entries, second_reading_requests, skips
 from storage.tiers import Tier
@@ -71,10 +71,20 @@ def claim_next(
     """The case due next that is free for this person, now held by them; None when there is none."""
     require(actor, Action.CLAIM_NEXT)
     with db.write() as conn:
-        taken = _take(conn, _entry.case_id == next_free(actor, now, tiers), actor, now, lease, token())
-        if taken is not None:
-            append(conn, actor, "claimed", taken.case_id, {"tier": int(taken.tier)}, now)
-    return taken
+        for among in [None] if tiers is None else _by_urgency(conn, actor, now, tiers):
+            due_next = _entry.case_id == next_free(actor, now, among)
+            if (taken := _take(conn, due_next, actor, now, lease, token())) is not None:
+                append(conn, actor, "claimed", taken.case_id, {"tier": int(taken.tier)}, now)
+                return taken
+    return None
+
+
+def _by_urgency(conn: Connection, actor: Actor, now: datetime, tiers: Collection[Tier]) -> list[list[Tier]]:
+    """The tiers of a filter, the one whose next case is due first in front: each is an index of its own, so that
+    a filter does not read past the cases it leaves out. Tiers without a free case are not in it.
+    """
+    heads = [(conn.execute(earliest(actor, now, tier)).first(), tier) for tier in sorted(set(tiers))]
+    return [[tier] for head, tier in sorted((tuple(head), tier) for head, tier in heads if head is not None)]
 
 
 def claim(

@@ -5,11 +5,13 @@ An expired lease and a passed reservation are free inside the condition itself: 
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, and_, case, false, or_, select, true
+from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, case, false, or_, select, true
 
 from storage.actors import Actor, Role
 from storage.schema import inbox_entries, ratings, skips
+from storage.schema.review import STANDS_OUT
 from storage.tiers import Tier
 
 LEASE = timedelta(minutes=15)
@@ -33,7 +35,10 @@ def leased(now: datetime) -> ColumnElement[bool]:
 
 def in_tiers(tiers: Collection[Tier] | None) -> ColumnElement[bool]:
     """Inside the filter; None is no filter."""
-    return true() if tiers is None else _entry.tier.in_(sorted(int(tier) for tier in tiers))
+    if tiers is None:
+        return true()
+    only = sorted(int(tier) for tier in tiers)
+    return _entry.tier == only[0] if len(only) == 1 else _entry.tier.in_(only)
 
 
 def reserved_for_others(actor: Actor, now: datetime) -> ColumnElement[bool]:
@@ -48,6 +53,11 @@ def snoozed(actor: Actor, now: datetime) -> ColumnElement[bool]:
         skips.c.reviewer == actor.id, or_(skips.c.reason == "not_me", skips.c.at > now - SNOOZE)
     )
     return _entry.case_id.in_(mine)
+
+
+def untouched() -> ColumnElement[bool]:
+    """Nobody has it, has read it or has set it aside: free for everybody who has not skipped it."""
+    return ~STANDS_OUT
 
 
 def read_by(actor: Actor) -> ColumnElement[bool]:
@@ -87,12 +97,24 @@ def free_for(actor: Actor, now: datetime, tiers: Collection[Tier] | None) -> Col
     )
 
 
+def in_order(tiers: Collection[Tier] | None) -> tuple[ColumnElement[Any], ...]:
+    """P0 first, then by deadline; within one tier only by deadline, which is that tier's index."""
+    first = () if tiers is not None and len(set(tiers)) == 1 else (_entry.routine,)
+    return (*first, _entry.due_at, _entry.case_id)
+
+
+def earliest(actor: Actor, now: datetime, tier: Tier) -> Select[Any]:
+    """The deadline of the free case of this tier that is due first."""
+    free = select(_entry.routine, _entry.due_at).where(free_for(actor, now, [tier]))
+    return free.order_by(*in_order([tier])).limit(1)
+
+
 def next_free(actor: Actor, now: datetime, tiers: Collection[Tier] | None) -> ScalarSelect[str]:
     """The id of the case due next; rows that another transaction is claiming are passed over (PostgreSQL)."""
     return (
         select(_entry.case_id)
         .where(free_for(actor, now, tiers))
-        .order_by(_entry.routine, _entry.due_at, _entry.case_id)
+        .order_by(*in_order(tiers))
         .limit(1)
         .with_for_update(skip_locked=True, of=inbox_entries)
         .scalar_subquery()

@@ -1,21 +1,25 @@
 """What waits, and with whom: list and counts of the inbox. Neither ever touches the text of a case."""
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import and_, case, func, select
+from sqlalchemy import Select, and_, case, cast, func, literal, null, select
 
 from storage.actors import Actor
 from storage.database import Database
-from storage.leases import in_tiers, is_open, leased, state
+from storage.leases import in_order, in_tiers, is_open, leased, snoozed, state, untouched
 from storage.policy import Action, require
 from storage.schema import Moment, cases, inbox_entries
+from storage.schema.review import STANDS_OUT
 from storage.tiers import Tier
 
 _entry = inbox_entries.c
+EVERY = "every"
+"""The line of the counts query that counts all open cases of a tier."""
 
 
 class State(StrEnum):
@@ -91,7 +95,7 @@ def queue(
     page = (
         select(inbox_entries, state(actor, now).label("state"))
         .where(is_open(), in_tiers(tiers))
-        .order_by(_entry.routine, _entry.due_at, _entry.case_id)
+        .order_by(*in_order(tiers))
         .limit(limit)
         .offset(offset)
         .subquery()
@@ -126,43 +130,58 @@ def _waiting(row: Any, now: datetime) -> Waiting:
 
 
 def counts(db: Database, actor: Actor, now: datetime, tiers: Collection[Tier] | None = None) -> Counts:
-    """How many cases wait and what keeps them from this person, from one query over open cases only."""
+    """How many cases wait and what keeps them from this person, from one query over open cases only.
+
+    Cases that nobody ever touched are counted by the index, tier by tier; only the others are looked at.
+    """
     require(actor, Action.VIEW_COUNTS)
     standing = (
-        select(
-            state(actor, now).label("state"),
-            _entry.tier,
-            case((leased(now), _entry.lease_expires_at)).label("lease"),
-            case((_entry.reserved_until > now, _entry.reserved_until)).label("reserved"),
-        )
-        .where(is_open())
+        _standing(actor, now)
+        .where(STANDS_OUT)
+        .union_all(_standing(actor, now).where(untouched(), snoozed(actor, now)))
         .subquery()
         .c
     )
-    query = select(
+    looked_at = select(
         standing.state,
         standing.tier,
         func.count().label("n"),
         func.min(standing.lease, type_=Moment).label("lease"),
         func.min(standing.reserved, type_=Moment).label("reserved"),
     ).group_by(standing.state, standing.tier)
+    nothing = cast(null(), Moment)
+    every = select(literal(EVERY), _entry.tier, func.count(), nothing, nothing).where(is_open()).group_by(_entry.tier)
     with db.read() as conn:
-        return _counts(conn.execute(query).all(), set(Tier if tiers is None else tiers))
+        rows = conn.execute(looked_at.union_all(every)).all()
+    return _counts(rows, set(Tier if tiers is None else tiers))
+
+
+def _standing(actor: Actor, now: datetime) -> Select[Any]:
+    return select(
+        state(actor, now).label("state"),
+        _entry.tier,
+        case((leased(now), _entry.lease_expires_at)).label("lease"),
+        case((_entry.reserved_until > now, _entry.reserved_until)).label("reserved"),
+    ).where(is_open())
 
 
 def _counts(rows: Collection[Any], tiers: set[Tier]) -> Counts:
     inside = [row for row in rows if row.tier in tiers]
-    held = [row.lease for row in inside if row.state == State.HELD and row.lease is not None]
-    reserved = [row.reserved for row in inside if row.state == State.RESERVED and row.reserved is not None]
+    found = Counter[tuple[str, int]]({(row.state, row.tier): row.n for row in inside})
+    by_state = {one: sum(found[one, tier] for tier in tiers) for one in State}
+    # free: what was looked at and is free, and all that nothing was to look at
+    free = {tier: found[EVERY, tier] - sum(found[one, tier] for one in State if one is not State.FREE) for tier in Tier}
     return Counts(
-        by_state={state: sum(row.n for row in inside if row.state == state) for state in State},
-        free_by_tier={
-            tier: sum(row.n for row in inside if row.state == State.FREE and row.tier == tier) for tier in Tier
-        },
-        outside_filter=sum(row.n for row in rows if row.tier not in tiers),
-        held_until=min(held, default=None),
-        reserved_until=min(reserved, default=None),
+        by_state=by_state | {State.FREE: sum(free.values())},
+        free_by_tier=free,
+        outside_filter=sum(row.n for row in rows if row.tier not in tiers and row.state == EVERY),
+        held_until=_first(row.lease for row in inside if row.state == State.HELD),
+        reserved_until=_first(row.reserved for row in inside if row.state == State.RESERVED),
     )
+
+
+def _first(moments: Iterable[datetime | None]) -> datetime | None:
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def handed_to_me(db: Database, actor: Actor, now: datetime) -> tuple[str, ...]:

@@ -1,6 +1,19 @@
 """What clinicians did: inbox entries with their leases, ratings, adjudications."""
 
-from sqlalchemy import JSON, Boolean, Column, Computed, Index, Integer, String, Table, UniqueConstraint
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Computed,
+    Index,
+    Integer,
+    String,
+    Table,
+    UniqueConstraint,
+    and_,
+    literal_column,
+    or_,
+)
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
 
@@ -35,7 +48,23 @@ Index(
     sqlite_where=_OPEN,
     postgresql_where=_OPEN,
 )
-Index("ix_inbox_holder", inbox_entries.c.holder, sqlite_where=_OPEN, postgresql_where=_OPEN)
+# the same within one tier, for a filter
+Index(
+    "ix_inbox_tier",
+    inbox_entries.c.tier,
+    inbox_entries.c.due_at,
+    inbox_entries.c.case_id,
+    sqlite_where=_OPEN,
+    postgresql_where=_OPEN,
+)
+STANDS_OUT = or_(
+    inbox_entries.c.holder.is_not(None),
+    inbox_entries.c.reserved_until.is_not(None),
+    inbox_entries.c.reading != literal_column("'first'"),
+)
+"""What anybody has ever touched: the rest of the open cases only needs to be counted."""
+_TOUCHED = and_(_OPEN, STANDS_OUT)
+Index("ix_inbox_touched", inbox_entries.c.holder, sqlite_where=_TOUCHED, postgresql_where=_TOUCHED)
 
 case_notes = Table(
     "case_notes",

@@ -205,7 +205,9 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('case_id', name=op.f('pk_inbox_entries'))
     )
     with op.batch_alter_table('inbox_entries', schema=None) as batch_op:
-        batch_op.create_index('ix_inbox_holder', ['holder'], unique=False, sqlite_where=sa.text('closed_at IS NULL'), postgresql_where=sa.text('closed_at IS NULL'))
+        batch_op.create_index('ix_inbox_tier', ['tier', 'due_at', 'case_id'], unique=False, sqlite_where=sa.text('closed_at IS NULL'), postgresql_where=sa.text('closed_at IS NULL'))
+        touched = sa.text("closed_at IS NULL AND (holder IS NOT NULL OR reserved_until IS NOT NULL OR reading != 'first')")
+        batch_op.create_index('ix_inbox_touched', ['holder'], unique=False, sqlite_where=touched, postgresql_where=touched)
         batch_op.create_index('ix_inbox_open', ['routine', 'due_at', 'case_id'], unique=False, sqlite_where=sa.text('closed_at IS NULL'), postgresql_where=sa.text('closed_at IS NULL'))
 
     op.create_table('case_notes',
@@ -367,7 +369,8 @@ def downgrade() -> None:
     op.drop_table('case_notes')
     with op.batch_alter_table('inbox_entries', schema=None) as batch_op:
         batch_op.drop_index('ix_inbox_open')
-        batch_op.drop_index('ix_inbox_holder')
+        batch_op.drop_index('ix_inbox_tier')
+        batch_op.drop_index('ix_inbox_touched')
 
     op.drop_table('inbox_entries')
     op.drop_table('drafts')
