@@ -107,7 +107,7 @@ def test_nobody_imports_a_page() -> None:
         assert not imported or name in {"app", "pages.shell"}, f"{name} imports {imported}"
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@pytest.mark.parametrize("name", sorted(name for name in MODULES if "migrations.versions" not in name))
 def test_modules_stay_small(name: str) -> None:
     lines = MODULES[name].read_text(encoding="utf-8").count("\n")
     assert lines <= (150 if name.startswith("pages.") and "components" not in name else LARGEST_MODULE)

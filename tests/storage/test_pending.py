@@ -51,8 +51,9 @@ def test_batches_share_the_work_however_few_are_taken_at_once(db: Database, step
     flying: list[str] = []
     for _ in range(8 // step):
         flying += take(db, step, now=LATER, excluding=flying)
+        shares = Counter(batch_id for batch_id, _ in _rows(db, flying))
+        assert abs(shares[one] - shares[other]) <= 1
     assert len(set(flying)) == 8
-    assert Counter(batch_id for batch_id, _ in _rows(db, flying)) == {one: 4, other: 4}
 
 
 def test_pending_is_exactly_what_has_no_outcome(db: Database) -> None:
