@@ -56,6 +56,14 @@ def start(raw: str, pipeline: PipelineConfig) -> None:
     st.rerun()
 
 
+def stop_button(single: SingleText | None, running: bool) -> None:
+    """Always in its place. Outside the fragment: a press during a tick must not be lost."""
+    if st.button("Stop", icon=":material/stop_circle:", shortcut="esc", disabled=not running, width="stretch"):
+        if single is not None and running:
+            single_texts.stop(db, person, single.case_id, resources.now())
+        st.rerun()
+
+
 def live(case_id: str) -> None:
     """One tick: say that somebody watches, show what there is, and give the page back when it has ended."""
     single = single_texts.look(db, person, case_id)
@@ -63,13 +71,8 @@ def live(case_id: str) -> None:
     if single.ended:
         st.rerun(scope="app")
     single_texts.watch(db, person, case_id, now)
-    left, right = st.columns([4, 1], vertical_alignment="top")
     waiting = not single.draws and (now - single.submitted_at).total_seconds() > PATIENCE_S
-    left.html(status_html(single, waiting=waiting))
-    with right.container(horizontal_alignment="right"):
-        if st.button("Stop", shortcut="esc", icon=":material/stop_circle:", key=f"stop_{case_id}"):
-            single_texts.stop(db, person, case_id, now)
-            st.rerun(scope="app")
+    st.html(status_html(single, waiting=waiting))
     st.html(view_html(single, now))
 
 
@@ -95,6 +98,7 @@ left, right = st.columns([1, 2.5], gap="medium")
 with left:
     st.title("Screen a text")
     text_form(running)
+    stop_button(single, running)
     if single is not None and not st.session_state.get("raw"):
         show_text(single.text, label="The text that was screened")
     st.caption(

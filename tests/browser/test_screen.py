@@ -43,7 +43,7 @@ def test_the_nodes_fill_while_the_agents_are_asked(page: Page, color_scheme: str
 def test_escape_stops_it_undecided(page: Page) -> None:
     page.goto("/")
     _submit(page, UNDECIDED_AT_FIRST)
-    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop Shortcut Esc")).to_be_enabled()
     page.keyboard.press("Escape")
     expect(page.get_by_text("Nothing was decided")).to_be_visible()
     page.wait_for_timeout(2_000)

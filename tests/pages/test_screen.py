@@ -5,6 +5,7 @@ import re
 
 from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Button
 
 from jobs.agents import Agents
 from jobs.local import LocalRunner
@@ -37,6 +38,10 @@ def _case(page: AppTest) -> str:
     return value if isinstance(value, str) else value[0]
 
 
+def _stop(page: AppTest) -> Button:
+    return next(button for button in page.button if button.label == "Stop")
+
+
 def _texts(db: Database) -> list[str]:
     with db.read() as conn:
         return list(conn.execute(select(cases.c.text)).scalars())
@@ -61,7 +66,7 @@ def test_a_setting_that_cannot_decide_is_refused_with_the_minimum(open_page: Ope
 def test_a_text_is_handed_in_and_its_outcome_said(open_page: Opener, page_database: Database) -> None:
     page = _submit(open_page(), "The weather was nice and we walked to the lake.")
     assert not page.exception and page.button[0].disabled
-    assert page.button(key=f"stop_{_case(page)}")
+    assert not _stop(page).disabled
     _work(page_database)
     page.run()
     assert "Labelled safe" in _shown(page)
@@ -81,7 +86,7 @@ def test_a_text_that_addresses_the_model_goes_to_a_person_and_says_why(
 
 def test_stop_leaves_the_text_undecided(open_page: Opener, page_database: Database) -> None:
     page = _submit(open_page(), "Some days are hard.")
-    page.button(key=f"stop_{_case(page)}").click().run()
+    _stop(page).click().run()
     assert "Stopped" in _shown(page) and "Labelled" not in _shown(page)
     live.withdraw(page_database, _case(page), system_clock())  # as a worker in the midst of it does
     _work(page_database)
