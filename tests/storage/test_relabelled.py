@@ -1,6 +1,7 @@
 """The relabelled data set keeps everything beside the accepted label; readings as tables for agreement."""
 
 import pytest
+from sqlalchemy import select
 
 from storage import inbox, relabelled
 from storage.actors import Role
@@ -22,8 +23,6 @@ LATER, KEY = NOW + MINUTE, "a site's key"
 
 
 def batch_of(db: Database, case_id: str) -> str:
-    from sqlalchemy import select
-
     with db.read() as conn:
         return str(conn.execute(select(cases.c.batch_id).where(cases.c.id == case_id)).scalar_one())
 
