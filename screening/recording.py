@@ -143,3 +143,16 @@ def unsettled(conditions: Sequence[Condition], book: DrawBook) -> dict[int, list
 
 def _most_calls(condition: Condition) -> int:
     return sum(node.rule.rule().budget for node in condition.pipeline.nodes)
+
+
+async def fill_draws(items: Sequence[Item], nodes: Sequence[str], draws: int, book: DrawBook, sampler: Sampler) -> int:
+    """Bring every case to at least so many draws at each of these nodes; returns how many were fetched.
+
+    For agents whose draws cost nothing: any condition within this budget can then be replayed, whatever its routes.
+    Raises SamplerError.
+    """
+    before = book.draws
+    for case, item in enumerate(items):
+        for node in nodes:
+            await _Extending(book, case, sampler).draw(DrawRequest(node=node, text=item.text, first=0, count=draws))
+    return book.draws - before

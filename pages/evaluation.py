@@ -1,0 +1,72 @@
+"""The paper's conditions and ours on a batch's recorded draws: results, sweep, calls, what-if, cases."""
+
+import streamlit as st
+
+from pages.components import evaluation_view as view
+from pages.components import resources
+from pages.components.batch_choice import choose_batch
+from pages.components.experiment import Experiment, labelled_items, load, provenance
+from screening.datasets.evaluation import SUICIDE_WATCH
+from screening.experiments import ConditionResult, run_conditions
+from storage.batches import BatchSummary
+from storage.policy import Action, require
+
+ORIGINAL, ADJUDICATED = "File's labels", "Adjudicated labels"
+
+db, person = resources.database(), resources.actor()
+require(person, Action.VIEW_RESULTS)
+
+
+@st.cache_data(max_entries=4, show_spinner="Replaying every condition…")
+def _results(_experiment: Experiment, _items: tuple, key: tuple) -> tuple[ConditionResult, ...]:  # type: ignore[type-arg]
+    return run_conditions(_items, _experiment.conditions, _experiment.record, _experiment.tokens)
+
+
+def _notes(experiment: Experiment, batch: BatchSummary, labelled: int) -> None:
+    source = provenance(experiment.batch.intake)
+    st.caption(f"{labelled:,} of {len(experiment.batch.items):,} texts have a reference label. From: {source}.")
+    if experiment.made:
+        st.caption(
+            f"{experiment.made:,} further draws were made with the same simulated agents and seed, so that every "
+            "condition could be settled; they are not stored."
+        )
+    if batch.progress.pending:
+        st.info(f"{batch.progress.pending:,} texts of this batch are still pending.")
+
+
+def _unsettled(results: tuple[ConditionResult, ...]) -> None:
+    short = [f"{each.name}: {each.unsettled:,}" for each in results if each.unsettled]
+    if short:
+        st.warning(
+            f"Too few draws were recorded for some texts ({', '.join(short)}). Those are left out of the "
+            "condition's figures, which then describe the easier texts. `python -m screening evaluate` on the file records enough."
+        )
+
+
+st.title("Evaluation")
+chosen = choose_batch(db, person, "evaluation")
+if chosen is None:
+    st.info("No batch yet. Upload a file with reference labels on the Batches page; the sample data is one.")
+    st.stop()
+experiment = load(db, person, chosen.id)
+labels = st.segmented_control("Measured against", [ORIGINAL, ADJUDICATED], default=ORIGINAL, key="evaluation_labels")
+items = labelled_items(db, person, experiment, "adjudicated" if labels == ADJUDICATED else "original")
+labelled = sum(item.reference is not None for item in items)
+_notes(experiment, chosen, labelled)
+if not labelled:
+    st.info("This batch has no reference labels, so there is nothing to compare with. Every rate is undefined.")
+    st.stop()
+results = _results(experiment, items, (chosen.id, experiment.batch.book.draws, tuple(i.reference for i in items)))
+_unsettled(results)
+subset = SUICIDE_WATCH if any(item.group == SUICIDE_WATCH for item in items) else None
+tabs = st.tabs(["Results", "Budget sweep", "Calls and tokens", "What if", "Cases"])
+with tabs[0]:
+    view.show_results(view.table_of(experiment, results, subset))
+with tabs[1]:
+    view.show_sweep(experiment, items)
+with tabs[2]:
+    view.show_calls(experiment, results)
+with tabs[3]:
+    view.show_what_if(experiment, items, resources.settings().audit_rate)
+with tabs[4]:
+    view.show_cases(experiment, items, results)

@@ -1,0 +1,48 @@
+"""A screened batch for the researcher's pages: rows of the sample data, decided by the simulated agents."""
+
+import asyncio
+import csv
+import io
+from pathlib import Path
+
+from jobs.agents import Agents
+from jobs.intake import BatchRequest, fill_batch, open_batch
+from jobs.local import LocalRunner
+from jobs.port import system_clock
+from jobs.screening_job import ScreeningJob
+from screening.datasets.reader import read_table
+from screening.pipeline import preset
+from screening.settings import Settings
+from storage.actors import LOCAL_USER
+from storage.database import Database
+
+SAMPLE = Path(__file__).parent.parent.parent / "data" / "sample.csv"
+
+
+def sample_rows(every: int = 1, *, labelled: bool = True) -> bytes:
+    """Every so-manieth row of the sample data as CSV, with or without its labels."""
+    with SAMPLE.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    kept = [name for name in rows[0] if labelled or name != "label"]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, kept, extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows[::every])
+    return out.getvalue().encode()
+
+
+def screened(db: Database, content: bytes, *, audit_rate: float = 0.5, name: str = "sample.csv") -> str:
+    """A batch of these rows, screened to the end; its id."""
+    settings = Settings(sampler="simulated", audit_rate=audit_rate)
+    return asyncio.run(_screened(db, content, settings, name))
+
+
+async def _screened(db: Database, content: bytes, settings: Settings, name: str) -> str:
+    agents = Agents(settings)
+    request = BatchRequest(name=name, pipeline=preset("recommended"), intake={"label_column": "label"})
+    batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
+    fill_batch(db, LOCAL_USER, batch_id, read_table(content, name), settings, system_clock)
+    job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="test")
+    await LocalRunner(job, 8, until_done=True).run()
+    await agents.aclose()
+    return batch_id
