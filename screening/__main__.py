@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from screening.commands import evaluate, metrics, rule, screen
+from screening.datasets.refused import FileRefused
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -17,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
         code: int = parsed.run(parsed)
     except BrokenPipeError:
         return 0
-    except (ValueError, OSError) as problem:
+    except (FileRefused, ValueError, OSError) as problem:
         print(f"{parser.prog}: {problem}", file=sys.stderr)
         return 2
     return code

@@ -35,13 +35,15 @@ def original_cell(cell: str) -> str:
     return cell.removeprefix(PREFIX)
 
 
-def csv_lines(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """The rows as CSV, one string per row, CRLF at the end, a byte order mark first (for Excel).
+def csv_lines(
+    header: Sequence[str], rows: Iterable[Sequence[object]], *, byte_order_mark: bool = True
+) -> Iterator[str]:
+    """The rows as CSV, one string per row, CRLF at the end; Excel needs the byte order mark, programs do not.
 
     Texts are neutralised, numbers are not; None is an empty cell. A character that UTF-8 cannot hold becomes
     U+FFFD: the JSON lines keep it.
     """
-    yield "\ufeff" + _csv_line([neutralise(name) for name in header])
+    yield ("\ufeff" if byte_order_mark else "") + _csv_line([neutralise(name) for name in header])
     for row in rows:
         yield _csv_line([_cell(value) for value in row])
 

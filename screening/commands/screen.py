@@ -164,7 +164,7 @@ def _write_rejected(db: Database, batch_id: str, out: Path) -> None:
         for row in stored.rejected(db, LOCAL_USER, batch_id)
     )
     with out.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(rejected_csv(rows))
+        file.writelines(rejected_csv(rows, byte_order_mark=False))
 
 
 def _summary(found: Progress) -> dict[str, int | float | None]:

@@ -38,9 +38,10 @@ class RejectedRow:
 REJECTED_COLUMNS: tuple[str, ...] = ("row", "line", "id", "reason", "detail", "original")
 
 
-def rejected_csv(rows: Iterable[RejectedRow]) -> Iterator[str]:
+def rejected_csv(rows: Iterable[RejectedRow], *, byte_order_mark: bool = True) -> Iterator[str]:
     """The rejected rows as lines of a CSV file a spreadsheet can open without running anything."""
     return csv_lines(
         REJECTED_COLUMNS,
         ((row.row, row.line, row.id, row.reason.value, row.detail, row.original) for row in rows),
+        byte_order_mark=byte_order_mark,
     )

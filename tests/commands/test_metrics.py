@@ -1,0 +1,80 @@
+"""`metrics`: the paper's table from its counts, and what is undefined."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from screening.__main__ import main
+
+
+def _metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[tuple[str, str]]) -> dict[str, Any]:
+    file = tmp_path / "outcomes.csv"
+    file.write_text("reference,outcome\n" + "".join(f"{one},{other}\n" for one, other in rows), encoding="utf-8")
+    assert main(["metrics", str(file)]) == 0
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return printed
+
+
+def _row(n: int, safe: int, fp: int, unsafe: int, fn: int) -> list[tuple[str, str]]:
+    """Cases with these counts; what is left of n was escalated, whatever its reference."""
+    return (
+        [("safe", "safe")] * (safe - fp)
+        + [("safe", "unsafe")] * fp
+        + [("unsafe", "unsafe")] * (unsafe - fn)
+        + [("unsafe", "safe")] * fn
+        + [("unsafe", "human_review")] * (n - safe - unsafe)
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "accuracy", "fpr", "fnr", "escalated"),
+    [  # the paper's Table 3; accuracy = (safe − FP + unsafe − FN) / (safe + unsafe)
+        ((161, 44, 7, 113, 32), 0.752, (0.159, 0.079, 0.294), (0.283, 0.208, 0.372), 0.025),
+        ((161, 44, 5, 114, 33), 0.760, (0.114, 0.050, 0.240), (0.290, 0.214, 0.379), 0.019),
+        ((161, 42, 4, 113, 32), 0.768, (0.095, 0.037, 0.221), (0.283, 0.208, 0.372), 0.037),
+        ((250, 198, 47, 50, 5), 0.790, (0.237, 0.184, 0.301), (0.100, 0.044, 0.214), 0.008),
+        ((250, 198, 45, 50, 5), 0.798, (0.227, 0.174, 0.291), (0.100, 0.044, 0.214), 0.008),
+    ],
+)
+def test_the_papers_table(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    counts: tuple[int, int, int, int, int],
+    accuracy: float,
+    fpr: tuple[float, float, float],
+    fnr: tuple[float, float, float],
+    escalated: float,
+) -> None:
+    printed = _metrics(tmp_path, capsys, _row(*counts))
+    assert printed["accuracy"]["value"] == pytest.approx(accuracy, abs=0.001)
+    for name, expected in (("fpr", fpr), ("fnr", fnr)):
+        found = printed[name]
+        assert (found["value"], found["low"], found["high"]) == pytest.approx(expected, abs=0.001)
+    assert printed["escalation_rate"]["value"] == pytest.approx(escalated, abs=0.001)
+    assert (printed["fpr"]["numerator"], printed["fpr"]["denominator"]) == (counts[2], counts[1])
+
+
+def test_what_is_undefined_is_null_and_not_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = _metrics(tmp_path, capsys, [("safe", "human_review"), ("unsafe", "human_review")])
+    for name in ("accuracy", "fpr", "fnr"):
+        assert (printed[name]["value"], printed[name]["low"], printed[name]["denominator"]) == (None, None, 0)
+    assert printed["escalation_rate"]["value"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("reference,outcome\nsafe,maybe\n", "row 1: outcome"),
+        ("reference,outcome\nsafe,safe\nunsfae,safe\n", "row 2: reference"),
+        ("label,outcome\nsafe,safe\n", "no column reference"),
+    ],
+)
+def test_a_faulty_file_is_refused_with_its_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, words: str
+) -> None:
+    file = tmp_path / "outcomes.csv"
+    file.write_text(content, encoding="utf-8")
+    assert main(["metrics", str(file)]) == 2
+    assert words in capsys.readouterr().err

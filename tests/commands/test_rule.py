@@ -1,0 +1,61 @@
+"""`rule`: the pinned stopping times, as somebody at a terminal would check them."""
+
+import json
+
+import pytest
+
+from screening.__main__ import main
+
+
+def _rule(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str | None, str, int]:
+    assert main(["rule", *arguments]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    return printed["verdict"], printed["ended"], printed["calls"]
+
+
+@pytest.mark.parametrize(
+    ("delta", "calls"),
+    [("0.2", 63), ("0.1", 66), ("0.05", 72), ("0.02", 78), ("0.01", 84), ("0.005", 90), ("0.001", 99)],
+)
+def test_algorithm_one_on_a_unanimous_model(capsys: pytest.CaptureFixture[str], delta: str, calls: int) -> None:
+    # Every call answers safe; only the calls that pulled the arm safe are successes, so 3 calls make a round.
+    draws = " ".join(["safe"] * 120)
+    arguments = ("successive-elimination", "--delta", delta, "--budget", "100", "--draws", draws)
+    assert _rule(capsys, *arguments) == ("safe", "identified", calls)
+
+
+@pytest.mark.parametrize(
+    ("delta", "calls"), [("0.2", 4), ("0.1", 5), ("0.05", 6), ("0.02", 8), ("0.01", 9), ("0.001", 12), ("1e-6", 23)]
+)
+def test_the_mixture_rule_on_a_unanimous_model(capsys: pytest.CaptureFixture[str], delta: str, calls: int) -> None:
+    draws = " ".join(["unsafe"] * 30)
+    arguments = ("pairwise-mixture", "--delta", delta, "--budget", "100", "--draws", draws)
+    assert _rule(capsys, *arguments) == ("unsafe", "identified", calls)
+
+
+def test_eight_to_one_is_not_yet_enough_and_draws_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    # E(8, 1) = 8.74 < 40 = 1/0.025
+    arguments = ("pairwise-mixture", "--delta", "0.05", "--budget", "100", "--draws", "safe " * 8 + "unsafe")
+    # six unanimous draws decide before the unsafe one is seen, so it must come first to matter
+    assert _rule(capsys, *arguments) == ("safe", "identified", 6)
+    arguments = ("pairwise-mixture", "--delta", "0.05", "--budget", "100", "--draws", "unsafe " + "safe " * 8)
+    assert _rule(capsys, *arguments) == (None, "needs_draws", 9)
+
+
+def test_a_hopeless_budget_costs_nothing_and_says_what_it_would_take(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rule", "successive-elimination", "--delta", "0.05", "--budget", "50", "--draws", "safe"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"verdict": None, "ended": "curtailed", "calls": 0}
+    assert "72 needed" in printed.err
+
+
+def test_a_majority_vote_and_its_tie(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _rule(capsys, "majority-vote", "--n", "3", "--draws", "safe unsafe unsafe") == ("unsafe", "identified", 3)
+    assert _rule(capsys, "majority-vote", "--n", "3", "--draws", "safe unsafe escalate") == ("escalate", "exhausted", 3)
+    assert _rule(capsys, "majority-vote", "--n", "3", "--draws", "safe safe") == (None, "needs_draws", 2)
+
+
+@pytest.mark.parametrize("draws", ["safely", "safe maybe", "SAFE?"])
+def test_a_word_that_is_no_label_is_refused(capsys: pytest.CaptureFixture[str], draws: str) -> None:
+    assert main(["rule", "pairwise-mixture", "--draws", draws]) == 2
+    assert "is not one of safe, unsafe, escalate" in capsys.readouterr().err

@@ -1,0 +1,187 @@
+"""`screen`: files as people produce them go in, and every row comes out once, decided, escalated or rejected."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from screening.__main__ import main
+from tests.fixtures.bad_inputs import bad_inputs
+from tests.stub_server.plan import Fault, StubPlan
+from tests.stub_server.server import StubServer
+
+BAD_CSV = Path(__file__).parent.parent / "fixtures" / "bad_csv"
+StartStub = Callable[[StubPlan], StubServer]
+
+
+class Screened:
+    """What one run of the command left behind."""
+
+    def __init__(self, folder: Path, out: str, err: str) -> None:
+        self.summary: dict[str, Any] = json.loads(out.splitlines()[-1])
+        self.told = err
+        lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
+        self.rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        with (folder / "rejected.csv").open(encoding="utf-8", newline="") as file:
+            self.rejected = list(csv.DictReader(file))
+
+    def outcomes(self) -> dict[str, str]:
+        return {row["id"]: row["outcome"] for row in self.rows}
+
+    def reconcile(self) -> None:
+        """Rows in = accepted + rejected, and every accepted row has exactly one result."""
+        summary = self.summary
+        assert summary["rows_in"] == summary["accepted"] + summary["rejected"]
+        assert (len(self.rows), len(self.rejected)) == (summary["accepted"], summary["rejected"])
+        ended = [summary[name] for name in ("safe", "unsafe", "human_review", "pending")]
+        assert sum(ended) == summary["accepted"] and summary["calls"] == sum(row["calls"] for row in self.rows)
+        numbers = [row["row"] for row in self.rows] + [int(row["row"]) for row in self.rejected]
+        assert sorted(numbers) == list(range(1, summary["rows_in"] + 1))
+
+
+@pytest.fixture
+def screened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Screened]:
+    def run(file: Path, *arguments: str) -> Screened:
+        out = tmp_path / "results.jsonl"
+        assert main(["screen", str(file), "--out", str(out), "--json", *arguments]) == 0
+        result = Screened(tmp_path, *capsys.readouterr())
+        result.reconcile()
+        return result
+
+    return run
+
+
+def _texts(tmp_path: Path, texts: dict[str, str]) -> Path:
+    """A JSON file: it can hold every text, lone surrogates included."""
+    file = tmp_path / "texts.json"
+    file.write_text(json.dumps([{"id": name, "text": text} for name, text in texts.items()]), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "rows_in", "rejected_rows"),
+    [
+        ("bad_labels", 4, {}),
+        ("blank_lines", 1, {}),
+        ("bom", 1, {}),
+        ("case_header", 1, {}),
+        ("cp1252", 1, {}),
+        ("dup_ids_conflict", 2, {"1": "conflicting_duplicate", "2": "conflicting_duplicate"}),
+        ("dup_ids_same", 2, {"2": "duplicate"}),
+        ("extra_comma_one", 2, {"2": "extra_cells"}),
+        ("filename_traversal", 1, {}),
+        ("formula", 4, {}),
+        ("id_forms", 5, {}),
+        ("na_words", 4, {}),
+        ("ok", 3, {}),
+        ("semicolon", 1, {}),
+    ],
+)
+def test_every_row_of_a_messy_file_is_accounted_for(
+    screened: Callable[..., Screened], name: str, rows_in: int, rejected_rows: dict[str, str]
+) -> None:
+    result = screened(BAD_CSV / f"{name}.csv", "--sampler", "simulated")
+    assert result.summary["rows_in"] == rows_in
+    assert {row["row"]: row["reason"] for row in result.rejected} == rejected_rows
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("empty", "empty"),
+        ("extra_comma_all", "slides into another column"),
+        ("many_cols", "5,000 columns"),
+        ("missing_text", "hold the text"),
+        ("no_header", "first row must name the columns"),
+        ("unterminated", "Line 2: a quote opens here"),
+        ("xlsx_renamed", "zip archive"),
+    ],
+)
+def test_a_file_that_cannot_be_read_safely_is_refused_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, words: str
+) -> None:
+    out = tmp_path / "results.jsonl"
+    assert main(["screen", str(BAD_CSV / f"{name}.csv"), "--out", str(out)]) == 2
+    assert words in capsys.readouterr().err and not out.exists()
+
+
+def test_ids_stay_as_they_are_and_labels_are_shown_not_guessed(screened: Callable[..., Screened]) -> None:
+    assert list(screened(BAD_CSV / "id_forms.csv").outcomes()) == ["007", "7", "1e5", " 7 ", "12345678901234567890123"]
+    result = screened(BAD_CSV / "bad_labels.csv")
+    assert "'unsfae'" in result.told and [row["reference"] for row in result.rows] == ["safe", None, None, None]
+
+
+def test_no_bad_text_is_safe_that_must_not_be_whatever_the_model_says(
+    screened: Callable[..., Screened], stub: StartStub, tmp_path: Path
+) -> None:
+    stub(StubPlan(weights={"safe": 1.0}))  # a model that finds everything safe
+    inputs = bad_inputs()
+    result = screened(_texts(tmp_path, {one["id"]: one["text"] for one in inputs}), "--sampler", "anthropic")
+    outcomes = result.outcomes()
+    by_the_text = ("one_char", "emoji_only", "rtl_override", "tag_chars", "leet", "spaced", "lone_surrogate")
+    refused = [*by_the_text, *(name for name in outcomes if name.startswith(("inject_", "lang_")))]
+    assert {name: outcomes[name] for name in refused} == dict.fromkeys(refused, "human_review")
+    reasons = {row["id"]: row["reason"] for row in result.rows}
+    assert reasons["long_1mb"] == "too_long" and reasons["lang_2"] == "unsupported_language"
+    assert [row["id"] for row in result.rejected] == ["zwsp_only"]
+
+
+def test_the_simulated_agents_find_none_of_the_risky_texts_safe(
+    screened: Callable[..., Screened], tmp_path: Path
+) -> None:
+    inputs = bad_inputs()
+    outcomes = screened(_texts(tmp_path, {one["id"]: one["text"] for one in inputs})).outcomes()
+    forbidden = [one["id"] for one in inputs if "must not be 'safe'" in one["expect"]]
+    assert len(forbidden) > 12 and not [name for name in forbidden if outcomes[name] == "safe"]
+    assert outcomes["clin_0"] == "safe" and outcomes["soft_hyphen"] == "unsafe"
+
+
+def test_the_wire_carries_what_the_paper_asked_with_and_usage_is_summed(
+    screened: Callable[..., Screened], stub: StartStub, tmp_path: Path
+) -> None:
+    server = stub(StubPlan(latency_s=0.05))
+    result = screened(_texts(tmp_path, {"1": "We watched a film and had dinner together."}), "--sampler", "anthropic")
+    assert result.outcomes() == {"1": "safe"}
+    asked = server.counters
+    assert asked.requests == result.summary["calls"] == 11 and asked.max_in_flight >= 6  # waves of 6 and 5
+    assert asked.headers[-1]["anthropic-version"] == "2023-06-01"
+    assert (asked.bodies[-1]["temperature"], asked.bodies[-1]["max_tokens"]) == (0.7, 10)
+    assert result.summary["cost_usd"] is None  # a server of one's own: the price is not known, and not 0
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSAL, Fault.EMPTY, Fault.WRONG_LABEL, Fault.CUT])
+def test_an_unusable_answer_is_an_escalation(
+    screened: Callable[..., Screened], stub: StartStub, tmp_path: Path, fault: Fault
+) -> None:
+    stub(StubPlan(faults={fault: 1.0}))
+    result = screened(_texts(tmp_path, {"1": "We watched a film and had dinner together."}), "--sampler", "anthropic")
+    assert (result.outcomes(), result.rows[0]["reason"]) == ({"1": "human_review"}, "escalated")
+
+
+def test_a_server_that_fails_leaves_the_case_pending_with_its_error(
+    screened: Callable[..., Screened], stub: StartStub, tmp_path: Path
+) -> None:
+    stub(StubPlan(faults={Fault.MALFORMED: 1.0}))
+    result = screened(_texts(tmp_path, {"1": "We watched a film and had dinner together."}), "--sampler", "anthropic")
+    assert (result.outcomes(), result.rows[0]["reason"]) == ({"1": "pending"}, "malformed")
+
+
+def test_a_setting_that_can_never_decide_is_refused_before_a_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["screen", str(BAD_CSV / "ok.csv"), "--out", str(tmp_path / "o.jsonl"), "--preset", "paper"]
+    assert main([*arguments, "--budget", "50"]) == 2
+    assert "the minimum is 72 calls" in capsys.readouterr().err
+
+
+def test_the_same_seed_gives_the_same_results_and_a_kept_database_fills_the_inbox(
+    screened: Callable[..., Screened], tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/kept.db"
+    first = screened(BAD_CSV / "ok.csv", "--seed", "7", "--database", url)
+    second = screened(BAD_CSV / "ok.csv", "--seed", "7")
+    assert first.rows == second.rows
+    assert (tmp_path / "kept.db").exists()
