@@ -3,18 +3,20 @@
 import asyncio
 import fcntl
 import logging
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 
-from jobs.screening_job import ScreeningJob
-from storage import live, screenings
+from jobs.screening_job import ScreeningJob, to_the_end
+from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
+from storage import screenings
 
 POLL_S = 0.2
 INTERACTIVE_PLACES = 4
 """Places kept free for a person who waits, so that a batch never fills the loop."""
-UNWATCHED_AFTER = timedelta(seconds=10)
+AFTER_A_BREAK_S = 1.0
+"""Pause when a case could not even be noted as failed (a full disk): it is pending and would come again at once."""
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +52,8 @@ class LocalRunner:
         self._until_done = until_done
         self._stopping = asyncio.Event()
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._next: deque[str] = deque()
+        self._not_before = 0.0
 
     def stop(self) -> None:
         """Ask `run` to end; cases in flight are interrupted and stay pending."""
@@ -57,54 +61,75 @@ class LocalRunner:
 
     async def run(self) -> None:
         """Work until told to stop."""
+        beside = [asyncio.create_task(self._interactive()), asyncio.create_task(self._unwatched())]
         try:
             while not self._stopping.is_set():
-                started = await self._start_pending()
-                if self._until_done and not started and not self._running:
+                await self._start_pending()
+                if self._until_done and not self._running:
                     return
-                await self._wait(POLL_S)
-                await self._withdraw_unwatched()
+                await self._wait(beside)
         finally:
-            for task in self._running.values():
+            tasks = [*beside, *self._running.values()]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*self._running.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _start_pending(self) -> int:
-        free = self._places - len(self._running)
-        only_interactive = free <= 0
-        limit = free if free > 0 else self._places + INTERACTIVE_PLACES - len(self._running)
-        if limit <= 0:
-            return 0
-        pending = await asyncio.to_thread(
+    async def _start_pending(self) -> None:
+        loop = asyncio.get_running_loop()
+        while len(self._running) < self._places and loop.time() >= self._not_before:
+            if not self._next:
+                self._next.extend(await self._pending(self._places, only_interactive=False))
+            if not self._next:
+                self._not_before = loop.time() + POLL_S
+                return
+            self._start(self._next.popleft())
+
+    async def _interactive(self) -> None:
+        """Texts that somebody waits for start at once, also where a batch fills all places."""
+        while True:
+            await asyncio.sleep(POLL_S)
+            free = self._places + INTERACTIVE_PLACES - len(self._running)
+            if free > 0:
+                for case_id in await self._pending(free, only_interactive=True):
+                    self._start(case_id)
+
+    async def _unwatched(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            await withdraw_unwatched(self._job, self._running)
+
+    async def _pending(self, limit: int, *, only_interactive: bool) -> list[str]:
+        return await to_the_end(
             screenings.pending_cases,
             self._job.db,
             limit,
+            now=self._job.clock(),
             excluding=tuple(self._running),
             only_interactive=only_interactive,
-            now=self._job.clock(),
         )
-        for case_id in pending:
-            self._running[case_id] = asyncio.create_task(self._job.screen_case(case_id))
-        return len(pending)
 
-    async def _wait(self, seconds: float) -> None:
+    def _start(self, case_id: str) -> None:
+        if case_id not in self._running:
+            self._running[case_id] = asyncio.create_task(self._job.screen_case(case_id))
+
+    async def _wait(self, beside: "list[asyncio.Task[None]]") -> None:
         """Until a case ends, the pause is over, or the runner is told to stop."""
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait(
-                [stopping, *self._running.values()], timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+                [stopping, *beside, *self._running.values()], timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED
             )
         finally:
             stopping.cancel()
+        for task in beside:
+            if task.done():
+                task.result()
         for case_id, task in list(self._running.items()):
             if task.done():
                 del self._running[case_id]
-                if error := task.exception():
-                    log.error("the job of case %s broke: %s", case_id, type(error).__name__)
+                self._look_at(case_id, task)
 
-    async def _withdraw_unwatched(self) -> None:
-        before = self._job.clock() - UNWATCHED_AFTER
-        for case_id in await asyncio.to_thread(live.unwatched, self._job.db, before):
-            if task := self._running.get(case_id):
-                task.cancel()
-            await asyncio.to_thread(live.withdraw, self._job.db, case_id, self._job.clock())
+    def _look_at(self, case_id: str, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()):
+            log.error("the job of case %s broke: %s", case_id, type(error).__name__)
+            self._not_before = asyncio.get_running_loop().time() + AFTER_A_BREAK_S

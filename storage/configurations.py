@@ -56,3 +56,16 @@ def load_configuration(db: Database, version: str) -> Configuration:
     return Configuration(
         pipeline=PipelineConfig.model_validate(body["pipeline"]), sampler=body["sampler"], texts=body["texts"]
     )
+
+
+class Configurations:
+    """Configurations read once and kept: what a version stands for never changes. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Configuration] = {}
+
+    def get(self, db: Database, version: str) -> Configuration:
+        """The configuration of that version. KeyError when there is none."""
+        if version not in self._kept:
+            self._kept[version] = load_configuration(db, version)
+        return self._kept[version]

@@ -24,16 +24,23 @@ class Live:
     updated_at: datetime
 
 
-def update_live(db: Database, case_id: str, node: str, variant: str, codes: str, now: datetime) -> None:
-    """Show these draws (as `encode_draws` writes them) as what the node has drawn so far."""
+def update_live(db: Database, case_id: str, node: str, variant: str, codes: str, now: datetime) -> bool:
+    """Show these draws (as `encode_draws` writes them) as what the node has drawn so far.
+
+    False, and nothing is shown, when the case was withdrawn meanwhile: whoever draws should stop.
+    """
     table = live_runs.c
+    waits = select(pending_cases.c.ready_at).where(pending_cases.c.case_id == case_id)
     with db.write() as conn:
+        if conn.execute(waits).scalar() is None:
+            return False
         draws = conn.execute(select(table.draws).where(table.case_id == case_id)).scalar()
         shown = {"node": node, "draws": {**(draws or {}), f"{node}/{variant}": codes}, "updated_at": now}
         if draws is None:
             conn.execute(insert(live_runs), {"case_id": case_id, "viewer_seen_at": now, **shown})
         else:
             conn.execute(update(live_runs).where(table.case_id == case_id).values(shown))
+    return True
 
 
 def read_live(db: Database, actor: Actor, case_id: str) -> Live | None:

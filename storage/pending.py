@@ -59,8 +59,13 @@ def record_start(db: Database, case_id: str, worker: str, now: datetime) -> int:
     """
     with db.write() as conn:
         conn.execute(insert(case_starts), {"case_id": case_id, "worker": worker, "at": now})
-        open_starts = select(func.count()).where(case_starts.c.case_id == case_id, case_starts.c.ended_at.is_(None))
-        return int(conn.execute(open_starts).scalar_one())
+        return unended_starts(conn, case_id)
+
+
+def unended_starts(conn: Connection, case_id: str) -> int:
+    """Starts of this case that have not ended."""
+    open_starts = select(func.count()).where(case_starts.c.case_id == case_id, case_starts.c.ended_at.is_(None))
+    return int(conn.execute(open_starts).scalar_one())
 
 
 def record_withdrawal(db: Database, case_id: str, now: datetime) -> None:

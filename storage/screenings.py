@@ -31,8 +31,8 @@ from storage.schema import pending_cases as waiting_cases
 from storage.tiers import Placement, audit_placement, due_at, tier_for
 
 __all__ = [
-    "CaseForScreening", "UnknownCase", "UnsafeCommit", "batch_allows", "case_for_screening", "commit_outcome",
-    "commit_run", "committed_runs", "may_continue", "pending_cases", "record_error", "record_start",
+    "CaseForScreening", "UnknownCase", "UnsafeCommit", "batch_allows", "case_for_screening", "case_of", "case_row",
+    "commit_outcome", "commit_run", "committed_runs", "may_continue", "pending_cases", "record_error", "record_start",
     "record_withdrawal",
 ]  # fmt: skip
 
@@ -57,23 +57,32 @@ class CaseForScreening:
 
 def case_for_screening(db: Database, case_id: str) -> CaseForScreening | None:
     """The case, or None where it has its outcome already. Raises UnknownCase."""
+    with db.read() as conn:
+        row = case_row(conn, case_id)
+    return None if row.outcome is not None else case_of(row, load_configuration(db, row.configuration))
+
+
+def case_row(conn: Connection, case_id: str) -> Row[Any]:
+    """The case with what its job needs of its batch, and its outcome if it has one. Raises UnknownCase."""
     query = select(cases, batches.c.seed, batches.c.kind, batches.c.configuration, screenings.c.outcome)
     joined = query.join(batches, batches.c.id == cases.c.batch_id).outerjoin(
         screenings, screenings.c.case_id == cases.c.id
     )
-    with db.read() as conn:
-        row = conn.execute(joined.where(cases.c.id == case_id)).first()
+    row = conn.execute(joined.where(cases.c.id == case_id)).first()
     if row is None:
         raise UnknownCase(case_id)
-    if row.outcome is not None:
-        return None
+    return row
+
+
+def case_of(row: Row[Any], configuration: Configuration) -> CaseForScreening:
+    """What `case_row` found, as its job takes it."""
     return CaseForScreening(
-        case_id=case_id,
+        case_id=row.id,
         batch_id=row.batch_id,
         row=row.row,
         text=_shown(row),
         flags=frozenset(row.flags["text"] + row.flags["reply"]),
-        configuration=load_configuration(db, row.configuration),
+        configuration=configuration,
         seed=row.seed,
         interactive=row.kind == "interactive",
     )

@@ -1,0 +1,21 @@
+"""Single texts that nobody watches any more are let go of, mid-wave where they run in this process."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from jobs.screening_job import ScreeningJob, to_the_end
+from storage import live
+
+UNWATCHED_AFTER = timedelta(seconds=10)
+LOOK_EVERY_S = 1.0
+
+
+async def withdraw_unwatched(job: ScreeningJob, running: Mapping[str, "asyncio.Task[Any]"]) -> None:
+    """Withdraw them; another process that runs one of them finds out when its next wave is in."""
+    before = job.clock() - UNWATCHED_AFTER
+    for case_id in await to_the_end(live.unwatched, job.db, before):
+        await to_the_end(live.withdraw, job.db, case_id, job.clock())
+        if task := running.get(case_id):
+            task.cancel()

@@ -1,0 +1,59 @@
+"""A case's start as one transaction: what its job needs to know, and the note that it was begun."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import insert
+
+from screening.screen import NodeRun
+from storage.batch_state import standing
+from storage.configurations import Configurations
+from storage.database import Database
+from storage.pending import unended_starts
+from storage.runs import runs_of
+from storage.schema import case_starts
+from storage.screenings import CaseForScreening, case_of, case_row
+from storage.settings_store import current_in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A begun case. ``starts`` counts those that have not ended, this one included; ``runs`` are committed already.
+
+    ``stopped`` says that the site's stop button is pressed.
+    """
+
+    case: CaseForScreening
+    starts: int
+    runs: tuple[NodeRun, ...]
+    stopped: bool
+
+
+class Suspect(Exception):
+    """Workers died over this case: it was not begun, and may be only with ``alone``."""
+
+
+def start_case(
+    db: Database,
+    known: Configurations,
+    case_id: str,
+    worker: str,
+    now: datetime,
+    *,
+    suspect_after: int | None = None,
+) -> Started | None:
+    """Begin a case; None, and nothing noted, where it has its outcome or its batch allows no calls.
+
+    Raises UnknownCase, and Suspect instead of beginning a case that has ``suspect_after`` unended starts or more.
+    """
+    with db.write() as conn:
+        row = case_row(conn, case_id)
+        if row.outcome is not None or not standing(conn, row.batch_id, count_failed=False).allows_calls:
+            return None
+        earlier = unended_starts(conn, case_id)
+        if suspect_after is not None and earlier >= suspect_after:
+            raise Suspect(case_id)
+        conn.execute(insert(case_starts), {"case_id": case_id, "worker": worker, "at": now})
+        runs, stopped = runs_of(conn, case_id), current_in(conn).settings.stopped
+    case = case_of(row, known.get(db, row.configuration))
+    return Started(case=case, starts=earlier + 1, runs=runs, stopped=stopped)
