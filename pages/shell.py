@@ -23,6 +23,7 @@ with body:
     if person is None:
         gate()
         st.stop()
+    resources.intake_runs()
     try:
         page.run()
     except Forbidden as refused:

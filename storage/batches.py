@@ -19,7 +19,7 @@ from storage.schema import batch_events, batches, pending_cases, screenings
 __all__ = [
     "BatchEvent", "BatchState", "BatchSummary", "Caps", "Intake", "IntakeClosed", "NewBatch", "NewCase", "Progress",
     "RejectedRow", "UnknownBatch", "add_rows", "batch_state", "cancel", "change_caps", "close_intake", "create_batch",
-    "list_batches", "pause", "progress", "rejected", "resume", "retry_failed",
+    "find_batch", "list_batches", "pause", "progress", "rejected", "resume", "retry_failed",
 ]  # fmt: skip
 
 RATE_WINDOW = timedelta(seconds=60)
@@ -174,6 +174,16 @@ def list_batches(
         rows = conn.execute(query).all()
         found = standings(conn, [row.id for row in rows])
         return tuple(_summary(row, _progress(conn, row.id, row.created_at, found[row.id], now)) for row in rows)
+
+
+def find_batch(db: Database, actor: Actor, batch_id: str, *, now: datetime | None = None) -> BatchSummary:
+    """One batch as the list shows it. Raises UnknownBatch, Forbidden."""
+    require(actor, Action.VIEW_BATCHES)
+    with db.read() as conn:
+        row = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
+        if row is None:
+            raise UnknownBatch(batch_id)
+        return _summary(row, _progress(conn, batch_id, row.created_at, standing(conn, batch_id), now))
 
 
 def add_event(

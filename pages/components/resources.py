@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from jobs.agents import Agents
+from pages.components.intake_runs import IntakeRuns
 from screening.pipeline import PipelineConfig
 from screening.settings import Settings
 from storage.actors import LOCAL_USER, Actor
@@ -45,6 +46,14 @@ def actor() -> Actor:
     if signed_in is None:
         st.stop()
     return signed_in
+
+
+@st.cache_resource
+def intake_runs() -> IntakeRuns:
+    """The files being taken in; made once per process, when it goes on with what an earlier one left."""
+    runs = IntakeRuns(database(), settings())
+    runs.resume()
+    return runs
 
 
 @st.cache_resource

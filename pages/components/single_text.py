@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from html import escape
 
+from jobs.intake import receiver
 from pages.components.live_style import STYLE
 from pages.components.live_view import budget_html, live_html
 from pages.components.trail import evidence_sentence, node_views
@@ -13,8 +14,6 @@ from screening.pipeline import PipelineConfig
 from screening.screen import Reason
 from screening.settings import Settings
 from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, Flag
-from screening.text.injection import injection_flags
-from screening.text.received import ReceivedText, receive
 from storage.actors import Actor
 from storage.batch_state import BatchState
 from storage.batches import NewBatch
@@ -25,11 +24,6 @@ from storage.single_texts import SingleText, submit
 NAME = "Single text"
 
 _COLOURS = {Outcome.SAFE: "safe", Outcome.UNSAFE: "unsafe", Outcome.HUMAN_REVIEW: "escalate"}
-
-
-def received(raw: str, settings: Settings) -> ReceivedText:
-    """The text as this site takes texts in."""
-    return receive(raw, limit=settings.max_text_characters, languages=settings.languages, detectors=(injection_flags,))
 
 
 def hand_in(
@@ -43,7 +37,7 @@ def hand_in(
         seed=settings.seed,
         audit_rate=settings.audit_rate,
     )
-    return submit(db, actor, received(raw, settings), new, now)
+    return submit(db, actor, receiver(settings)(raw), new, now)
 
 
 def most_calls(pipeline: PipelineConfig) -> int:

@@ -1,0 +1,231 @@
+"""From a file to a batch: upload, look at what it holds, confirm the columns and labels, see the price, start."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from jobs.agents import Agents
+from jobs.intake import BatchRequest, open_batch, receiver
+from pages.components import resources, uploads
+from pages.components.estimates import batch_estimate, estimate_rows, observed_calls
+from pages.components.exports import lines_file
+from pages.components.file_check import ROLES, Check, check, rejected_rows, report_html
+from pages.components.pipelines import choose, decided_or_said, least_calls
+from pages.components.uploads import Upload
+from screening.commands.screen import announced
+from screening.datasets.columns import ColumnMapping
+from screening.datasets.reader import Table, read_table
+from screening.datasets.refused import ColumnsUnclear, FileRefused
+from screening.datasets.rejected import RejectedRow, rejected_csv
+from screening.labels import Label
+from screening.text.display import visible
+from storage.batches import list_batches
+
+NOT_USED = "(not used)"
+READINGS = ("safe", "unsafe", "no reference")
+
+Labels = Mapping[str, Label | None]
+LabelItems = tuple[tuple[str, Label | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A file after both passes, as one person confirmed it."""
+
+    table: Table
+    found: Check
+
+
+@st.cache_resource(max_entries=8, ttl=3600, show_spinner="Reading the file …")
+def checked(
+    path: Path, name: str, mapping: ColumnMapping | None, labels: tuple[tuple[str, Label | None], ...]
+) -> Checked:
+    """Read the file twice: what it holds, then every row. FileRefused is for the person."""
+    table = read_table(path, name, mapping=mapping, label_values=dict(labels))
+    return Checked(table=table, found=check(table, receiver(resources.settings())))
+
+
+def upload_file() -> None:
+    """The uploader; the file goes to disk and the widget is freed."""
+    number = st.session_state.setdefault("upload_number", 0)
+    given = st.file_uploader(
+        "A file of texts: CSV, TSV, JSON, JSON lines or xlsx",
+        key=f"upload_{number}",
+        help="Larger files than this takes go through `python -m screening screen FILE`.",
+    )
+    if given is None:
+        return
+    folder = resources.settings().data_directory / "uploads"
+    kept = uploads.keep(folder, given.name, given, resources.actor().id)
+    st.session_state["upload_number"] = number + 1
+    st.query_params["upload"] = kept.token
+    st.rerun()
+
+
+def check_file(upload: Upload) -> None:
+    """Everything before the first call."""
+    st.html(f'<h2 style="margin:0;padding:0">Check {escape(visible(upload.name))}</h2>')
+    try:
+        first = checked(upload.path, upload.name, None, ())
+        proposed, columns = first.table.report.mapping, first.table.report.columns
+    except ColumnsUnclear as unclear:
+        refused(unclear)
+        proposed, columns = None, unclear.columns
+    except FileRefused as refusal:
+        refused(refusal)
+        leave(upload)
+        return
+    with st.container(border=True):
+        mapping = confirm_columns(columns, proposed)
+    if mapping is None:
+        leave(upload)
+        return
+    try:
+        confirmed = checked(upload.path, upload.name, mapping, ())
+        labels = confirm_labels(confirmed.table)
+        final = checked(upload.path, upload.name, mapping, tuple(labels.items()))
+    except FileRefused as refusal:
+        refused(refusal)
+        leave(upload)
+        return
+    show_report(final)
+    offer(upload, final, mapping, labels)
+
+
+def refused(refusal: FileRefused) -> None:
+    """Why the file is not read."""
+    st.html(
+        '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
+        f'background:light-dark(#fdf1f0,#2c1614)"><b>Not read as it is.</b> {escape(visible(str(refusal)))}</div>'
+    )
+
+
+def leave(upload: Upload) -> None:
+    """Put the file away."""
+    if st.button("Choose another file", icon=":material/arrow_back:"):
+        uploads.discard(upload)
+        del st.query_params["upload"]
+        st.rerun()
+
+
+def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None) -> ColumnMapping | None:
+    """Which column is what; None until the text's is chosen."""
+    st.markdown("**Columns**: please confirm")
+    options = [NOT_USED, *columns]
+    chosen: dict[str, str | None] = {}
+    for place, (role, words) in zip(st.columns(len(ROLES)), ROLES.items(), strict=True):
+        before = getattr(proposed, role) if proposed else None
+        at = options.index(before) if before in options else 0
+        picked = place.selectbox(words, options, index=at, format_func=visible, key=f"column_{role}")
+        chosen[role] = None if picked == NOT_USED else picked
+    text = chosen.pop("text")
+    if text is None:
+        st.caption("Choose the column that holds the text.")
+        return None
+    return ColumnMapping(text=text, **chosen)
+
+
+def confirm_labels(table: Table) -> Labels:
+    """What each value of the label column stands for; unmapped values are shown and give no reference."""
+    report = table.report
+    values = {value: count for value, count in report.label_values.items() if value.strip()}
+    if report.mapping.label is None or not values:
+        return {}
+    known = {value: label.value for value, label in report.labels.items()}
+    rows = pd.DataFrame(
+        [{"Value": value, "Rows": count, "Read as": known.get(value, READINGS[2])} for value, count in values.items()]
+    )
+    if report.unmapped:
+        st.html(
+            f'<p style="margin:0"><b>{len(report.unmapped)} label values are neither safe nor unsafe</b>; '
+            "they are kept as they stand and give no reference label unless you say what they mean.</p>"
+        )
+    edited = st.data_editor(
+        rows,
+        key=f"labels_{report.mapping.label}",
+        disabled=["Value", "Rows"],
+        hide_index=True,
+        column_config={"Read as": st.column_config.SelectboxColumn(options=list(READINGS), required=True)},
+        height=min(250, 38 + 35 * len(rows)),
+    )
+    return {
+        row["Value"]: None if row["Read as"] == READINGS[2] else Label(row["Read as"])
+        for row in edited.to_dict("records")
+    }
+
+
+def show_report(final: Checked) -> None:
+    """Counts, warnings, rejected rows."""
+    report, found = final.table.report, final.found
+    left, right = st.columns([3, 2], gap="medium")
+    left.html(report_html(report, found))
+    if found.rejected:
+        right.dataframe(rejected_rows(found), height=min(220, 38 + 35 * len(found.rejected)))
+        right.download_button(
+            "Rejected rows",
+            data=lambda: lines_file(rejected_csv(_rejected(final.table))),
+            file_name="rejected.csv",
+            mime="text/csv",
+            on_click="ignore",
+            icon=":material/download:",
+        )
+
+
+def _rejected(table: Table) -> Iterator[RejectedRow]:
+    rows = table.rows(receiver(resources.settings()))
+    return (row for row in rows if isinstance(row, RejectedRow))
+
+
+def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels) -> None:
+    """The price, the cap, and the button."""
+    settings = resources.settings()
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        choice = choose(settings, "batch")
+        pipeline = decided_or_said(choice)
+    if pipeline is None or not final.found.accepted:
+        with right:
+            leave(upload)
+        return
+    with right:
+        earlier = list_batches(resources.database(), resources.actor(), limit=20)
+        observed = observed_calls(earlier, resources.configuration(pipeline).version)
+        estimated = batch_estimate(final.found, pipeline, settings, observed)
+        st.dataframe(estimate_rows(estimated), hide_index=True)
+        st.caption(f"Expected: {estimated.basis}. {least_calls(pipeline)}")
+        calls_cap, cost_cap = st.columns(2)
+        most = calls_cap.number_input("Stop after so many calls", min_value=1, value=None, placeholder="no cap")
+        cost = cost_cap.number_input("Stop after so many US dollars", min_value=0.01, value=None, placeholder="no cap")
+        if st.button(f"Start screening {final.found.accepted:,} texts", type="primary", icon=":material/play_arrow:"):
+            request = BatchRequest(
+                name=upload.name,
+                pipeline=pipeline,
+                max_calls=most,
+                max_cost_usd=cost,
+                intake=announced(final.table.report),
+            )
+            start(upload, request, mapping, labels)
+        leave(upload)
+
+
+def start(upload: Upload, request: BatchRequest, mapping: ColumnMapping, labels: Labels) -> None:
+    """Open the batch, take the file in beside the page, and show the batch."""
+    batch_id = opened(request)
+    resources.intake_runs().start(uploads.begun(upload, batch_id, mapping, dict(labels)))
+    del st.query_params["upload"]
+    st.query_params["batch"] = batch_id
+    st.rerun()
+
+
+def opened(request: BatchRequest) -> str:
+    """An empty batch under the present settings."""
+    settings, agents = resources.settings(), Agents(resources.settings())
+    try:
+        return open_batch(resources.database(), resources.actor(), request, settings, agents, resources.now)
+    finally:
+        asyncio.run(agents.aclose())

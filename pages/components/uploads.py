@@ -1,0 +1,113 @@
+"""Uploaded files on disk under random names; the name they came with is only ever a label."""
+
+import hashlib
+import json
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from screening.datasets.columns import ColumnMapping
+from screening.labels import Label
+
+KEPT_S = 24 * 3600
+"""How long a file is kept that nobody made a batch of."""
+NAME_LIMIT = 120
+_TOKEN = re.compile(r"[0-9a-f]{32}")
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """One kept file. ``batch_id``, ``mapping`` and ``label_values`` are set when it is made a batch of."""
+
+    token: str
+    path: Path
+    name: str
+    owner: str
+    sha256: str
+    batch_id: str | None = None
+    mapping: ColumnMapping | None = None
+    label_values: dict[str, Label | None] | None = None
+
+
+def keep(directory: Path, name: str, content: BinaryIO, owner: str) -> Upload:
+    """Write the file under a random name, and beside it what is known of it."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _purge(directory)
+    token = secrets.token_hex(16)
+    path, digest = directory / token, hashlib.sha256()
+    with path.open("wb") as file:
+        path.chmod(0o600)
+        while chunk := content.read(_CHUNK):
+            digest.update(chunk)
+            file.write(chunk)
+    upload = Upload(token=token, path=path, name=label(name), owner=owner, sha256=digest.hexdigest())
+    remember(upload)
+    return upload
+
+
+def label(name: str) -> str:
+    """The last part of a file name, in printable characters, for people to read.
+
+    >>> label("../../etc/passwd.csv"), label("C:\\\\x\\\\a\\u202eb.csv")
+    ('passwd.csv', 'ab.csv')
+    """
+    last = re.split(r"[/\\]", name)[-1]
+    return "".join(character for character in last if character.isprintable())[:NAME_LIMIT] or "file"
+
+
+def remember(upload: Upload) -> None:
+    """Write down what is known of the file."""
+    described = asdict(upload) | {"path": upload.path.name}
+    upload.path.with_suffix(".json").write_text(json.dumps(described), encoding="utf-8")
+
+
+def begun(upload: Upload, batch_id: str, mapping: ColumnMapping, labels: dict[str, Label | None]) -> Upload:
+    """The upload as the source of a batch, so that taking it in can go on after a restart."""
+    changed = replace(upload, batch_id=batch_id, mapping=mapping, label_values=labels)
+    remember(changed)
+    return changed
+
+
+def find(directory: Path, token: str, owner: str) -> Upload | None:
+    """The file of this token if it is this person's, else None."""
+    if not _TOKEN.fullmatch(token):
+        return None
+    upload = _read(directory / f"{token}.json")
+    return upload if upload and upload.owner == owner else None
+
+
+def unfinished(directory: Path) -> Iterator[Upload]:
+    """The files whose batch has not taken in all of their rows yet."""
+    for described in directory.glob("*.json"):
+        upload = _read(described)
+        if upload and upload.batch_id:
+            yield upload
+
+
+def discard(upload: Upload) -> None:
+    """Remove the file: its rows are in the database, or nobody wants them."""
+    upload.path.unlink(missing_ok=True)
+    upload.path.with_suffix(".json").unlink(missing_ok=True)
+
+
+def _read(described: Path) -> Upload | None:
+    try:
+        fields = json.loads(described.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    path = described.with_suffix("")
+    mapping = ColumnMapping(**fields["mapping"]) if fields["mapping"] else None
+    return Upload(**{**fields, "path": path, "mapping": mapping}) if path.exists() else None
+
+
+def _purge(directory: Path) -> None:
+    """Forget files that were only looked at."""
+    for path in directory.glob("*.json"):
+        upload = _read(path)
+        if upload and upload.batch_id is None and time.time() - path.stat().st_mtime > KEPT_S:
+            discard(upload)
