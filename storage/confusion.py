@@ -1,7 +1,6 @@
-"""Reference labels against outcomes: how many, and which cases."""
+"""Reference labels against outcomes: how many cases of each; `storage.cells` says which."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Select, func, select
@@ -17,59 +16,23 @@ Labels = Literal["original", "adjudicated"]
 _DECIDABLE = (Label.SAFE.value, Label.UNSAFE.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseInCell:
-    """One case of a cell, without its text."""
-
-    case_id: str
-    row: int
-    external_id: str
-    node: str | None
-    reason: str | None
-    calls: int | None
-    group: str | None
-
-
-def confusion(db: Database, actor: Actor, batch_id: str, labels: Labels = "original") -> Mapping[tuple[str, str], int]:
-    """How many cases have this reference and this outcome (or ``pending``); cells without a case are left out.
+def confusion(
+    db: Database, actor: Actor, batch_id: str, labels: Labels = "original", group: str | None = None
+) -> Mapping[tuple[str, str], int]:
+    """How many cases (of one group, where one is named) have this reference and this outcome or ``pending``; cells
+    without a case are left out.
 
     With ``adjudicated`` a clinician's latest adjudication stands for the file's label where there is one; one of
     insufficient information leaves the case without a reference, so it is not counted.
     """
     require(actor, Action.VIEW_RESULTS)
-    query = select(_reference(labels).label("reference_now"), _outcome().label("outcome_now"))
-    cell = _of_batch(query, batch_id).subquery().c
+    query = select(reference_now(labels).label("reference_now"), outcome_now().label("outcome_now"))
+    of_batch = _of_batch(query, batch_id)
+    cell = (of_batch if group is None else of_batch.where(cases.c.group_name == group)).subquery().c
     counted = select(cell.reference_now, cell.outcome_now, func.count().label("cases"))
     counted = counted.where(cell.reference_now.in_(_DECIDABLE)).group_by(cell.reference_now, cell.outcome_now)
     with db.read() as conn:
         return {(row.reference_now, row.outcome_now): row.cases for row in conn.execute(counted)}
-
-
-def cases_in_cell(
-    db: Database,
-    actor: Actor,
-    batch_id: str,
-    reference: str,
-    outcome: str,
-    limit: int = 50,
-    offset: int = 0,
-    labels: Labels = "original",
-) -> tuple[CaseInCell, ...]:
-    """The cases of one cell in the file's order."""
-    require(actor, Action.VIEW_RESULTS)
-    query = select(
-        cases.c.id.label("case_id"),
-        cases.c.row,
-        cases.c.external_id,
-        screenings.c.node,
-        screenings.c.reason,
-        screenings.c.calls,
-        cases.c.group_name.label("group"),
-    )
-    cell = _of_batch(query, batch_id).where(_reference(labels) == reference, _outcome() == outcome)
-    with db.read() as conn:
-        rows = conn.execute(cell.order_by(cases.c.row).limit(limit).offset(offset)).all()
-    return tuple(CaseInCell(**row._mapping) for row in rows)
 
 
 def _of_batch(query: Select[*tuple[Any, ...]], batch_id: str) -> Select[*tuple[Any, ...]]:
@@ -80,11 +43,13 @@ def _of_batch(query: Select[*tuple[Any, ...]], batch_id: str) -> Select[*tuple[A
     )
 
 
-def _outcome() -> ColumnElement[str]:
+def outcome_now() -> ColumnElement[str]:
+    """A case's outcome, or ``pending``; joins `screenings`."""
     return func.coalesce(screenings.c.outcome, PENDING)
 
 
-def _reference(labels: Labels) -> ColumnElement[str]:
+def reference_now(labels: Labels) -> ColumnElement[str]:
+    """A case's reference label: the file's, or the latest adjudication where there is one."""
     if labels == "original":
         return cases.c.reference
     latest = (

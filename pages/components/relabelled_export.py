@@ -1,0 +1,60 @@
+"""The relabelled data set as files: CSV for spreadsheets, JSON lines that lose nothing; both made row by row."""
+
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from screening.export import csv_lines, jsonl_lines
+from storage.relabelled import RelabelledRow
+
+HEADER = (
+    *("id", "row", "case_id", "text", "reply", "group", "reference", "reference_value", "provenance", "outcome"),
+    *("ratings", "adjudicated_label", "final_label", "final_source", "withheld", "version"),
+)
+
+
+def as_csv(rows: Iterable[RelabelledRow]) -> Iterator[str]:
+    """One line a case; the ratings stand in one cell as JSON, formulas neutralised."""
+    return csv_lines(HEADER, map(_cells, rows))
+
+
+def as_jsonl(rows: Iterable[RelabelledRow]) -> Iterator[str]:
+    """One JSON object a case, with everything that the row holds."""
+    return jsonl_lines(map(_plain_row, rows))
+
+
+def as_file(lines: Iterable[str]) -> io.BytesIO:
+    """The lines encoded one by one into one buffer: Streamlit keeps a download in memory, and this once."""
+    file = io.BytesIO()
+    for line in lines:
+        file.write(line.encode("utf-8"))
+    file.seek(0)
+    return file
+
+
+def _cells(row: RelabelledRow) -> list[object]:
+    plain = _plain_row(row)
+    for name in ("ratings", "provenance"):
+        plain[name] = json.dumps(plain[name], ensure_ascii=False)
+    return [plain[name] for name in HEADER]
+
+
+def _plain_row(row: RelabelledRow) -> dict[str, object]:
+    found = {name: _plain(value) for name, value in asdict(row).items()}
+    return {"id": found.pop("external_id"), **found}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    return value

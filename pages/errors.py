@@ -1,0 +1,150 @@
+"""Where the engine and the reference labels part: a confusion matrix whose cells open their cases."""
+
+from functools import partial
+from io import BytesIO
+
+import streamlit as st
+
+from pages.components import confusion_matrix as matrix
+from pages.components import relabelled_export as files
+from pages.components import resources
+from pages.components.case_link import case_link
+from pages.components.cell_list import case_list, filters
+from screening.text.display import visible
+from storage.batches import BatchSummary, list_batches
+from storage.cells import Cell, groups
+from storage.confusion import Labels, confusion
+from storage.policy import Action, allowed, require
+from storage.relabelled import relabelled_rows
+
+MOST_BATCHES = 200
+
+db, person = resources.database(), resources.actor()
+require(person, Action.VIEW_RESULTS)
+
+
+def chosen_batch() -> BatchSummary | None:
+    """The batch of the address or of the select box; None where there is none yet."""
+    batches = {batch.id: batch for batch in list_batches(db, person, MOST_BATCHES)}
+    if not batches:
+        return None
+    ids, named = list(batches), st.query_params.get("batch")
+    index = ids.index(named) if named in ids else 0
+    chosen = st.selectbox("Batch", ids, index=index, format_func=lambda key: title(batches[key]), key="batch")
+    if chosen != named:
+        st.query_params.from_dict({"batch": chosen})
+    return batches[chosen]
+
+
+def title(batch: BatchSummary) -> str:
+    """A batch in one line."""
+    return f"{visible(batch.name)} · {batch.created_at:%d %b %Y %H:%M} UTC · {batch.progress.accepted:,} texts"
+
+
+def chosen_cell(counts: matrix.Counts, key: str) -> tuple[str, str] | None:
+    """The cell selected in the table; it is kept in the address."""
+    references, outcomes = list(matrix.REFERENCES), list(matrix.OUTCOMES)
+    reference, _, outcome = st.query_params.get("cell", "").partition(".")
+    known = reference in references and outcome in outcomes
+    default = [(references.index(reference), matrix.OUTCOMES[outcome])] if known else []
+    selected = st.dataframe(
+        matrix.matrix(counts, dark=st.context.theme.type == "dark"),
+        on_select="rerun",
+        selection_mode="single-cell",
+        selection_default={"selection": {"cells": default}},
+        row_height=56,
+        key=f"matrix_{key}",
+        alt="Confusion matrix: reference labels by outcome; a cell opens its cases",
+    )
+    cells = selected["selection"]["cells"]
+    found = None
+    if cells:
+        row, column = cells[0]
+        found = references[row], next(name for name in outcomes if matrix.OUTCOMES[name] == column)
+    if found is None:
+        st.query_params.pop("cell", None)
+    else:
+        st.query_params["cell"] = ".".join(found)
+    return found
+
+
+def download(batch: BatchSummary, kind: str, *, with_text: bool) -> BytesIO:
+    """The relabelled data set, made when it is asked for; whoever asks must still be signed in."""
+    key = resources.settings().pseudonym_key.get_secret_value()
+    rows = relabelled_rows(db, person, batch.id, key, resources.now(), with_text=with_text)
+    return files.as_file(files.as_csv(rows) if kind == "csv" else files.as_jsonl(rows))
+
+
+def export(batch: BatchSummary) -> None:
+    """Both files, for those who may take data out."""
+    if not allowed(person, Action.EXPORT):
+        return
+    st.subheader("Relabelled data set")
+    st.caption(
+        "Reference and where it is from, every rating under a pseudonym, the adjudicated and the final label. "
+        "Cases that you may yet have to read carry neither outcome nor ratings."
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        with_text = st.toggle("With texts", value=True, key="export_texts")
+        for kind, label, mime in (
+            ("csv", "Relabelled CSV", "text/csv"),
+            ("jsonl", "Relabelled JSONL", "application/x-ndjson"),
+        ):
+            st.download_button(
+                label,
+                data=partial(download, batch, kind, with_text=with_text),
+                file_name=f"relabelled-{batch.id[:12]}.{kind}",
+                mime=mime,
+                on_click="ignore",
+                icon=":material/download:",
+                key=f"download_{kind}",
+            )
+
+
+def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[str, str] | None:
+    """Matrix, what is not in it, and the metrics; the chosen cell."""
+    original, adjudicated = (confusion(db, person, batch.id, kind, group) for kind in ("original", "adjudicated"))
+    counts = original if labels == "original" else adjudicated
+    if not sum(counts.values()):
+        st.info("No text of this batch has a reference label, so there is nothing to compare with.")
+        return None
+    cell = chosen_cell(counts, f"{batch.id}_{labels}_{group}")
+    without = batch.progress.accepted - sum(counts.values())
+    aside = f" {without:,} without a reference label left out." if without and group is None else ""
+    st.caption(f"Choose a cell with the pointer, or with Tab and the arrow keys, to list its cases.{aside}")
+    columns = [matrix.Column(title=name, counts=found) for name, found in
+               (("Original labels", original), ("With adjudications", adjudicated))]  # fmt: skip
+    st.html(matrix.metrics_html(columns))
+    st.text(f"Reference labels: {matrix.provenance(batch.intake)}.")
+    st.caption("They are what the metrics compare with; an agent's δ speaks of its own usual answer, not of these.")
+    return cell
+
+
+st.title("Errors")
+batch = chosen_batch()
+if batch is None:
+    st.info("No batch yet: upload a file with reference labels on the Batches page.", icon=":material/upload_file:")
+    st.stop()
+left, right = st.columns([5, 6], gap="large")
+with left:
+    with st.container(horizontal=True):
+        labels = st.segmented_control(
+            "Reference labels", ["original", "adjudicated"], default="original", required=True,
+            format_func=str.title, key="labels",
+        )  # fmt: skip
+        names = groups(db, person, batch.id)
+        group = (
+            st.selectbox("Group", names, index=None, placeholder="All", format_func=visible, key="group")
+            if names
+            else None
+        )
+    cell = overview(batch, labels, group)
+    export(batch)
+with right:
+    if cell is None:
+        st.info("A cell of the matrix opens its cases here.", icon=":material/grid_on:")
+    else:
+        st.subheader(matrix.cell_title(*cell))
+        wanted = Cell(batch_id=batch.id, reference=cell[0], outcome=cell[1], labels=labels, group=group)
+        if chosen := case_list(db, person, filters(db, person, wanted)):
+            case_link(chosen)

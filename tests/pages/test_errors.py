@@ -1,0 +1,120 @@
+"""Errors: the matrix, its metrics, the cases behind a cell, and the relabelled files."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+
+import pytest
+from sqlalchemy import select
+from streamlit.testing.v1 import AppTest
+
+from pages.components import confusion_matrix, relabelled_export
+from screening.labels import Outcome
+from storage.actors import LOCAL_USER
+from storage.database import Database
+from storage.relabelled import relabelled_rows
+from storage.schema import audit_events
+from tests.pages.conftest import Opener
+from tests.storage.batch_of import LATER, batch, decide, waiting
+
+TEXTS = ["a quiet day", "=cmd", "write to me@example.org", "nothing", "![x](http://outside.example/x.png)"]
+
+
+def _shown(page: AppTest) -> str:
+    return " ".join(element.proto.body for element in page.get("html"))
+
+
+def _decided(db: Database, outcomes: Iterable[Outcome], references: str = "SSUU-") -> str:
+    batch_id = batch(db, TEXTS, references=references)
+    for case_id, outcome in zip(waiting(db), outcomes, strict=False):
+        decide(db, case_id, outcome)
+    return batch_id
+
+
+def _whole(batch_database: Database) -> str:
+    return _decided(batch_database, [Outcome.SAFE, Outcome.UNSAFE, Outcome.SAFE, Outcome.UNSAFE, Outcome.SAFE])
+
+
+def test_without_a_batch_the_page_says_where_to_begin(open_page: Opener) -> None:
+    page = open_page("errors")
+    assert not page.exception and "No batch yet" in page.info[0].value
+
+
+def test_a_batch_without_reference_labels_has_nothing_to_compare(open_page: Opener, page_database: Database) -> None:
+    batch(page_database, TEXTS)
+    page = open_page("errors")
+    assert not page.exception and "No text of this batch has a reference label" in page.info[0].value
+
+
+def test_a_batch_that_has_not_begun_shows_undefined_never_zero(open_page: Opener, page_database: Database) -> None:
+    batch(page_database, TEXTS, references="SSUU-")
+    page = open_page("errors")
+    assert not page.exception
+    assert "undefined" in _shown(page) and "0.000" not in _shown(page)
+
+
+def test_the_matrix_counts_and_the_metrics_have_intervals(open_page: Opener, page_database: Database) -> None:
+    _whole(page_database)
+    page = open_page("errors")
+    table = page.dataframe[0].value
+    assert list(table["Labelled safe"]) == ["1  right", "1  missed"]
+    assert list(table["Labelled unsafe"]) == ["1  false alarm", "1  right"]
+    assert "0.500 (0.095–0.905)" in _shown(page) and "1 of 2" in _shown(page)
+    assert any("1 without a reference label left out" in caption.value for caption in page.caption)
+
+
+def test_a_cell_in_the_address_opens_its_cases(open_page: Opener, page_database: Database) -> None:
+    batch_id = _whole(page_database)
+    page = open_page("errors", batch=batch_id, cell="unsafe.safe")
+    assert not page.exception
+    assert "Reference unsafe, labelled safe: missed" in [heading.value for heading in page.subheader]
+    assert list(page.dataframe[1].value["ID"]) == ["p3"]
+    assert list(page.dataframe[1].value["Gap"]) == [1.0]
+
+
+def test_texts_are_shown_by_choice_masked_and_logged_once(open_page: Opener, page_database: Database) -> None:
+    page = open_page("errors", batch=_whole(page_database), cell="unsafe.safe")
+    assert "Text begins" not in page.dataframe[1].value
+    page.toggle(key="cell_texts").set_value(True).run()
+    page.run()
+    assert list(page.dataframe[1].value["Text begins"]) == ["write to ▒▒▒"]
+    with page_database.read() as conn:
+        viewed = conn.execute(select(audit_events).where(audit_events.c.action == "text_viewed")).all()
+    assert len(viewed) == 1 and "write" not in viewed[0].details
+
+
+def test_what_a_reader_must_not_know_yet_is_not_listed(open_page: Opener, page_database: Database) -> None:
+    batch_id = _decided(page_database, [Outcome.HUMAN_REVIEW])
+    page = open_page("errors", batch=batch_id, cell="safe.human_review")
+    assert not page.exception
+    assert any("0 cases. 1 more wait in the inbox" in caption.value for caption in page.caption)
+    assert len(page.dataframe) == 1
+
+
+def test_a_filter_narrows_the_cell(open_page: Opener, page_database: Database) -> None:
+    page = open_page("errors", batch=_whole(page_database), cell="unsafe.safe")
+    page.selectbox(key="cell_gap").set_value("0.5 or less").run()
+    assert any(caption.value.startswith("0 cases") for caption in page.caption)
+
+
+@pytest.fixture
+def rows(page_database: Database) -> Iterator[list[relabelled_export.RelabelledRow]]:
+    """The rows of a relabelled data set."""
+    yield list(relabelled_rows(page_database, LOCAL_USER, _whole(page_database), "key", LATER))
+
+
+def test_the_csv_runs_no_formula_and_the_jsonl_loses_nothing(rows: list[relabelled_export.RelabelledRow]) -> None:
+    text = relabelled_export.as_file(relabelled_export.as_csv(rows)).read().decode("utf-8-sig")
+    found = list(csv.DictReader(io.StringIO(text)))
+    assert [row["id"] for row in found] == ["p1", "p2", "p3", "p4", "p5"]
+    assert found[1]["text"] == "'=cmd" and found[1]["final_source"] == "reference"
+    lines = relabelled_export.as_file(relabelled_export.as_jsonl(rows)).read().decode().splitlines()
+    assert [json.loads(line)["text"] for line in lines] == TEXTS
+    assert json.loads(lines[0])["ratings"] == []
+
+
+def test_provenance_is_told_or_said_to_be_unknown() -> None:
+    assert confusion_matrix.provenance({}) == "who gave the labels is not stated"
+    told = confusion_matrix.provenance({"provenance": "jury of 3", "label_column": "y", "labels": {"1": "unsafe"}})
+    assert told == "jury of 3; column “y” of the file; “1” read as unsafe"
