@@ -24,7 +24,7 @@ def withheld(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition under which a listing must leave out the engine's view of a case for this person."""
     entry = inbox_entries.alias()  # whatever the listing itself joins
     waiting = exists().where(entry.c.case_id == case_id, entry.c.closed_at.is_(None))
-    return and_(waiting, ~_rated(actor, case_id))
+    return and_(waiting, ~rated_by(actor, case_id))
 
 
 def reveal(conn: Connection, actor: Actor, case_id: str, now: datetime, *, open_at_once: bool = False) -> None:
@@ -33,7 +33,7 @@ def reveal(conn: Connection, actor: Actor, case_id: str, now: datetime, *, open_
     Raises Forbidden, or NotYetRated while the case is open and they have not rated it. A P0 case that they hold may
     be opened at once: their rating then is not blind.
     """
-    rated = conn.execute(select(_rated(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    rated = conn.execute(select(rated_by(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
     entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
     holding = entry is not None and entry.holder == actor.id and entry.lease_expires_at > now
     require(actor, Action.VIEW_EVIDENCE, actor.id if rated or holding else None)
@@ -50,7 +50,8 @@ def _urgent(entry: Any, open_at_once: bool) -> bool:
     return open_at_once and entry.tier == Tier.P0
 
 
-def _rated(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
+def rated_by(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """The condition that this person has rated the case."""
     rating = ratings.alias()
     return exists().where(rating.c.case_id == case_id, rating.c.reviewer == actor.id)
 
@@ -74,7 +75,7 @@ def see_readings(conn: Connection, actor: Actor, case_id: str) -> None:
     """Allow this person everybody's readings of a case. While it is open these are for those who have read it, and
     for seniors once two readers disagree. Raises Forbidden, Unread.
     """
-    mine = conn.execute(select(_rated(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    mine = conn.execute(select(rated_by(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
     require(actor, Action.VIEW_RATINGS, actor.id if mine else None)
     entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
     if entry is None or entry.closed_at is not None or mine:

@@ -8,16 +8,17 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from storage.actors import Actor
-from storage.adjudication import Next, ReasonNeeded, resettle, settle
+from storage.adjudication import ReasonNeeded
 from storage.audit_log import append
 from storage.blindness import is_blind, see_readings
+from storage.claims import LeaseLost, holds
 from storage.database import Database
 from storage.drafts import discard, save_draft
-from storage.inbox import LeaseLost, holds
 from storage.policy import Action, Forbidden, require
 from storage.rating_form import FORM_VERSION, RatingForm, RatingLabel
 from storage.schema import inbox_entries, ratings
 from storage.settings_store import current_in
+from storage.settling import Next, resettle, settle
 
 _entry = inbox_entries.c
 

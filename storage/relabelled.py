@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from storage.actors import Actor
-from storage.adjudication import Adjudication, versions_in
 from storage.audit_log import append
 from storage.blindness import withheld
 from storage.database import Database
@@ -17,6 +16,7 @@ from storage.policy import Action, require
 from storage.pseudonyms import pseudonym
 from storage.ratings import Rating, ratings_in
 from storage.schema import adjudications, batches, cases, inbox_entries, ratings, screenings
+from storage.settling import Adjudication, versions_in
 
 CHUNK = 500
 

@@ -3,8 +3,9 @@
 Start-up options (database, model, keys) are not here but in `screening.settings`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from storage.audit_log import append, serialise
 from storage.database import Database
 from storage.policy import Action, require
 from storage.schema import settings_versions
+from storage.tiers import Tier
 
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 30)]
 INTENDED_USE = (
@@ -48,6 +50,16 @@ class SiteSettings(BaseModel):
     break_after_texts: Annotated[int, Field(ge=1)] = 25
     help_text: str = "In the US call or text 988 (988lifeline.org); elsewhere findahelpline.com."
     intended_use: str = INTENDED_USE
+
+    @property
+    def lease(self) -> timedelta:
+        """How long a claim lasts without a sign of activity."""
+        return timedelta(minutes=self.lease_minutes)
+
+    @property
+    def targets(self) -> Mapping[Tier, timedelta]:
+        """Time to the first human look, by tier, as `tiers.due_at` takes it."""
+        return {tier: timedelta(minutes=minutes) for tier, minutes in zip(Tier, self.target_minutes, strict=True)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from storage.adjudication import adjudicate
 from storage.database import Database
 from storage.inbox import LeaseLost, NotAvailable, NoteNeeded
 from storage.leases import LEASE, SNOOZE
+from storage.notes import notes
 from storage.policy import Forbidden
 from storage.queue import State, counts, handed_to_me, queue
 from storage.rating_form import RatingLabel
@@ -278,3 +279,20 @@ def test_a_case_that_was_adjudicated_is_in_no_list(db: Database) -> None:
     adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "clear enough", NOW)
     assert counts(db, ANN, NOW).open == 0
     assert queue(db, SENIOR, NOW) == ()
+
+
+def test_a_note_reaches_the_next_reader_but_never_a_blind_second_one(db: Database) -> None:
+    register(db, ANN, BO, CY)
+    (case_id,) = fill(db, [Tier.P1])
+    inbox.release(db, ANN, case_id, claimed(db).token, NOW, "not my language")
+    token = claimed(db, BO).token
+    assert [(note.author, note.kind, note.note) for note in notes(db, BO, case_id, NOW, token)] == [
+        ("Ann", "release", "not my language")
+    ]
+    inbox.ask_second_opinion(db, BO, case_id, token, NOW, "unsafe, I think")
+    submit_rating(db, BO, case_id, token, form(), NOW, "1" * 32)
+    with pytest.raises(Forbidden):
+        notes(db, CY, case_id, NOW, token)
+    second = claimed(db, CY)
+    assert [note.note for note in notes(db, CY, case_id, NOW, second.token)] == ["not my language"]
+    assert [note.author for note in notes(db, BO, case_id, NOW)] == ["Ann", "Bo"]

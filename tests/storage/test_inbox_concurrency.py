@@ -132,11 +132,10 @@ def test_two_readings_of_every_case_never_by_one_person(db: Database, database_u
     ids = fill(db, [Tier.P2] * 30)
     clock = Clock(timedelta(microseconds=1))
     with ThreadPoolExecutor(8) as pool:
-        for _ in range(2):  # whoever ran out of cases while the last readings were under way comes back once
+        for turn in range(2):  # whoever ran out of cases while the last readings were under way comes back once
+            seeds = range(100 * turn, 100 * turn + 8)
             list(
-                pool.map(
-                    lambda job: work(database_url, job[1], clock, timedelta(hours=1), job[0]), enumerate(PEOPLE[:8])
-                )
+                pool.map(lambda who, seed: work(database_url, who, clock, timedelta(hours=1), seed), PEOPLE[:8], seeds)
             )
     with db.read() as conn:
         pairs = conn.execute(select(ratings.c.case_id, ratings.c.reviewer, ratings.c.reading)).all()

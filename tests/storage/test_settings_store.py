@@ -7,8 +7,10 @@ from pydantic import ValidationError
 
 from storage.audit_log import events
 from storage.database import Database
+from storage.leases import LEASE
 from storage.policy import Forbidden
 from storage.settings_store import SiteSettings, StaleSettings, change, current, history, start, stop, stopped
+from storage.tiers import TARGETS, Tier
 from tests.storage.inbox_cases import ADMIN, ANN, MINUTE, NOW, SENIOR
 
 
@@ -60,3 +62,11 @@ def test_many_hands_on_the_button_make_one_version(db: Database) -> None:
 def test_what_makes_no_sense_is_refused(wrong: dict) -> None:  # type: ignore[type-arg]
     with pytest.raises(ValidationError):
         SiteSettings.model_validate(wrong)
+
+
+def test_targets_and_lease_in_the_units_that_the_inbox_takes() -> None:
+    settings = SiteSettings(target_minutes=(1, 2, 3, 4), lease_minutes=20)
+    assert [settings.targets[tier] for tier in Tier] == [MINUTE, 2 * MINUTE, 3 * MINUTE, 4 * MINUTE]
+    assert settings.lease == 20 * MINUTE
+    assert SiteSettings().targets == TARGETS
+    assert SiteSettings().lease == LEASE
