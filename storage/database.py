@@ -68,6 +68,13 @@ class Database:
             raise ValueError("only a database in a file has a lock file")
         return Path(f"{name}.worker-lock")
 
+    @property
+    def conninfo(self) -> str:
+        """How other libraries reach the same PostgreSQL: a libpq URL, password included."""
+        if self.kind != "postgresql":
+            raise ValueError("only PostgreSQL is reached by other libraries")
+        return self._url.set(drivername="postgresql").render_as_string(hide_password=False)
+
     def close(self) -> None:
         """Give all connections back."""
         self._engine.dispose()

@@ -1,0 +1,194 @@
+"""The runner for PostgreSQL: procrastinate hands the cases to any number of workers on any number of machines.
+
+Our tables are the truth. The engine's own hold nothing that could not be written again: they lie in a schema named
+after the library's version, so an upgrade simply begins with an empty one, and a feeder in every worker keeps them
+filled from `pending_cases`, one worker at a time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+import procrastinate
+from procrastinate.jobs import Job, Status
+from psycopg import AsyncConnection
+from psycopg.sql import SQL, Identifier
+
+from jobs.screening_job import ScreeningJob, to_the_end
+from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
+from storage import screenings
+
+INTERACTIVE, BATCH = "interactive", "batch"
+INTERACTIVE_PLACES = 4
+"""Places of their own for texts that somebody waits for."""
+FEED_EVERY_S = 0.25
+LEAST_WAITING = 100
+"""Cases kept waiting in the engine; more where more are in work, because each round then takes more."""
+MOST_INTERACTIVE = 200
+HEARTBEAT_S, DEAD_AFTER_S = 5.0, 20.0
+"""A worker that shows no sign of life for so long is taken for dead and its cases are given out again."""
+BURY_EVERY_S = 5.0
+_CREATE_LOCK, _FEED_LOCK = 7_041_330_201, 7_041_330_202
+"""PostgreSQL's advisory locks of this module: arbitrary numbers of their own."""
+_TASK = "screen_case"
+
+log = logging.getLogger(__name__)
+
+
+class WorkerEnded(RuntimeError):
+    """The engine's worker ended without being asked to: the process should end and be started again."""
+
+
+class ProcrastinateRunner:
+    """Works at up to ``places`` cases of batches and a few more that somebody waits for.
+
+    ``dead_after_s`` is how long a worker may show no sign of life.
+    """
+
+    def __init__(self, job: ScreeningJob, places: int, *, dead_after_s: float = DEAD_AFTER_S) -> None:
+        self._job = job
+        self._places = places
+        self._dead_after_s = dead_after_s
+        self._stopping = asyncio.Event()
+        self._running: dict[str, asyncio.Task[Any]] = {}
+        self.app = _app(job.db.conninfo, places)
+        self.app.task(name=_TASK)(self._screen_case)
+
+    def stop(self) -> None:
+        """Ask `run` to end; cases in flight are interrupted and stay pending."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Work until told to stop. WorkerEnded when a part of the engine gave up, for example with the database."""
+        await create_engine_tables(self._job.db.conninfo)
+        async with self.app.open_async():
+            parts = [asyncio.create_task(part) for part in self._parts()]
+            stopping = asyncio.create_task(self._stopping.wait())
+            try:
+                await asyncio.wait([stopping, *parts], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for part in [stopping, *parts]:
+                    part.cancel()
+                ended = await asyncio.gather(*parts, return_exceptions=True)
+        if not self._stopping.is_set():
+            broken = next((end for end in ended if isinstance(end, Exception)), None)
+            raise WorkerEnded("the worker ended by itself") from broken
+
+    def _parts(self) -> list[Any]:
+        queues = ((INTERACTIVE, INTERACTIVE_PLACES), (BATCH, self._places))
+        workers = [
+            self.app.run_worker_async(
+                queues=[queue],
+                name=queue,
+                concurrency=places,
+                fetch_job_polling_interval=1.0,
+                shutdown_graceful_timeout=0,
+                delete_jobs="always",
+                install_signal_handlers=False,
+                update_heartbeat_interval=HEARTBEAT_S,
+                stalled_worker_timeout=self._dead_after_s,
+            )
+            for queue, places in queues
+        ]
+        return [*workers, self._feed(), self._bury(), self._let_go()]
+
+    async def _screen_case(self, case_id: str) -> None:
+        task = asyncio.current_task()
+        if task is None or case_id in self._running:
+            return
+        self._running[case_id] = task
+        try:
+            await self._job.screen_case(case_id)
+        finally:
+            del self._running[case_id]
+
+    async def _let_go(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            await withdraw_unwatched(self._job, self._running)
+
+    async def _feed(self) -> None:
+        while True:
+            async with self.app.connector.pool.connection() as connection:  # type: ignore[attr-defined]
+                await self._give_out(connection)
+            await asyncio.sleep(FEED_EVERY_S)
+
+    async def _give_out(self, connection: "AsyncConnection[Any]") -> None:
+        """One round of the feeder, in one transaction; nothing where another worker is at it."""
+        if not await _mine(connection):
+            return
+        found = await (await connection.execute("SELECT lock, status, queue_name FROM procrastinate_jobs")).fetchall()
+        known = [row[0] for row in found]
+        waiting = sum(row[1] == "todo" and row[2] == BATCH for row in found)
+        urgent = await self._pending(MOST_INTERACTIVE, known, only_interactive=True)
+        wanted = max(LEAST_WAITING, len(found) - waiting) - waiting
+        others = await self._pending(wanted, known + urgent) if wanted > 0 else []
+        jobs = [_job(case_id, INTERACTIVE) for case_id in urgent] + [_job(case_id, BATCH) for case_id in others]
+        if jobs:
+            await self.app.job_manager.batch_defer_jobs_async(jobs, connection=connection)
+
+    async def _pending(self, limit: int, known: Sequence[str], *, only_interactive: bool = False) -> list[str]:
+        return await to_the_end(
+            screenings.pending_cases,
+            self._job.db,
+            limit,
+            now=self._job.clock(),
+            excluding=known,
+            only_interactive=only_interactive,
+        )
+
+    async def _bury(self) -> None:
+        """Forget the jobs of dead workers: their cases are pending, so the feeder gives them out again."""
+        while True:
+            manager = self.app.job_manager
+            for job in await manager.get_stalled_jobs(seconds_since_heartbeat=self._dead_after_s):
+                log.warning("a worker died over case %s: given out again", job.lock)
+                await _forget(self.app, job)
+            await manager.prune_stalled_workers(self._dead_after_s)
+            await asyncio.sleep(BURY_EVERY_S)
+
+
+def engine_schema() -> str:
+    """The schema of this version's tables: no upgrade ever meets tables of another version."""
+    return "procrastinate_" + version("procrastinate").replace(".", "_")
+
+
+async def create_engine_tables(conninfo: str) -> None:
+    """Make the engine's schema and tables unless they are there; safe when several workers start at once."""
+    schema = engine_schema()
+    async with await AsyncConnection.connect(conninfo, **_options()) as connection:
+        await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATE_LOCK,))
+        found = await connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
+        if await found.fetchone() is None:
+            await connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+            await connection.execute(procrastinate.schema.SchemaManager.get_schema())
+
+
+def _app(conninfo: str, places: int) -> procrastinate.App:
+    connector = procrastinate.PsycopgConnector(
+        conninfo=conninfo, kwargs=_options(), min_size=2, max_size=max(4, min(10, places // 4))
+    )
+    return procrastinate.App(connector=connector)
+
+
+def _options() -> dict[str, Any]:
+    return {"options": f"-c search_path={engine_schema()}"}
+
+
+async def _mine(connection: "AsyncConnection[Any]") -> bool:
+    """Whether no other worker feeds just now; held until the transaction ends."""
+    row = await (await connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (_FEED_LOCK,))).fetchone()
+    return bool(row and row[0])
+
+
+def _job(case_id: str, queue: str) -> Job:
+    return Job(queue=queue, lock=case_id, queueing_lock=case_id, task_name=_TASK, task_kwargs={"case_id": case_id})
+
+
+async def _forget(app: procrastinate.App, job: Job) -> None:
+    try:
+        await app.job_manager.finish_job(job, status=Status.ABORTED, delete_job=True)
+    except procrastinate.exceptions.ConnectorException:
+        log.info("job of case %s had ended meanwhile", job.lock)
