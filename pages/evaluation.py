@@ -10,6 +10,7 @@ from screening.datasets.evaluation import SUICIDE_WATCH
 from screening.experiments import ConditionResult, run_conditions
 from storage.batches import BatchSummary
 from storage.policy import Action, require
+from storage.recorded_draws import waiting_for_a_reading
 
 ORIGINAL, ADJUDICATED = "File's labels", "Adjudicated labels"
 
@@ -39,7 +40,8 @@ def _unsettled(results: tuple[ConditionResult, ...]) -> None:
     if short:
         st.warning(
             f"Too few draws were recorded for some texts ({', '.join(short)}). Those are left out of the "
-            "condition's figures, which then describe the easier texts. `python -m screening evaluate` on the file records enough."
+            "condition's figures, which then describe the easier texts. `python -m screening evaluate` on the file "
+            "records enough."
         )
 
 
@@ -69,4 +71,4 @@ with tabs[2]:
 with tabs[3]:
     view.show_what_if(experiment, items, resources.settings().audit_rate)
 with tabs[4]:
-    view.show_cases(experiment, items, results)
+    view.show_cases(experiment, items, results, waiting_for_a_reading(db, person, chosen.id))

@@ -16,6 +16,7 @@ from screening.recording import DrawBook, Item, NodeDraws
 from screening.screen import MAIN
 from storage.actors import Actor
 from storage.batch_state import UnknownBatch
+from storage.blindness import withheld
 from storage.configurations import Configuration, load_configuration
 from storage.database import Database
 from storage.policy import Action, require
@@ -123,6 +124,14 @@ def _shown(row: Any) -> ScreenedText:
         text=row.text if row.model_text is None else row.model_text,
         reply=row.reply if row.model_reply is None else row.model_reply,
     )
+
+
+def waiting_for_a_reading(db: Database, actor: Actor, batch_id: str) -> frozenset[str]:
+    """The cases of a batch of which this person may not be shown the engine's view, case by case: blind first."""
+    require(actor, Action.VIEW_RESULTS)
+    query = select(cases.c.id).where(cases.c.batch_id == batch_id, withheld(actor, cases.c.id))
+    with db.read() as conn:
+        return frozenset(conn.execute(query).scalars())
 
 
 def adjudicated_labels(db: Database, actor: Actor, batch_id: str, version: int | None = None) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from storage.audit_log import append
 from storage.database import Database, insert_into
 from storage.policy import Action, require
 from storage.schema import cases, inbox_entries, screenings
+from storage.settings_store import current_in
 from storage.tiers import audit_placement, due_at
 
 MOST = 500
@@ -30,7 +31,7 @@ def request_second_looks(db: Database, actor: Actor, case_ids: Sequence[str], no
         settled = (
             select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id.in_(case_ids))
         )
-        opened = 0
+        opened, targets = 0, current_in(conn).settings.targets
         for case_id in sorted(conn.execute(settled).scalars()):  # by id: the order of the list must not show either
             placement = audit_placement(case_id)
             entry = {
@@ -38,7 +39,7 @@ def request_second_looks(db: Database, actor: Actor, case_ids: Sequence[str], no
                 "tier": int(placement.tier),
                 "why": placement.why.value,
                 "entered_at": now,
-                "due_at": due_at(placement.tier, now),
+                "due_at": due_at(placement.tier, now, targets),
             }
             statement = insert_into(conn, inbox_entries).values(entry).on_conflict_do_nothing()
             opened += conn.execute(statement.returning(inbox_entries.c.case_id)).first() is not None

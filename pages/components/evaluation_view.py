@@ -170,8 +170,13 @@ def _reviews(metrics: Metrics, per_day: int, audit_rate: float) -> str:
     return f"{per_day * (escalated + (1 - escalated) * audit_rate):,.0f}"
 
 
-def show_cases(experiment: Experiment, items: Sequence[Item], results: Sequence[ConditionResult]) -> None:
-    """The confusion matrix of one condition, whose cells open their cases; and what every condition misses."""
+def show_cases(
+    experiment: Experiment, items: Sequence[Item], results: Sequence[ConditionResult], waiting: frozenset[str]
+) -> None:
+    """The confusion matrix of one condition, whose cells open their cases; and what every condition misses.
+
+    Cases that ``waiting`` names are counted but not listed: somebody must read them blind first.
+    """
     names = [each.name for each in results]
     chosen = st.selectbox("Condition", names, index=len(names) - 1)
     result = next(each for each in results if each.name == chosen)
@@ -181,11 +186,11 @@ def show_cases(experiment: Experiment, items: Sequence[Item], results: Sequence[
         reference, outcome = cell
         cases = [i for i, item in enumerate(items) if item.reference is reference and result.outcomes[i] is outcome]
         st.write(f"{len(cases)} cases: reference {reference}, outcome {outcome.replace('_', ' ')}")
-        show_list(experiment, items, cases)
+        show_list(experiment, items, cases, waiting)
     missed = consistently_missed(items, results)
     st.subheader(f"Called safe by every deciding condition against an unsafe reference: {len(missed)}")
     st.caption("Either all conditions are wrong in the same way, or the reference is: worth a second look.")
-    show_list(experiment, items, missed)
+    show_list(experiment, items, missed, waiting)
 
 
 def _selected_cell(result: ConditionResult) -> tuple[Label, Outcome] | None:
@@ -204,13 +209,16 @@ def _selected_cell(result: ConditionResult) -> tuple[Label, Outcome] | None:
     return (REFERENCES[int(row)], tuple(Outcome)[places.index(column)]) if column in places else None
 
 
-def show_list(experiment: Experiment, items: Sequence[Item], cases: Sequence[int]) -> None:
+def show_list(experiment: Experiment, items: Sequence[Item], cases: Sequence[int], waiting: frozenset[str]) -> None:
     """Cases as a list without text, each with a link to its page."""
-    if not cases:
+    shown = [i for i in cases if experiment.batch.case_ids[i] not in waiting]
+    if len(shown) < len(cases):
+        st.caption(f"{len(cases) - len(shown)} of them wait for a blind reading and are not listed.")
+    if not shown:
         return
     rows = [
         {"Case": items[i].id, "Group": items[i].group, "Open": f"/case?case={experiment.batch.case_ids[i]}"}
-        for i in cases
+        for i in shown
     ]
     columns = {"Open": st.column_config.LinkColumn(display_text="open")}
     st.dataframe(pd.DataFrame(rows), hide_index=True, column_config=columns, key=f"list_{hash(tuple(cases))}")

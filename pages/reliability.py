@@ -1,0 +1,61 @@
+"""What may be claimed about missed cases, and what cannot be claimed yet; bound to one configuration."""
+
+import streamlit as st
+
+from pages.components import reliability_view as view
+from pages.components import resources
+from pages.components.reliability import Verified, binding_of, verified
+from pages.components.stard import report_html
+from screening.pipeline import preset
+from storage.policy import Action, require
+from storage.reading_table import switches
+from storage.reliability import MeasuredConfiguration, audit_sample, measured_configurations, outcome_mix
+
+db, person, settings = resources.database(), resources.actor(), resources.settings()
+require(person, Action.VIEW_RESULTS)
+
+
+def _words(found: MeasuredConfiguration) -> str:
+    return f"{found.version} · {found.settled:,} texts · {found.first_at:%Y-%m-%d} to {found.last_at:%Y-%m-%d}"
+
+
+def _verified(version: str) -> Verified:
+    key = settings.pseudonym_key.get_secret_value()
+    sample, mix = audit_sample(db, person, version), outcome_mix(db, person, version)
+    return verified(sample, mix, switches(db, person, key))
+
+
+st.title("Reliability")
+st.write(
+    "Measured against clinicians' blind first readings of an audit sample. The stopping rule's δ is about the model's "
+    "own most frequent answer and plays no part here."
+)
+measured = {found.version: found for found in measured_configurations(db, person)}
+if not measured:
+    st.info("No batch has been screened yet, so nothing can be claimed.")
+    st.stop()
+version = st.selectbox("Configuration", list(measured), format_func=lambda one: _words(measured[one]))
+now = binding_of(resources.configuration(preset(settings.preset, budget=settings.budget)).body)
+found = _verified(version)
+view.show_claims(found, now)
+st.download_button(
+    "Report to print (STARD)",
+    data=lambda: report_html(found, now, resources.now()),
+    file_name=f"reliability-{version}.html",
+    mime="text/html",
+    on_click="ignore",
+    icon=":material/print:",
+)
+tabs = st.tabs(["Audit sample", "Confidence sequence", "Planner", "Switch rate", "Drift", "What was measured"])
+with tabs[0]:
+    view.show_sample(found)
+with tabs[1]:
+    view.show_sequence(found)
+with tabs[2]:
+    view.show_planner()
+with tabs[3]:
+    view.show_switches(found.switches)
+with tabs[4]:
+    view.show_drift(found)
+with tabs[5]:
+    view.show_binding(found, now)
