@@ -28,6 +28,7 @@ from storage.pending import (
 from storage.runs import run_of, run_row, runs_of, same_run
 from storage.schema import batches, cases, inbox_entries, node_runs, screenings
 from storage.schema import pending_cases as waiting_cases
+from storage.settings_store import current_in
 from storage.tiers import Placement, audit_placement, due_at, tier_for
 
 __all__ = [
@@ -207,4 +208,5 @@ def _placement(screening: Screening, case: Row[Any]) -> Placement | None:
 
 def _open_inbox_entry(conn: Connection, case_id: str, placement: Placement, now: datetime) -> None:
     entry = {"case_id": case_id, "tier": int(placement.tier), "why": placement.why.value, "entered_at": now}
-    conn.execute(insert(inbox_entries), {**entry, "due_at": due_at(placement.tier, now)})
+    targets = current_in(conn).settings.targets
+    conn.execute(insert(inbox_entries), {**entry, "due_at": due_at(placement.tier, now, targets)})

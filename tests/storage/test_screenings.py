@@ -11,6 +11,7 @@ from screening.labels import Label, Outcome
 from screening.screen import Reason
 from screening.text.received import receive
 from storage import tallies
+from storage.actors import LOCAL_USER
 from storage.batches import NewCase, add_rows, progress
 from storage.database import Database
 from storage.schema import case_starts, inbox_entries, node_runs, screenings
@@ -21,6 +22,7 @@ from storage.screenings import (
     committed_runs,
     record_start,
 )
+from storage.settings_store import SiteSettings, change
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
 
 
@@ -147,6 +149,15 @@ def test_what_the_pipeline_leaves_to_a_person_is_in_the_inbox_at_once(db: Databa
         entry = conn.execute(select(inbox_entries)).one()
     assert (entry.case_id, entry.tier, entry.entered_at) == (case_id, 3, LATER)
     assert (entry.due_at - entry.entered_at).total_seconds() == 24 * 3600
+
+
+def test_the_inbox_keeps_the_times_that_the_site_has_set(db: Database) -> None:
+    settings = SiteSettings(target_minutes=(1, 2, 3, 4))
+    change(db, LOCAL_USER, settings, based_on=0, now=NOW)
+    decide(db, _only(db), Outcome.HUMAN_REVIEW)
+    with db.read() as conn:
+        entry = conn.execute(select(inbox_entries)).one()
+    assert (entry.due_at - entry.entered_at).total_seconds() == 60 * settings.target_minutes[entry.tier]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.SAFE, Outcome.UNSAFE])
