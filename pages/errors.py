@@ -79,7 +79,7 @@ def export(batch: BatchSummary) -> None:
     """Both files, for those who may take data out."""
     if not allowed(person, Action.EXPORT):
         return
-    st.subheader("Relabelled data set")
+    st.header("Relabelled data set")
     st.caption(
         "Reference and where it is from, every rating under a pseudonym, the adjudicated and the final label. "
         "Cases that you may yet have to read carry neither outcome nor ratings."
@@ -128,10 +128,8 @@ if batch is None:
 left, right = st.columns([5, 6], gap="large")
 with left:
     with st.container(horizontal=True):
-        labels = st.segmented_control(
-            "Reference labels", ["original", "adjudicated"], default="original", required=True,
-            format_func=str.title, key="labels",
-        )  # fmt: skip
+        words = {"original": "As in the file", "adjudicated": "With adjudications"}
+        labels = st.selectbox("Reference labels", list(words), format_func=lambda key: words[key], key="labels")
         names = groups(db, person, batch.id)
         group = (
             st.selectbox("Group", names, index=None, placeholder="All", format_func=visible, key="group")
@@ -144,7 +142,7 @@ with right:
     if cell is None:
         st.info("A cell of the matrix opens its cases here.", icon=":material/grid_on:")
     else:
-        st.subheader(matrix.cell_title(*cell))
+        st.header(matrix.cell_title(*cell))
         wanted = Cell(batch_id=batch.id, reference=cell[0], outcome=cell[1], labels=labels, group=group)
         if chosen := case_list(db, person, filters(db, person, wanted)):
             case_link(chosen)

@@ -30,7 +30,7 @@ def reason_words(reason: str | None) -> str:
 def filters(db: Database, person: Actor, cell: Cell) -> Cell:
     """The cell narrowed by what is chosen; a filter with nothing to choose is left out."""
     choices = cell_choices(db, person, cell)
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, gap="small"):
         node = _choice("Node", choices["node"], str.title)
         reason = _choice("Reason", choices["reason"], reason_words)
         gap = _choice("Gap", tuple(GAPS), str)
@@ -47,7 +47,7 @@ def _choice(label, options, words):  # type: ignore[no-untyped-def]
         format_func=words,
         placeholder="Any",
         key=f"cell_{label.lower().replace(' ', '_')}",
-        width=170,
+        width=138,
     )
 
 
@@ -69,6 +69,7 @@ def case_list(db: Database, person: Actor, cell: Cell) -> str | None:
         selection_mode="single-row",
         key=f"cases_{key}_{number}",
         column_config={
+            "ID": st.column_config.TextColumn("ID", width="medium"),
             "Gap": st.column_config.ProgressColumn(
                 "Gap",
                 min_value=0,

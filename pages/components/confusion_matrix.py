@@ -39,7 +39,8 @@ _STYLE = """<style>
  vertical-align:top}
 .sl-figures th{font-weight:600}
 .sl-figures td{font-variant-numeric:tabular-nums}
-.sl-figures small{display:block;color:light-dark(#55606a,#a6b2ba)}
+.sl-figures caption{text-align:left;font-size:.85rem;color:light-dark(#55606a,#a6b2ba);padding:0 .6rem .3rem}
+.sl-figures small{font-weight:400;display:block;color:light-dark(#55606a,#a6b2ba)}
 </style>"""
 
 
@@ -131,7 +132,7 @@ def metrics_html(columns: Sequence[Column]) -> str:
         for name, of, values in lines
     )
     return (
-        f'{_STYLE}<table class="sl-figures"><caption class="sl-text-label">Value, 95 % Wilson interval, counts'
+        f'{_STYLE}<table class="sl-figures"><caption>Value, 95 % Wilson interval, counts'
         f'</caption><thead><tr><th scope="col">Measure</th>{head}</tr></thead><tbody>{body}</tbody></table>'
     )
 

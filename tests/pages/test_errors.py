@@ -68,7 +68,7 @@ def test_a_cell_in_the_address_opens_its_cases(open_page: Opener, page_database:
     batch_id = _whole(page_database)
     page = open_page("errors", batch=batch_id, cell="unsafe.safe")
     assert not page.exception
-    assert "Reference unsafe, labelled safe: missed" in [heading.value for heading in page.subheader]
+    assert "Reference unsafe, labelled safe: missed" in [heading.value for heading in page.header]
     assert list(page.dataframe[1].value["ID"]) == ["p3"]
     assert list(page.dataframe[1].value["Gap"]) == [1.0]
 
