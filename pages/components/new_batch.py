@@ -71,30 +71,36 @@ def check_file(upload: Upload) -> None:
     """Everything before the first call."""
     st.html(f'<h2 style="margin:0;padding:0">Check {escape(visible(upload.name))}</h2>')
     try:
-        first = checked(upload.path, upload.name, None, ())
-        proposed, columns = first.table.report.mapping, first.table.report.columns
-    except ColumnsUnclear as unclear:
-        refused(unclear)
-        proposed, columns = None, unclear.columns
+        _check_file(upload)
     except FileRefused as refusal:
         refused(refusal)
         leave(upload)
-        return
+
+
+def _check_file(upload: Upload) -> None:
+    columns, proposed = proposed_columns(upload)
     with st.container(border=True):
         mapping = confirm_columns(columns, proposed)
     if mapping is None:
         leave(upload)
         return
-    try:
-        confirmed = checked(upload.path, upload.name, mapping, ())
-        labels = confirm_labels(confirmed.table)
-        final = checked(upload.path, upload.name, mapping, tuple(labels.items()))
-    except FileRefused as refusal:
-        refused(refusal)
-        leave(upload)
-        return
-    show_report(final)
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        labels = confirm_labels(checked(upload.path, upload.name, mapping, ()).table)
+    final = checked(upload.path, upload.name, mapping, tuple(labels.items()))
+    with right:
+        show_report(final)
     offer(upload, final, mapping, labels)
+
+
+def proposed_columns(upload: Upload) -> tuple[tuple[str, ...], ColumnMapping | None]:
+    """The file's columns and what they seem to be; nothing where a person must say which holds the text."""
+    try:
+        report = checked(upload.path, upload.name, None, ()).table.report
+    except ColumnsUnclear as unclear:
+        refused(unclear)
+        return unclear.columns, None
+    return report.columns, report.mapping
 
 
 def refused(refusal: FileRefused) -> None:
@@ -135,6 +141,7 @@ def confirm_labels(table: Table) -> Labels:
     report = table.report
     values = {value: count for value, count in report.label_values.items() if value.strip()}
     if report.mapping.label is None or not values:
+        st.caption("No label column: there will be no confusion matrix.")
         return {}
     known = {value: label.value for value, label in report.labels.items()}
     rows = pd.DataFrame(
@@ -151,7 +158,7 @@ def confirm_labels(table: Table) -> Labels:
         disabled=["Value", "Rows"],
         hide_index=True,
         column_config={"Read as": st.column_config.SelectboxColumn(options=list(READINGS), required=True)},
-        height=min(250, 38 + 35 * len(rows)),
+        height=min(250, 40 + 35 * len(rows)),
     )
     return {
         row["Value"]: None if row["Read as"] == READINGS[2] else Label(row["Read as"])
@@ -162,11 +169,10 @@ def confirm_labels(table: Table) -> Labels:
 def show_report(final: Checked) -> None:
     """Counts, warnings, rejected rows."""
     report, found = final.table.report, final.found
-    left, right = st.columns([3, 2], gap="medium")
-    left.html(report_html(report, found))
+    st.html(report_html(report, found))
     if found.rejected:
-        right.dataframe(rejected_rows(found), height=min(220, 38 + 35 * len(found.rejected)))
-        right.download_button(
+        st.dataframe(rejected_rows(found), height=min(220, 38 + 35 * len(found.rejected)))
+        st.download_button(
             "Rejected rows",
             data=lambda: lines_file(rejected_csv(_rejected(final.table))),
             file_name="rejected.csv",
