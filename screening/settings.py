@@ -42,7 +42,7 @@ class Settings(BaseSettings):
     requests_per_minute: Annotated[int, Field(ge=1)] = Field(
         1000, description="Most calls a minute, over all workers together."
     )
-    concurrency: Annotated[int, Field(ge=1)] = Field(32, description="Most calls in flight per worker.")
+    concurrency: Annotated[int, Field(ge=1)] = Field(32, description="Most calls in flight, over all workers together.")
     cases_in_flight: Annotated[int, Field(ge=1)] = Field(16, description="Most cases screened at once per worker.")
     call_timeout_s: Annotated[float, Field(gt=0)] = Field(30.0, description="Longest wait for one answer.")
     node_deadline_s: Annotated[float, Field(gt=0)] = Field(

@@ -23,15 +23,17 @@ class Database:
     """The engine behind one URL; threads may share it, processes each make their own.
 
     SQLite runs in WAL mode with foreign keys on and ``synchronous=FULL``: a commit has reached the disk when it
-    returns, because a clinician's rating cannot be asked for again after a power cut.
+    returns, because a clinician's rating cannot be asked for again after a power cut. With ``repeatable`` the last
+    commits before a power cut may be lost, never one in their middle (``synchronous=NORMAL``): for the worker,
+    whose cases are simply screened again. The death of a process loses nothing either way.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+    def __init__(self, url: str, *, pool_size: int = 10, repeatable: bool = False) -> None:
         self._url = make_url(url)
         self.kind: Literal["sqlite", "postgresql"] = _kind(self._url)
         options = {"pool_size": pool_size, "max_overflow": 2 * pool_size}
         if self.kind == "sqlite":
-            self._engine = _sqlite(self._url, options)
+            self._engine = _sqlite(self._url, "NORMAL" if repeatable else "FULL", options)
             self._reading = self._engine.execution_options(reads_only=True)
         else:
             self._engine = create_engine(self._url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, **options)
@@ -112,17 +114,16 @@ def _kind(url: URL) -> Literal["sqlite", "postgresql"]:
             raise ValueError(f"no such kind of database here: {other}; use sqlite:///path or postgresql://host/name")
 
 
-def _sqlite(url: URL, options: dict[str, Any]) -> Engine:
+def _sqlite(url: URL, synchronous: str, options: dict[str, Any]) -> Engine:
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # the driver must not begin transactions of its own
+        for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S}, **options)
-    event.listen(engine, "connect", _on_connect)
+    event.listen(engine, "connect", on_connect)
     event.listen(engine, "begin", _on_begin)
     return engine
-
-
-def _on_connect(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # the driver must not begin transactions of its own
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}")
 
 
 def _on_begin(connection: Connection) -> None:

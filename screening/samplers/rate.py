@@ -63,6 +63,15 @@ class RateGate:
                 await self._pause_over()
             yield
 
+    @property
+    def in_use(self) -> int:
+        """Attempts under way, or waiting for their leave."""
+        return self._slots.borrowed_tokens
+
+    def resize(self, concurrency: int) -> None:
+        """Allow so many attempts at a time from now on; those under way end. 0 holds all back."""
+        self._slots.total_tokens = concurrency
+
     def pause(self, seconds: float) -> float:
         """Hold all attempts back for ``seconds``, at most the cap, from now on; returns the seconds taken."""
         taken = min(max(seconds, 0.0), self._pause_cap_s)

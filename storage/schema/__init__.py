@@ -26,7 +26,7 @@ from storage.schema.review import (
     second_reading_requests,
     skips,
 )
-from storage.schema.site import accounts, audit_events, sessions, settings_versions
+from storage.schema.site import accounts, audit_events, call_limits, sessions, settings_versions
 
 __all__ = [
     "BigId",
@@ -39,6 +39,7 @@ __all__ = [
     "batch_events",
     "batch_tallies",
     "batches",
+    "call_limits",
     "case_errors",
     "case_notes",
     "case_starts",

@@ -1,6 +1,6 @@
 """Who may act, what was done, and how the site is set."""
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, ForeignKey, Index, Integer, String, Table, Text
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, String, Table, Text
 
 from storage.schema.columns import BigId, Moment, StorableText, metadata
 
@@ -47,4 +47,13 @@ settings_versions = Table(
     Column("body", JSON, nullable=False),
     Column("by", String(64), nullable=False),
     Column("at", Moment, nullable=False),
+)
+
+# One row a limit that all workers share; times are seconds of the database's own clock.
+call_limits = Table(
+    "call_limits",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("next_at", Float, nullable=False),  # when the next call is due at an even pace
+    Column("holders", JSON, nullable=False),  # {worker: [places it holds, until when]}
 )

@@ -36,6 +36,12 @@ def upgrade() -> None:
         batch_op.create_index('ix_audit_events_actor', ['actor', 'at'], unique=False)
         batch_op.create_index('ix_audit_events_subject', ['subject'], unique=False)
 
+    op.create_table('call_limits',
+    sa.Column('name', sa.String(length=64), nullable=False),
+    sa.Column('next_at', sa.Float(), nullable=False),
+    sa.Column('holders', sa.JSON(), nullable=False),
+    sa.PrimaryKeyConstraint('name', name=op.f('pk_call_limits'))
+    )
     op.create_table('configurations',
     sa.Column('version', sa.String(length=64), nullable=False),
     sa.Column('body', sa.JSON(), nullable=False),
@@ -397,6 +403,7 @@ def downgrade() -> None:
     op.drop_table('batches')
     op.drop_table('settings_versions')
     op.drop_table('configurations')
+    op.drop_table('call_limits')
     with op.batch_alter_table('audit_events', schema=None) as batch_op:
         batch_op.drop_index('ix_audit_events_subject')
         batch_op.drop_index('ix_audit_events_actor')

@@ -1,0 +1,87 @@
+"""One rate limit and one concurrency limit for all workers on a database: the account they use is one."""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+
+from jobs.screening_job import to_the_end
+from screening.samplers.rate import RateGate
+from storage import call_limits
+from storage.call_limits import Pace
+from storage.database import Database
+
+RATE, PLACES = "calls per minute", "calls in flight"
+BLOCK_S = 0.1
+"""Leave is taken for so many seconds of calls at once: ten short transactions a second and worker at most."""
+LAPSES_S = 1.0
+"""Leave not used within so long is lost, so that it cannot pile up onto later calls."""
+UNDER_WAY_S = 1.0
+"""The longest a call is expected to be on its way to the service after its leave; the pace allows for it."""
+BURST_SHARE = 50
+LEASE_S, RENEW_EVERY_S = 10.0, 1.0
+
+log = logging.getLogger(__name__)
+
+
+def pace_of(per_minute: int) -> Pace:
+    """The pace that lets at most ``per_minute`` calls arrive in *any* minute.
+
+    Calls that arrive within 60 s were given leave within 60 s + `LAPSES_S` + `UNDER_WAY_S`, which is at most
+    burst + pace * that time. ValueError where not even one call is allowed.
+
+    >>> pace = pace_of(1000)
+    >>> pace.burst, round(pace.per_second * 60), pace.burst + pace.per_second * 62 <= 1000
+    (20, 948, True)
+    """
+    if per_minute < 1:
+        raise ValueError("at least one call a minute must be allowed")
+    burst = max(1, per_minute // BURST_SHARE)
+    # A single call a minute cannot leave room for a burst: it comes every 62 s.
+    return Pace(per_second=max(per_minute - burst, 1) / (60 + LAPSES_S + UNDER_WAY_S), burst=burst)
+
+
+@dataclass(slots=True, kw_only=True)
+class SharedLimiter:
+    """Leave for one call at a time, taken from the database in blocks. Belongs to one event loop."""
+
+    db: Database
+    pace: Pace
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _left: int = 0
+    _until: float = 0.0
+
+    async def acquire(self) -> None:
+        """Returns when one more call may be made; first come, first served within the process."""
+        async with self._turn:
+            while self._left < 1 or time.monotonic() > self._until:
+                asked_at = time.monotonic()
+                block = max(1, round(self.pace.per_second * BLOCK_S))
+                grant = await to_the_end(call_limits.take, self.db, RATE, self.pace, block)
+                self._left, self._until = grant.count, asked_at + LAPSES_S
+                if grant.count == 0:
+                    await asyncio.sleep(grant.wait_s)
+            self._left -= 1
+
+
+async def share_places(db: Database, gate: RateGate, total: int, worker: str) -> None:
+    """Keep the gate at this worker's share of ``total`` calls in flight until cancelled; then give the share back.
+
+    A worker that cannot renew its share in time makes no further calls until it can.
+    """
+    until = 0.0
+    try:
+        while True:
+            asked_at = time.monotonic()
+            try:
+                held = await to_the_end(call_limits.hold, db, PLACES, worker, gate.in_use, total, LEASE_S)
+                gate.resize(held)
+                until = asked_at + LEASE_S
+            except Exception as error:
+                log.warning("the share of calls in flight was not renewed: %s", type(error).__name__)
+                if time.monotonic() + RENEW_EVERY_S > until:
+                    gate.resize(0)
+            await asyncio.sleep(RENEW_EVERY_S)
+    finally:
+        gate.resize(0)
+        await to_the_end(call_limits.give_up, db, PLACES, worker)
