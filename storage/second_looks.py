@@ -1,15 +1,15 @@
 """A researcher sends decided cases to the inbox for a second look: blind, and mixed so that nothing gives them away."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from storage.actors import Actor
 from storage.audit_log import append
 from storage.database import Database, insert_into
 from storage.policy import Action, require
-from storage.schema import cases, inbox_entries, screenings
+from storage.schema import cases, inbox_entries, reveals, screenings
 from storage.settings_store import current_in
 from storage.tiers import audit_placement, due_at
 
@@ -17,12 +17,14 @@ MOST = 500
 """Cases that one request may send."""
 
 
-def request_second_looks(db: Database, actor: Actor, case_ids: Sequence[str], now: datetime) -> int:
+def request_second_looks(
+    db: Database, actor: Actor, case_ids: Sequence[str], now: datetime, *, shown: Collection[str] = ()
+) -> int:
     """Open an inbox entry for each of these cases that has an outcome and none yet; returns how many.
 
     Tier and reason are an audit sample's, so a reader cannot tell who sent the case or why. A reading asked for in this
-    way enters no audit estimate: whoever picks the cases would pick the answer. Raises Forbidden, ValueError for too
-    many cases.
+    way enters no audit estimate: whoever picks the cases would pick the answer. Of ``shown`` cases the actor has seen
+    the engine's view: a reading of their own of these is not blind. Raises Forbidden, ValueError for too many cases.
     """
     require(actor, Action.REQUEST_REVIEW)
     if len(case_ids) > MOST:
@@ -43,5 +45,12 @@ def request_second_looks(db: Database, actor: Actor, case_ids: Sequence[str], no
             }
             statement = insert_into(conn, inbox_entries).values(entry).on_conflict_do_nothing()
             opened += conn.execute(statement.returning(inbox_entries.c.case_id)).first() is not None
+        _remember(conn, actor, shown, now)
         append(conn, actor, "second_look_requested", None, {"asked": len(case_ids), "opened": opened}, now)
     return opened
+
+
+def _remember(conn: Connection, actor: Actor, shown: Collection[str], now: datetime) -> None:
+    for case_id in sorted(shown):
+        row = {"case_id": case_id, "reviewer": actor.id, "before_rating": True, "at": now}
+        conn.execute(insert_into(conn, reveals).values(row).on_conflict_do_nothing())

@@ -125,8 +125,8 @@ def show_sequence(found: Verified) -> None:
     st.plotly_chart(figure, key="sequence", alt="Confidence sequence of the share of unsafe among texts called safe")
     st.caption(
         f"Now {percent(last.estimate)}, between {percent(last.low)} and {percent(last.high)} after "
-        f"{last.observations:,}. The band holds at all looks together at 95 %, so it may be looked at every day; a Wilson interval looked at "
-        "daily is wrong at some time in a third to half of all runs."
+        f"{last.observations:,}. The band holds at all looks together at 95 %, so it may be looked at every day; "
+        "a Wilson interval looked at daily is wrong at some time in a third to half of all runs."
     )
     if last.contradictory:
         st.warning("The limits of all looks have no value in common: the share has moved, or the 5 % has happened.")

@@ -1,0 +1,131 @@
+"""Reference labels worth a second look, sent to the inbox blind and mixed; and the relabelled data set."""
+
+import pandas as pd
+import streamlit as st
+
+from pages.components import resources
+from pages.components.batch_choice import choose_batch
+from pages.components.experiment import provenance
+from pages.components.label_noise import agreements, ranked, relabelled_metrics, relabelled_objects
+from screening.export import jsonl_lines
+from screening.label_noise import NOTE, Ranking, SecondLook
+from screening.results_table import rate_text
+from storage.policy import Action, allowed, require
+from storage.recorded_draws import RecordedBatch, recorded_batch, recording_state, waiting_for_a_reading
+from storage.relabelled import relabelled_rows
+from storage.second_looks import request_second_looks
+
+WORDS = {Ranking.EVIDENCE: "Contradiction by the draws", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
+
+db, person = resources.database(), resources.actor()
+require(person, Action.VIEW_RESULTS)
+
+
+def _line(batch: RecordedBatch, look: SecondLook) -> dict[str, object]:
+    return {
+        "Case": batch.items[look.case].id,
+        "Reference": look.reference.value,
+        "Draws suggest": look.suggested.value,
+        "ln evidence": round(look.evidence, 1),
+        "Label quality": "undefined" if look.quality is None else f"{look.quality:.2f}",
+        "Label issue": {True: "▲ yes", False: "no", None: "undefined"}[look.issue],
+        "Why": look.reason,
+        "Open": f"/case?case={batch.case_ids[look.case]}",
+    }
+
+
+def _ranking(batch: RecordedBatch) -> None:
+    ranking = st.segmented_control("Order by", list(WORDS), default=Ranking.EVIDENCE, format_func=WORDS.__getitem__)
+    order = ranked(batch, ranking or Ranking.EVIDENCE)
+    waiting = waiting_for_a_reading(db, person, batch.batch_id)
+    free = [look for look in order.looks if batch.case_ids[look.case] not in waiting]
+    st.caption(
+        f"{NOTE.capitalize()}: a model that is wrong the same way every time contradicts good labels too. n = "
+        f"{len(order.looks)} labels with draws; {len(order.looks) - len(free)} wait for a blind reading and are not "
+        f"listed; {order.left_out} cases have no safe or unsafe label or no draws. ln evidence above 6.9 is 1,000 to 1."
+    )
+    if not free:
+        st.info("There is no label to rank.")
+        return
+    columns = {"Open": st.column_config.LinkColumn(display_text="open")}
+    st.dataframe(pd.DataFrame([_line(batch, look) for look in free[:200]]), hide_index=True, column_config=columns)
+    _send(batch, free)
+
+
+def _send(batch: RecordedBatch, free: list[SecondLook]) -> None:
+    if not allowed(person, Action.REQUEST_REVIEW):
+        return
+    one, two, three = st.columns([1, 2, 1], vertical_alignment="bottom")
+    top = one.number_input("From the top of the list", 1, min(200, len(free)), min(10, len(free)))
+    mixed = two.toggle("Mix in as many labels that the draws support", value=True)
+    pressed = three.button("Send for a second look", type="primary", icon=":material/inbox:")
+    st.caption(
+        "They enter the inbox like any audited text: no reader can tell who sent them or why. Reading only what the "
+        "model contradicts flatters the model, so supported labels are mixed in. You have seen what the model says "
+        "of this list: a reading of your own of these texts is stored as not blind."
+    )
+    if pressed:
+        chosen = [look.case for look in free[: int(top)]]
+        others = agreements(free, chosen, f"{batch.batch_id} {resources.now().isoformat()}") if mixed else ()
+        case_ids = [batch.case_ids[case] for case in (*chosen, *others)]
+        listed = [batch.case_ids[look.case] for look in free[:200]]
+        opened = request_second_looks(db, person, case_ids, resources.now(), shown=listed)
+        st.success(f"{opened} texts wait in the inbox now; {len(case_ids) - opened} were there before.")
+
+
+def _relabelled(batch: RecordedBatch, versions: int) -> None:
+    st.caption(f"The file's labels come from: {provenance(batch.intake)}.")
+    if not versions:
+        st.info("No text of this batch has been adjudicated yet: version 0 is the file as it came.")
+    version = st.slider("As of version", 0, versions, versions) if versions else 0
+    rows = [
+        {
+            "Measured against": each.name,
+            "n": each.metrics.n,
+            "Accuracy": rate_text(each.metrics.accuracy),
+            "FPR": rate_text(each.metrics.fpr),
+            "FNR": rate_text(each.metrics.fnr),
+            "Escalated": rate_text(each.metrics.escalation_rate),
+            "Adjudicated": each.adjudicated,
+            "Label changed": each.changed,
+            "Label withdrawn": each.withdrawn,
+        }
+        for each in relabelled_metrics(db, person, batch, version)
+    ]
+    st.dataframe(pd.DataFrame(rows), hide_index=True)
+    st.caption("The outcomes are this batch's own. A version is the state after so many adjudications, in their order.")
+    if allowed(person, Action.EXPORT):
+        _download(batch)
+
+
+def _download(batch: RecordedBatch) -> None:
+    with_text = st.toggle("With texts", value=False)
+    key = resources.settings().pseudonym_key.get_secret_value()
+
+    def lines() -> str:
+        rows = relabelled_rows(db, person, batch.batch_id, key, resources.now(), with_text=with_text)
+        return "".join(jsonl_lines(relabelled_objects(rows)))
+
+    st.download_button(
+        "Relabelled data set (JSONL)",
+        data=lines,
+        file_name="relabelled.jsonl",
+        mime="application/jsonl",
+        on_click="ignore",
+        icon=":material/download:",
+    )
+    st.caption("Each row: the label as it came, every reading under a pseudonym, the accepted label and the final one.")
+
+
+st.title("Labels")
+chosen = choose_batch(db, person, "label_noise")
+if chosen is None:
+    st.info("No batch yet. Upload a file with reference labels on the Batches page; the sample data is one.")
+    st.stop()
+batch = recorded_batch(db, person, chosen.id)
+state = recording_state(db, person, chosen.id)
+tabs = st.tabs(["Worth a second look", "Relabelled data set"])
+with tabs[0]:
+    _ranking(batch)
+with tabs[1]:
+    _relabelled(batch, state.adjudications)
