@@ -68,9 +68,16 @@ def _node(number: int, view: NodeView) -> str:
     return (
         f'<section class="sl-node" aria-label="{escape(view.title, quote=True)}">'
         f'<div><h4>{number} {escape(view.title)}</h4><p class="q">{escape(view.question)}</p>{badge_html(view)}</div>'
-        f'<div class="sl-arms">{"".join(_arm(arm, view) for arm in view.arms)}'
-        '<span class="pad"></span><div class="sl-axis" aria-hidden="true"><span>0</span><span>0.5</span><span>1</span>'
-        f'</div><span class="pad"></span></div>{_trace(view.trace, view.budget)}</section>'
+        f'<div class="sl-arms">{node_arms_html(view)}</div>{_trace(view.trace, view.budget)}</section>'
+    )
+
+
+def node_arms_html(view: NodeView) -> str:
+    """A node's labels with their bands on one axis, the content of a ``sl-arms`` grid."""
+    return (
+        "".join(_arm(arm, view) for arm in view.arms)
+        + '<span class="pad"></span><div class="sl-axis" aria-hidden="true"><span>0</span><span>0.5</span>'
+        '<span>1</span></div><span class="pad"></span>'
     )
 
 

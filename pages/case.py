@@ -1,0 +1,113 @@
+"""One case with its text, ratings and whole trail; nothing of the engine before it may be seen."""
+
+from html import escape
+
+import streamlit as st
+
+from pages.components import resources
+from pages.components.case_amendment import adjudication_form
+from pages.components.case_trail import errors_html, facts_html
+from pages.components.evidence_view import evidence_html, outcome_words
+from pages.components.inbox_desk import Here
+from pages.components.navigation import FOLDER
+from pages.components.readings_view import readings_html, versions_html
+from pages.components.untrusted_text import show_text
+from pages.components.words import DELTA_MEANING
+from storage import adjudication, batches, ratings
+from storage.blindness import NotYetRated, Unread
+from storage.case_file import CaseFile, case_file
+from storage.evidence import CaseText, Evidence, case_text, evidence
+from storage.policy import Action, Forbidden, allowed, require
+
+here = Here(db=resources.database(), person=resources.actor(), site=resources.site(), now=resources.now())
+key = resources.settings().pseudonym_key.get_secret_value()
+
+
+def seen(case_id: str) -> tuple[CaseText, Evidence, CaseFile]:
+    """Read once a visit: each reading of the text and of the evidence is a line in the audit log."""
+    name = f"case_page_{case_id}"
+    if name not in st.session_state:
+        shown = evidence(here.db, here.person, case_id, here.now)
+        st.session_state[name] = (
+            case_text(here.db, here.person, case_id, here.now),
+            shown,
+            case_file(here.db, here.person, case_id, here.now),
+        )
+    found: tuple[CaseText, Evidence, CaseFile] = st.session_state[name]
+    return found
+
+
+def engine(shown: Evidence, file: CaseFile) -> None:
+    """What the agents did, and what failed."""
+    st.subheader("What the engine did")
+    st.html(f'<p class="sl-outcome">{outcome_html(shown)}</p>')
+    st.html(evidence_html(shown, opened=True))
+    if any(run.label for run in shown.runs):
+        st.caption(DELTA_MEANING)
+    if file.errors:
+        st.subheader("Attempts that failed")
+        st.html(errors_html(file))
+    if file.waits_for_retry and st.button("Try again", key="retry", icon=":material/replay:"):
+        batches.retry_failed(here.db, here.person, file.batch_id, here.now)
+        st.session_state.pop(f"case_page_{file.case_id}", None)
+        st.rerun()
+
+
+def outcome_html(shown: Evidence) -> str:
+    """Outcome, calls and δ in a line."""
+    level = "" if shown.delta is None else f" · error level δ = {shown.delta:g}"
+    return f"<b>{escape(outcome_words(shown))}</b> {shown.calls} calls{level}"
+
+
+def people(case_id: str, *, closed: bool) -> None:
+    """Readings and accepted labels, for whom they are."""
+    st.subheader("Readings")
+    try:
+        given = ratings.ratings_of(here.db, here.person, case_id)
+        made = adjudication.versions(here.db, here.person, case_id)
+    except (Forbidden, Unread) as hidden:
+        st.caption(f"{str(hidden)[0].upper()}{str(hidden)[1:]}.")
+        return
+    if not given:
+        st.caption("Nobody has read it.")
+    st.html(readings_html(given, key, here.person.id))
+    if made:
+        st.subheader("Accepted label")
+        st.html(versions_html(made, key, here.person.id))
+    adjudication_form(here, case_id, given, made, closed=closed)
+
+
+def blind(case_id: str) -> None:
+    """An open case that this person has not read."""
+    st.info("This case waits for a reading. Its trail is shown once you have read it yourself.", icon=":material/lock:")
+    if allowed(here.person, Action.CLAIM_NAMED):
+        st.page_link(FOLDER / "inbox.py", label="To the inbox with it", query_params={"case": case_id})
+
+
+def case(case_id: str) -> None:
+    """The page of one case."""
+    try:
+        text, shown, file = seen(case_id)
+    except NotYetRated:
+        blind(case_id)
+        return
+    except KeyError:
+        st.warning("There is no such case.", icon=":material/search_off:")
+        return
+    left, right = st.columns([1, 1], gap="medium")
+    with left:
+        st.html(facts_html(file, shown))
+        show_text(text.text, label="Text of this case")
+        if text.reply is not None:
+            show_text(text.reply, label="The reply to it")
+        people(case_id, closed=file.entry is not None and file.entry.closed_at is not None)
+    with right:
+        engine(shown, file)
+
+
+require(here.person, Action.VIEW_EVIDENCE, here.person.id)
+st.title("Case")
+if "case" in st.query_params:
+    case(st.query_params["case"])
+else:
+    st.info("Open a case from the inbox, a batch, the errors or the labels.", icon=":material/article:")

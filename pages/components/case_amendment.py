@@ -1,0 +1,58 @@
+"""A senior's decision on a case: the label that counts, with its reason; an amendment where it is closed."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from pages.components.inbox_desk import Here
+from pages.components.inbox_words import LABEL_WORDS
+from storage import adjudication
+from storage.adjudication import Adjudication, Method, ReasonNeeded, StaleVersion
+from storage.inbox import NotAvailable
+from storage.policy import Action, allowed
+from storage.rating_form import RatingLabel
+from storage.ratings import Rating
+
+
+def adjudication_form(
+    here: Here, case_id: str, given: Sequence[Rating], made: Sequence[Adjudication], *, closed: bool
+) -> None:
+    """Label, reason and the button, for seniors only; nothing where nobody has read the case."""
+    if not given or not allowed(here.person, Action.ADJUDICATE):
+        return
+    with st.container(border=True, key="adjudication"):
+        st.html(f"<h2>{'Amend the accepted label' if closed else 'Decide'}</h2>")
+        version = f"{case_id}_{len(made)}"
+        label = st.pills(
+            "The label that counts", list(LABEL_WORDS), key=f"decide_{version}", format_func=LABEL_WORDS.__getitem__
+        )
+        reason = st.text_input("Why", key=f"decide_why_{version}", max_chars=2_000)
+        discussed = st.pills("How", ["alone", "in a discussion"], key=f"decide_how_{version}", default="alone")
+        if st.button("Record", key=f"record_{version}", type="primary", icon=":material/gavel:"):
+            _record(here, case_id, label, reason, made, discussed=discussed == "in a discussion", closed=closed)
+
+
+def _record(
+    here: Here,
+    case_id: str,
+    label: RatingLabel | None,
+    reason: str,
+    made: Sequence[Adjudication],
+    *,
+    discussed: bool,
+    closed: bool,
+) -> None:
+    if label is None:
+        st.error("Choose a label first.", icon=":material/edit:")
+        return
+    try:
+        if closed:
+            adjudication.amend(here.db, here.person, case_id, label, reason, made[-1].version, here.now)
+        else:
+            method = Method.DISCUSSION if discussed else Method.SENIOR
+            adjudication.adjudicate(here.db, here.person, case_id, label, reason, here.now, method)
+    except (ReasonNeeded, StaleVersion, NotAvailable) as refused:
+        st.error(f"{str(refused)[0].upper()}{str(refused)[1:]}.", icon=":material/edit_note:")
+        return
+    st.session_state.pop(f"case_page_{case_id}", None)
+    st.rerun()

@@ -1,0 +1,117 @@
+"""Everything the agents did not decide: the next case, read blind, labelled, then compared with the evidence."""
+
+from collections.abc import Collection
+
+import streamlit as st
+
+from pages.components import resources
+from pages.components.case_text import case_body, case_head, nothing
+from pages.components.evidence_view import evidence_html
+from pages.components.inbox_desk import Desk, Here, current, open_at_once
+from pages.components.inbox_queue import (
+    break_prompt,
+    claim_or_say,
+    counts_html,
+    exposure_line,
+    next_button,
+    queue_rows,
+    tier_filter,
+)
+from pages.components.inbox_style import STYLE
+from pages.components.inbox_words import empty_words
+from pages.components.reading_panel import reading
+from pages.components.reveal_panel import revealed
+from pages.components.shortcuts import key_of, switch
+from storage.policy import Action, allowed
+from storage.queue import Counts, counts
+from storage.tiers import Tier
+
+WIDTHS = (0.25, 0.42, 0.33)
+
+here = Here(db=resources.database(), person=resources.actor(), site=resources.site(), now=resources.now())
+
+
+def left_column(desk: Desk | None, tiers: Collection[Tier] | None, found: Counts) -> None:
+    """Counts, the main button, the list."""
+    st.html(counts_html(found))
+    next_button(here, desk, tiers)
+    if (said := st.session_state.pop("inbox_said", None)) is not None:
+        st.info(said, icon=":material/info:")
+    exposure = exposure_line(here)
+    break_prompt(here, desk, exposure)
+    queue_rows(here, desk, tiers)
+    switch()
+    cover_switch()
+
+
+def cover_switch() -> None:
+    """Texts covered until they are opened, for whoever wants that."""
+    covered = st.query_params.get("cover") == "1"
+    if st.button(
+        "Texts: covered" if covered else "Texts: shown", key="cover", type="tertiary", icon=":material/shield:"
+    ):
+        if covered:
+            st.query_params.pop("cover", None)
+        else:
+            st.query_params["cover"] = "1"
+        st.rerun()
+
+
+def middle_column(desk: Desk) -> None:
+    """The case, and what the engine said of it once that may be seen."""
+    case_head(here, desk)
+    case_body(here, desk)
+    if desk.evidence is not None:
+        st.html(evidence_html(desk.evidence))
+    elif desk.claim is not None and desk.claim.tier is Tier.P0 and not desk.lost(here.now):
+        at_once(desk, desk.case_id)
+    if desk.claim is not None and desk.claim.tier <= Tier.P1:
+        st.caption(f"If somebody may be in danger: {here.site.help_text}")
+
+
+def at_once(desk: Desk, case_id: str) -> None:
+    """A P0 case may be opened with its evidence; the reading then is not blind."""
+    words = "Only for P0. Your reading is then stored as not blind."
+    if st.button(
+        "Show the evidence at once", key=f"at_once_{case_id}", shortcut=key_of("E"), type="tertiary", help=words
+    ):
+        open_at_once(here, desk)
+        st.rerun()
+
+
+def right_column(desk: Desk, tiers: Collection[Tier] | None) -> None:
+    """The decision, then the reveal."""
+    with st.container(border=True, key="decision"):
+        if desk.mine is None:
+            reading(here, desk, tiers)
+        else:
+            revealed(here, desk, tiers)
+
+
+def linked(case_id: str) -> None:
+    """A case from a link that is not in this person's hands: they may take it where they may take any."""
+    nothing("Not in your hands", "Nothing of this case is shown before you hold it.")
+    if st.button("Take this case", key=f"take_{case_id}", type="primary", shortcut=key_of("T")):
+        claim_or_say(here, case_id)
+
+
+with st.container(key="inbox"):
+    st.html(STYLE)
+    left, middle, right = st.columns(WIDTHS, gap="medium")
+    with left:
+        st.title("Inbox")
+        tiers = tier_filter() if allowed(here.person, Action.CLAIM_NEXT) else None
+        desk = current(here)
+        found = counts(here.db, here.person, here.now, tiers)
+        left_column(desk, tiers, found)
+    if desk is None:
+        with middle:
+            nothing("No case on your desk", empty_words(found) if not found.free else "Press N for the next case.")
+    elif desk.claim is None and desk.mine is None and desk.text is None:
+        with middle:
+            linked(desk.case_id)
+    else:
+        with middle:
+            middle_column(desk)
+        with right:
+            right_column(desk, tiers)

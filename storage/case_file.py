@@ -1,0 +1,119 @@
+"""What is known of one case besides its text and its runs: where it came from, what was found in it, what failed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from storage.actors import Actor
+from storage.blindness import reveal
+from storage.database import Database
+from storage.schema import batches, case_errors, cases, inbox_entries, pending_cases
+from storage.tiers import Tier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseError:
+    """One failed attempt; ``calls`` were made and do not count. Never message text."""
+
+    kind: str
+    message: str
+    calls: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """Its place in the inbox. ``closed_at`` None is open; ``reading`` is the one that is due, or was last."""
+
+    tier: Tier
+    why: str
+    reading: str
+    entered_at: datetime
+    due_at: datetime
+    closed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseFile:
+    """One case. ``flags`` by part, "text" and "reply". ``label_source`` is what the file's labels are said to be.
+
+    ``model_text`` is the copy that the agents are shown. ``waits_for_retry``: pending, and its last attempt failed.
+    """
+
+    case_id: str
+    batch_id: str
+    batch_name: str
+    row: int
+    text: str
+    model_text: str
+    text_sha256: str
+    flags: Mapping[str, tuple[str, ...]]
+    group: str | None
+    label_source: str | None
+    received_at: datetime
+    errors: tuple[CaseError, ...]
+    waits_for_retry: bool
+    entry: Entry | None
+
+
+def case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFile:
+    """The file of a case, under the same blind-first check as its evidence.
+
+    Raises Forbidden, NotYetRated, KeyError for an unknown case.
+    """
+    query = (
+        select(cases, batches.c.name.label("batch_name"), batches.c.intake, pending_cases.c.ready_at)
+        .add_columns(pending_cases.c.case_id.label("pending"))
+        .join(batches, batches.c.id == cases.c.batch_id)
+        .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
+        .where(cases.c.id == case_id)
+    )
+    with db.write() as conn:
+        row = conn.execute(query).first()
+        if row is None:
+            raise KeyError(case_id)
+        reveal(conn, actor, case_id, now)
+        errors, entry = _errors(conn, case_id), _entry(conn, case_id)
+    return CaseFile(
+        case_id=case_id,
+        batch_id=row.batch_id,
+        batch_name=row.batch_name,
+        row=row.row,
+        text=row.text,
+        model_text=row.text if row.model_text is None else row.model_text,
+        text_sha256=row.text_sha256,
+        flags=_flags(row.flags),
+        group=row.group_name,
+        label_source=row.intake.get("labels"),
+        received_at=row.created_at,
+        errors=errors,
+        waits_for_retry=row.pending is not None and row.ready_at is None,
+        entry=entry,
+    )
+
+
+def _flags(stored: Any) -> Mapping[str, tuple[str, ...]]:
+    return {part: tuple(found) for part, found in dict(stored or {}).items()}
+
+
+def _errors(conn: Connection, case_id: str) -> tuple[CaseError, ...]:
+    table = case_errors.c
+    rows = conn.execute(select(case_errors).where(table.case_id == case_id).order_by(table.id))
+    return tuple(CaseError(kind=row.kind, message=row.message, calls=row.calls, at=row.at) for row in rows)
+
+
+def _entry(conn: Connection, case_id: str) -> Entry | None:
+    row = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
+    if row is None:
+        return None
+    return Entry(
+        tier=Tier(row.tier),
+        why=row.why,
+        reading=row.reading,
+        entered_at=row.entered_at,
+        due_at=row.due_at,
+        closed_at=row.closed_at,
+    )
