@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, text
+from sqlalchemy import Connection, Select, func, insert, select, text
 
 from storage.actors import Actor
 from storage.database import Database
 from storage.policy import Action, require
-from storage.schema import audit_events
+from storage.schema import accounts, audit_events
 
 Detail = str | int | float | bool | None | list[str]
 GENESIS = "0" * 64
@@ -150,17 +150,56 @@ def _problem(row: Any, expected: int, previous: str) -> str | None:
     return None if row.hash == _hash(previous, **fields) else "was changed"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Which:
+    """Which events: those of one subject, of one person, of one action; None asks for nothing."""
+
+    subject: str | None = None
+    who: str | None = None
+    action: str | None = None
+
+
 def events(
-    db: Database, actor: Actor, *, subject: str | None = None, limit: int = 100, offset: int = 0
+    db: Database,
+    actor: Actor,
+    *,
+    subject: str | None = None,
+    which: Which | None = None,
+    limit: int = 100,
+    offset: int = 0,
 ) -> tuple[Event, ...]:
-    """The newest events first, of one subject or of all."""
+    """The newest events first, of one subject, of ``which`` or of all."""
     require(actor, Action.VIEW_AUDIT)
-    query = select(audit_events).order_by(audit_events.c.seq.desc()).limit(limit).offset(offset)
-    if subject is not None:
-        query = query.where(audit_events.c.subject == subject)
+    query = _chosen(select(audit_events), which or Which(subject=subject))
     with db.read() as conn:
-        rows = conn.execute(query).all()
+        rows = conn.execute(query.order_by(audit_events.c.seq.desc()).limit(limit).offset(offset)).all()
     return tuple(_event(row) for row in rows)
+
+
+def count_events(db: Database, actor: Actor, which: Which) -> int:
+    """How many there are."""
+    require(actor, Action.VIEW_AUDIT)
+    with db.read() as conn:
+        return int(conn.execute(_chosen(select(func.count()).select_from(audit_events), which)).scalar_one())
+
+
+def kinds(db: Database, actor: Actor) -> tuple[str, ...]:
+    """The actions that occur in the log, in order."""
+    require(actor, Action.VIEW_AUDIT)
+    with db.read() as conn:
+        return tuple(conn.execute(select(audit_events.c.action).distinct().order_by(audit_events.c.action)).scalars())
+
+
+def names(db: Database, actor: Actor) -> Mapping[str, str]:
+    """What the people of the log are called, by account."""
+    require(actor, Action.VIEW_AUDIT)
+    with db.read() as conn:
+        return {row.id: row.display_name for row in conn.execute(select(accounts.c.id, accounts.c.display_name))}
+
+
+def _chosen(query: Select[Any], which: Which) -> Select[Any]:
+    wanted = {"subject": which.subject, "actor": which.who, "action": which.action}
+    return query.where(*(audit_events.c[name] == value for name, value in wanted.items() if value is not None))
 
 
 def _event(row: Any) -> Event:

@@ -62,6 +62,11 @@ class Database:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _PREPARE_LOCK})
             command.upgrade(migration_config(connection), "head")
 
+    def exists(self) -> bool:
+        """Whether there is something to open: a file that is there, or a server, which is not asked."""
+        name = self._url.database
+        return self.kind == "postgresql" or name in (None, "", ":memory:") or Path(str(name)).is_file()
+
     @property
     def lock_file(self) -> Path:
         """Where the one worker of an embedded database holds its lock."""

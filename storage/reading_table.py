@@ -4,11 +4,13 @@ Only closed cases: an open one may yet be read by whoever looks at the table.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Select, select
 
 from storage.actors import Actor
+from storage.audit_log import append
 from storage.database import Database
 from storage.policy import Action, require
 from storage.pseudonyms import pseudonym
@@ -61,6 +63,14 @@ def reading_table(db: Database, actor: Actor, key: str, batch_id: str | None = N
         certainties=tuple(tuple(None if row is None else row.certainty for row in line) for line in grid),
         ideation=tuple(tuple(None if row is None else row.fields["ideation"] for row in line) for line in grid),
     )
+
+
+def exported_readings(db: Database, actor: Actor, key: str, now: datetime, batch_id: str | None = None) -> ReadingTable:
+    """The same table to take away: the export is in the audit log before it is read."""
+    require(actor, Action.EXPORT)
+    with db.write() as conn:
+        append(conn, actor, "exported", batch_id, {"kind": "readings"}, now)
+    return reading_table(db, actor, key, batch_id)
 
 
 def switches(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> tuple[Switch, ...]:

@@ -1,0 +1,74 @@
+"""How far readers agree, with intervals and with the reason where a figure is undefined; and who changed their mind."""
+
+from functools import partial
+from io import BytesIO
+
+import streamlit as st
+
+from pages.components import agreement_view as view
+from pages.components import resources
+from pages.components.relabelled_export import as_file
+from screening.text.display import visible
+from storage.batches import list_batches
+from storage.policy import Action, allowed, require
+from storage.reading_table import exported_readings, reading_table, switches
+
+db, person = resources.database(), resources.actor()
+require(person, Action.VIEW_AGREEMENT)
+key = resources.settings().pseudonym_key.get_secret_value()
+
+
+def chosen_batch() -> str | None:
+    """A batch's id, None for all of them."""
+    names = {batch.id: batch.name for batch in list_batches(db, person, 200)}
+    return st.selectbox(
+        "Batch", list(names), index=None, placeholder="All", format_func=lambda one: visible(names[one])
+    )
+
+
+def download(batch_id: str | None, kind: str) -> BytesIO:
+    """The ratings matrix, made and logged when it is asked for."""
+    found = exported_readings(db, person, key, resources.now(), batch_id)
+    return as_file(view.as_csv(found) if kind == "csv" else view.as_jsonl(found))
+
+
+st.title("Agreement")
+st.caption(
+    "Blind first readings of closed cases only: what a reader said before seeing the engine's view, and before seeing "
+    "another reader's. Readers stand under pseudonyms, and nobody is ranked."
+)
+batch_id = chosen_batch()
+table = reading_table(db, person, key, batch_id)
+twice = sum(sum(label is not None for label in row) >= 2 for row in table.labels)
+if not table.case_ids:
+    st.info("No closed case has a blind reading yet. Read and adjudicate cases in the inbox first.")
+    st.stop()
+with st.container(horizontal=True):
+    st.metric("Cases read blind", f"{len(table.case_ids):,}")
+    st.metric("Read by two or more", f"{twice:,}")
+    st.metric("Readers", f"{len(table.readers):,}")
+st.header("Coefficients")
+st.html(view.coefficients_html(view.coefficients(table.labels, table.ideation)))
+st.caption(
+    "Intervals: 1,000 resamples of whole cases. An undefined figure is not a zero: the readings do not determine it, "
+    "and the reason stands beside it."
+)
+st.header("Changes of mind")
+st.html(view.switching_html(switches(db, person, key, batch_id)))
+st.caption("Where one reader closed a case alone, the adjudicated label is that reader's own last one.")
+if allowed(person, Action.EXPORT):
+    st.header("Ratings matrix")
+    with st.container(horizontal=True):
+        for kind, label, mime in (
+            ("csv", "Matrix CSV", "text/csv"),
+            ("jsonl", "Readings JSONL", "application/x-ndjson"),
+        ):
+            st.download_button(
+                label,
+                data=partial(download, batch_id, kind),
+                file_name=f"readings.{kind}",
+                mime=mime,
+                on_click="ignore",
+                icon=":material/download:",
+                key=f"readings_{kind}",
+            )
