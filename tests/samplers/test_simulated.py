@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from screening.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
-from screening.labels import LABELS, Label
+from screening.labels import LABELS, Label, Outcome
+from screening.pipeline import preset
 from screening.samplers.keywords.evidence import EvidenceReader
 from screening.samplers.keywords.lexicon import ROLES, Lexicon, load_lexicon
 from screening.samplers.simulated import SimulatedSampler
+from screening.screen import Guard, screen
 from tests.fixtures.bad_inputs import bad_inputs
+from tests.fixtures.means import EVERYDAY, EVERYDAY_SECOND, EVERYDAY_THIRD, RISKY, RISKY_SECOND, RISKY_THIRD
 
 SAMPLER = SimulatedSampler(0)
 AMBIGUOUS = ScreenedText(text="My social life is dead until the exams are over.")
@@ -269,3 +272,32 @@ def test_the_metaphor_among_the_bad_inputs_is_safe() -> None:
 
 async def test_a_lone_surrogate_is_drawn_for_like_any_text() -> None:
     assert len(await _codes(_request(0, 5, text=ScreenedText(text="I am tired \ud83d")))) == 5
+
+
+STILL_MISSED = {"the train comes at ten past nine. I'm waiting for it"}  # every word of it is everyday
+STILL_ALARMING = {  # the phrase itself is a sign of risk, and only a reader can tell
+    "I won't be here tomorrow, I'm working from home.",
+    "We won't be around next week because of the school trip",
+}
+
+
+@pytest.mark.parametrize("text", RISKY + RISKY_SECOND + RISKY_THIRD)
+def test_means_at_hand_places_and_partings_are_never_safe(text: str) -> None:
+    shares = SAMPLER.distribution("worker", ScreenedText(text=text))
+    if text in STILL_MISSED:
+        assert shares[Label.SAFE] > 0.5, "no longer missed: take it off the list"
+    else:
+        assert shares[Label.SAFE] + 0.15 < max(shares.values())
+
+
+@pytest.mark.parametrize("text", EVERYDAY + EVERYDAY_SECOND + EVERYDAY_THIRD)
+def test_the_same_words_in_everyday_sentences_are_safe(text: str) -> None:
+    shares = SAMPLER.distribution("worker", ScreenedText(text=text))
+    assert (shares[Label.SAFE] > 0.5) is (text not in STILL_ALARMING)
+
+
+@pytest.mark.parametrize("text", ["I took all my pills.", "I bought a rope.", "I'm standing on the bridge."])
+@pytest.mark.parametrize("seed", range(5))
+async def test_such_a_text_is_not_committed_safe(text: str, seed: int) -> None:
+    result = await screen(ScreenedText(text=text), Guard(), preset("recommended"), SimulatedSampler(seed))
+    assert result.outcome is not Outcome.SAFE
