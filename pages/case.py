@@ -9,6 +9,7 @@ from pages.components.case_amendment import adjudication_form
 from pages.components.case_trail import errors_html, facts_html
 from pages.components.evidence_view import evidence_html, outcome_words
 from pages.components.inbox_desk import Here
+from pages.components.inbox_style import STYLE
 from pages.components.navigation import FOLDER
 from pages.components.readings_view import readings_html, versions_html
 from pages.components.untrusted_text import show_text
@@ -23,17 +24,16 @@ here = Here(db=resources.database(), person=resources.actor(), site=resources.si
 key = resources.settings().pseudonym_key.get_secret_value()
 
 
-def seen(case_id: str) -> tuple[CaseText, Evidence, CaseFile]:
+def seen(case_id: str) -> tuple[CaseText, Evidence]:
     """Read once a visit: each reading of the text and of the evidence is a line in the audit log."""
     name = f"case_page_{case_id}"
     if name not in st.session_state:
         shown = evidence(here.db, here.person, case_id, here.now)
-        st.session_state[name] = (
-            case_text(here.db, here.person, case_id, here.now),
-            shown,
-            case_file(here.db, here.person, case_id, here.now),
-        )
-    found: tuple[CaseText, Evidence, CaseFile] = st.session_state[name]
+        read = case_text(here.db, here.person, case_id, here.now), shown
+        if shown.outcome is None:
+            return read
+        st.session_state[name] = read
+    found: tuple[CaseText, Evidence] = st.session_state[name]
     return found
 
 
@@ -49,7 +49,6 @@ def engine(shown: Evidence, file: CaseFile) -> None:
         st.html(errors_html(file))
     if file.waits_for_retry and st.button("Try again", key="retry", icon=":material/replay:"):
         batches.retry_failed(here.db, here.person, file.batch_id, here.now)
-        st.session_state.pop(f"case_page_{file.case_id}", None)
         st.rerun()
 
 
@@ -57,6 +56,13 @@ def outcome_html(shown: Evidence) -> str:
     """Outcome, calls and δ in a line."""
     level = "" if shown.delta is None else f" · error level δ = {shown.delta:g}"
     return f"<b>{escape(outcome_words(shown))}</b> {shown.calls} calls{level}"
+
+
+def texts(text: CaseText) -> None:
+    """The text, and the reply to it."""
+    show_text(text.text, label="Text of this case")
+    if text.reply is not None:
+        show_text(text.reply, label="The reply to it")
 
 
 def people(case_id: str, *, closed: bool) -> None:
@@ -78,7 +84,24 @@ def people(case_id: str, *, closed: bool) -> None:
 
 
 def blind(case_id: str) -> None:
-    """An open case that this person has not read."""
+    """An open case that this person has not read; a senior may decide between readers who disagree."""
+    try:
+        ratings.ratings_of(here.db, here.person, case_id)
+    except (Forbidden, Unread):
+        waits(case_id)
+        return
+    st.info(
+        "Two readers disagree. The engine's view stays hidden: you have not read the case.", icon=":material/gavel:"
+    )
+    name = f"case_text_{case_id}"
+    if name not in st.session_state:
+        st.session_state[name] = case_text(here.db, here.person, case_id, here.now)
+    texts(st.session_state[name])
+    people(case_id, closed=False)
+
+
+def waits(case_id: str) -> None:
+    """Nothing is shown yet."""
     st.info("This case waits for a reading. Its trail is shown once you have read it yourself.", icon=":material/lock:")
     if allowed(here.person, Action.CLAIM_NAMED):
         st.page_link(FOLDER / "inbox.py", label="To the inbox with it", query_params={"case": case_id})
@@ -87,7 +110,8 @@ def blind(case_id: str) -> None:
 def case(case_id: str) -> None:
     """The page of one case."""
     try:
-        text, shown, file = seen(case_id)
+        text, shown = seen(case_id)
+        file = case_file(here.db, here.person, case_id, here.now)
     except NotYetRated:
         blind(case_id)
         return
@@ -97,16 +121,15 @@ def case(case_id: str) -> None:
     left, right = st.columns([1, 1], gap="medium")
     with left:
         st.html(facts_html(file, shown))
-        show_text(text.text, label="Text of this case")
-        if text.reply is not None:
-            show_text(text.reply, label="The reply to it")
+        texts(text)
         people(case_id, closed=file.entry is not None and file.entry.closed_at is not None)
     with right:
         engine(shown, file)
 
 
 require(here.person, Action.VIEW_EVIDENCE, here.person.id)
-st.title("Case")
+st.html(STYLE)
+st.html('<div class="sl-title"><h1>Case</h1></div>')
 if "case" in st.query_params:
     case(st.query_params["case"])
 else:

@@ -11,17 +11,19 @@ from pages.components.inbox_desk import Desk, Here, current, open_at_once
 from pages.components.inbox_queue import (
     break_prompt,
     claim_or_say,
-    counts_html,
-    exposure_line,
+    exposure,
+    exposure_html,
     next_button,
     queue_rows,
     tier_filter,
+    title_html,
 )
 from pages.components.inbox_style import STYLE
 from pages.components.inbox_words import empty_words
 from pages.components.reading_panel import reading
 from pages.components.reveal_panel import revealed
 from pages.components.shortcuts import key_of, switch
+from storage.drafts import load_draft
 from storage.policy import Action, allowed
 from storage.queue import Counts, counts
 from storage.tiers import Tier
@@ -32,16 +34,18 @@ here = Here(db=resources.database(), person=resources.actor(), site=resources.si
 
 
 def left_column(desk: Desk | None, tiers: Collection[Tier] | None, found: Counts) -> None:
-    """Counts, the main button, the list."""
-    st.html(counts_html(found))
+    """The main button, the list, and what each may set for themselves."""
     next_button(here, desk, tiers)
     if (said := st.session_state.pop("inbox_said", None)) is not None:
         st.info(said, icon=":material/info:")
-    exposure = exposure_line(here)
-    break_prompt(here, desk, exposure)
+    exposed = exposure(here)
+    break_prompt(here, desk, exposed)
     queue_rows(here, desk, tiers)
-    switch()
-    cover_switch()
+    with st.container(key="left_foot", gap="xxsmall"):
+        st.html(exposure_html(exposed))
+        with st.container(horizontal=True, gap="small"):
+            switch()
+            cover_switch()
 
 
 def cover_switch() -> None:
@@ -90,7 +94,9 @@ def right_column(desk: Desk, tiers: Collection[Tier] | None) -> None:
 
 def linked(case_id: str) -> None:
     """A case from a link that is not in this person's hands: they may take it where they may take any."""
-    nothing("Not in your hands", "Nothing of this case is shown before you hold it.")
+    kept = load_draft(here.db, here.person, case_id) if allowed(here.person, Action.RATE, here.person.id) else None
+    words = "" if kept is None else " What you had filled in is kept and comes back with it."
+    nothing("Not in your hands", f"Nothing of this case is shown before you hold it.{words}")
     if st.button("Take this case", key=f"take_{case_id}", type="primary", shortcut=key_of("T")):
         claim_or_say(here, case_id)
 
@@ -99,10 +105,11 @@ with st.container(key="inbox"):
     st.html(STYLE)
     left, middle, right = st.columns(WIDTHS, gap="medium")
     with left:
-        st.title("Inbox")
-        tiers = tier_filter() if allowed(here.person, Action.CLAIM_NEXT) else None
+        heading = st.empty()
+        tiers = tier_filter()
         desk = current(here)
         found = counts(here.db, here.person, here.now, tiers)
+        heading.html(title_html(found))
         left_column(desk, tiers, found)
     if desk is None:
         with middle:

@@ -38,7 +38,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseFile:
-    """One case. ``flags`` by part, "text" and "reply". ``label_source`` is what the file's labels are said to be.
+    """One case. ``flags`` by part, "text" and "reply".
 
     ``model_text`` is the copy that the agents are shown. ``waits_for_retry``: pending, and its last attempt failed.
     """
@@ -52,7 +52,6 @@ class CaseFile:
     text_sha256: str
     flags: Mapping[str, tuple[str, ...]]
     group: str | None
-    label_source: str | None
     received_at: datetime
     errors: tuple[CaseError, ...]
     waits_for_retry: bool
@@ -87,7 +86,6 @@ def case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFi
         text_sha256=row.text_sha256,
         flags=_flags(row.flags),
         group=row.group_name,
-        label_source=row.intake.get("labels"),
         received_at=row.created_at,
         errors=errors,
         waits_for_retry=row.pending is not None and row.ready_at is None,

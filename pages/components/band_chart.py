@@ -1,4 +1,7 @@
-"""Each label's estimate and band against the number of draws, as a small drawing a node: three panels side by side."""
+"""Each label's estimate and band against the number of draws: three panels side by side, as plain HTML and CSS.
+
+`st.html` removes drawings (SVG), so bands and lines are elements cut to their shape.
+"""
 
 from collections.abc import Sequence
 from html import escape
@@ -9,7 +12,18 @@ from screening.pipeline import NodeConfig
 from screening.rules.protocol import Arm
 
 POINTS = 48
-WIDTH, HEIGHT, GAP, TOP = 150, 64, 16, 14
+LINE = 1.2
+"""Half of the estimate line's thickness, in percent of the panel's height."""
+
+STYLE = """<style>
+.sl-bands{display:grid;grid-template-columns:repeat(3,1fr);gap:.8rem;margin:.3rem 0 .2rem}
+.sl-bands figure{margin:0}.sl-bands figcaption{font-size:.78rem;color:var(--soft);display:flex;
+ justify-content:space-between;gap:.4rem}
+.sl-bands b{font-weight:600;color:var(--ink)}
+.sl-plot{position:relative;height:4.4rem;border:1px solid var(--line);border-radius:.2rem;overflow:hidden}
+.sl-plot i{position:absolute;inset:0;background:var(--c)}.sl-plot i.b{opacity:.22}
+.sl-plot u{position:absolute;top:0;bottom:0;border-left:1px dashed var(--ink)}
+</style>"""
 
 Step = tuple[int, tuple[Arm, ...]]
 
@@ -31,54 +45,37 @@ def steps(node: NodeConfig, codes: str) -> tuple[list[Step], dict[Label, int]]:
     return kept, out
 
 
-def bands_svg(node: NodeConfig, codes: str) -> str:
-    """The drawing, with its content in words for who cannot see it. Nothing for no draws."""
+def bands_html(node: NodeConfig, codes: str) -> str:
+    """The three panels, their content in words for who cannot see them. Nothing for no draws."""
     if not codes:
         return ""
     kept, out = steps(node, codes)
-    panels = "".join(_panel(number, label, kept, out.get(label)) for number, label in enumerate(LABELS))
-    words = "; ".join(_words(label, kept[-1][1], out.get(label)) for label in LABELS)
-    width = 3 * WIDTH + 2 * GAP
-    return (
-        f'<svg viewBox="0 0 {width} {HEIGHT + TOP + 13}" role="img" aria-label="{escape(words, quote=True)}" '
-        f'font-size="9" fill="currentColor">{panels}</svg>'
-    )
+    return f'<div class="sl-bands">{"".join(_panel(label, kept, out.get(label)) for label in LABELS)}</div>'
 
 
-def _words(label: Label, arms: Sequence[Arm], out: int | None) -> str:
-    arm = next(each for each in arms if each.label is label)
-    fate = f", out after {out} draws" if out else ""
-    return f"{label}: band from {max(0.0, arm.low):.2f} to {min(1.0, arm.high):.2f} at the end{fate}"
-
-
-def _panel(number: int, label: Label, kept: Sequence[Step], out: int | None) -> str:
-    left = number * (WIDTH + GAP)
+def _panel(label: Label, kept: Sequence[Step], out: int | None) -> str:
     last = kept[-1][0]
     found = [(calls, next(arm for arm in arms if arm.label is label)) for calls, arms in kept]
-    seen = [(left + WIDTH * calls / last, arm) for calls, arm in found if arm.estimate is not None]
-    upper = [f"{x:.1f},{_y(arm.high):.1f}" for x, arm in seen]
-    lower = [f"{x:.1f},{_y(arm.low):.1f}" for x, arm in reversed(seen)]
-    line = " ".join(f"{x:.1f},{_y(arm.estimate or 0.0):.1f}" for x, arm in seen)
-    colour = f'class="sl-c-{label.value}" style="color:var(--c)"'
-    gone = "" if out is None else _gone(left, WIDTH * out / last, out)
+    seen = [(100 * calls / last, arm) for calls, arm in found if arm.estimate is not None]
+    band = [f"{x:.1f}% {_down(arm.high):.1f}%" for x, arm in seen]
+    band += [f"{x:.1f}% {_down(arm.low):.1f}%" for x, arm in reversed(seen)]
+    line = [f"{x:.1f}% {_down(arm.estimate) - LINE:.1f}%" for x, arm in seen]
+    line += [f"{x:.1f}% {_down(arm.estimate) + LINE:.1f}%" for x, arm in reversed(seen)]
+    gone = "" if out is None else f'<u style="left:{100 * out / last:.1f}%"></u>'
+    fate = f"out at {out}" if out is not None else f"in after {last}"
     return (
-        f'<text x="{left}" y="9" font-weight="600">{label.value}</text>'
-        f'<rect x="{left}" y="{TOP}" width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="currentColor" '
-        f'stroke-opacity=".25"/><g {colour}><polygon points="{" ".join(upper + lower)}" fill="currentColor" '
-        f'fill-opacity=".2"/><polyline points="{line}" fill="none" stroke="currentColor" stroke-width="1.6"/></g>{gone}'
-        f'<text x="{left}" y="{TOP + HEIGHT + 11}" fill-opacity=".75">1</text>'
-        f'<text x="{left + WIDTH}" y="{TOP + HEIGHT + 11}" text-anchor="end" fill-opacity=".75">{last} draws</text>'
+        f'<figure><div class="sl-plot sl-c-{label.value}" role="img" '
+        f'aria-label="{escape(_words(label, found[-1][1]), quote=True)}">'
+        f'<i class="b" style="clip-path:polygon({",".join(band)})"></i>'
+        f'<i style="clip-path:polygon({",".join(line)})"></i>{gone}</div>'
+        f"<figcaption><b>{label.value}</b><span>{fate}</span></figcaption></figure>"
     )
 
 
-def _gone(left: float, along: float, out: int) -> str:
-    x = left + along
-    anchor = f'x="{x - 3:.1f}" text-anchor="end"' if along > WIDTH / 2 else f'x="{x + 3:.1f}"'
-    return (
-        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{TOP + HEIGHT}" stroke="currentColor" stroke-dasharray="3 2"/>'
-        f'<text {anchor} y="{TOP + 10}">out at {out}</text>'
-    )
+def _words(label: Label, arm: Arm) -> str:
+    return f"{label}: band from {max(0.0, arm.low):.2f} to {min(1.0, arm.high):.2f} after the last draw"
 
 
-def _y(share: float) -> float:
-    return TOP + HEIGHT * (1 - min(1.0, max(0.0, share)))
+def _down(share: float | None) -> float:
+    """Percent from the top."""
+    return 100 * (1 - min(1.0, max(0.0, share or 0.0)))

@@ -21,7 +21,8 @@ def adjudication_form(
     if not given or not allowed(here.person, Action.ADJUDICATE):
         return
     with st.container(border=True, key="adjudication"):
-        st.html(f"<h2>{'Amend the accepted label' if closed else 'Decide'}</h2>")
+        title = "Amend the accepted label" if closed else "Decide"
+        st.html(f'<h2 class="sl-h2">{title}</h2>')
         version = f"{case_id}_{len(made)}"
         label = st.pills(
             "The label that counts", list(LABEL_WORDS), key=f"decide_{version}", format_func=LABEL_WORDS.__getitem__
@@ -54,5 +55,4 @@ def _record(
     except (ReasonNeeded, StaleVersion, NotAvailable) as refused:
         st.error(f"{str(refused)[0].upper()}{str(refused)[1:]}.", icon=":material/edit_note:")
         return
-    st.session_state.pop(f"case_page_{case_id}", None)
     st.rerun()

@@ -11,7 +11,8 @@ from storage.case_file import CaseFile
 from storage.evidence import Evidence
 
 STYLE = """<style>
-.sl-facts{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1rem;margin:0;font-size:.9rem;
+.sl-facts{display:grid;grid-template-columns:max-content 1fr;
+ gap:.2rem 1rem;margin:0!important;padding:0!important;font-size:.9rem;
  color:light-dark(#10191f,#e8eef1)}
 .sl-facts dt{color:light-dark(#55606a,#a6b2ba)}.sl-facts dd{margin:0;overflow-wrap:anywhere}
 </style>"""
@@ -28,7 +29,7 @@ def _facts(file: CaseFile, evidence: Evidence) -> Iterator[tuple[str, str]]:
     yield "Received", f"{file.received_at:%Y-%m-%d %H:%M} UTC · SHA-256 {file.text_sha256[:16]}…"
     if file.group is not None:
         yield "Group", file.group
-    yield "Reference", _reference(file, evidence)
+    yield "Reference", _reference(evidence)
     for part, flags in file.flags.items():
         for flag in flags:
             yield f"Found in the {part}", flag_sentence(flag)
@@ -42,11 +43,10 @@ def _facts(file: CaseFile, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "Ran with", f"configuration {evidence.configuration_version[:16]}…"
 
 
-def _reference(file: CaseFile, evidence: Evidence) -> str:
+def _reference(evidence: Evidence) -> str:
     if evidence.reference is None:
         return "none"
-    source = f", said to be {file.label_source}" if file.label_source else ""
-    return f"{evidence.reference} (“{evidence.reference_value}” in the file{source})"
+    return f"{evidence.reference} (“{evidence.reference_value}” in the file)"
 
 
 def flag_sentence(flag: str) -> str:

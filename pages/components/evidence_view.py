@@ -6,7 +6,8 @@ from itertools import groupby
 
 from pydantic import ValidationError
 
-from pages.components.band_chart import bands_svg
+from pages.components.band_chart import STYLE as BAND_STYLE
+from pages.components.band_chart import bands_html
 from pages.components.live_style import STYLE
 from pages.components.live_view import badge_html, money, node_arms_html
 from pages.components.trail import NodeView, State, evidence_sentence, node_view
@@ -35,12 +36,11 @@ _OWN_STYLE = """<style>
 .sl-ev .k{color:var(--soft);font-size:.8rem;margin-left:auto;font-variant-numeric:tabular-nums}
 .sl-ev p{margin:.15rem 0;font-size:.84rem;line-height:1.4;color:var(--ink)}
 .sl-ev p.s{color:var(--soft)}
-.sl-ev .sl-track{height:1.15rem}.sl-ev .sl-arms{font-size:.85rem;grid-template-columns:4.4rem 1fr 10.2rem}
+.sl-ev .sl-track{height:1.02rem}.sl-ev .sl-arms{font-size:.85rem;grid-template-columns:4.4rem 1fr 10.2rem}
 .sl-draws{font:600 .78rem/1.35 ui-monospace,monospace;letter-spacing:.08em;overflow-wrap:anywhere;max-height:3.2rem;
  overflow:auto;margin:.2rem 0 0}
 .sl-draws span{color:var(--c)}
 .sl-ev details{font-size:.82rem;margin-top:.2rem}.sl-ev summary{cursor:pointer;color:light-dark(#0f5f73,#6cc3d8)}
-.sl-ev svg{width:100%;height:auto;display:block;margin-top:.2rem}
 .sl-unasked{color:var(--soft);font-size:.84rem;margin:0 0 .5rem;padding:0 .2rem}
 </style>"""
 
@@ -54,14 +54,18 @@ def pipeline_of(evidence: Evidence) -> PipelineConfig | None:
 
 
 def evidence_html(evidence: Evidence, *, opened: bool = False) -> str:
-    """All runs in the order they were made, then the nodes that were not asked. ``opened`` unfolds the charts."""
+    """All runs in the order they were made, then the nodes that were not asked.
+
+    ``opened`` shows each node's question and chart in its place; else the charts are folded below.
+    """
     pipeline = pipeline_of(evidence)
     nodes = {node.name: node for node in pipeline.nodes} if pipeline else {}
-    runs = "".join(_run(run, nodes.get(run.node), opened=opened) for run in evidence.runs)
+    runs = "".join(_run(run, nodes.get(run.node), full=opened) for run in evidence.runs)
+    charts = "" if opened else _charts(evidence, nodes)
     asked = {run.node for run in evidence.runs}
     unasked = [node.title for node in nodes.values() if node.name not in asked]
     rest = f'<p class="sl-unasked">– Not asked: {escape(", ".join(unasked))}</p>' if unasked else ""
-    return f'{STYLE}{_OWN_STYLE}<div class="sl-live">{runs}{rest}</div>'
+    return f'{STYLE}{BAND_STYLE}{_OWN_STYLE}<div class="sl-live">{runs}{rest}{charts}</div>'
 
 
 def outcome_words(evidence: Evidence) -> str:
@@ -76,20 +80,36 @@ def outcome_words(evidence: Evidence) -> str:
     return f"{outcome}. {at}{reason}."
 
 
-def _run(run: NodeEvidence, node: NodeConfig | None, *, opened: bool) -> str:
+def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> str:
     calls = f"{run.calls} {'call' if run.calls == 1 else 'calls'} · {money(run.cost_usd)}"
     if node is None:
         title = escape(run.node)
         return f'<section class="sl-ev"><div class="h"><h4>{title}</h4></div>{_draws(run)}</section>'
-    second = run.variant != MAIN
-    view = node_view(node, run.draws, ended=True, title=f"{node.title}, second prompt" if second else None)
-    chart = f"<details{' open' if opened else ''}><summary>Bands, draw by draw</summary>{bands_svg(node, run.draws)}"
+    view = node_view(node, run.draws, ended=True, title=_title(run, node))
+    question = f'<p class="s">{escape(node.question)}</p>' if full else ""
     return (
         f'<section class="sl-ev" aria-label="{escape(view.title, quote=True)}"><div class="h">'
         f"<h4>{escape(view.title)}</h4>{badge_html(view)}"
-        f'<span class="k">{escape(calls)}</span></div><p class="s">{escape(node.question)}</p>'
+        f'<span class="k">{escape(calls)}</span></div>{question}'
         f'<div class="sl-arms">{node_arms_html(view)}</div><p>{escape(stopped_words(node, view))}</p>'
-        f"{_draws(run)}{chart}</details></section>"
+        f"{_draws(run)}{bands_html(node, run.draws) if full else ''}</section>"
+    )
+
+
+def _title(run: NodeEvidence, node: NodeConfig) -> str:
+    return node.title if run.variant == MAIN else f"{node.title}, second prompt"
+
+
+def _charts(evidence: Evidence, nodes: Mapping[str, NodeConfig]) -> str:
+    """Every run's bands, folded: a press or Enter opens them."""
+    charts = "".join(
+        f"<p><b>{escape(_title(run, nodes[run.node]))}</b> {escape(nodes[run.node].question)}</p>"
+        f"{bands_html(nodes[run.node], run.draws)}"
+        for run in evidence.runs
+        if run.node in nodes
+    )
+    return (
+        f'<div class="sl-ev"><details><summary>Bands, draw by draw</summary>{charts}</details></div>' if charts else ""
     )
 
 

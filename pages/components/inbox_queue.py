@@ -8,6 +8,7 @@ import streamlit as st
 
 from pages.components.inbox_desk import Desk, Here, clear, put_back_ahead, take, take_next
 from pages.components.inbox_words import (
+    TIER_COLOURS,
     TIER_MARKS,
     TIER_WORDS,
     counts_words,
@@ -16,14 +17,16 @@ from pages.components.inbox_words import (
     span_words,
     why_words,
 )
+from pages.components.navigation import FOLDER
 from pages.components.shortcuts import key_of
 from storage import care
+from storage.adjudication import disagreements
 from storage.inbox import NotAvailable
 from storage.policy import Action, Forbidden, allowed
 from storage.queue import Counts, State, Waiting, handed_to_me, queue
 from storage.tiers import Tier
 
-ROWS = 9
+ROWS = 8
 """Rows of the list that fit without scrolling."""
 
 
@@ -41,9 +44,10 @@ def tier_filter() -> Collection[Tier] | None:
     return [Tier[name] for name in picked] or None
 
 
-def counts_html(counts: Counts) -> str:
-    """The counts in one sentence."""
-    return f'<p class="sl-small" role="status" aria-label="Waiting cases">{escape(counts_words(counts))}</p>'
+def title_html(counts: Counts) -> str:
+    """The page's name, and the counts in one sentence."""
+    words = escape(counts_words(counts))
+    return f'<div class="sl-title"><h1>Inbox</h1><p class="sl-small" role="status">{words}</p></div>'
 
 
 def next_button(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) -> None:
@@ -63,16 +67,18 @@ def next_button(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) -
         st.rerun()
 
 
-def exposure_line(here: Here) -> care.Exposure:
-    """How many texts this person has opened today: for themselves alone."""
-    start = here.now.replace(hour=0, minute=0, second=0, microsecond=0)
-    exposure = care.exposure(here.db, here.person, start)
+def exposure(here: Here) -> care.Exposure:
+    """How many texts this person has opened today."""
+    return care.exposure(here.db, here.person, here.now.replace(hour=0, minute=0, second=0, microsecond=0))
+
+
+def exposure_html(exposure: care.Exposure) -> str:
+    """The count, which is for themselves alone."""
     plural = "text" if exposure.texts == 1 else "texts"
-    st.html(
+    return (
         f'<p class="sl-small">You opened {exposure.texts} {plural} today, {exposure.since_break} since your last '
         "break. Only you see this.</p>"
     )
-    return exposure
 
 
 def break_prompt(here: Here, desk: Desk | None, exposure: care.Exposure) -> None:
@@ -96,6 +102,8 @@ def break_prompt(here: Here, desk: Desk | None, exposure: care.Exposure) -> None
 
 def queue_rows(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) -> None:
     """The cases due first, for supervisors: a press claims one. Never any of a text."""
+    if allowed(here.person, Action.ADJUDICATE):
+        _disagreements(here)
     if not allowed(here.person, Action.BROWSE_QUEUE):
         _handed(here, desk)
         return
@@ -110,7 +118,8 @@ def row_words(row: Waiting, now: datetime) -> str:
     """One row: mark and tier, the case, its age; below, why and the time left. In trusted words only."""
     name = plain_name(row.external_id, row.case_id)
     state = "" if row.state is State.FREE else f" · {_short(row.state)}"
-    first = f"{TIER_MARKS[row.tier]} {TIER_WORDS[row.tier]} · **{name}** · {span_words(now - row.entered_at)} old"
+    badge = f":{TIER_COLOURS[row.tier]}-badge[{TIER_MARKS[row.tier]} {TIER_WORDS[row.tier]}]"
+    first = f"{badge} **{name}** · {span_words(now - row.entered_at)} old"
     return f"{first}  \n{why_words(row.why)} · {due_words(row.due_at, now)}{state}"
 
 
@@ -139,6 +148,19 @@ def claim_or_say(here: Here, case_id: str) -> None:
     except (NotAvailable, Forbidden) as refused:
         st.session_state["inbox_said"] = f"{str(refused)[0].upper()}{str(refused)[1:]}."
     st.rerun()
+
+
+def _disagreements(here: Here) -> None:
+    """Cases on which two readers disagree: a senior decides on the case's page, or reads blind first."""
+    disputed = disagreements(here.db, here.person, limit=5)
+    if not disputed:
+        return
+    words = f"{len(disputed)}{'+' if len(disputed) == 5 else ''} to decide: readers disagree"
+    with st.expander(words, key="disputed", icon=":material/gavel:"):
+        for each in disputed:
+            name = plain_name(each.external_id, each.case_id)
+            label = f"{TIER_WORDS[each.tier]} · {name} · {due_words(each.due_at, here.now)}"
+            st.page_link(FOLDER / "case.py", label=label, query_params={"case": each.case_id})
 
 
 def _handed(here: Here, desk: Desk | None) -> None:

@@ -17,6 +17,8 @@ TIER_WORDS: Mapping[Tier, str] = {
 }
 TIER_MARKS: Mapping[Tier, str] = {Tier.P0: "▲▲", Tier.P1: "▲", Tier.P2: "●", Tier.P3: "○"}
 
+TIER_COLOURS: Mapping[Tier, str] = {Tier.P0: "red", Tier.P1: "orange", Tier.P2: "blue", Tier.P3: "gray"}
+
 WHY_WORDS: Mapping[str, str] = {
     "likely_urgent": "Likely urgent",
     "person_needed": "A person must decide",
@@ -48,7 +50,7 @@ NEXT_WORDS: Mapping[Next, str] = {
     Next.SENIOR: "The readings differ: a senior will decide.",
 }
 
-CERTAINTY_WORDS: Mapping[int, str] = {1: "A guess", 2: "Unsure", 3: "Fairly sure", 4: "Sure", 5: "No doubt"}
+CERTAINTY_WORDS: Mapping[int, str] = {1: "Guess", 2: "Unsure", 3: "Fairly sure", 4: "Sure", 5: "No doubt"}
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .#/-]{0,23}")
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.components import inbox_desk
 from pages.components.inbox_desk import Desk, Here, clear, keep
@@ -24,7 +25,8 @@ def say(words: str) -> None:
 def reading(here: Here, desk: Desk, tiers: Collection[Tier] | None) -> None:
     """The form of a case that is held and unread."""
     draft = draft_of(here, desk.case_id)
-    st.html("<h2>Your reading</h2>")
+    alert = st.empty()
+    st.html('<h2 class="sl-h2">Your reading</h2>')
     if choices(draft, desk.case_id):
         keep_draft(here, desk.case_id, draft)
         st.rerun()
@@ -34,11 +36,11 @@ def reading(here: Here, desk: Desk, tiers: Collection[Tier] | None) -> None:
     if desk.lost(here.now):
         _take_up_again(here, desk)
         return
-    _save(here, desk, draft, tiers)
-    _leave(here, desk)
+    _save(here, desk, draft, tiers, alert)
+    _leave(here, desk, alert)
 
 
-def _save(here: Here, desk: Desk, draft: Draft, tiers: Collection[Tier] | None) -> None:
+def _save(here: Here, desk: Desk, draft: Draft, tiers: Collection[Tier] | None, alert: DeltaGenerator) -> None:
     pressed = st.button(
         "Save my reading",
         key=f"save_{desk.case_id}",
@@ -52,7 +54,7 @@ def _save(here: Here, desk: Desk, draft: Draft, tiers: Collection[Tier] | None) 
         return
     form = form_of(draft)
     if form is None:
-        st.error(missing(draft), icon=":material/edit:")
+        alert.error(missing(draft), icon=":material/edit:")
         return
     try:
         inbox_desk.save(here, desk, form, tiers)
@@ -78,7 +80,7 @@ def _take_up_again(here: Here, desk: Desk) -> None:
             st.rerun()
 
 
-def _leave(here: Here, desk: Desk) -> None:
+def _leave(here: Here, desk: Desk, alert: DeltaGenerator) -> None:
     token = desk.claim.token if desk.claim else ""
     with st.container(horizontal=True, gap="xsmall"):
         skip = st.button("Skip", key=f"skip_{desk.case_id}", shortcut=key_of("S"), help="Mine alone, for a while.")
@@ -98,21 +100,28 @@ def _leave(here: Here, desk: Desk) -> None:
         keep(inbox_desk.with_second_reader(desk))
         st.rerun()
     given: tuple[Actor, str, str] = (here.person, desk.case_id, token)
-    if skip:
-        _left(here, lambda: inbox.skip(here.db, *given, here.now, note), "Skipped. It does not come back to you soon.")
-    elif not_me:
-        _left(here, lambda: inbox.not_me(here.db, *given, here.now), "Given back. It does not come to you again.")
-    elif pressed == "hold":
-        _left(here, lambda: inbox.hold(here.db, *given, note, here.now), "Set aside for you; its note is kept.")
-    elif pressed == "release":
-        _left(here, lambda: inbox.release(here.db, *given, here.now, note), "Given back.")
-    elif pressed == "hand_over" and to is not None:
-        _left(here, lambda: inbox.hand_over(here.db, *given, to.id, note, here.now), f"Handed over to {to.name}.")
+    acts: dict[str, tuple[Callable[[], object], str]] = {
+        "skip": (lambda: inbox.skip(here.db, *given, here.now, note), "Skipped. It does not come back to you soon."),
+        "not_me": (lambda: inbox.not_me(here.db, *given, here.now), "Given back. It does not come to you again."),
+        "hold": (lambda: inbox.hold(here.db, *given, note, here.now), "Set aside for you; your note is kept."),
+        "release": (lambda: inbox.release(here.db, *given, here.now, note), "Given back."),
+    }
+    if to is not None:
+        words = f"Handed over to {_name(to)}."
+        acts["hand_over"] = (lambda: inbox.hand_over(here.db, *given, to.id, note, here.now), words)
+    chosen = "skip" if skip else "not_me" if not_me else pressed
+    if chosen in acts:
+        _left(desk, *acts[chosen], alert)
 
 
 def _with_note(here: Here, desk: Desk) -> tuple[str, Actor | None, str]:
     """The folded part: a note for the next reader, and what goes with it."""
-    with st.expander("Set aside, hand over, give back", key=f"away_{desk.case_id}"):
+    needed: str = st.session_state.get(f"needs_note_{desk.case_id}", "")
+    with st.expander(
+        "Set aside, hand over, give back", key=f"away_{desk.case_id}_{bool(needed)}", expanded=bool(needed)
+    ):
+        if needed:
+            st.error(needed, icon=":material/edit_note:")
         note = st.text_input("Note for the next reader", key=f"away_note_{desk.case_id}", max_chars=2_000)
         others = colleagues(here.db, here.person)
         to = st.pills("Hand over to", others, key=f"to_{desk.case_id}", format_func=_name) if others else None
@@ -131,13 +140,16 @@ def _name(person: Actor) -> str:
     return "".join(letter for letter in person.name if letter.isalnum() or letter in " .-")
 
 
-def _left(here: Here, act: Callable[[], object], words: str) -> None:
+def _left(desk: Desk, act: Callable[[], object], words: str, alert: DeltaGenerator) -> None:
     """Leave the case by ``act``; say what came of it."""
     try:
         act()
-    except (NoteNeeded, NotAvailable) as refused:
-        st.error(f"{str(refused)[0].upper()}{str(refused)[1:]}.", icon=":material/edit_note:")
+    except NotAvailable as refused:
+        alert.error(f"{str(refused)[0].upper()}{str(refused)[1:]}.", icon=":material/edit_note:")
         return
+    except NoteNeeded as needed:
+        st.session_state[f"needs_note_{desk.case_id}"] = f"{str(needed)[0].upper()}{str(needed)[1:]}."
+        st.rerun()
     except (LeaseLost, Forbidden):
         words = "The lease on this case was over already."
     clear()

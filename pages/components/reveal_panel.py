@@ -23,7 +23,7 @@ def revealed(here: Here, desk: Desk, tiers: Collection[Tier] | None) -> None:
     """Receipt, comparison, and the way on."""
     if desk.mine is None or desk.evidence is None:
         return
-    st.html(f"<h2>Saved</h2>{receipt_html(desk.mine, desk)}{compared_html(desk.mine, desk.evidence)}")
+    st.html(f'<h2 class="sl-h2">Saved</h2>{receipt_html(desk.mine, desk)}{compared_html(desk.mine, desk.evidence)}')
     _go_on(here, desk, tiers)
     if st.session_state.get(f"revising_{desk.case_id}"):
         _revision(here, desk, desk.mine)
@@ -72,7 +72,7 @@ def _go_on(here: Here, desk: Desk, tiers: Collection[Tier] | None) -> None:
     if st.button(
         "Keep it, next case",
         key=f"next_{desk.case_id}",
-        type="primary",
+        type="secondary" if st.session_state.get(f"revising_{desk.case_id}") else "primary",
         shortcut=key_of("N"),
         icon=":material/arrow_forward:",
         width="stretch",
