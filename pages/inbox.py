@@ -22,7 +22,7 @@ from pages.components.inbox_style import STYLE
 from pages.components.inbox_words import empty_words
 from pages.components.reading_panel import reading
 from pages.components.reveal_panel import revealed
-from pages.components.shortcuts import key_of, switch
+from pages.components.shortcuts import key_of, keys_help, switch
 from storage.drafts import load_draft
 from storage.policy import Action, allowed
 from storage.queue import Counts, counts
@@ -69,7 +69,7 @@ def middle_column(desk: Desk) -> None:
         st.html(evidence_html(desk.evidence))
     elif desk.claim is not None and desk.claim.tier is Tier.P0 and not desk.lost(here.now):
         at_once(desk, desk.case_id)
-    if desk.claim is not None and desk.claim.tier <= Tier.P1:
+    if desk.mine is None and desk.claim is not None and desk.claim.tier <= Tier.P1:
         st.caption(f"If somebody may be in danger: {here.site.help_text}")
 
 
@@ -113,7 +113,9 @@ with st.container(key="inbox"):
         left_column(desk, tiers, found)
     if desk is None:
         with middle:
-            nothing("No case on your desk", empty_words(found) if not found.free else "Press N for the next case.")
+            nothing("No case on your desk", empty_words(found) if not found.free else "Take the next case (N).")
+        with right:
+            keys_help()
     elif desk.claim is None and desk.mine is None and desk.text is None:
         with middle:
             linked(desk.case_id)

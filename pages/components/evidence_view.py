@@ -41,6 +41,9 @@ _OWN_STYLE = """<style>
  overflow:auto;margin:.2rem 0 0}
 .sl-draws span{color:var(--c)}
 .sl-ev details{font-size:.82rem;margin-top:.2rem}.sl-ev summary{cursor:pointer;color:light-dark(#0f5f73,#6cc3d8)}
+.sl-ev:not(:last-of-type) .sl-axis{display:none}
+.sl-fold{font-size:.84rem;color:var(--ink);padding:0 .2rem}.sl-fold summary{cursor:pointer;
+ color:light-dark(#0f5f73,#6cc3d8)}
 .sl-unasked{color:var(--soft);font-size:.84rem;margin:0 0 .5rem;padding:0 .2rem}
 </style>"""
 
@@ -108,9 +111,7 @@ def _charts(evidence: Evidence, nodes: Mapping[str, NodeConfig]) -> str:
         for run in evidence.runs
         if run.node in nodes
     )
-    return (
-        f'<div class="sl-ev"><details><summary>Bands, draw by draw</summary>{charts}</details></div>' if charts else ""
-    )
+    return f'<details class="sl-fold"><summary>Bands, draw by draw</summary>{charts}</details>' if charts else ""
 
 
 def stopped_words(node: NodeConfig, view: NodeView) -> str:

@@ -26,6 +26,8 @@ def reading(here: Here, desk: Desk, tiers: Collection[Tier] | None) -> None:
     """The form of a case that is held and unread."""
     draft = draft_of(here, desk.case_id)
     alert = st.empty()
+    if needed := st.session_state.get(f"needs_note_{desk.case_id}"):
+        alert.error(f"{needed} Write it below.", icon=":material/edit_note:")
     st.html('<h2 class="sl-h2">Your reading</h2>')
     if choices(draft, desk.case_id):
         keep_draft(here, desk.case_id, draft)
@@ -116,12 +118,8 @@ def _leave(here: Here, desk: Desk, alert: DeltaGenerator) -> None:
 
 def _with_note(here: Here, desk: Desk) -> tuple[str, Actor | None, str]:
     """The folded part: a note for the next reader, and what goes with it."""
-    needed: str = st.session_state.get(f"needs_note_{desk.case_id}", "")
-    with st.expander(
-        "Set aside, hand over, give back", key=f"away_{desk.case_id}_{bool(needed)}", expanded=bool(needed)
-    ):
-        if needed:
-            st.error(needed, icon=":material/edit_note:")
+    needed = f"needs_note_{desk.case_id}" in st.session_state
+    with st.expander("Set aside, hand over, give back", key=f"away_{desk.case_id}_{needed}", expanded=needed):
         note = st.text_input("Note for the next reader", key=f"away_note_{desk.case_id}", max_chars=2_000)
         others = colleagues(here.db, here.person)
         to = st.pills("Hand over to", others, key=f"to_{desk.case_id}", format_func=_name) if others else None
