@@ -5,6 +5,7 @@ import streamlit as st
 from pages.components import evaluation_view as view
 from pages.components import resources
 from pages.components.batch_choice import choose_batch
+from pages.components.contrast import legible_controls
 from pages.components.experiment import Experiment, labelled_items, load, provenance
 from screening.datasets.evaluation import SUICIDE_WATCH
 from screening.experiments import ConditionResult, run_conditions
@@ -24,8 +25,8 @@ def _results(_experiment: Experiment, _items: tuple, key: tuple) -> tuple[Condit
 
 
 def _notes(experiment: Experiment, batch: BatchSummary, labelled: int) -> None:
-    source = provenance(experiment.batch.intake)
-    st.caption(f"{labelled:,} of {len(experiment.batch.items):,} texts have a reference label. From: {source}.")
+    source = provenance(experiment.batch.intake)  # words from outside: as text, never as markup
+    st.text(f"{labelled:,} of {len(experiment.batch.items):,} texts have a reference label. From: {source}.")
     if experiment.made:
         st.caption(
             f"{experiment.made:,} further draws were made with the same simulated agents and seed, so that every "
@@ -45,13 +46,16 @@ def _unsettled(results: tuple[ConditionResult, ...]) -> None:
         )
 
 
+legible_controls()
 st.title("Evaluation")
-chosen = choose_batch(db, person, "evaluation")
+left, right = st.columns([3, 1])
+with left:
+    chosen = choose_batch(db, person, "evaluation")
 if chosen is None:
     st.info("No batch yet. Upload a file with reference labels on the Batches page; the sample data is one.")
     st.stop()
 experiment = load(db, person, chosen.id)
-labels = st.segmented_control("Measured against", [ORIGINAL, ADJUDICATED], default=ORIGINAL, key="evaluation_labels")
+labels = right.selectbox("Measured against", [ORIGINAL, ADJUDICATED], key="evaluation_labels")
 items = labelled_items(db, person, experiment, "adjudicated" if labels == ADJUDICATED else "original")
 labelled = sum(item.reference is not None for item in items)
 _notes(experiment, chosen, labelled)

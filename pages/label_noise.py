@@ -5,6 +5,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.batch_choice import choose_batch
+from pages.components.contrast import legible_controls
 from pages.components.experiment import provenance
 from pages.components.label_noise import agreements, ranked, relabelled_metrics, relabelled_objects
 from screening.export import jsonl_lines
@@ -35,8 +36,7 @@ def _line(batch: RecordedBatch, look: SecondLook) -> dict[str, object]:
 
 
 def _ranking(batch: RecordedBatch) -> None:
-    ranking = st.segmented_control("Order by", list(WORDS), default=Ranking.EVIDENCE, format_func=WORDS.__getitem__)
-    order = ranked(batch, ranking or Ranking.EVIDENCE)
+    order = ranked(batch, st.selectbox("Order by", list(WORDS), format_func=WORDS.__getitem__))
     waiting = waiting_for_a_reading(db, person, batch.batch_id)
     free = [look for look in order.looks if batch.case_ids[look.case] not in waiting]
     st.caption(
@@ -74,7 +74,7 @@ def _send(batch: RecordedBatch, free: list[SecondLook]) -> None:
 
 
 def _relabelled(batch: RecordedBatch, versions: int) -> None:
-    st.caption(f"The file's labels come from: {provenance(batch.intake)}.")
+    st.text(f"The file's labels come from: {provenance(batch.intake)}.")  # words from outside: as text
     if not versions:
         st.info("No text of this batch has been adjudicated yet: version 0 is the file as it came.")
     version = st.slider("As of version", 0, versions, versions) if versions else 0
@@ -117,6 +117,7 @@ def _download(batch: RecordedBatch) -> None:
     st.caption("Each row: the label as it came, every reading under a pseudonym, the accepted label and the final one.")
 
 
+legible_controls()
 st.title("Labels")
 chosen = choose_batch(db, person, "label_noise")
 if chosen is None:

@@ -4,6 +4,7 @@ import streamlit as st
 
 from pages.components import reliability_view as view
 from pages.components import resources
+from pages.components.contrast import legible_controls
 from pages.components.reliability import Verified, binding_of, verified
 from pages.components.stard import report_html
 from screening.pipeline import preset
@@ -25,6 +26,7 @@ def _verified(version: str) -> Verified:
     return verified(sample, mix, switches(db, person, key))
 
 
+legible_controls()
 st.title("Reliability")
 st.write(
     "Measured against clinicians' blind first readings of an audit sample. The stopping rule's δ is about the model's "

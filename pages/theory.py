@@ -4,6 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.components import theory
+from pages.components.contrast import legible_controls
 from pages.components.figures import Axes, curves, palette
 from screening.bounds import Schedule, expected_wrong_commits
 from screening.regret import RegretCurve, simulate_regret
@@ -22,7 +23,7 @@ def _calls(probabilities: tuple[float, float, float], delta: float, budget: int)
 
 
 def _bounds(delta: float) -> None:
-    st.subheader("How wide, after how many draws")
+    st.header("How wide, after how many draws")
     axes = Axes(x="draws", y="half width of the band", x_log=True, y_range=(0, 1))
     figure = curves(theory.radius_series(delta), axes, palette(st.context.theme.type))
     st.plotly_chart(figure, key="radii", alt="Half widths of four bounds against the number of draws")
@@ -30,7 +31,7 @@ def _bounds(delta: float) -> None:
         "ε and 2ε hold at one number of draws fixed in advance; the other two hold at every look, which a rule that "
         "stops early needs. Algorithm 1 counts the pulls of one arm, so three labels take three times as many calls."
     )
-    st.subheader("Smallest gap a budget can decide")
+    st.header("Smallest gap a budget can decide")
     rows = [
         {
             "Budget per node": each.budget,
@@ -48,7 +49,7 @@ def _gap(value: float | None) -> str:
 
 
 def _one_distribution(delta: float) -> None:
-    st.subheader("Calls for one distribution of answers")
+    st.header("Calls for one distribution of answers")
     left, right = st.columns(2)
     mode = left.slider("Probability of the most probable label", 0.4, 1.0, 0.9, 0.05)
     budget = right.select_slider("Budget per node", theory.BUDGETS[1:-1], 150)
@@ -56,11 +57,11 @@ def _one_distribution(delta: float) -> None:
     found = _calls((mode, rest, rest), delta, budget)
     cells = st.columns(4)
     cells[0].metric("No rule can do with fewer", theory.number_words(found.information))
-    for cell, name, calls, right in (
+    for cell, name, calls, named_right in (
         (cells[1], "Pooled draws, mean calls", found.pairwise_calls, found.pairwise_right),
         (cells[2], "Algorithm 1, mean calls", found.algorithm_one_calls, found.algorithm_one_right),
     ):
-        named = f"names the mode: {right:.1%}"
+        named = f"names the mode: {named_right:.1%}"
         cell.metric(name, theory.number_words(calls), named, delta_color="off", delta_arrow="off")
     cells[3].metric("n* × 3 (one look, fixed in advance)", theory.number_words(3 * found.n_star))
     st.caption(
@@ -70,7 +71,7 @@ def _one_distribution(delta: float) -> None:
 
 
 def _growth(delta: float) -> None:
-    st.subheader("Wrong commits over many cases")
+    st.header("Wrong commits over many cases")
     budget = st.select_slider("Budget of the simulated node", (50, 100, 150, 200), 100)
     found = _regret(delta, budget)
     colours = palette(st.context.theme.type)
@@ -98,13 +99,14 @@ def _growth(delta: float) -> None:
     )
 
 
+legible_controls()
 st.title("Theory")
 st.write("What the rules can promise, what that costs, and where the paper says more than its proofs.")
 level = st.select_slider("Error rate δ", (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2), 0.05)
 _bounds(level)
 _one_distribution(level)
 _growth(level)
-st.subheader("The paper's claims beside what the code shows")
+st.header("The paper's claims beside what the code shows")
 for claim in theory.claims(level):
     with st.container(border=True):
         st.markdown(f"**Paper:** {claim.paper}")

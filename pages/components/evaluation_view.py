@@ -1,6 +1,6 @@
 """The parts of the evaluation page: table, sweep, frontier, what-if, and the cases behind a number."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -68,7 +68,7 @@ def show_results(table: ResultsTable) -> None:
 def show_sweep(experiment: Experiment, items: Sequence[Item]) -> None:
     """Error rates and escalations by budget, for one rule at a time."""
     names = {"Pooled draws (recommended)": "pairwise", "Algorithm 1 (paper)": "elimination"}
-    chosen = st.segmented_control("Rule", list(names), default="Pooled draws (recommended)", key="sweep_rule")
+    chosen = st.selectbox("Rule", list(names), key="sweep_rule")
     sweep = budget_conditions("elimination" if names.get(str(chosen)) == "elimination" else "pairwise")
     results = experiment.run(items, [condition for _, condition in sweep])
     budgets = [budget for budget, _ in sweep]
@@ -92,7 +92,7 @@ def _rate_series(name: str, x: Sequence[int], rates: Sequence[Proportion]) -> Se
 def show_calls(experiment: Experiment, results: Sequence[ConditionResult]) -> None:
     """Accuracy against calls with its frontier, tokens by condition, and the gaps that make a text easy or hard."""
     colours, kept = palette(st.context.theme.type), frontier(results)
-    defined = [each for each in results if each.metrics.accuracy.value is not None and each.metrics.mean_calls]
+    defined = _without_twins(each for each in results if each.metrics.accuracy.value is not None)
     best = sorted((each for each in defined if each.name in kept), key=lambda each: each.metrics.mean_calls or 0)
     others = [each for each in defined if each.name not in kept]
     series = [_points("On the frontier", best, "lines+markers"), _points("Beaten", others, "markers")]
@@ -113,6 +113,12 @@ def show_calls(experiment: Experiment, results: Sequence[ConditionResult]) -> No
     axes = Axes(x=f"gap p̂₁ − p̂₂ at {node}", y="texts")
     right.plotly_chart(histogram(gaps, 20, axes, colours), key="gaps", alt="Histogram of the gap between two labels")
     right.caption(f"n = {len(gaps)} texts, over all draws at the first node. Small gaps are what takes calls.")
+
+
+def _without_twins(results: Iterable[ConditionResult]) -> list[ConditionResult]:
+    """One of several conditions that did exactly the same: the first, so that names do not lie on one another."""
+    seen = {(each.metrics.mean_calls, each.metrics.accuracy): each for each in reversed(list(results))}
+    return list(reversed(seen.values()))
 
 
 def _points(name: str, results: Sequence[ConditionResult], mode: str) -> Series:
@@ -188,7 +194,7 @@ def show_cases(
         st.write(f"{len(cases)} cases: reference {reference}, outcome {outcome.replace('_', ' ')}")
         show_list(experiment, items, cases, waiting)
     missed = consistently_missed(items, results)
-    st.subheader(f"Called safe by every deciding condition against an unsafe reference: {len(missed)}")
+    st.header(f"Called safe by every deciding condition against an unsafe reference: {len(missed)}")
     st.caption("Either all conditions are wrong in the same way, or the reference is: worth a second look.")
     show_list(experiment, items, missed, waiting)
 
@@ -217,7 +223,7 @@ def show_list(experiment: Experiment, items: Sequence[Item], cases: Sequence[int
     if not shown:
         return
     rows = [
-        {"Case": items[i].id, "Group": items[i].group, "Open": f"/case?case={experiment.batch.case_ids[i]}"}
+        {"Case": items[i].id, "Group": items[i].group or "", "Open": f"/case?case={experiment.batch.case_ids[i]}"}
         for i in shown
     ]
     columns = {"Open": st.column_config.LinkColumn(display_text="open")}

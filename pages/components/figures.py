@@ -120,6 +120,7 @@ def _band(one: Series, colour: str) -> go.Scatter:
     return go.Scatter(
         x=[x for x, _ in outline],
         y=[y for _, y in outline],
+        mode="lines",
         fill="toself",
         fillcolor=_faded(colour),
         line={"width": 0},
@@ -145,7 +146,8 @@ def _laid_out(figure: go.Figure, axes: Axes, colours: Palette) -> go.Figure:
         hovermode="closest",
     )
     look = {"gridcolor": colours.grid, "zerolinecolor": colours.grid, "color": colours.ink, "automargin": True}
-    figure.update_xaxes(title={"text": axes.x}, type="log" if axes.x_log else None, **look)
+    log = {"type": "log", "dtick": "D2"} if axes.x_log else {}
+    figure.update_xaxes(title={"text": axes.x}, **log, **look)
     figure.update_yaxes(
         title={"text": axes.y},
         type="log" if axes.y_log else None,

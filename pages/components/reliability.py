@@ -1,7 +1,9 @@
 """What may be claimed from an audit, computed for the page and its report; everything bound to one configuration."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from screening.labels import Label, Outcome
@@ -70,16 +72,22 @@ def binding_of(configuration: Mapping[str, Any]) -> Binding:
     sampler = configuration.get("sampler", {})
     pipeline = configuration.get("pipeline", {})
     return Binding(
-        model=str(sampler.get("model") or f"{sampler.get('sampler', 'unknown')} agents"),
+        model=", ".join(f"{name} {value}" for name, value in sorted(sampler.items()) if name not in _PROMPTS) or "none",
         prompt_hash=str(sampler.get("prompts") or sampler.get("lexicon") or "none"),
         rule=_rule_words(pipeline),
         label_definition=f"rating form {FORM_VERSION}",
     )
 
 
+_PROMPTS = ("prompts", "lexicon")
+
+
 def _rule_words(pipeline: Mapping[str, Any]) -> str:
+    """Each different rule once, and a hash of the whole pipeline, routes included."""
     rules = [node.get("rule", {}) for node in pipeline.get("nodes", ())]
-    return "; ".join(", ".join(f"{name} {value}" for name, value in sorted(rule.items())) for rule in rules) or "none"
+    words = dict.fromkeys(", ".join(f"{name} {value}" for name, value in sorted(rule.items())) for rule in rules)
+    digest = sha256(json.dumps(pipeline, sort_keys=True).encode()).hexdigest()[:12]
+    return "; ".join([*words, f"pipeline {digest}"])
 
 
 def missed_sequence(readings: Sequence[Reading]) -> tuple[Look, ...]:

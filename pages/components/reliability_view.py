@@ -50,7 +50,7 @@ def _missed_words(missed: MissedUnsafe) -> str:
 
 
 def _rate_words(rate: WeightedRate) -> str:
-    naive = f"Naive, among what was read: {rate_text(rate.naive)}; it flatters the engine."
+    naive = f"Naive, among what was read, and not to be used: {rate_text(rate.naive)}."
     if rate.value is None:
         return f"Undefined: {rate.reason}. {naive}"
     return f"{interval(rate.low, rate.high)}. {naive}"
@@ -75,7 +75,7 @@ def show_binding(found: Verified, now: Binding) -> None:
     names = {"Model": "model", "Prompts": "prompt_hash", "Rule": "rule", "Label definition": "label_definition"}
     rows = [
         {
-            "": name,
+            "Part": name,
             "Measured": getattr(binding, field),
             "Runs now": getattr(now, field),
             "Same": "✓ same" if getattr(binding, field) == getattr(now, field) else "✗ differs: stale",
@@ -182,7 +182,7 @@ def show_drift(found: Verified) -> None:
             "Later": rate_text(share.after),
             "Change": "undefined" if share.difference is None else f"{share.difference:+.1%}",
             "95 % limits": _limits(share),
-            "": "▲ moved" if share.moved else "no change shown",
+            "Finding": "▲ moved" if share.moved else "no change shown",
         }
         for share in moved.shares
     ]
@@ -191,4 +191,7 @@ def show_drift(found: Verified) -> None:
         return
     st.dataframe(pd.DataFrame(rows), hide_index=True)
     test = f"p = {moved.p_value:.3f}" if moved.p_value is not None else f"no test: {moved.reason}"
-    st.caption(f"First agent's ends, earlier against later half of the cases in the order settled; chi-squared {test}.")
+    st.caption(
+        f"First agent's ends, earlier against later half of the cases in the order settled; chi-squared {test}. A file "
+        "sorted by subject moves by itself."
+    )

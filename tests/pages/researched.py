@@ -33,13 +33,17 @@ def sample_rows(every: int = 1, *, labelled: bool = True) -> bytes:
 
 def screened(db: Database, content: bytes, *, audit_rate: float = 0.5, name: str = "sample.csv") -> str:
     """A batch of these rows, screened to the end; its id."""
+    return asyncio.run(screening_of(db, content, audit_rate=audit_rate, name=name))
+
+
+async def screening_of(
+    db: Database, content: bytes, *, audit_rate: float, name: str = "sample.csv", provenance: str | None = None
+) -> str:
+    """The same, awaited; ``provenance`` is what the intake says of the labels."""
     settings = Settings(sampler="simulated", audit_rate=audit_rate)
-    return asyncio.run(_screened(db, content, settings, name))
-
-
-async def _screened(db: Database, content: bytes, settings: Settings, name: str) -> str:
     agents = Agents(settings)
-    request = BatchRequest(name=name, pipeline=preset("recommended"), intake={"label_column": "label"})
+    intake = {"label_column": "label", "provenance": provenance}
+    request = BatchRequest(name=name, pipeline=preset("recommended"), intake=intake)
     batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
     fill_batch(db, LOCAL_USER, batch_id, read_table(content, name), settings, system_clock)
     job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="test")

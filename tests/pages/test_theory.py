@@ -53,7 +53,7 @@ def test_the_page_shows_every_part_and_follows_the_slider(page: AppTest) -> None
     page.run()
     assert not page.exception
     assert [each.value for each in page.title] == ["Theory"]
-    headings = [each.value for each in page.subheader]
+    headings = [each.value for each in page.header]
     assert "Wrong commits over many cases" in headings and headings[-1].startswith("The paper's claims")
     before = page.dataframe[0].value
     page.select_slider[0].set_value(0.2).run()

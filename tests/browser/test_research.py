@@ -1,0 +1,124 @@
+"""The researcher's pages in a real browser: charts drawn, a cell opened, a report downloaded, hostile words as text."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from storage.actors import LOCAL_USER
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.inbox import claim_next
+from storage.ratings import submit_rating
+from tests.browser.accessibility import violations
+from tests.browser.conftest import RunningApp, screenshot
+from tests.pages.researched import sample_rows, screening_of
+from tests.storage.inbox_cases import form
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "![x](http://outside.example/b.png) <img src=http://outside.example/a.png>"
+
+
+@pytest.fixture(scope="module")
+def batch_id(running_app: RunningApp) -> Iterator[str]:
+    """The sample data screened, half of it under audit, and most of what waits read blind."""
+    running_app.stop("worker")
+    db = Database(running_app.database_url)
+    # Not asyncio.run: the browser's own loop is at work in this thread.
+    made: list[str] = []
+    _in_thread(lambda: made.append(asyncio.run(screening_of(db, sample_rows(), audit_rate=0.5, provenance=HOSTILE))))
+    now = datetime.now(UTC)
+    for _ in range(45):
+        claim = claim_next(db, LOCAL_USER, now)
+        if claim is not None:
+            submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form("safe"), now, new_id(now))
+    yield made[0]
+    db.close()
+
+
+def _in_thread(work) -> None:  # type: ignore[no-untyped-def]
+    from threading import Thread
+
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
+def test_evaluation_shows_the_table_the_curves_and_the_sliders(page: Page, batch_id: str, color_scheme: str) -> None:
+    page.goto(f"/evaluation?batch={batch_id}")
+    expect(page.get_by_role("button", name="Table as CSV")).to_be_visible()
+    expect(page.get_by_text("outside.example")).to_be_visible()  # as text
+    screenshot(page, f"evaluation-results-{color_scheme}")
+    assert violations(page) == []
+    for tab, shown in (("Budget sweep", ".js-plotly-plot"), ("Calls and tokens", ".js-plotly-plot")):
+        page.get_by_role("tab", name=tab).click()
+        expect(page.get_by_role("tabpanel").locator(f"{shown}:visible").first).to_be_visible()
+        page.wait_for_timeout(700)
+        screenshot(page, f"evaluation-{tab.split()[0].lower()}-{color_scheme}")
+    page.get_by_role("tab", name="What if").click()
+    expect(page.get_by_text("Reviews a day")).to_be_visible()
+    screenshot(page, f"evaluation-what-if-{color_scheme}")
+    assert violations(page) == []
+
+
+def test_a_cell_of_the_matrix_lists_its_cases(page: Page, batch_id: str) -> None:
+    page.goto(f"/evaluation?batch={batch_id}")
+    page.get_by_role("tab", name="Cases").click()
+    panel = page.get_by_role("tabpanel").filter(has_text="Click a cell")
+    grid = panel.get_by_test_id("stDataFrame").first
+    expect(grid).to_be_visible()
+    box = grid.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] * 0.45, box["y"] + 35 + 18)
+    expect(panel.get_by_text("cases: reference safe")).to_be_visible()
+    screenshot(page, "evaluation-cases")
+
+
+def test_the_results_come_as_csv_and_latex(page: Page, batch_id: str, tmp_path: Path) -> None:
+    page.goto(f"/evaluation?batch={batch_id}")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Table as LaTeX").click()
+    download.value.save_as(tmp_path / "table.tex")
+    assert r"B=50 & ---" in (tmp_path / "table.tex").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
+def test_reliability_leads_with_the_missed(page: Page, batch_id: str, color_scheme: str) -> None:
+    page.goto("/reliability")
+    expect(page.get_by_text("Missed unsafe per 1,000 called safe")).to_be_visible()
+    expect(page.get_by_text("cannot be guaranteed yet")).to_be_visible()
+    screenshot(page, f"reliability-{color_scheme}")
+    assert violations(page) == []
+    for tab in ("Confidence sequence", "Planner", "Drift", "What was measured"):
+        page.get_by_role("tab", name=tab).click()
+        page.wait_for_timeout(700)
+        screenshot(page, f"reliability-{tab.split()[0].lower()}-{color_scheme}")
+    assert violations(page) == []
+
+
+def test_the_report_is_one_page_that_fetches_nothing(page: Page, batch_id: str, tmp_path: Path) -> None:
+    page.goto("/reliability")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Report to print").click()
+    download.value.save_as(tmp_path / "report.html")
+    page.set_content((tmp_path / "report.html").read_text(encoding="utf-8"))
+    expect(page.get_by_role("heading", name="Reliability of automatic labels")).to_be_visible()
+    screenshot(page, "reliability-report")
+
+
+@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
+def test_labels_and_theory_open(page: Page, batch_id: str, color_scheme: str) -> None:
+    page.goto(f"/label_noise?batch={batch_id}")
+    expect(page.get_by_role("button", name="Send for a second look")).to_be_visible()
+    screenshot(page, f"labels-{color_scheme}")
+    assert violations(page) == []
+    page.goto("/theory")
+    expect(page.get_by_role("heading", name="The paper's claims beside what the code shows")).to_be_visible()
+    page.wait_for_timeout(700)
+    screenshot(page, f"theory-{color_scheme}")
+    assert violations(page) == []
