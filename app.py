@@ -9,9 +9,16 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
-from pages.components.http import DeepLink, SecurityHeaders, UploadGuard, content_policy, require_safe_bind
+from pages.components.http import (
+    DeepLink,
+    SecurityHeaders,
+    UploadGuard,
+    content_policy,
+    require_safe_bind,
+    sign_in_configured,
+)
 
-SIGN_IN = st.secrets.load_if_toml_exists() and "auth" in st.secrets
+SIGN_IN = sign_in_configured()
 INDEX = Path(st.__file__).parent / "static" / "index.html"
 
 require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)

@@ -5,25 +5,37 @@ from pathlib import Path
 import streamlit as st
 
 from pages.components import resources
+from pages.components.controls import controls
 from pages.components.navigation import pages_for
 from pages.components.notices import footer_html, notice_html
-from pages.components.sign_in import current_actor, gate
+from pages.components.sign_in import Unidentified, current_actor, gate, without_role
 from storage.policy import Forbidden
 
 ICON = Path(__file__).parent / "components" / "icon.png"
 
 st.set_page_config(page_title="Second Look", page_icon=str(ICON), layout="wide")
-person = current_actor()
+try:
+    person, unknown = current_actor(), None
+except Unidentified as problem:
+    person, unknown = None, problem
 page = st.navigation(pages_for(person), position="top" if person else "hidden")  # first, always: see app.py
 site = resources.site()
 st.html(notice_html(site, simulated=resources.settings().simulated))
 body, end = st.container(), st.container()
-end.html(footer_html(site))  # before the page, which may stop the script
+with end:  # before the page, which may stop the script
+    st.html(footer_html(site))
+    if person is not None:
+        controls(resources.database(), person, site)
 with body:
+    if unknown is not None:
+        st.error(f"{str(unknown).capitalize()}.", icon=":material/error:")
+        st.stop()
     if person is None:
         gate()
         st.stop()
-    resources.intake_runs()
+    if not person.roles:
+        without_role(person)
+        st.stop()
     try:
         page.run()
     except Forbidden as refused:

@@ -64,6 +64,9 @@ class Settings(BaseSettings):
     languages: tuple[str, ...] = Field(("en",), description="Languages in which safe may be committed.")
     prompts_directory: Path | None = Field(None, description="A site's own prompts instead of the shipped ones.")
 
+    first_admins: tuple[str, ...] = Field(
+        (), description="Who may become admin while a site has none: issuer|subject, as the sign-in page shows it."
+    )
     pseudonym_key: SecretStr = Field(
         SecretStr("second-look"), description="Key under which reviewers' names are hidden in exports."
     )

@@ -83,8 +83,11 @@ class Account:
         return Actor(id=self.id, name=self.display_name, roles=self.roles)
 
 
-def enter(db: Database, sign_in: SignIn, now: datetime, first_admins: Collection[str] = ()) -> Actor:
-    """Who this is, on every action: opens the session at its first sight and renews it afterwards.
+def enter(
+    db: Database, sign_in: SignIn, now: datetime, first_admins: Collection[str] = (), *, active: bool = True
+) -> Actor:
+    """Who this is, on every action: opens the session at its first sight and renews it afterwards; a page that only
+    polls is not ``active`` and renews nothing.
 
     An unknown person gets an account without roles, which an admin then grants; a subject in ``first_admins``
     becomes admin while the site has none. Raises SessionEnded.
@@ -93,7 +96,7 @@ def enter(db: Database, sign_in: SignIn, now: datetime, first_admins: Collection
         account = _account_by(conn, accounts.c.subject, sign_in.subject)
         account = account or _register(conn, sign_in, now, first_admins)
         ended = _refusal(conn, account, sign_in, now, current_in(conn).settings)
-        if ended is None and _touch(conn, account, sign_in, now):
+        if ended is None and active and _touch(conn, account, sign_in, now):
             append(conn, account.actor, "signed_in", account.id, {}, now)
     if ended is not None:
         release_all(db, account.actor, now, "session ended") if account.roles & _READERS else None

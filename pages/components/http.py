@@ -5,8 +5,10 @@ import hashlib
 import ipaddress
 import re
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import quote, unquote
+from pathlib import Path
+from urllib.parse import parse_qs, quote, unquote
 
+import streamlit as st
 from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,6 +17,8 @@ from streamlit.web.server.starlette.starlette_app_utils import decode_signed_val
 
 SIGNED_IN_COOKIE = "_streamlit_user"
 NEXT_COOKIE = "second_look_next"
+SIGN_IN_AGAIN = "/sign-in-again"
+"""Address that forgets the sign-in cookie; its ``next`` says where the person was."""
 NEXT_LIFETIME_S = 600
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _NOT_A_PAGE = ("/_stcore", "/static", "/media", "/component", "/oauth2callback", "/auth", "/app/static")
@@ -22,6 +26,19 @@ _NOT_A_PAGE = ("/_stcore", "/static", "/media", "/component", "/oauth2callback",
 
 class UnsafeBind(Exception):
     """The server would answer other machines, and nobody would have to sign in."""
+
+
+class UnreadableSecrets(Exception):
+    """A secrets file is there and cannot be read, so nobody can tell whether people must sign in."""
+
+
+def sign_in_configured() -> bool:
+    """Whether people sign in at their institution (an [auth] section in the secrets file). UnreadableSecrets."""
+    if st.secrets.load_if_toml_exists():
+        return "auth" in st.secrets
+    if any(Path(path).exists() for path in st.get_option("secrets.files")):
+        raise UnreadableSecrets("the secrets file cannot be read: mend it, or remove it to run without sign-in")
+    return False
 
 
 def require_safe_bind(address: str | None, *, sign_in: bool) -> None:
@@ -112,6 +129,8 @@ class DeepLink:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._sign_in or scope["type"] != "http" or not _is_page(scope):
             await self._app(scope, receive, send)
+        elif scope["path"] == SIGN_IN_AGAIN:
+            await _forgetting(scope)(scope, receive, send)
         elif signed_in(scope) and scope["path"] == "/" and (target := _safe(_cookies(scope).get(NEXT_COOKIE))):
             response = RedirectResponse(target, status_code=303)
             response.delete_cookie(NEXT_COOKIE)
@@ -128,6 +147,16 @@ def signed_in(scope: Scope) -> bool:
     return bool(
         value and decode_signed_value(get_cookie_secret(), SIGNED_IN_COOKIE, value.encode("latin-1", "replace"))
     )
+
+
+def _forgetting(scope: Scope) -> RedirectResponse:
+    """Back to where the person was, without the cookie of a sign-in that counts no more."""
+    wanted = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("next", [""])[0]
+    response = RedirectResponse(_safe(quote(wanted, safe="")) or "/", status_code=303)
+    for name in _cookies(scope):
+        if name.startswith(SIGNED_IN_COOKIE):  # a large one comes in several
+            response.delete_cookie(name)
+    return response
 
 
 def _is_page(scope: Scope) -> bool:

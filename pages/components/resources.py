@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from jobs.agents import Agents
+from pages.components import http
 from pages.components.intake_runs import IntakeRuns
 from screening.pipeline import PipelineConfig
 from screening.settings import Settings
@@ -35,13 +36,14 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+@st.cache_resource
 def sign_in_configured() -> bool:
-    """Whether people must sign in at their institution (an [auth] section in the secrets file)."""
-    return bool(st.secrets.load_if_toml_exists() and "auth" in st.secrets)
+    """Whether people must sign in. Asked once: a secrets file that vanishes later opens nothing."""
+    return http.sign_in_configured()
 
 
 def actor() -> Actor:
-    """Who is asking. Call it on every page: the services want to know each time."""
+    """Who is asking, as the shell found on this very run. Call it on every page: the services want to know."""
     signed_in: Actor | None = st.session_state.get("actor") if sign_in_configured() else LOCAL_USER
     if signed_in is None:
         st.stop()

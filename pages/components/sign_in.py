@@ -1,21 +1,123 @@
-"""The gate: with sign-in configured nobody gets past it unknown; without, there is one local user."""
+"""The gate: with sign-in nobody gets past it unknown or with a session that ended; without, there is one local user."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from html import escape
+from typing import Any, ParamSpec
+from urllib.parse import quote, urlsplit
 
 import streamlit as st
 
 from pages.components import resources
+from pages.components.http import SIGN_IN_AGAIN
+from screening.text.display import visible
+from storage import accounts
+from storage.accounts import Ended, SessionEnded, SignIn
 from storage.actors import LOCAL_USER, Actor
+
+LONGEST_SUBJECT = 255
+_P = ParamSpec("_P")
+KEEP = "keep_what_is_filled_in"
+"""Session key of a function that keeps a form as a draft when the session turns out to have ended."""
+
+WHY: Mapping[Ended, str] = {
+    Ended.IDLE: "Nothing was done for a while, so your session has ended.",
+    Ended.TOO_OLD: "Your session has reached its longest time.",
+    Ended.SIGNED_OUT: "You were signed out.",
+    Ended.INACTIVE: "This account is switched off. Ask an administrator of this site.",
+}
+
+
+class Unidentified(Exception):
+    """The institution's answer does not say who this is and since when."""
+
+
+def sign_in_of(claims: Mapping[str, Any]) -> SignIn:
+    """The sign-in that an ID token's claims speak of. Unidentified without issuer, subject or time of issue."""
+    issuer, subject, issued = claims.get("iss"), claims.get("sub"), claims.get("iat")
+    if not (issuer and subject and isinstance(issued, int | float)):
+        raise Unidentified("the institution's sign-in does not say who you are")
+    who = f"{issuer}|{subject}"
+    if len(who) > LONGEST_SUBJECT:
+        who = f"sha256|{hashlib.sha256(who.encode()).hexdigest()}"
+    name = next((claims[key] for key in ("name", "preferred_username", "email") if claims.get(key)), subject)
+    mark = next((str(claims[key]) for key in ("sid", "jti", "nonce", "at_hash") if claims.get(key)), "")
+    return SignIn(
+        subject=who, display_name=str(name)[:120], issued_at=datetime.fromtimestamp(float(issued), UTC), mark=mark
+    )
 
 
 def current_actor() -> Actor | None:
-    """Who is here, None when they have yet to sign in. Kept for the pages in the session."""
+    """Who is here, asked of the server-side session on every run; None when they have yet to sign in (again)."""
     if not resources.sign_in_configured():
         return LOCAL_USER
-    return None
+    st.session_state.pop("actor", None)
+    st.session_state.pop("session_ended", None)
+    if not st.user.is_logged_in:
+        return None
+    try:
+        st.session_state["actor"] = _entered(active=True)
+    except SessionEnded as ended:
+        st.session_state["session_ended"] = ended.why
+        if keep := st.session_state.pop(KEEP, None):
+            keep()
+        return None
+    return st.session_state["actor"]  # type: ignore[no-any-return]
+
+
+def _entered(*, active: bool) -> Actor:
+    found = sign_in_of(st.user.to_dict())
+    admins = resources.settings().first_admins
+    return accounts.enter(resources.database(), found, resources.now(), admins, active=active)
+
+
+def polled(tick: Callable[_P, None]) -> Callable[_P, None]:
+    """A fragment's function that first asks whether the session still counts: a fragment runs without the shell."""
+
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        if resources.sign_in_configured():
+            try:
+                _entered(active=False)
+            except (SessionEnded, Unidentified):
+                st.rerun(scope="app")
+        tick(*args, **kwargs)
+
+    return checked
 
 
 def gate() -> None:
-    """What somebody sees who is not signed in."""
+    """What somebody sees who is not signed in, or whose session has ended."""
     st.title("Second Look")
-    st.write("Please sign in with your institution's account.")
-    if st.button("Sign in", type="primary"):
-        st.login()
+    ended: Ended | None = st.session_state.get("session_ended")
+    if ended is None:
+        st.write("Please sign in with your institution's account.")
+        if st.button("Sign in", type="primary", icon=":material/login:"):
+            st.login()
+        return
+    st.warning(f"{WHY[ended]} What you had filled in is kept as a draft.", icon=":material/lock_clock:")
+    if ended is not Ended.INACTIVE:
+        st.html(again_html(st.context.url or "/"))
+
+
+def again_html(address: str) -> str:
+    """The link that leads through a new sign-in back to this address."""
+    parts = urlsplit(address)
+    where = parts.path + (f"?{parts.query}" if parts.query else "")
+    target = f"{SIGN_IN_AGAIN}?next={quote(where or '/', safe='')}"
+    return f'<a class="sl-again" href="{escape(target, quote=True)}" target="_self">Sign in again</a>'
+
+
+def without_role(person: Actor) -> None:
+    """What somebody sees who has signed in and whom no administrator has given a role yet."""
+    st.title("Second Look")
+    st.info(f"You are signed in as {visible(person.name)}, and your account has no role yet.", icon=":material/badge:")
+    st.write("An administrator of this site grants roles on the Settings page. Your account is known there as:")
+    st.code(sign_in_of(st.user.to_dict()).subject, language=None, wrap_lines=True)
+
+
+def sign_out() -> None:
+    """End the session on the server, give back what the person holds, and forget the cookie."""
+    accounts.sign_out(resources.database(), sign_in_of(st.user.to_dict()), resources.now())
+    st.session_state.pop("actor", None)
+    st.logout()

@@ -1,0 +1,57 @@
+"""What stands at the top right of every page: the stop button, and with sign-in who is here and the way out."""
+
+import streamlit as st
+
+from pages.components import resources, sign_in
+from screening.text.display import visible
+from storage import settings_store
+from storage.actors import Actor
+from storage.database import Database
+from storage.policy import Action, allowed
+from storage.settings_store import SiteSettings
+
+_STYLE = """<style>
+.st-key-controls{position:fixed;top:.45rem;right:1rem;z-index:999992;width:auto!important;flex-wrap:nowrap}
+.st-key-controls .stPopover{width:auto!important}
+[data-testid=stHeader] [data-testid=stToolbar]{padding-right:14rem}
+.st-key-controls button{min-height:2.1rem;padding:.15rem .7rem}
+.st-key-stop_popover button{border-color:light-dark(#b42318,#f0796f);color:light-dark(#8f150e,#ffb3ab)}
+@media (max-width:640px){.st-key-controls{top:3.2rem}}
+</style>"""
+
+
+def controls(db: Database, person: Actor, site: SiteSettings) -> None:
+    """Draw them. Call it after the page's own elements have their place, so that they come last in reading order."""
+    st.html(_STYLE)
+    with st.container(key="controls", horizontal=True, horizontal_alignment="right"):
+        stop_button(db, person, site)
+        if resources.sign_in_configured():
+            _account(person)
+
+
+def stop_button(db: Database, person: Actor, site: SiteSettings) -> None:
+    """Everybody may stop; who may start again is fewer. Both ask once more."""
+    with (
+        st.container(key="stop_popover"),
+        st.popover("Stopped" if site.stopped else "Stop", icon=":material/stop_circle:"),
+    ):
+        if site.stopped:
+            st.write("The stop button is pressed: every new decision goes to a clinician.")
+            if not allowed(person, Action.START):
+                st.write("A senior or an administrator can start again.")
+            elif st.button("Start again", key="start_again", icon=":material/play_arrow:"):
+                settings_store.start(db, person, resources.now())
+                st.rerun()
+            return
+        st.write("From then on every new decision goes to a clinician, whatever the agents say. Readings go on.")
+        if st.button("Stop all decisions", key="stop_all", type="primary", icon=":material/stop_circle:"):
+            settings_store.stop(db, person, resources.now())
+            st.rerun()
+
+
+def _account(person: Actor) -> None:
+    with st.popover("Account", icon=":material/person:"):
+        st.text(visible(person.name))
+        st.caption(", ".join(sorted(person.roles)) or "no role yet")
+        if st.button("Sign out", key="sign_out", icon=":material/logout:"):
+            sign_in.sign_out()
