@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.components import resources, uploads
 from pages.components.batch_downloads import downloads
-from pages.components.batch_progress import ACTIVE, list_row, progress_html
+from pages.components.batch_progress import ACTIVE, ENDED, list_row, progress_html
 from pages.components.new_batch import check_file, upload_file
 from screening.text.display import visible
 from storage import batches
@@ -63,7 +63,7 @@ def controls(one: BatchSummary) -> None:
         if state is BatchState.CAPPED and st.button("Go on without a cap", icon=":material/play_arrow:"):
             batches.change_caps(db, person, one.id, batches.Caps(), now)
             st.rerun()
-        if state not in (BatchState.FINISHED, BatchState.CANCELLED):
+        if state not in ENDED:
             with st.popover("Cancel", icon=":material/cancel:"):
                 st.write("What is pending stays pending and is shown as that. This cannot be undone.")
                 if st.button("Cancel this batch for good"):
@@ -76,8 +76,8 @@ def show(one: BatchSummary) -> None:
     back("All batches")
     st.html(f'<h1 style="font-size:1.75rem;margin:0;padding:0">{escape(visible(one.name))}</h1>')
     with st.container(border=True):
-        active = one.progress.state in ACTIVE
-        st.fragment(live, run_every=POLL_S if active else None)(one.id, one.progress.state)
+        ended = one.progress.state in ENDED
+        st.fragment(live, run_every=None if ended else POLL_S)(one.id, one.progress.state)
         controls(one)
     downloads(db, person, one)
 

@@ -10,7 +10,9 @@ from storage.batch_state import BatchState
 from storage.batches import BatchSummary, Progress
 
 ACTIVE = frozenset({BatchState.RUNNING, BatchState.TAKING_IN})
-"""States in which the numbers change by themselves."""
+"""States in which cases are screened."""
+ENDED = frozenset({BatchState.FINISHED, BatchState.CANCELLED})
+"""States after which nothing changes: even a paused batch may still take rows in."""
 
 _STATE_COLOURS = {
     BatchState.FINISHED: "safe",

@@ -63,7 +63,9 @@ def label(name: str) -> str:
 def remember(upload: Upload) -> None:
     """Write down what is known of the file."""
     described = asdict(upload) | {"path": upload.path.name}
-    upload.path.with_suffix(".json").write_text(json.dumps(described), encoding="utf-8")
+    beside = upload.path.with_suffix(".json")
+    beside.touch(mode=0o600)
+    beside.write_text(json.dumps(described), encoding="utf-8")
 
 
 def begun(upload: Upload, batch_id: str, mapping: ColumnMapping, labels: dict[str, Label | None]) -> Upload:

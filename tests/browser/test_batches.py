@@ -1,0 +1,122 @@
+"""A file through the Batches page in a real browser: checked, started, followed with the page closed, downloaded."""
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import ROOT, RunningApp, screenshot
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = (
+    b"id,text,label\n"
+    b"1,=1+1 ![x](http://outside.example/a.png),<b>x</b>\n"
+    b"2,<script>alert(1)</script> fine,safe\n"
+    b"3,a,b,c\n"
+)
+
+
+def _upload(page: Page, name: str, content: bytes) -> None:
+    page.goto("/batches")
+    chosen = {"name": name, "mimeType": "text/csv", "buffer": content}
+    page.locator("input[type=file]").set_input_files(files=[chosen])
+    expect(page.get_by_role("heading", name=re.compile("^Check "))).to_be_visible()
+
+
+def _download(page: Page, button: str) -> str:
+    with page.expect_download() as started:
+        page.get_by_role("button", name=button).click()
+    path = started.value.path()
+    return Path(path).read_text(encoding="utf-8-sig")
+
+
+def _numbered(count: int) -> bytes:
+    rows = "".join(f"{number},We walked by the lake for {number} minutes.\n" for number in range(count))
+    return f"id,text\n{rows}".encode()
+
+
+@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
+def test_the_sample_goes_through(page: Page, color_scheme: str) -> None:
+    page.goto("/batches")
+    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    screenshot(page, f"batches-list-{color_scheme}")
+    _upload(page, "sample.csv", (ROOT / "data" / "sample.csv").read_bytes())
+    expect(page.get_by_text("120 rows in = 120 accepted + 0 rejected")).to_be_visible()
+    expect(page.get_by_text("separated by commas")).to_be_visible()
+    screenshot(page, f"batches-check-{color_scheme}")
+    page.get_by_role("button", name="Start screening 120 texts").click()
+    expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
+    screenshot(page, f"batches-finished-{color_scheme}")
+    outcomes = [row["outcome"] for row in csv.DictReader(io.StringIO(_download(page, "Results (CSV)")))]
+    lines = [json.loads(line) for line in _download(page, "Results (JSON lines)").splitlines()]
+    assert len(outcomes) == 120 and outcomes == [line["outcome"] for line in lines]
+    assert set(outcomes) == {"safe", "unsafe", "human_review"}
+    assert len(_download(page, "Relabelled (JSON lines)").splitlines()) == 120
+
+
+def test_a_file_that_could_be_misread_says_why(page: Page) -> None:
+    _upload(page, "open.csv", b'id,text\n1,"I am fine\n2,another\n')
+    expect(page.get_by_role("alert").filter(has_text="Line 2: a quote opens here")).to_be_visible()
+    screenshot(page, "batches-refused")
+    page.get_by_role("button", name="Choose another file").click()
+    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+
+
+def test_hostile_cells_do_nothing_and_leave_neutralised(page: Page) -> None:
+    _upload(page, "<img src=x>.csv", HOSTILE)
+    expect(page.get_by_text("3 rows in = 2 accepted + 1 rejected")).to_be_visible()
+    page.get_by_role("button", name="Start screening 2 texts").click()
+    expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("heading", name="<img src=x>.csv")).to_be_visible()
+    rejected = list(csv.DictReader(io.StringIO(_download(page, "Rejected rows"))))
+    assert [(row["row"], row["reason"]) for row in rejected] == [("3", "extra_cells")]
+    relabelled = list(csv.DictReader(io.StringIO(_download(page, "Relabelled (CSV)"))))
+    assert relabelled[0]["text"].startswith("'=1+1")
+    lossless = json.loads(_download(page, "Relabelled (JSON lines)").splitlines()[0])
+    assert lossless["text"].startswith("=1+1")
+
+
+def test_work_goes_on_with_the_page_closed_and_after_a_kill(page: Page, running_app: RunningApp) -> None:
+    _upload(page, "many.csv", _numbered(400))
+    page.get_by_role("button", name="Start screening 400 texts").click()
+    expect(page.get_by_text(re.compile("● Running|Taking rows in"))).to_be_visible()
+    address = page.url
+    page.goto("about:blank")
+    for name in ("app", "worker"):
+        running_app.stop(name, kill=True)
+    for name in ("app", "worker"):
+        running_app.start(name)
+    page.goto(address)
+    expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=90_000)
+    expect(page.get_by_text("400 rows in = 400 accepted + 0 rejected")).to_be_visible()
+    assert len(_download(page, "Results (JSON lines)").splitlines()) == 400
+
+
+def test_pause_holds_the_numbers(page: Page) -> None:
+    _upload(page, "many.csv", _numbered(600))
+    page.get_by_role("button", name="Start screening 600 texts").click()
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_text("‖ Paused")).to_be_visible()
+    screenshot(page, "batches-paused")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_text(re.compile("● Running|✓ Finished"))).to_be_visible()
+
+
+def test_the_list_opens_a_batch_and_comes_back(page: Page) -> None:
+    page.goto("/batches")
+    expect(page.get_by_test_id("stDataFrame")).to_be_visible()
+    page.wait_for_timeout(1_000)
+    box = page.get_by_test_id("stDataFrame").bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 17, box["y"] + 52)
+    expect(page.get_by_role("button", name="All batches")).to_be_visible()
+    page.get_by_role("button", name="All batches").click()
+    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    page.wait_for_timeout(1_000)
+    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    assert "batch=" not in page.url
