@@ -1,7 +1,6 @@
 """The real app and worker on a free port with a database of their own, and a real browser in front of them."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.browser.find import find_browser
+from tests.free_port import free_port
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "test-results"
@@ -103,12 +103,6 @@ class Watch:
         return [url for url in self.requests if not url.startswith((self.url, self.url.replace("http", "ws"), *OWN))]
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A headless Chromium; without one the suite is skipped loudly, or fails where it is required."""
@@ -152,7 +146,7 @@ def running_app(
         "SECOND_LOOK_SAMPLER": "simulated",
         **app_environment,
     }
-    app = RunningApp(url=f"http://127.0.0.1:{_free_port()}", directory=directory, environment=environment)
+    app = RunningApp(url=f"http://127.0.0.1:{free_port()}", directory=directory, environment=environment)
     app.start("app")
     app.start("worker")
     _warm_up(browser, app.url)

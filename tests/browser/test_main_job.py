@@ -1,0 +1,129 @@
+"""The main job, as a person does it: `make run`, a file in, the inbox worked by keyboard, the repaired labels out."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import ROOT, screenshot
+from tests.free_port import free_port
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+START_LIMIT_S = 120
+READINGS = ("1", "2", "2", "1", "3")
+LABELS = {"1": "safe", "2": "unsafe", "3": "insufficient_information"}
+
+
+@pytest.fixture(scope="module")
+def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`make run`, with a database and a port of its own; both processes end with it."""
+    folder, port = tmp_path_factory.mktemp("site"), free_port()
+    own = {
+        "PORT": str(port),
+        "DATABASE_URL": f"sqlite:///{folder / 'second_look.db'}",
+        "SECOND_LOOK_DATA_DIRECTORY": str(folder / "data"),
+        "SECOND_LOOK_SAMPLER": "simulated",
+    }
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            ["make", "run"], cwd=ROOT, env=os.environ | own, stdout=log, stderr=log, start_new_session=True
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait_until_healthy(url, process, folder / "log")
+        yield url
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(timeout=30)
+
+
+def _wait_until_healthy(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    limit = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < limit:
+        assert process.poll() is None, log.read_text(encoding="utf-8")
+        try:
+            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    raise AssertionError(log.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def page(browser: Browser, site: str) -> Iterator[Page]:
+    """A page that may take its time: a cold start on a busy machine is slow."""
+    context = browser.new_context(base_url=site, viewport={"width": 1440, "height": 900}, accept_downloads=True)
+    context.set_default_timeout(60_000)
+    yield context.new_page()
+    context.close()
+
+
+def _free(page: Page) -> int:
+    counted = page.get_by_role("status").filter(has_text=re.compile(r"\d+ free"))
+    expect(counted.first).to_be_visible()
+    found = re.search(r"(\d+) free", counted.first.inner_text())
+    assert found
+    return int(found.group(1))
+
+
+def _case_in_hand(page: Page, other_than: str | None = None) -> str:
+    """The id in the address, once the page shows another case than before."""
+    page.wait_for_url(lambda url: "case=" in url and (other_than is None or other_than not in url))
+    return page.url.rpartition("case=")[2].partition("&")[0]
+
+
+def _work_by_keyboard(page: Page) -> dict[str, str]:
+    """Five cases from the first key to the last, without the pointer; case id and label of each."""
+    read: dict[str, str] = {}
+    case_id: str | None = None
+    for digit in READINGS:
+        page.keyboard.press("n")
+        case_id = _case_in_hand(page, case_id)
+        expect(page.get_by_text("runs answered")).to_have_count(0)  # blind: nothing of the engine yet
+        page.keyboard.press(digit)
+        expect(page.get_by_role("button", name=re.compile("^✓ "))).to_have_count(1)
+        page.keyboard.press("7")
+        expect(page.get_by_role("button", name=re.compile("^✓ "))).to_have_count(2)
+        page.keyboard.press("Control+Enter")
+        expect(page.get_by_role("heading", name="Saved")).to_be_visible()
+        read[case_id] = LABELS[digit]
+    return read
+
+
+def test_a_file_goes_in_and_five_adjudicated_cases_come_out(page: Page, tmp_path: Path) -> None:
+    page.goto("/batches")
+    page.locator("input[type=file]").set_input_files(ROOT / "data" / "sample.csv")
+    page.get_by_role("button", name="Start screening 120 texts").click()
+    expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=120_000)
+    batch = page.url
+
+    page.goto("/inbox")
+    waiting = _free(page)
+    assert waiting >= 12
+    read = _work_by_keyboard(page)
+    screenshot(page, "main-job-inbox")
+    page.keyboard.press("f")  # finish: give back what is loaded
+    expect(page.get_by_text("Nothing is held by you")).to_be_visible()
+    assert _free(page) == waiting - len(READINGS)
+
+    page.goto(batch)
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Relabelled (JSON lines)").click()
+    started.value.save_as(tmp_path / "relabelled.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "relabelled.jsonl").read_text(encoding="utf-8").splitlines()]
+    adjudicated = {row["case_id"]: row["adjudicated_label"] for row in rows if row["adjudicated_label"] is not None}
+    assert len(rows) == 120 and adjudicated == read
+
+    page.goto(f"/errors?batch={batch.rpartition('batch=')[2]}&cell=unsafe.safe")
+    expect(page.get_by_role("heading", name="Reference unsafe, labelled safe: missed")).to_be_visible()
+    screenshot(page, "main-job-errors")
