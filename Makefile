@@ -4,7 +4,7 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check bench lock backup screenshots clean
+.PHONY: run test check bench lock backup restore audit screenshots clean
 
 run: $(VENV)/.runtime
 	$(BIN)/python serve.py --port $(PORT)
@@ -25,6 +25,13 @@ bench: $(VENV)/.development
 lock: $(VENV)/.development
 	$(BIN)/python -m uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url -q requirements.in -o requirements.txt
 	$(BIN)/python -m uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url -q requirements-dev.in -o requirements-dev.txt
+
+backup: $(VENV)/.runtime
+	$(BIN)/python -m screening backup $(if $(TO),--to "$(TO)")
+
+restore: $(VENV)/.runtime
+	$(if $(FROM),,$(error name the backup: make restore FROM=file))
+	$(BIN)/python -m screening restore --from "$(FROM)"
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis test-results

@@ -117,9 +117,14 @@ def append(
 def anchor(db: Database) -> Anchor:
     """The chain's present length and end. Empty log: 0 and the hash everything starts from."""
     with db.read() as conn:
-        last = conn.execute(
-            select(audit_events.c.seq, audit_events.c.hash).order_by(audit_events.c.seq.desc()).limit(1)
-        ).first()
+        return anchor_in(conn)
+
+
+def anchor_in(conn: Connection) -> Anchor:
+    """The same, of the moment that a transaction sees."""
+    last = conn.execute(
+        select(audit_events.c.seq, audit_events.c.hash).order_by(audit_events.c.seq.desc()).limit(1)
+    ).first()
     return Anchor(count=0, last_hash=GENESIS) if last is None else Anchor(count=last.seq, last_hash=last.hash)
 
 

@@ -68,12 +68,17 @@ class Database:
         return self.kind == "postgresql" or name in (None, "", ":memory:") or Path(str(name)).is_file()
 
     @property
-    def lock_file(self) -> Path:
-        """Where the one worker of an embedded database holds its lock."""
+    def file(self) -> Path:
+        """The file of an embedded database."""
         name = self._url.database if self.kind == "sqlite" else None
         if name in (None, "", ":memory:"):
-            raise ValueError("only a database in a file has a lock file")
-        return Path(f"{name}.worker-lock")
+            raise ValueError("only an embedded database is a file")
+        return Path(str(name))
+
+    @property
+    def lock_file(self) -> Path:
+        """Where the one worker of an embedded database holds its lock."""
+        return self.file.with_name(self.file.name + ".worker-lock")
 
     @property
     def conninfo(self) -> str:
