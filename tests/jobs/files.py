@@ -1,0 +1,50 @@
+"""Files of posts and the batches made of them, as the upload page and the command line make them."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jobs.agents import Agents
+from jobs.intake import BatchRequest, fill_batch, open_batch
+from jobs.port import system_clock
+from screening.datasets.reader import read_table
+from screening.pipeline import preset
+from screening.settings import Settings
+from storage.actors import LOCAL_USER
+from storage.database import Database
+
+SENTENCES = (
+    "The bus was late again and I walked home in the rain",
+    "I want to die and nobody would notice",
+    "My sister visited and we cooked soup",
+    "Everything feels pointless since the move",
+)
+
+
+def write_posts(path: Path, rows: int, rejected_every: int = 50) -> int:
+    """A file of ``rows`` posts in which some have no text; returns how many are to be accepted."""
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(("id", "text", "label"))
+        for row in range(1, rows + 1):
+            text = "" if row % rejected_every == 0 else f"{SENTENCES[row % len(SENTENCES)]}, day {row}."
+            writer.writerow((f"p{row}", text, "safe"))
+    return rows - rows // rejected_every
+
+
+def settings(database_url: str, options: Mapping[str, Any]) -> Settings:
+    """The settings that a worker started with these options reads."""
+    return Settings(_env_file=None, DATABASE_URL=database_url, **options)
+
+
+def batch_from(db: Database, path: Path, chosen: Settings) -> str:
+    """A batch with all rows of the file."""
+    batch_id = open_batch(db, LOCAL_USER, request(path), chosen, Agents(chosen), system_clock)
+    fill_batch(db, LOCAL_USER, batch_id, read_table(path, path.name), chosen, system_clock)
+    return batch_id
+
+
+def request(path: Path) -> BatchRequest:
+    """A pipeline that decides soon, for this file."""
+    return BatchRequest(name=path.name, pipeline=preset("recommended", delta=0.2, budget=30))

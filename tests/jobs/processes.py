@@ -1,0 +1,125 @@
+"""Real worker processes to start and kill, and a stub of the service that notes who asked what and when."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.stub_server import StubPlan, StubServer
+from tests.stub_server.asked import read_asked
+
+ROOT = Path(__file__).parents[2]
+UP = b"screening what is pending"
+
+
+class NotingStub(StubServer):
+    """The stub with the time of every request, by node and text."""
+
+    def __init__(self, plan: StubPlan) -> None:
+        super().__init__(plan)
+        self.asked_at: dict[tuple[str, str], list[float]] = defaultdict(list)
+
+    async def _messages(self, request: web.Request) -> web.StreamResponse:
+        asked = read_asked(await request.json())
+        self.asked_at[asked.node, asked.text].append(time.time())
+        return await super()._messages(request)
+
+
+class Workers:
+    """Worker processes of this test. ``options`` are settings without their prefix."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+        self.alive: list[subprocess.Popen[bytes]] = []
+
+    def start(self, database_url: str, options: Mapping[str, Any], program: tuple[str, ...] = ("worker.py",)) -> int:
+        """Start one; returns its number in `alive`."""
+        self._count += 1
+        with self.log(self._count).open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, *program], cwd=ROOT, env=environment(database_url, options), stderr=log, stdout=log
+            )
+        self.alive.append(process)
+        process.log = self.log(self._count)  # type: ignore[attr-defined]
+        return len(self.alive) - 1
+
+    def log(self, number: int) -> Path:
+        """Where the worker's log goes."""
+        return self._folder / f"worker-{number}.log"
+
+    def up(self, number: int = -1, within_s: float = 60.0) -> None:
+        """Wait until it has prepared its database and begins to work."""
+        process = self.alive[number]
+        log: Path = process.log  # type: ignore[attr-defined]
+        wait_for(lambda: UP in log.read_bytes() or process.poll() is not None, within_s)
+        assert process.poll() is None, log.read_text()
+
+    def kill(self, number: int = -1, sign: int = signal.SIGKILL) -> None:
+        """End it, by default without warning, and wait until it is gone."""
+        process = self.alive.pop(number)
+        process.send_signal(sign)
+        process.wait(timeout=30)
+
+    def end(self) -> None:
+        """Kill all."""
+        while self.alive:
+            self.kill()
+
+
+def environment(database_url: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """What a process of the program is started with."""
+    names = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
+    kept = {name: os.environ[name] for name in names if name in os.environ}
+    settings = {f"SECOND_LOOK_{name.upper()}": str(value) for name, value in options.items() if name.islower()}
+    given = {name: str(value) for name, value in options.items() if not name.islower()}
+    return kept | settings | given | {"DATABASE_URL": database_url, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+
+
+def wait_for(condition: Callable[[], bool], within_s: float) -> float:
+    """Wait until it holds; returns how long it took."""
+    started = time.monotonic()
+    while not condition():
+        assert time.monotonic() - started < within_s, "it did not happen in time"
+        time.sleep(0.02)
+    return time.monotonic() - started
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[Workers]:
+    """Processes that end with the test."""
+    started = Workers(tmp_path)
+    yield started
+    started.end()
+
+
+@pytest.fixture
+def stub() -> Iterator[Callable[[StubPlan], NotingStub]]:
+    """Starts stubs, each in a thread of its own, so that a test may block."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    begun: list[NotingStub] = []
+
+    def start(plan: StubPlan) -> NotingStub:
+        server = NotingStub(plan)
+        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
+        begun.append(server)
+        return server
+
+    yield start
+    for server in begun:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
