@@ -21,7 +21,7 @@ from storage.backup import BackupRefused, back_up, restore
 from storage.database import Database
 from storage.results import results
 from storage.schema import audit_events, case_starts, cases, metadata
-from storage.screenings import record_error
+from storage.screenings import record_error, record_start
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 
 TEXTS = ("A walk in the rain.", 'Zwölf "Boxkämpfer", \u2028 jagen\n\n=1+1', "nul \x00 and \ud83d alone", "four")
@@ -59,6 +59,7 @@ def _used(db: Database) -> str:
     first, second, third, _ = waiting(db)
     decide(db, first)
     decide(db, second, Outcome.HUMAN_REVIEW)
+    record_start(db, third, "worker", NOW)
     record_error(db, third, "timeout", "no answer", LATER)
     return batch_id
 
