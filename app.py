@@ -4,11 +4,15 @@ The script lies in `pages/`, not here: a `pages` folder beside the main script w
 the sign-in gate.
 """
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import streamlit as st
 from starlette.middleware import Middleware
 
+from pages.components import resources
 from pages.components.http import (
     DeepLink,
     SecurityHeaders,
@@ -23,8 +27,17 @@ INDEX = Path(st.__file__).parent / "static" / "index.html"
 
 require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)
 
+
+@asynccontextmanager
+async def resumed(_app: st.App) -> AsyncIterator[None]:
+    """Go on taking in the files that an earlier process left unfinished, before anybody opens a page."""
+    await asyncio.to_thread(resources.intake_runs)
+    yield
+
+
 app = st.App(
     Path(__file__).parent / "pages" / "shell.py",
+    lifespan=resumed,
     middleware=[
         Middleware(SecurityHeaders, policy=content_policy(INDEX.read_text(encoding="utf-8"))),
         Middleware(UploadGuard, sign_in=SIGN_IN),

@@ -36,6 +36,7 @@ with body:
     if not person.roles:
         without_role(person)
         st.stop()
+    resources.intake_runs()  # goes on with the files that an earlier process left unfinished
     try:
         page.run()
     except Forbidden as refused:
