@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from screening.__main__ import main
+from storage.actors import LOCAL_USER
+from storage.batches import list_batches
+from storage.database import Database
+from storage.recorded_draws import recorded_batch
 
 COUNT_ROWS = (  # name, N, safe decided, FP, unsafe decided, FN; then accuracy, FPR, FNR, escalation as printed
     ("AEGIS single-agent", 161, 44, 7, 113, 32, 0.752, 0.159, 0.283, 0.025),
@@ -150,3 +154,23 @@ def test_swmh_keeps_the_call_and_the_hash_of_every_row_drawn(
     assert found["conditions"][0]["n"] == 10  # type: ignore[index]
     subset = found["conditions"][0]  # type: ignore[index]
     assert subset["subset_fnr_denominator"] <= 2  # SuicideWatch alone
+
+
+def test_with_a_database_the_draws_are_a_batch_and_the_table_is_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["id,text,label", "a,Had soup for lunch and went for a walk.,safe", "b,I want to die tonight.,unsafe"]
+    (tmp_path / "posts.csv").write_text("\n".join([*lines, "c,Nice weather at the lake today.,safe"]) + "\n", "utf-8")
+    url = f"sqlite:///{tmp_path / 'kept.db'}"
+    plain = evaluated(capsys, tmp_path / "posts.csv", "--format", "csv", "--sampler", "simulated")
+    kept = evaluated(capsys, tmp_path / "posts.csv", "--format", "csv", "--sampler", "simulated", "--database", url)
+    assert kept == plain
+    db = Database(url)
+    (batch,) = list_batches(db, LOCAL_USER)
+    recorded = recorded_batch(db, LOCAL_USER, batch.id)
+    assert [item.id for item in recorded.items] == ["a", "b", "c"] and recorded.pending == 0
+    assert recorded.book.draws >= 3 * 72 and "not stated" in recorded.intake["provenance"]
+    db.close()
+    assert (
+        main(["evaluate", str(tmp_path / "posts.csv"), "--format", "csv", "--database", url, "--sampler", "none"]) == 2
+    )

@@ -3,7 +3,8 @@
 import streamlit as st
 
 _STYLE = """<style>
-[data-testid=stSliderThumbValue] p,[data-baseweb=tab][aria-selected=true] p{color:light-dark(#0f5f73,#6cc3d8)}
+[data-testid=stSliderThumbValue] p,
+[role=tab][aria-selected=true],[role=tab][aria-selected=true] *{color:light-dark(#0f5f73,#6cc3d8)}
 </style>"""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from jobs.agents import Agents
 from jobs.intake import configuration
+from screening.commands.evaluation_batch import record_as_batch
 from screening.commands.experiment_options import add_options, chosen_conditions, settings_of
 from screening.conditions import Condition
 from screening.datasets.evaluation import EvaluationData, announcement, load_evaluation
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     for line in announcement(data):
         print(line, file=sys.stderr)
-    conditions, book = chosen_conditions(arguments.conditions), _recorded(arguments.draws, data)
+    conditions, book = chosen_conditions(arguments.conditions), _begun(arguments, data)
     if arguments.sampler != "none":
         asyncio.run(_record(data, conditions, book, settings_of(arguments)))
     if arguments.record is not None:
@@ -52,9 +53,20 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _recorded(path: Path | None, data: EvaluationData) -> DrawBook:
-    if path is None:
+def _begun(arguments: argparse.Namespace, data: EvaluationData) -> DrawBook:
+    """The draws to begin with: a file's, a batch's made for it in the database, or none."""
+    if arguments.database is not None:
+        if arguments.draws is not None or arguments.sampler == "none" or data.distributions:
+            raise ValueError(
+                "--database records with this site's agents: leave out --draws, --sampler none and p_ columns"
+            )
+        return asyncio.run(record_as_batch(arguments.database, data, settings_of(arguments)))
+    if arguments.draws is None:
         return DrawBook(len(data.items))
+    return _read(arguments.draws, data)
+
+
+def _read(path: Path, data: EvaluationData) -> DrawBook:
     with path.open(encoding="utf-8-sig") as lines:
         return read_draws(lines, data.items)
 

@@ -25,6 +25,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="who gives the draws that are missing; none: nobody, such cases are reported",
     )
+    parser.add_argument(
+        "--database",
+        default=None,
+        metavar="URL",
+        help="keep the draws here, as a batch that the pages show; what it leaves to a person enters that inbox",
+    )
     parser.add_argument("--seed", type=int, default=None, help="seed of the simulated agents")
     parser.add_argument("--label-of", type=LabelOf, choices=list(LabelOf), default=LabelOf.RESPONSE, help="AEGIS")
     parser.add_argument("--screened", type=Screened, choices=list(Screened), default=Screened.BOTH, help="AEGIS")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -28,7 +28,8 @@ class EvaluationData:
     """The items, rows left after each step, the labels' provenance, and the group of special interest, if any.
 
     ``distributions`` are the known label distributions by text, where the file gives them. ``sample`` says how the
-    rows were drawn from the files: the call, and the hash of every text drawn.
+    rows were drawn from the files: the call, and the hash of every text drawn. ``received`` are the items' texts and
+    replies as they are stored.
     """
 
     title: str
@@ -38,6 +39,7 @@ class EvaluationData:
     subset: str | None = None
     distributions: Mapping[ScreenedText, Mapping[Label, float]] = field(default_factory=dict)
     sample: Mapping[str, object] = field(default_factory=dict)
+    received: tuple[tuple[ReceivedText, ReceivedText | None], ...] = ()
 
 
 def load_evaluation(
@@ -143,19 +145,16 @@ def _item(
 
 def _screenable(data: EvaluationData, texts: Iterable[tuple[ReceivedText, ReceivedText | None]]) -> EvaluationData:
     """The data set without texts that no model may be shown (too long, or nothing left of them), and that step."""
-    kept = tuple(
-        item
+    kept = [
+        (item, (text, reply))
         for item, (text, reply) in zip(data.items, texts, strict=True)
         if not text.refuses_screening and not (reply and reply.refuses_screening)
-    )
-    return EvaluationData(
-        title=data.title,
-        items=kept,
+    ]
+    return replace(
+        data,
+        items=tuple(item for item, _ in kept),
+        received=tuple(texts for _, texts in kept),
         steps=(*data.steps, ("short enough to be screened", len(kept))),
-        provenance=data.provenance,
-        subset=data.subset,
-        distributions=data.distributions,
-        sample=data.sample,
     )
 
 

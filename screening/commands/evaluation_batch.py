@@ -1,0 +1,74 @@
+"""An experiment's draws as a batch in a database: kept for good, taken up again by the worker, shown by the pages."""
+
+import asyncio
+import sys
+from contextlib import nullcontext
+
+from jobs.agents import Agents
+from jobs.intake import BatchRequest, open_batch
+from jobs.local import AlreadyRunning, LocalRunner, only_worker
+from jobs.port import system_clock
+from jobs.screening_job import ScreeningJob
+from screening.conditions import BUDGETS, PAPER_DELTA
+from screening.datasets.evaluation import EvaluationData
+from screening.pipeline import SuccessiveEliminationConfig, chain
+from screening.recording import DrawBook
+from screening.settings import Settings
+from storage.actors import LOCAL_USER
+from storage.batches import progress
+from storage.database import Database
+from storage.intake import NewCase, add_rows, close_intake
+from storage.recorded_draws import recorded_batch
+
+RECORDING = chain(
+    "recording", SuccessiveEliminationConfig(budget=max(BUDGETS), delta=PAPER_DELTA, curtail=False), "next"
+)
+"""The paper's most demanding condition: its draws settle nearly every case of all the others."""
+
+
+async def record_as_batch(url: str, data: EvaluationData, settings: Settings) -> DrawBook:
+    """Screen the data set as a batch of this database, and give back its draws. Raises SamplerError by no case."""
+    db, agents = Database(url), Agents(settings)
+    try:
+        db.prepare()
+        batch_id = _taken_in(db, data, settings, agents)
+        await _screened(db, batch_id, settings, agents)
+        recorded = recorded_batch(db, LOCAL_USER, batch_id)
+    finally:
+        await agents.aclose()
+        db.close()
+    print(f"batch {batch_id}: {recorded.book.draws:,} draws kept, {recorded.pending:,} texts pending", file=sys.stderr)
+    return recorded.book
+
+
+def _taken_in(db: Database, data: EvaluationData, settings: Settings, agents: Agents) -> str:
+    intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
+    request = BatchRequest(name=data.title, pipeline=RECORDING, intake=intake)
+    batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
+    rows = (
+        NewCase(
+            row=row,
+            external_id=item.id,
+            text=text,
+            reply=reply,
+            reference=item.reference,
+            reference_value=item.reference.value if item.reference else None,
+            group=item.group,
+        )
+        for row, (item, (text, reply)) in enumerate(zip(data.items, data.received, strict=True), start=1)
+    )
+    add_rows(db, batch_id, rows, system_clock())
+    close_intake(db, LOCAL_USER, batch_id, system_clock())
+    return batch_id
+
+
+async def _screened(db: Database, batch_id: str, settings: Settings, agents: Agents) -> None:
+    job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="command line")
+    try:
+        # Several workers may share a PostgreSQL; an embedded database has one.
+        with only_worker(db.lock_file) if db.kind == "sqlite" else nullcontext():
+            await LocalRunner(job, settings.cases_in_flight, until_done=True).run()
+    except AlreadyRunning:
+        print("a worker is at work on this database: waiting for it to screen this batch", file=sys.stderr)
+        while progress(db, batch_id).finished_at is None:  # noqa: ASYNC110 - another process works on it
+            await asyncio.sleep(1)
