@@ -27,9 +27,8 @@ FEED_EVERY_S = 0.25
 LEAST_WAITING = 100
 """Cases kept waiting in the engine; more where more are in work, because each round then takes more."""
 MOST_INTERACTIVE = 200
-HEARTBEAT_S, DEAD_AFTER_S = 5.0, 20.0
+DEAD_AFTER_S = 20.0
 """A worker that shows no sign of life for so long is taken for dead and its cases are given out again."""
-BURY_EVERY_S = 5.0
 _CREATE_LOCK, _FEED_LOCK = 7_041_330_201, 7_041_330_202
 """PostgreSQL's advisory locks of this module: arbitrary numbers of their own."""
 _TASK = "screen_case"
@@ -87,7 +86,7 @@ class ProcrastinateRunner:
                 shutdown_graceful_timeout=0,
                 delete_jobs="always",
                 install_signal_handlers=False,
-                update_heartbeat_interval=HEARTBEAT_S,
+                update_heartbeat_interval=self._dead_after_s / 4,
                 stalled_worker_timeout=self._dead_after_s,
             )
             for queue, places in queues
@@ -147,7 +146,7 @@ class ProcrastinateRunner:
                 log.warning("a worker died over case %s: given out again", job.lock)
                 await _forget(self.app, job)
             await manager.prune_stalled_workers(self._dead_after_s)
-            await asyncio.sleep(BURY_EVERY_S)
+            await asyncio.sleep(self._dead_after_s / 4)
 
 
 def engine_schema() -> str:

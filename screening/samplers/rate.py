@@ -68,6 +68,11 @@ class RateGate:
         """Attempts under way, or waiting for their leave."""
         return self._slots.borrowed_tokens
 
+    @property
+    def free(self) -> int:
+        """Attempts that could begin now, if the rate allows."""
+        return max(0, int(self._slots.available_tokens))
+
     def resize(self, concurrency: int) -> None:
         """Allow so many attempts at a time from now on; those under way end. 0 holds all back."""
         self._slots.total_tokens = concurrency

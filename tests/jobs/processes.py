@@ -65,6 +65,10 @@ class Workers:
         wait_for(lambda: UP in log.read_bytes() or process.poll() is not None, within_s)
         assert process.poll() is None, log.read_text()
 
+    def dead(self, number: int = -1) -> bool:
+        """Whether it ended by itself."""
+        return self.alive[number].poll() is not None
+
     def kill(self, number: int = -1, sign: int = signal.SIGKILL) -> None:
         """End it, by default without warning, and wait until it is gone."""
         process = self.alive.pop(number)

@@ -1,0 +1,75 @@
+"""A runner in this process, for as long as a test needs it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+from jobs.agents import Agents
+from jobs.local import LocalRunner
+from jobs.port import Runner, system_clock
+from jobs.procrastinate import ProcrastinateRunner
+from jobs.screening_job import ScreeningJob
+from screening.pipeline import preset
+from screening.settings import Settings
+from screening.text.received import receive
+from storage.actors import LOCAL_USER
+from storage.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.configurations import Configuration, save_configuration
+from storage.database import Database
+from tests.jobs.files import SENTENCES
+
+PLACES = 8
+
+
+def agents(latency_s: float = 0.0) -> Agents:
+    """Simulated agents that take so long for each wave."""
+    return Agents(Settings(_env_file=None, sampler="simulated", simulated_latency_s=latency_s))
+
+
+def batch(db: Database, rows: int, *, kind: str = "batch") -> str:
+    """A batch of ``rows`` posts for simulated agents."""
+    batch_id, now = open_batch_of(db, kind)
+    posts = (
+        NewCase(row=row, external_id=f"p{row}", text=receive(f"{SENTENCES[row % 4]}, day {row}."))
+        for row in range(1, rows + 1)
+    )
+    add_rows(db, batch_id, posts, now)
+    close_intake(db, LOCAL_USER, batch_id, now)
+    return batch_id
+
+
+def open_batch_of(db: Database, kind: str = "batch") -> tuple[str, datetime]:
+    """An empty batch for simulated agents, and when it was made."""
+    now = datetime.now(UTC)
+    configuration = Configuration(pipeline=preset("recommended"), sampler=agents().describe(0))
+    version = save_configuration(db, configuration, now)
+    new = NewBatch(name="posts", configuration_version=version, seed=0, kind=kind)  # type: ignore[arg-type]
+    return create_batch(db, LOCAL_USER, new, now), now
+
+
+@asynccontextmanager
+async def running(
+    db: Database, made_of: Agents, *, worker: str = "w1", dead_after_s: float = 20.0
+) -> AsyncIterator[Runner]:
+    """The database's runner at work; told to stop at the end."""
+    job = ScreeningJob(db=db, agents=made_of, clock=system_clock, worker=worker)
+    runner: Runner = (
+        LocalRunner(job, PLACES) if db.kind == "sqlite" else ProcrastinateRunner(job, PLACES, dead_after_s=dead_after_s)
+    )
+    task = asyncio.create_task(runner.run())
+    try:
+        yield runner
+    finally:
+        runner.stop()
+        await task
+
+
+async def until(condition: Callable[[], bool], within_s: float = 30.0) -> float:
+    """Wait until it holds; returns how many seconds it took."""
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    while not await asyncio.to_thread(condition):
+        assert loop.time() - started < within_s, "it did not happen in time"
+        await asyncio.sleep(0.02)
+    return loop.time() - started

@@ -1,0 +1,49 @@
+"""A case that keeps killing its worker goes to a human, alone, and the worker lives on."""
+
+from collections import Counter
+
+import pytest
+from sqlalchemy import select
+
+from jobs.screening_job import MOST_STARTS
+from screening.text.received import receive
+from storage.actors import LOCAL_USER
+from storage.batches import NewCase, add_rows, close_intake, progress
+from storage.database import Database
+from storage.schema import cases, inbox_entries, screenings
+from tests.jobs.files import SENTENCES
+from tests.jobs.killing_worker import DEADLY
+from tests.jobs.processes import Workers, wait_for
+from tests.jobs.running import open_batch_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+ROWS, POISONED = 40, 5
+
+
+def test_a_case_that_kills_its_worker_three_times_ends_with_a_human(
+    db: Database, database_url: str, workers: Workers
+) -> None:
+    batch_id, now = open_batch_of(db)
+    texts = [f"{SENTENCES[row % 4]}, day {row}." for row in range(1, ROWS + 1)]
+    texts[POISONED - 1] = f"This text is {DEADLY}."
+    add_rows(
+        db, batch_id, (NewCase(row=row, external_id=str(row), text=receive(t)) for row, t in enumerate(texts, 1)), now
+    )
+    close_intake(db, LOCAL_USER, batch_id, now)
+    deaths = 0
+    while progress(db, batch_id).finished_at is None:
+        assert deaths <= MOST_STARTS, "killed once more than allowed"
+        workers.start(database_url, {}, ("-m", "tests.jobs.killing_worker", database_url))
+        workers.up()
+        wait_for(lambda: workers.dead() or progress(db, batch_id).finished_at is not None, 60)
+        deaths += workers.dead()
+        workers.kill()
+    assert deaths == MOST_STARTS
+    with db.read() as conn:
+        ends = conn.execute(select(cases.c.row, screenings.c.reason, screenings.c.outcome).join(cases)).all()
+        waiting = set(conn.execute(select(cases.c.row).join(inbox_entries)).scalars())
+    assert len(ends) == ROWS == len({end.row for end in ends})
+    blamed = [(end.row, end.outcome) for end in ends if end.reason == "repeated_failure"]
+    assert blamed == [(POISONED, "human_review")], f"others were blamed: {Counter(end.reason for end in ends)}"
+    assert POISONED in waiting

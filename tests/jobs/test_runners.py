@@ -1,0 +1,138 @@
+"""Both runners: everything pending is screened, people who wait come first, and what was asked to stop stops."""
+
+from datetime import timedelta
+
+from sqlalchemy import func, select
+
+from jobs.port import system_clock
+from jobs.procrastinate import engine_schema
+from storage import live, single_texts
+from storage.actors import LOCAL_USER
+from storage.batches import BatchState, batch_state, cancel, pause, progress, resume
+from storage.database import Database
+from storage.schema import case_errors, case_starts, cases, live_runs, node_runs, screenings
+from tests.jobs.running import PLACES, agents, batch, running, until
+
+
+def _done(db: Database, batch_id: str) -> bool:
+    return progress(db, batch_id).finished_at is not None
+
+
+def _count(db: Database, table) -> int:  # type: ignore[no-untyped-def]
+    with db.read() as conn:
+        return conn.execute(select(func.count()).select_from(table)).scalar_one()
+
+
+def _unended(db: Database) -> int:
+    with db.read() as conn:
+        return conn.execute(select(func.count()).where(case_starts.c.ended_at.is_(None))).scalar_one()
+
+
+async def test_all_that_is_pending_is_screened_once(db: Database) -> None:
+    batch_id = batch(db, 60)
+    async with running(db, agents()):
+        await until(lambda: _done(db, batch_id))
+    found = progress(db, batch_id)
+    assert found.safe + found.unsafe + found.human_review == 60 == _count(db, screenings)
+    assert found.safe and found.unsafe and _unended(db) == 0
+
+
+async def test_a_runner_goes_on_with_what_was_there_and_leaves_no_start_open(db: Database) -> None:
+    batch_id = batch(db, 30)
+    async with running(db, agents(0.05)):
+        await until(lambda: _count(db, screenings) > 3)
+    left = progress(db, batch_id).pending
+    assert left > 0 and _unended(db) == 0, "an orderly end is no death"
+    async with running(db, agents()):
+        await until(lambda: _done(db, batch_id))
+
+
+async def test_a_live_screening_starts_at_once_while_a_long_batch_runs(db: Database) -> None:
+    long = batch(db, 10_000)
+    async with running(db, agents(0.2)):
+        await until(lambda: _count(db, screenings) > PLACES)
+        single = batch(db, 1, kind="interactive")
+        with db.read() as conn:
+            case_id = conn.execute(select(cases.c.id).where(cases.c.batch_id == single)).scalar_one()
+        took = await until(lambda: _started(db, case_id))
+        assert not _done(db, long)
+        await until(lambda: _done(db, single))
+    print(f"{db.kind}: started after {took:.2f} s")
+    assert took < 3, "about 0.3 s on an idle machine"
+
+
+def _started(db: Database, case_id: str) -> bool:
+    with db.read() as conn:
+        return conn.execute(select(case_starts.c.id).where(case_starts.c.case_id == case_id)).first() is not None
+
+
+async def test_pause_resume_and_cancel(db: Database) -> None:
+    batch_id = batch(db, 200)
+    async with running(db, agents(0.1)):
+        await until(lambda: _count(db, screenings) > 3)
+        pause(db, LOCAL_USER, batch_id, system_clock())
+        await until(lambda: _unended(db) == 0)
+        held = _count(db, node_runs)
+        await until(lambda: batch_state(db, batch_id) is BatchState.PAUSED)
+        other = batch(db, 10)
+        await until(lambda: _done(db, other))
+        assert _count(db, node_runs) - _count_of(db, other) == held, "a paused batch asks nothing"
+        resume(db, LOCAL_USER, batch_id, system_clock())
+        await until(lambda: _count(db, node_runs) - _count_of(db, other) > held + 5)
+        cancel(db, LOCAL_USER, batch_id, system_clock())
+        await until(lambda: _unended(db) == 0)
+    assert batch_state(db, batch_id) is BatchState.CANCELLED and progress(db, batch_id).pending > 0
+
+
+def _count_of(db: Database, batch_id: str) -> int:
+    query = select(func.count()).select_from(node_runs).join(cases).where(cases.c.batch_id == batch_id)
+    with db.read() as conn:
+        return conn.execute(query).scalar_one()
+
+
+async def test_a_text_that_nobody_watches_is_let_go_of_in_the_middle_of_a_wave(db: Database) -> None:
+    single = batch(db, 1, kind="interactive")
+    with db.read() as conn:
+        case_id = conn.execute(select(cases.c.id).where(cases.c.batch_id == single)).scalar_one()
+    async with running(db, agents(60)):
+        await until(lambda: _started(db, case_id))
+        live.viewer_seen(db, case_id, system_clock() - timedelta(hours=1))
+        took = await until(lambda: _unended(db) == 0 and single_texts.look(db, LOCAL_USER, case_id).error is not None)
+    assert single_texts.look(db, LOCAL_USER, case_id).error == "unwatched" and took < 30
+    assert _count(db, case_errors) == 1 and _count(db, live_runs) == 0
+
+
+async def test_another_process_lets_go_of_it_when_its_wave_is_in(db: Database) -> None:
+    single = batch(db, 1, kind="interactive")
+    with db.read() as conn:
+        case_id = conn.execute(select(cases.c.id).where(cases.c.batch_id == single)).scalar_one()
+    async with running(db, agents(0.5)):
+        await until(lambda: _started(db, case_id))
+        live.withdraw(db, case_id, system_clock())  # as another worker would
+        await until(lambda: _unended(db) == 0)
+    assert _count(db, screenings) == 0 and _count(db, live_runs) == 0
+
+
+async def test_an_upgrade_of_the_engine_begins_with_empty_tables(postgresql_url: str) -> None:
+    database = Database(postgresql_url)
+    batch_id = batch(database, 50)
+    async with running(database, agents(0.1)):
+        await until(lambda: _count(database, screenings) > 3)
+    with database.write() as conn:
+        assert conn.exec_driver_sql(f"SELECT count(*) FROM {engine_schema()}.procrastinate_jobs").scalar_one() > 0
+        conn.exec_driver_sql(f"DROP SCHEMA {engine_schema()} CASCADE")
+    async with running(database, agents()):
+        await until(lambda: _done(database, batch_id))
+    database.close()
+
+
+async def test_two_workers_share_a_batch(postgresql_url: str) -> None:
+    database = Database(postgresql_url)
+    batch_id = batch(database, 80)
+    async with running(database, agents(0.05), worker="w1"), running(database, agents(0.05), worker="w2"):
+        await until(lambda: _done(database, batch_id))
+    with database.read() as conn:
+        starts = conn.execute(select(case_starts.c.worker, func.count()).group_by(case_starts.c.worker)).all()
+    assert {row[0] for row in starts} == {"w1", "w2"} and sum(row[1] for row in starts) == 80
+    assert min(row[1] for row in starts) > 10
+    database.close()
