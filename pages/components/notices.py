@@ -15,6 +15,7 @@ _STYLE = """<style>
 .sl-notice b.stop{color:light-dark(#8f150e,#ffb3ab);background:light-dark(#fdeceb,#3a1613)}
 .sl-footer{font-size:.8rem;color:light-dark(#55606a,#a6b2ba);border-top:1px solid light-dark(#d5dde3,#35424b);
  padding-top:.6rem;margin-top:1rem}
+button[kind^="primary"] kbd{color:#fff;opacity:1}
 </style>"""
 
 
