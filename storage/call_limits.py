@@ -11,7 +11,6 @@ from sqlalchemy import ColumnElement, Connection, Float, func, select, update
 from storage.database import Database, insert_into
 from storage.schema import call_limits
 
-LONGEST_WAIT_S = 60.0
 _EPOCH_IN_DAYS = 2_440_587.5
 
 
@@ -34,12 +33,12 @@ class Grant:
 def take(db: Database, name: str, pace: Pace, wanted: int) -> Grant:
     """Leave to make up to ``wanted`` calls: over any time t all workers together get at most burst + t * per_second.
 
-    The clock of a database set back cannot stop calls for longer than a minute.
+    A clock that was set back delays the next call by no more than one step of the pace.
     """
     with db.write() as conn:
         row, now = _locked(conn, name)
         step = 1 / pace.per_second
-        due = max(now, min(row.next_at, now + LONGEST_WAIT_S))
+        due = max(now, min(row.next_at, now + pace.burst * step))
         count = min(wanted, int((now - due) / step + 1e-9) + pace.burst)
         if count < 1:
             return Grant(count=0, wait_s=due - now - (pace.burst - 1) * step)
@@ -48,7 +47,7 @@ def take(db: Database, name: str, pace: Pace, wanted: int) -> Grant:
 
 
 def hold(db: Database, name: str, holder: str, in_use: int, total: int, lease_s: float) -> int:
-    """How many of ``total`` places ``holder`` has for the next ``lease_s`` seconds: an even share, as far as it is free.
+    """How many of ``total`` places ``holder`` has for the next ``lease_s`` seconds: an even share, as far as free.
 
     Places come free when others say that they use fewer, or fall silent for their lease. Never are more than
     ``total`` held, as long as whoever cannot renew in time stops using its places. ``in_use`` are kept.
