@@ -39,13 +39,13 @@ def seen(case_id: str) -> tuple[CaseText, Evidence]:
 
 def engine(shown: Evidence, file: CaseFile) -> None:
     """What the agents did, and what failed."""
-    st.subheader("What the engine did")
+    st.html('<h2 class="sl-h2">What the engine did</h2>')
     st.html(f'<p class="sl-outcome">{outcome_html(shown)}</p>')
     st.html(evidence_html(shown, opened=True))
     if any(run.label for run in shown.runs):
         st.caption(DELTA_MEANING)
     if file.errors:
-        st.subheader("Attempts that failed")
+        st.html('<h2 class="sl-h2">Attempts that failed</h2>')
         st.html(errors_html(file))
     if file.waits_for_retry and st.button("Try again", key="retry", icon=":material/replay:"):
         batches.retry_failed(here.db, here.person, file.batch_id, here.now)
@@ -67,7 +67,7 @@ def texts(text: CaseText) -> None:
 
 def people(case_id: str, *, closed: bool) -> None:
     """Readings and accepted labels, for whom they are."""
-    st.subheader("Readings")
+    st.html('<h2 class="sl-h2">Readings</h2>')
     try:
         given = ratings.ratings_of(here.db, here.person, case_id)
         made = adjudication.versions(here.db, here.person, case_id)
@@ -78,7 +78,7 @@ def people(case_id: str, *, closed: bool) -> None:
         st.caption("Nobody has read it.")
     st.html(readings_html(given, key, here.person.id))
     if made:
-        st.subheader("Accepted label")
+        st.html('<h2 class="sl-h2">Accepted label</h2>')
         st.html(versions_html(made, key, here.person.id))
     adjudication_form(here, case_id, given, made, closed=closed)
 

@@ -9,6 +9,7 @@ from pages.components.inbox_desk import Desk, Here, clear, keep, uncover
 from pages.components.inbox_words import TIER_MARKS, TIER_WORDS, clock_words, due_words, plain_name, why_words
 from pages.components.resources import now as moment
 from pages.components.shortcuts import key_of
+from pages.components.sign_in import polled
 from pages.components.untrusted_text import show_text
 from storage.evidence import CaseText
 from storage.inbox import Claim
@@ -17,6 +18,7 @@ from storage.tiers import Tier
 
 TEXT_PX, REPLY_PX = 260, 110
 LOW_S = 120
+TICK_S = 2.0
 NOTE_WORDS = {
     "hold": "set it aside",
     "hand_over": "handed it over",
@@ -34,9 +36,9 @@ def tier_html(tier: Tier) -> str:
 def head_html(name: str, claim: Claim | None, now: datetime) -> str:
     """Name, tier, why, and the time left to the target."""
     if claim is None:
-        return f'<div class="sl-head"><b>{escape(name)}</b></div>'
+        return f'<div class="sl-head"><h2>{escape(name)}</h2></div>'
     return (
-        f'<div class="sl-head"><b>{escape(name)}</b>{tier_html(claim.tier)}'
+        f'<div class="sl-head"><h2>{escape(name)}</h2>{tier_html(claim.tier)}'
         f'<span class="t">{escape(why_words(claim.why))} · {escape(due_words(claim.due_at, now))}</span></div>'
     )
 
@@ -59,7 +61,7 @@ def case_head(here: Here, desk: Desk) -> None:
     left.html(head_html(name, desk.claim, here.now))
     with right:
         if desk.mine is None and not desk.lost(here.now):
-            st.fragment(_countdown, run_every=1.0)(desk.claim)
+            st.fragment(polled(_countdown), run_every=TICK_S)(desk.claim)
         else:
             st.html(lease_html(desk.claim, here.now, read=desk.mine is not None))
 

@@ -32,7 +32,7 @@ _OWN_STYLE = """<style>
 .sl-ev{border:1px solid var(--line);border-radius:.6rem;padding:.5rem .8rem .45rem;
  margin:0 0 .5rem;background:var(--card)}
 .sl-ev .h{display:flex;flex-wrap:wrap;gap:.2rem .6rem;align-items:baseline;margin-bottom:.1rem}
-.sl-ev h4{margin:0;padding:0;font-size:.95rem;font-weight:650;color:var(--ink)}
+.sl-ev h3{margin:0;padding:0;font-size:.95rem;font-weight:650;color:var(--ink)}
 .sl-ev .k{color:var(--soft);font-size:.8rem;margin-left:auto;font-variant-numeric:tabular-nums}
 .sl-ev p{margin:.15rem 0;font-size:.84rem;line-height:1.4;color:var(--ink)}
 .sl-ev p.s{color:var(--soft)}
@@ -87,12 +87,12 @@ def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> str:
     calls = f"{run.calls} {'call' if run.calls == 1 else 'calls'} · {money(run.cost_usd)}"
     if node is None:
         title = escape(run.node)
-        return f'<section class="sl-ev"><div class="h"><h4>{title}</h4></div>{_draws(run)}</section>'
+        return f'<section class="sl-ev"><div class="h"><h3>{title}</h3></div>{_draws(run)}</section>'
     view = node_view(node, run.draws, ended=True, title=_title(run, node))
     question = f'<p class="s">{escape(node.question)}</p>' if full else ""
     return (
         f'<section class="sl-ev" aria-label="{escape(view.title, quote=True)}"><div class="h">'
-        f"<h4>{escape(view.title)}</h4>{badge_html(view)}"
+        f"<h3>{escape(view.title)}</h3>{badge_html(view)}"
         f'<span class="k">{escape(calls)}</span></div>{question}'
         f'<div class="sl-arms">{node_arms_html(view)}</div><p>{escape(stopped_words(node, view))}</p>'
         f"{_draws(run)}{bands_html(node, run.draws) if full else ''}</section>"

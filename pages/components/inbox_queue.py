@@ -116,7 +116,7 @@ def queue_rows(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) ->
 
 def row_words(row: Waiting, now: datetime) -> str:
     """One row: mark and tier, the case, its age; below, why and the time left. In trusted words only."""
-    name = plain_name(row.external_id, row.case_id)
+    name = plain_name(row.external_id, row.case_id).replace("_", "\\_")
     state = "" if row.state is State.FREE else f" · {_short(row.state)}"
     badge = f":{TIER_COLOURS[row.tier]}-badge[{TIER_MARKS[row.tier]} {TIER_WORDS[row.tier]}]"
     first = f"{badge} **{name}** · {span_words(now - row.entered_at)} old"
@@ -158,7 +158,7 @@ def _disagreements(here: Here) -> None:
     words = f"{len(disputed)}{'+' if len(disputed) == 5 else ''} to decide: readers disagree"
     with st.expander(words, key="disputed", icon=":material/gavel:"):
         for each in disputed:
-            name = plain_name(each.external_id, each.case_id)
+            name = plain_name(each.external_id, each.case_id).replace("_", "\\_")
             label = f"{TIER_WORDS[each.tier]} · {name} · {due_words(each.due_at, here.now)}"
             st.page_link(FOLDER / "case.py", label=label, query_params={"case": each.case_id})
 

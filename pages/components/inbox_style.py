@@ -8,7 +8,7 @@ STYLE = """<style>
 .sl-h2{padding:0!important;margin:0!important;font-size:1.05rem!important;font-weight:650}
 .st-key-inbox [data-testid="stVerticalBlock"]{gap:.55rem}
 .sl-head{display:flex;flex-wrap:wrap;gap:.35rem .7rem;align-items:center;min-height:2.1rem}
-.sl-head b{font-size:1.1rem;font-weight:650;overflow-wrap:anywhere}
+.sl-head h2{padding:0;margin:0;font-size:1.1rem;font-weight:650;overflow-wrap:anywhere}
 .sl-head span.t{color:light-dark(#55606a,#a6b2ba);font-size:.88rem}
 .sl-tier{font-size:.8rem;font-weight:650;border-radius:.4rem;padding:.12rem .5rem;white-space:nowrap;
  color:var(--c);background:color-mix(in srgb,var(--c) 11%,transparent);
@@ -34,6 +34,7 @@ STYLE = """<style>
 .sl-none{border:1px dashed light-dark(#b9c4cc,#46545e);border-radius:.6rem;padding:2.5rem 1.5rem;text-align:center;
  color:light-dark(#3c4750,#c3cdd3)}
 .sl-none b{display:block;font-size:1.1rem;margin-bottom:.4rem;color:light-dark(#10191f,#e8eef1)}
+.st-key-inbox button[kind="primary"] kbd,.st-key-adjudication button kbd{color:inherit!important;opacity:1!important}
 .sl-keys{color:light-dark(#3c4750,#c3cdd3);font-size:.88rem}
 .sl-keys dl{display:grid;grid-template-columns:max-content 1fr;gap:.3rem .9rem;margin:.5rem 0!important;
  padding:0!important}.sl-keys dd{margin:0}

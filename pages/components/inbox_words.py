@@ -52,7 +52,7 @@ NEXT_WORDS: Mapping[Next, str] = {
 
 CERTAINTY_WORDS: Mapping[int, str] = {1: "Guess", 2: "Unsure", 3: "Fairly sure", 4: "Sure", 5: "No doubt"}
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .#/-]{0,23}")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.#/-]{0,23}")
 
 
 def why_words(why: str) -> str:

@@ -144,6 +144,12 @@ def keep_draft(here: Here, case_id: str, draft: Draft) -> None:
         st.session_state[last] = filled
 
 
+def keep_typed(here: Here, case_id: str, draft: Draft) -> None:
+    """The draft with a note that was typed since, for a session that ends before the page runs again."""
+    typed = st.session_state.get(f"note_{case_id}") or draft.get("note", "")
+    keep_draft(here, case_id, {**draft, "note": typed})
+
+
 def form_of(draft: Draft) -> RatingForm | None:
     """The form, None while label or certainty are missing."""
     try:

@@ -1,14 +1,26 @@
 """The right of the inbox before the reading is saved: the decision, and the ways to leave the case to somebody else."""
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.components import inbox_desk
 from pages.components.inbox_desk import Desk, Here, clear, keep
-from pages.components.rating_form import Draft, choices, draft_of, form_of, keep_draft, missing, more_fields, point_out
+from pages.components.rating_form import (
+    Draft,
+    choices,
+    draft_of,
+    form_of,
+    keep_draft,
+    keep_typed,
+    missing,
+    more_fields,
+    point_out,
+)
 from pages.components.shortcuts import key_of
+from pages.components.sign_in import KEEP
 from storage import inbox
 from storage.accounts import colleagues
 from storage.actors import Actor
@@ -34,6 +46,7 @@ def reading(here: Here, desk: Desk, tiers: Collection[Tier] | None) -> None:
         st.rerun()
     more_fields(draft, desk.case_id)
     keep_draft(here, desk.case_id, draft)
+    st.session_state[KEEP] = partial(keep_typed, here, desk.case_id, draft)
     point_out(draft)
     if desk.lost(here.now):
         _take_up_again(here, desk)

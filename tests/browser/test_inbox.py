@@ -1,0 +1,309 @@
+"""The inbox in a real browser, worked by keyboard alone; hostile texts shown as nothing but text; axe-core."""
+
+import csv
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from sqlalchemy import func, select
+
+from screening.text.display import visible
+from storage import inbox, ratings, settings_store
+from storage.actors import LOCAL_USER
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.schema import adjudications, cases, inbox_entries
+from storage.schema import ratings as ratings_table
+from tests.browser.accessibility import violations
+from tests.browser.conftest import ROOT, RunningApp, screenshot
+from tests.fixtures.bad_inputs import bad_inputs
+from tests.storage.inbox_cases import BO, form, register
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = [each for each in bad_inputs() if each["id"].startswith(("html_", "md_"))]
+PLAIN = 24
+"""Rows of the sample that come after the hostile ones."""
+
+
+@pytest.fixture(scope="module")
+def app_environment() -> dict[str, str]:
+    """Every case enters the inbox."""
+    return {"SECOND_LOOK_AUDIT_RATE": "1"}
+
+
+@pytest.fixture(scope="module")
+def db(running_app: RunningApp) -> Iterator[Database]:
+    """The app's database, filled through the command line."""
+    running_app.stop("worker")
+    _screen(running_app, running_app.directory / "in.csv")
+    opened = Database(running_app.database_url)
+    register(opened, BO)
+    yield opened
+    opened.close()
+
+
+def _screen(app: RunningApp, path: Path) -> None:
+    with (ROOT / "data" / "sample.csv").open(encoding="utf-8", newline="") as file:
+        plain = [row["text"] for row in csv.DictReader(file)][:PLAIN]
+    texts = [(each["id"], each["text"]) for each in HOSTILE] + [(f"p{at}", text) for at, text in enumerate(plain)]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "text"), *texts])
+    out = str(app.directory / "out.jsonl")
+    command = ["-m", "screening", "screen", str(path), "--out", out, "--database", app.database_url]
+    subprocess.run([sys.executable, *command], cwd=ROOT, env=app.environment, check=True, capture_output=True)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _lease(db: Database, minutes: float) -> None:
+    """A site setting, changed while the app runs."""
+    settings = settings_store.current(db)
+    new = settings.settings.model_copy(update={"lease_minutes": minutes, "break_after_texts": 1000})
+    settings_store.change(db, LOCAL_USER, new, settings.version, _now())
+
+
+def _rated(db: Database) -> int:
+    with db.read() as conn:
+        return int(conn.execute(select(func.count()).select_from(ratings_table)).scalar_one())
+
+
+def _case(page: Page) -> str:
+    found = re.search("case=([0-9a-f]{32})", page.url)
+    assert found is not None
+    return found[1]
+
+
+def _next(page: Page) -> str:
+    """The next case by its key; returns its id."""
+    page.keyboard.press("n")
+    expect(page.get_by_role("heading", name="Your reading")).to_be_visible()
+    expect(_text(page)).to_be_visible()
+    return _case(page)
+
+
+def _text(page: Page) -> Locator:
+    return page.get_by_role("region", name="Text of this case")
+
+
+def _choose(page: Page, label: str, certainty: str, words: str, sure: str) -> None:
+    page.keyboard.press(label)
+    expect(page.get_by_role("button", name=f"✓ {words}")).to_be_visible()
+    page.keyboard.press(certainty)
+    expect(page.get_by_role("button", name=f"✓ {sure}")).to_be_visible()
+
+
+def _save(page: Page) -> None:
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", name="Saved")).to_be_visible()
+
+
+def _tab_to(page: Page, wanted: Locator) -> None:
+    """As a person without a mouse gets there."""
+    expect(wanted).to_be_visible()
+    for _ in range(150):
+        page.keyboard.press("Tab")
+        if wanted.evaluate("element => element === document.activeElement || element.contains(document.activeElement)"):
+            return
+    raise AssertionError("it cannot be reached by Tab")
+
+
+def _open(page: Page, path: str = "/inbox") -> None:
+    page.goto(path)
+    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+    expect(page.get_by_role("button", name="Next case")).to_be_visible()
+
+
+def test_five_cases_by_keyboard_alone(page: Page, db: Database) -> None:
+    _lease(db, 15)
+    before = _rated(db)
+    _open(page)
+    first = _next(page)
+    expect(page.get_by_text("runs answered")).to_have_count(0)  # blind first
+    _choose(page, "2", "7", "Unsafe", "Sure")
+    _save(page)
+    expect(page.get_by_text("The engine:")).to_be_visible()
+    expect(page.get_by_label("Draws in order").first).to_be_visible()
+    second = _next(page)
+    assert second != first
+    _choose(page, "1", "8", "Safe", "No doubt")
+    _lease(db, 0.1)  # six seconds, for the case that is claimed ahead by the next save
+    _save(page)
+    _lose_the_lease_once(page, db)
+    disputed = _ask_a_second_opinion(page)
+    _next(page)
+    _choose(page, "3", "5", "Insufficient information", "Unsure")
+    _save(page)
+    assert _rated(db) == before + 5
+    page.keyboard.press("f")
+    expect(page.get_by_text("Nothing is held by you")).to_be_visible()
+    assert inbox.my_claims(db, LOCAL_USER, _now()) == ()
+    _read_second(db, disputed)
+    _adjudicate(page, db, disputed)
+
+
+def _lose_the_lease_once(page: Page, db: Database) -> None:
+    case_id = _next(page)
+    _choose(page, "2", "5", "Unsafe", "Unsure")
+    expect(page.get_by_text("Your lease on this case ran out")).to_be_visible()
+    expect(_text(page)).to_have_count(0)
+    expect(page.get_by_text("kept as a draft")).to_be_visible()
+    screenshot(page, "inbox-lease-lost")
+    _lease(db, 15)
+    page.keyboard.press("t")
+    expect(_text(page)).to_be_visible()
+    expect(page.get_by_role("button", name="✓ Unsafe")).to_be_visible()
+    assert _case(page) == case_id
+    _save(page)
+
+
+def _ask_a_second_opinion(page: Page) -> str:
+    case_id = _next(page)
+    page.keyboard.press("a")
+    expect(page.get_by_role("button", name="Second reader asked")).to_be_visible()
+    _choose(page, "1", "7", "Safe", "Sure")
+    _save(page)
+    expect(page.get_by_text("A second reader will read it too.")).to_be_visible()
+    return case_id
+
+
+def _read_second(db: Database, case_id: str) -> None:
+    """Another reader, who is given it as the next case once what is more urgent is taken."""
+    while True:
+        claim = inbox.claim_next(db, BO, _now())
+        assert claim is not None
+        if claim.case_id == case_id:
+            break
+    ratings.submit_rating(db, BO, case_id, claim.token, form("unsafe", 5), _now(), new_id(_now()))
+    inbox.release_all(db, BO, _now())
+
+
+def _adjudicate(page: Page, db: Database, case_id: str) -> None:
+    _open(page)
+    folded = page.get_by_text("1 to decide: readers disagree")
+    _tab_to(page, page.locator("summary").filter(has=folded))
+    page.keyboard.press("Enter")
+    _tab_to(page, page.locator(".st-key-disputed a").first)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Decide")).to_be_visible()
+    group = page.locator(".st-key-adjudication").get_by_role("radiogroup", name="The label that counts")
+    _tab_to(page, group)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    expect(group.get_by_role("radio", name="Unsafe")).to_be_checked()
+    _tab_to(page, page.get_by_role("textbox", name="Why"))
+    page.keyboard.type("Read together with the guideline.")
+    _tab_to(page, page.get_by_role("button", name="Record"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Version 1: Unsafe")).to_be_visible()
+    with db.read() as conn:
+        made = conn.execute(select(adjudications).where(adjudications.c.case_id == case_id)).one()
+    assert (made.label, made.method, made.by) == ("unsafe", "senior", LOCAL_USER.id)
+
+
+def test_a_double_press_decides_nothing_unseen(page: Page, db: Database) -> None:
+    before = _rated(db)
+    _open(page)
+    _next(page)
+    _choose(page, "2", "6", "Unsafe", "Fairly sure")
+    for key in ("Control+Enter", "Control+Enter", "n", "n", "Control+Enter", "Control+Enter"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(3_000)
+    assert _rated(db) == before + 1
+
+
+def test_a_note_is_saved_from_within_it_and_keys_do_not_act_there(page: Page, db: Database) -> None:
+    _open(page)
+    case_id = _next(page)
+    _choose(page, "1", "7", "Safe", "Sure")
+    _tab_to(page, page.locator("summary").filter(has_text="Reasons, disposition, note"))
+    page.keyboard.press("Enter")
+    _tab_to(page, page.get_by_role("textbox", name="Note", exact=True))
+    page.keyboard.type("n 2 s x: a song")
+    _save(page)
+    with db.read() as conn:
+        row = conn.execute(select(ratings_table).where(ratings_table.c.case_id == case_id)).one()
+    assert (row.label, row.fields["note"]) == ("safe", "n 2 s x: a song")
+
+
+def test_a_reload_keeps_case_draft_and_reading(page: Page, db: Database) -> None:
+    _open(page)
+    case_id = _next(page)
+    _choose(page, "3", "4", "Insufficient information", "Guess")
+    page.reload()
+    expect(page.get_by_role("button", name="✓ Insufficient information")).to_be_visible()
+    expect(page.get_by_role("button", name="✓ Guess")).to_be_visible()
+    assert _case(page) == case_id
+    _save(page)
+    page.reload()
+    expect(page.get_by_role("heading", name="Saved")).to_be_visible()
+    page.keyboard.press("v")
+    expect(page.get_by_role("textbox", name="Why you change it")).to_be_visible()
+    page.keyboard.press("2")
+    expect(page.get_by_role("button", name="✓ Unsafe")).to_be_visible()
+    _tab_to(page, page.get_by_role("textbox", name="Why you change it"))
+    page.keyboard.type("Second thoughts.")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("(version 2)")).to_be_visible()
+    with db.read() as conn:
+        table = ratings_table.c
+        versions = conn.execute(select(table.version, table.label, table.reason).where(table.case_id == case_id))
+        assert [tuple(row) for row in versions] == [
+            (1, "insufficient_information", None),
+            (2, "unsafe", "Second thoughts."),
+        ]
+
+
+def test_shortcuts_can_be_switched_off(page: Page, db: Database) -> None:
+    _open(page)
+    page.get_by_role("button", name="Shortcuts: on").click()
+    expect(page.get_by_role("button", name="Shortcuts: off")).to_be_visible()
+    page.keyboard.press("n")
+    page.wait_for_timeout(1_000)
+    expect(page.get_by_role("heading", name="Your reading")).to_have_count(0)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda each: str(each["id"]))
+def test_a_hostile_text_is_shown_verbatim(page: Page, db: Database, hostile: dict[str, str]) -> None:
+    page.on("dialog", lambda _: pytest.fail("a script ran"))
+    with db.read() as conn:
+        case_id = conn.execute(select(cases.c.id).where(cases.c.external_id == hostile["id"])).scalar_one()
+        closed = conn.execute(select(inbox_entries.c.closed_at).where(inbox_entries.c.case_id == case_id)).scalar()
+    page.goto(f"/case?case={case_id}" if closed else f"/inbox?case={case_id}")
+    if not closed:
+        take = page.get_by_role("button", name="Take this case")
+        expect(take.or_(_text(page))).to_be_visible()
+        if take.is_visible():
+            take.click()
+    expect(_text(page)).to_be_visible()
+    assert _text(page).inner_text().strip() == visible(hostile["text"]).strip()
+    assert _text(page).locator("*").count() == 0
+
+
+@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
+def test_axe_finds_no_violation(page: Page, db: Database, color_scheme: str) -> None:
+    _open(page)
+    assert violations(page) == []
+    screenshot(page, f"inbox-idle-{color_scheme}")
+    _next(page)
+    _choose(page, "2", "7", "Unsafe", "Sure")
+    assert violations(page) == []
+    screenshot(page, f"inbox-reading-{color_scheme}")
+    _save(page)
+    case_id = _case(page)
+    assert violations(page) == []
+    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight") <= 900
+    screenshot(page, f"inbox-revealed-{color_scheme}")
+    page.keyboard.press("f")
+    expect(page.get_by_text("Nothing is held by you")).to_be_visible()
+    page.goto(f"/case?case={case_id}")
+    expect(page.get_by_role("heading", name="What the engine did")).to_be_visible()
+    assert violations(page) == []
+    screenshot(page, f"case-{color_scheme}")
