@@ -8,7 +8,7 @@ from pages.components.batch_choice import choose_batch
 from pages.components.contrast import legible_controls
 from pages.components.experiment import Experiment, labelled_items, load, provenance
 from screening.datasets.evaluation import SUICIDE_WATCH
-from screening.experiments import ConditionResult, run_conditions
+from screening.experiments import ConditionResult
 from storage.batches import BatchSummary
 from storage.policy import Action, require
 from storage.recorded_draws import waiting_for_a_reading
@@ -21,7 +21,7 @@ require(person, Action.VIEW_RESULTS)
 
 @st.cache_data(max_entries=4, show_spinner="Replaying every condition…")
 def _results(_experiment: Experiment, _items: tuple, key: tuple) -> tuple[ConditionResult, ...]:  # type: ignore[type-arg]
-    return run_conditions(_items, _experiment.conditions, _experiment.record, _experiment.tokens)
+    return _experiment.run(_items, _experiment.conditions)
 
 
 def _notes(experiment: Experiment, batch: BatchSummary, labelled: int) -> None:

@@ -9,7 +9,7 @@ from screening.recording import DrawBook, Item, NodeDraws
 
 
 class DrawLine(BaseModel):
-    """One line: the item's id, the node, its draws as codes in request order, and their tokens where known."""
+    """One line: the item's id, the node, its draws as codes in request order, their tokens and cost where known."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -17,6 +17,7 @@ class DrawLine(BaseModel):
     node: str
     draws: str
     tokens: int | None = Field(default=None, ge=0)
+    cost_usd: float | None = Field(default=None, ge=0)
 
     @field_validator("draws")
     @classmethod
@@ -39,7 +40,7 @@ def read_draws(lines: Iterable[str], items: Sequence[Item]) -> DrawBook:
             continue
         if (places[read.id], read.node) in book.nodes:
             raise ValueError(f"line {number}: {read.node} stands twice for one id")
-        book.nodes[places[read.id], read.node] = NodeDraws(codes=read.draws, tokens=read.tokens)
+        book.nodes[places[read.id], read.node] = NodeDraws(codes=read.draws, tokens=read.tokens, cost_usd=read.cost_usd)
     return book
 
 
@@ -47,7 +48,9 @@ def draw_lines(book: DrawBook, items: Sequence[Item]) -> Iterator[str]:
     """The book as lines, cases in the order of the data set."""
     for (case, node), drawn in sorted(book.nodes.items()):
         if drawn.codes:
-            line = DrawLine(id=items[case].id, node=node, draws=drawn.codes, tokens=drawn.tokens)
+            line = DrawLine(
+                id=items[case].id, node=node, draws=drawn.codes, tokens=drawn.tokens, cost_usd=drawn.cost_usd
+            )
             yield line.model_dump_json() + "\n"
 
 

@@ -9,19 +9,24 @@ from screening.metrics import Metrics, evaluate
 from screening.recording import DrawBook, Item
 from screening.replay import Record, Replay, replay
 
+PerDraw = Mapping[str, Sequence[float | None]]
+"""What one draw took, by node and case; None where it is unknown."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionResult:
     """What one condition did on a data set.
 
     ``metrics`` are over the cases whose draws sufficed; ``unsettled`` counts the others, which no figure contains:
-    with any of them the figures describe the easier cases only.
+    with any of them the figures describe the easier cases only. ``cost_usd`` is of all settled cases; None where the
+    price of a draw that was used is unknown.
     """
 
     condition: Condition
     metrics: Metrics
     unsettled: int
     replay: Replay
+    cost_usd: float | None = None
 
     @property
     def name(self) -> str:
@@ -38,45 +43,59 @@ def run_conditions(
     items: Sequence[Item],
     conditions: Sequence[Condition],
     record: Record,
-    tokens_per_draw: Mapping[str, Sequence[float | None]] | None = None,
+    tokens_per_draw: PerDraw | None = None,
+    cost_per_draw: PerDraw | None = None,
 ) -> tuple[ConditionResult, ...]:
     """Each condition's metrics on the record, whose cases are the items in their order. Nothing is asked.
 
-    ``tokens_per_draw`` by node and case gives the tokens; where a draw's are unknown the condition's are too.
+    What a draw took, by node and case, gives the tokens and the cost; where a draw's is unknown the condition's is too.
     Raises ValueError when the record has another number of cases.
     """
     if record.cases != len(items) and record.nodes:
         raise ValueError("the record and the data set have different numbers of cases")
     known = Record(cases=len(items), nodes=record.nodes)
-    return tuple(_result(items, condition, known, tokens_per_draw or {}) for condition in conditions)
+    return tuple(
+        _result(items, condition, known, tokens_per_draw or {}, cost_per_draw or {}) for condition in conditions
+    )
 
 
 def run_book(items: Sequence[Item], conditions: Sequence[Condition], book: DrawBook) -> tuple[ConditionResult, ...]:
-    """`run_conditions` on a book of draws, with its tokens."""
+    """`run_conditions` on a book of draws, with its tokens and costs."""
     tokens = {node: book.tokens_per_draw(node) for node in book.names}
-    return run_conditions(items, conditions, book.record(), tokens)
+    costs = {node: book.cost_per_draw(node) for node in book.names}
+    return run_conditions(items, conditions, book.record(), tokens, costs)
 
 
 def _result(
     items: Sequence[Item],
     condition: Condition,
     record: Record,
-    tokens_per_draw: Mapping[str, Sequence[float | None]],
+    tokens_per_draw: PerDraw,
+    cost_per_draw: PerDraw,
 ) -> ConditionResult:
     replayed = replay(condition.pipeline, record)
     groups = [item.group for item in items]
+    tokens, costs = _spent(replayed, tokens_per_draw), _spent(replayed, cost_per_draw)
     metrics = evaluate(
         [item.reference for item in items],
         replayed.outcomes(),
         calls=[int(calls) for calls in replayed.total_calls],
-        tokens=_tokens(replayed, tokens_per_draw),
+        tokens=None if tokens is None else [round(each) for each in tokens],
         groups=groups if any(groups) else None,
     )
-    return ConditionResult(condition=condition, metrics=metrics, unsettled=replayed.unsettled, replay=replayed)
+    return ConditionResult(
+        condition=condition,
+        metrics=metrics,
+        unsettled=replayed.unsettled,
+        replay=replayed,
+        cost_usd=None
+        if costs is None
+        else sum(cost for cost, ended in zip(costs, replayed.settled, strict=True) if ended),
+    )
 
 
-def _tokens(replayed: Replay, per_draw: Mapping[str, Sequence[float | None]]) -> list[int] | None:
-    """Each case's tokens, or None as soon as a draw that was used has none known."""
+def _spent(replayed: Replay, per_draw: PerDraw) -> list[float] | None:
+    """What each case took, or None as soon as a draw that was used has none known."""
     totals = [0.0] * replayed.calls.shape[1]
     for node, calls in zip(replayed.pipeline.nodes, replayed.calls, strict=True):
         for case in calls.nonzero()[0]:
@@ -84,7 +103,7 @@ def _tokens(replayed: Replay, per_draw: Mapping[str, Sequence[float | None]]) ->
             if each is None:
                 return None
             totals[case] += each * int(calls[case])
-    return [round(total) for total in totals]
+    return totals
 
 
 def frontier(results: Sequence[ConditionResult]) -> frozenset[str]:

@@ -1,14 +1,18 @@
 """Recording draws for an experiment: what no condition has asked for yet is fetched once, nothing is asked twice."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from screening.conditions import Condition
-from screening.draws import Draw, DrawRequest, Sampler, SamplerError, ScreenedText, decode_draws, encode_draws
+from screening.draws import Draw, DrawRequest, Sampler, SamplerError, ScreenedText, Usage, decode_draws, encode_draws
 from screening.labels import Label
 from screening.replay import Record, replay
 from screening.screen import Guard, screen
+
+Price = Callable[[Usage], float | None]
+"""Dollars for so many tokens; None where the price is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,14 +27,18 @@ class Item:
 
 @dataclass(slots=True, kw_only=True)
 class NodeDraws:
-    """One case's draws at one node so far, and the tokens they took together; None where those are unknown."""
+    """One case's draws at one node so far, and the tokens and dollars they took; None where those are unknown."""
 
     codes: str = ""
     tokens: int | None = None
+    cost_usd: float | None = None
 
-    def add(self, draws: Sequence[Draw]) -> None:
-        """Put draws at the end."""
-        spent = sum(draw.usage.input_tokens + draw.usage.output_tokens for draw in draws)
+    def add(self, draws: Sequence[Draw], price: Price | None = None) -> None:
+        """Put draws at the end; one part of unknown cost makes the whole cost unknown."""
+        usage = reduce(lambda total, draw: total + draw.usage, draws, Usage())
+        spent, cost = usage.input_tokens + usage.output_tokens, price(usage) if price else None
+        unknown = cost is None or (self.codes and self.cost_usd is None)
+        self.cost_usd = None if unknown else (self.cost_usd or 0.0) + (cost or 0.0)
         self.codes += encode_draws(draws)
         self.tokens = (self.tokens or 0) + spent if spent or self.tokens else None
 
@@ -65,6 +73,14 @@ class DrawBook:
         found = self.nodes.get((case, node))
         return found.codes if found else ""
 
+    def cost_per_draw(self, node: str) -> list[float | None]:
+        """Each case's mean dollars a draw at this node; None where they are unknown."""
+        found = [self.nodes.get((case, node)) for case in range(self.cases)]
+        return [
+            each.cost_usd / len(each.codes) if each and each.cost_usd is not None and each.codes else None
+            for each in found
+        ]
+
     def tokens_per_draw(self, node: str) -> list[float | None]:
         """Each case's mean tokens a draw at this node; None where they are unknown."""
         found = [self.nodes.get((case, node)) for case in range(self.cases)]
@@ -78,6 +94,7 @@ class _Extending:
     book: DrawBook
     case: int
     live: Sampler | None
+    price: Price | None = None
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         kept = self.book.of(self.case, request.node)
@@ -86,7 +103,7 @@ class _Extending:
             if self.live is None:
                 raise SamplerError("not_recorded", f"{missing} more draws are needed at {request.node}")
             asked = DrawRequest(node=request.node, text=request.text, first=len(kept.codes), count=missing)
-            kept.add(await self.live.draw(asked))
+            kept.add(await self.live.draw(asked), self.price)
         return decode_draws(kept.codes)[request.first : request.first + request.count]
 
 
@@ -105,6 +122,7 @@ async def record_draws(
     sampler: Sampler,
     *,
     concurrency: int = 16,
+    price: Price | None = None,
 ) -> Recorded:
     """Fetch the draws that these conditions still need, for all items; what is recorded is not asked again.
 
@@ -119,7 +137,7 @@ async def record_draws(
         async with gate:
             for condition in pending if not stop.is_set() else ():
                 try:
-                    await screen(items[case].text, Guard(), condition.pipeline, _Extending(book, case, sampler))
+                    await screen(items[case].text, Guard(), condition.pipeline, _Extending(book, case, sampler, price))
                 except SamplerError as error:
                     failed[error.kind] = failed.get(error.kind, 0) + 1
                     if error.stops_batch:

@@ -18,6 +18,7 @@ class TableRow:
     metrics: Metrics
     unsettled: int = 0
     subset: Proportion | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +31,14 @@ class ResultsTable:
     subset_name: str | None = None
 
 
-def row_of(name: str, metrics: Metrics, unsettled: int = 0, subset: str | None = None) -> TableRow:
+def row_of(
+    name: str, metrics: Metrics, unsettled: int = 0, subset: str | None = None, cost_usd: float | None = None
+) -> TableRow:
     """The row of these metrics, with the FNR of the group ``subset``."""
     group = metrics.by_group.get(subset) if subset else None
-    return TableRow(name=name, metrics=metrics, unsettled=unsettled, subset=group.fnr if group else None)
+    return TableRow(
+        name=name, metrics=metrics, unsettled=unsettled, subset=group.fnr if group else None, cost_usd=cost_usd
+    )
 
 
 def rate_text(rate: Proportion | None) -> str:
@@ -85,6 +90,7 @@ def _plain(row: TableRow, provenance: str) -> dict[str, object]:
         "mean_calls": metrics.mean_calls,
         "calls": metrics.calls,
         "tokens": metrics.tokens,
+        "cost_usd": row.cost_usd,
         "without_reference": metrics.without_reference,
         "references_from": provenance,
     }
@@ -153,7 +159,7 @@ def text_table(table: ResultsTable) -> Iterator[str]:
     yield f"{table.title}. Reference labels: {table.provenance}."
     subset = [f"FNR of {table.subset_name}"] if table.subset_name else []
     rates = ["accuracy", "FPR", "FNR", *subset, "escalated"]
-    yield " | ".join(["condition", "n", *rates, "mean calls", "tokens", "accuracy worst..best"])
+    yield " | ".join(["condition", "n", *rates, "mean calls", "tokens", "dollars", "accuracy worst..best"])
     for row in table.rows:
         yield " | ".join(_text_cells(row, bool(subset)))
         if row.unsettled:
@@ -171,5 +177,6 @@ def _text_cells(row: TableRow, with_subset: bool) -> Sequence[str]:
         rate_text(metrics.escalation_rate),
         number_text(metrics.mean_calls),
         number_text(metrics.tokens, 0),
+        number_text(row.cost_usd, 2),
         "..".join(number_text(value, 3) for value in extremes),
     ]

@@ -104,9 +104,11 @@ def _cases(conn: Connection, batch_id: str, with_texts: bool) -> list[Any]:
 def _book(conn: Connection, batch_id: str, places: Mapping[str, int]) -> DrawBook:
     run, book = node_runs.c, DrawBook(len(places))
     tokens = (run.input_tokens + run.output_tokens).label("tokens")
-    query = select(run.case_id, run.node, run.draws, tokens).join(cases, cases.c.id == run.case_id)
+    query = select(run.case_id, run.node, run.draws, run.cost_usd, tokens).join(cases, cases.c.id == run.case_id)
     for row in conn.execute(query.where(cases.c.batch_id == batch_id, run.variant == MAIN).order_by(run.position)):
-        book.nodes[places[row.case_id], row.node] = NodeDraws(codes=row.draws, tokens=row.tokens or None)
+        book.nodes[places[row.case_id], row.node] = NodeDraws(
+            codes=row.draws, tokens=row.tokens or None, cost_usd=row.cost_usd
+        )
     return book
 
 

@@ -163,6 +163,20 @@ def test_tokens_follow_the_draws_used_and_are_undefined_where_unknown() -> None:
     assert all(result.metrics.tokens is None for result in run_book(items, ALL, book))
 
 
+def test_costs_follow_the_draws_used_and_one_unknown_price_makes_them_undefined() -> None:
+    items, live = items_of([NEARLY_ALL_SAFE] * 3)
+    book, prices = DrawBook(3), lambda usage: usage.input_tokens / 1000
+    asyncio.run(record_draws(items, ALL, book, Counting(live, tokens=10), price=prices))
+    for result in run_book(items, ALL, book):
+        assert result.cost_usd == pytest.approx(0.01 * (result.metrics.calls or 0))
+    again = run_book(items, ALL, read_draws(draw_lines(book, items), items))
+    assert [result.cost_usd for result in again] == [result.cost_usd for result in run_book(items, ALL, book)]
+    later = DrawBook(3)
+    asyncio.run(record_draws(items, our_conditions(), later, Counting(live, tokens=10), price=prices))
+    asyncio.run(record_draws(items, ALL, later, Counting(live, tokens=10)))  # the rest at an unknown price
+    assert all(result.cost_usd is None for result in run_book(items, ALL, later))
+
+
 def test_the_draw_file_brings_the_same_book_back() -> None:
     items, live = items_of([SPLIT, NEARLY_ALL_UNSAFE])
     book = DrawBook(2)

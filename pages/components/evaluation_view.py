@@ -12,7 +12,7 @@ from screening.experiments import ConditionResult, consistently_missed, empirica
 from screening.labels import Label, Outcome
 from screening.metrics import REFERENCES, Metrics, Proportion
 from screening.recording import Item
-from screening.results_table import ResultsTable, csv_table, latex_table, number_text, rate_text, row_of
+from screening.results_table import ResultsTable, TableRow, csv_table, latex_table, number_text, rate_text, row_of
 
 ERRORS = ((Label.SAFE, Outcome.UNSAFE), (Label.UNSAFE, Outcome.SAFE))
 LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
@@ -20,22 +20,21 @@ LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
 
 def table_of(experiment: Experiment, results: Sequence[ConditionResult], subset: str | None) -> ResultsTable:
     """The results as the table that is shown and exported."""
-    rows = tuple(row_of(each.name, each.metrics, each.unsettled, subset) for each in results)
+    rows = tuple(row_of(each.name, each.metrics, each.unsettled, subset, each.cost_usd) for each in results)
     source = provenance(experiment.batch.intake)
     return ResultsTable(title=experiment.batch.name, provenance=source, rows=rows, subset_name=subset)
 
 
 def results_frame(table: ResultsTable) -> pd.DataFrame:
     """One line a condition, each rate with its interval and counts."""
-    return pd.DataFrame([_line(row.name, row.metrics, row.unsettled, row.subset, table) for row in table.rows])
+    return pd.DataFrame([_line(row, table) for row in table.rows])
 
 
-def _line(
-    name: str, metrics: Metrics, unsettled: int, subset: Proportion | None, table: ResultsTable
-) -> dict[str, object]:
+def _line(row: TableRow, table: ResultsTable) -> dict[str, object]:
+    metrics = row.metrics
     extremes = metrics.worst.accuracy.value, metrics.best.accuracy.value
     line: dict[str, object] = {
-        "Condition": name,
+        "Condition": row.name,
         "n": metrics.n,
         "Accuracy": rate_text(metrics.accuracy),
         "FPR": rate_text(metrics.fpr),
@@ -43,11 +42,12 @@ def _line(
         "Escalated": rate_text(metrics.escalation_rate),
         "Mean calls": number_text(metrics.mean_calls),
         "Tokens": number_text(metrics.tokens, 0),
+        "Dollars": number_text(row.cost_usd, 2),
         "Accuracy, worst to best case": " to ".join(number_text(value, 3) for value in extremes),
-        "Unsettled": unsettled,
+        "Unsettled": row.unsettled,
     }
     if table.subset_name:
-        line[f"FNR of {table.subset_name}"] = rate_text(subset)
+        line[f"FNR of {table.subset_name}"] = rate_text(row.subset)
     return line
 
 

@@ -9,7 +9,7 @@ import streamlit as st
 
 from screening.conditions import BUDGETS, Condition, our_conditions, paper_conditions
 from screening.draws import SamplerError, ScreenedText
-from screening.experiments import ConditionResult, run_conditions
+from screening.experiments import ConditionResult, PerDraw, run_conditions
 from screening.labels import Label
 from screening.pipeline import (
     NodeConfig,
@@ -40,7 +40,8 @@ class Experiment:
 
     batch: RecordedBatch
     record: Record
-    tokens: Mapping[str, Sequence[float | None]]
+    tokens: PerDraw
+    costs: PerDraw
     made: int
 
     @property
@@ -51,7 +52,7 @@ class Experiment:
 
     def run(self, items: Sequence[Item], conditions: Sequence[Condition]) -> tuple[ConditionResult, ...]:
         """These conditions on the draws, against the references of ``items``."""
-        return run_conditions(items, conditions, self.record, self.tokens)
+        return run_conditions(items, conditions, self.record, self.tokens, self.costs)
 
 
 def load(db: Database, person: Actor, batch_id: str) -> Experiment:
@@ -68,6 +69,7 @@ def _load(_db: Database, _person: Actor, batch_id: str, state: RecordingState) -
         batch=replace(simulated, items=tuple(replace(item, text=NO_TEXT) for item in simulated.items)),
         record=book.record() if book.names else Record(cases=book.cases, nodes={}),
         tokens={} if made else {node: book.tokens_per_draw(node) for node in book.names},
+        costs={} if made else {node: book.cost_per_draw(node) for node in book.names},
         made=made,
     )
 

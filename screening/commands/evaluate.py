@@ -5,6 +5,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from jobs.agents import Agents
@@ -16,7 +17,7 @@ from screening.datasets.evaluation import EvaluationData, announcement, load_eva
 from screening.draw_file import draw_lines, read_draws
 from screening.draws import Sampler
 from screening.experiments import ConditionResult, consistently_missed, run_book
-from screening.recording import DrawBook, record_draws
+from screening.recording import DrawBook, Price, record_draws
 from screening.results_table import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
 from screening.samplers.known import KnownSampler
 from screening.settings import Settings
@@ -74,16 +75,18 @@ def _read(path: Path, data: EvaluationData) -> DrawBook:
 async def _record(data: EvaluationData, conditions: Sequence[Condition], book: DrawBook, settings: Settings) -> None:
     agents = Agents(settings)
     sampler: Sampler
+    price: Price | None = None
     if data.distributions:
         sampler = KnownSampler(settings.seed, data.distributions)
         print("Simulated agents with the distributions in the file: no model was asked.", file=sys.stderr)
     else:
         described = configuration(settings, agents, conditions[0].pipeline)
-        sampler = agents.sampler(described, settings.seed)
+        sampler, price = agents.sampler(described, settings.seed), partial(agents.cost_usd, described)
         if settings.simulated:
             print("Simulated agents: not a model, not for use on people.", file=sys.stderr)
     try:
-        done = await record_draws(data.items, conditions, book, sampler, concurrency=settings.cases_in_flight)
+        places = settings.cases_in_flight
+        done = await record_draws(data.items, conditions, book, sampler, concurrency=places, price=price)
     finally:
         await agents.aclose()
     print(f"{done.fetched:,} draws fetched, {book.draws:,} recorded in all", file=sys.stderr)
@@ -92,7 +95,7 @@ async def _record(data: EvaluationData, conditions: Sequence[Condition], book: D
 
 
 def _table(data: EvaluationData, results: Sequence[ConditionResult]) -> ResultsTable:
-    rows = tuple(row_of(each.name, each.metrics, each.unsettled, data.subset) for each in results)
+    rows = tuple(row_of(each.name, each.metrics, each.unsettled, data.subset, each.cost_usd) for each in results)
     return ResultsTable(title=data.title, provenance=data.provenance, rows=rows, subset_name=data.subset)
 
 
