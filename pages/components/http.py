@@ -160,7 +160,11 @@ def _forgetting(scope: Scope) -> RedirectResponse:
 
 
 def _is_page(scope: Scope) -> bool:
-    return scope["method"] == "GET" and not scope["path"].startswith(_NOT_A_PAGE)
+    """Whether somebody went there: not what a page fetches by itself, such as its icon or its health check."""
+    path: str = scope["path"]
+    fetched = any(name == b"sec-fetch-dest" and value != b"document" for name, value in scope["headers"])
+    inner = path.startswith(_NOT_A_PAGE) or "/_stcore" in path or "." in path.rpartition("/")[2]
+    return scope["method"] == "GET" and not fetched and not inner
 
 
 def _wanted(scope: Scope) -> str:

@@ -18,6 +18,7 @@ from streamlit.web.server.starlette.starlette_app_utils import create_signed_val
 
 from pages.components.http import (
     NEXT_COOKIE,
+    SIGN_IN_AGAIN,
     SIGNED_IN_COOKIE,
     DeepLink,
     SecurityHeaders,
@@ -84,6 +85,24 @@ def test_a_deep_link_survives_the_sign_in_once() -> None:
     back = client.get("/")
     assert (back.status_code, back.headers["location"]) == (303, "/inbox?case=0123abc")
     assert client.get("/").text == "reached"
+
+
+@pytest.mark.parametrize("path", ["/favicon.png", "/errors/_stcore/host-config", "/static/js/index.js"])
+def test_what_a_page_fetches_by_itself_is_no_deep_link(path: str) -> None:
+    client = _client(sign_in=True)
+    client.get(path)
+    client.get("/manifest", headers={"Sec-Fetch-Dest": "manifest"})
+    assert NEXT_COOKIE not in client.cookies
+
+
+def test_signing_in_again_forgets_the_cookie_and_goes_back_to_the_page() -> None:
+    client = _client(sign_in=True)
+    client.cookies.set(SIGNED_IN_COOKIE, _signed_cookie())
+    back = client.get(f"{SIGN_IN_AGAIN}?next={quote('/inbox?case=0123abc', safe='')}")
+    assert (back.status_code, back.headers["location"]) == (303, "/inbox?case=0123abc")
+    assert f'{SIGNED_IN_COOKIE}=""' in back.headers["set-cookie"]
+    elsewhere = client.get(f"{SIGN_IN_AGAIN}?next=https%3A%2F%2Felsewhere.example")
+    assert elsewhere.headers["location"] == "/"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,214 @@
+"""Signing in through a real OpenID provider: the deep link, the missing role, sessions that end on the server."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from sqlalchemy import update
+
+from storage import accounts
+from storage.actors import LOCAL_USER, Role
+from storage.database import Database
+from storage.schema import sessions
+from tests.browser.accessibility import violations
+from tests.browser.conftest import ROOT, RunningApp, _warm_up, screenshot
+from tests.free_port import free_port
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real OpenID provider process; its URL."""
+    port = free_port()
+    log = tmp_path_factory.mktemp("provider") / "provider.log"
+    users = [f'--user-claims={{"sub": "{name}", "name": "{name.title()} Example"}}' for name in ("ann", "rae", "new")]
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "oidc_provider_mock", "-p", str(port), *users], stdout=out, stderr=out
+        )
+    url = f"http://127.0.0.1:{port}"
+    for _ in range(300):
+        try:
+            urllib.request.urlopen(f"{url}/.well-known/openid-configuration", timeout=2).close()
+            break
+        except OSError:
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.1)
+    yield url
+    process.terminate()
+    process.wait(timeout=15)
+
+
+@pytest.fixture(scope="module")
+def site(browser: Browser, provider: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
+    """The app with that provider in its secrets file, which is nowhere but in this test's directory."""
+    directory = tmp_path_factory.mktemp("site")
+    url = f"http://127.0.0.1:{free_port()}"
+    secrets = directory / "secrets.toml"
+    secrets.write_text(
+        f'[auth]\nredirect_uri = "{url}/oauth2callback"\ncookie_secret = "{os.urandom(16).hex()}"\n'
+        f'client_id = "second-look"\nclient_secret = "x"\n'
+        f'server_metadata_url = "{provider}/.well-known/openid-configuration"\n'
+    )
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SECOND_LOOK_", "STREAMLIT_"))}
+    environment = kept | {
+        "DATABASE_URL": f"sqlite:///{directory / 'second_look.db'}",
+        "SECOND_LOOK_DATA_DIRECTORY": str(directory / "data"),
+        "SECOND_LOOK_SAMPLER": "simulated",
+        "SECOND_LOOK_FIRST_ADMINS": f'["{provider}|ada"]',
+        "STREAMLIT_SECRETS_FILES": str(secrets),
+    }
+    app = RunningApp(url=url, directory=directory, environment=environment)
+    app.start("app")
+    _warm_up(browser, url)
+    yield app
+    app.stop("app")
+
+
+@pytest.fixture(scope="module")
+def db(site: RunningApp, provider: str) -> Iterator[Database]:
+    """The site's database, with a reviewer and a researcher in it."""
+    opened = Database(site.database_url)
+    for name, role in (("ann", Role.REVIEWER), ("rae", Role.RESEARCHER)):
+        known = accounts.SignIn(subject=f"{provider}|{name}", display_name=name.title(), issued_at=datetime.now(UTC))
+        made = accounts.enter(opened, known, datetime.now(UTC))
+        with opened.write() as conn:
+            conn.execute(update(accounts.accounts).where(accounts.accounts.c.id == made.id).values(roles=[role.value]))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def visitor(browser: Browser, site: RunningApp, db: Database) -> Iterator[Page]:
+    """A browser without cookies."""
+    context = browser.new_context(base_url=site.url, viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(20_000)
+    yield context.new_page()
+    context.close()
+
+
+def _sign_in(page: Page, name: str) -> None:
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_placeholder("sub").fill(name)
+    page.get_by_role("button", name="Authorize").click()
+
+
+def _end_idle(db: Database) -> None:
+    """Let every session have been idle for a day."""
+    with db.write() as conn:
+        conn.execute(update(sessions).values(seen_at=datetime.now(UTC) - timedelta(days=1)))
+
+
+def test_nothing_is_shown_before_signing_in(visitor: Page) -> None:
+    visitor.goto("/batches")
+    expect(visitor.get_by_role("button", name="Sign in")).to_be_visible()
+    expect(visitor.get_by_role("link", name="Batches")).to_have_count(0)
+    expect(visitor.get_by_role("button", name="Stop")).to_have_count(0)
+    screenshot(visitor, "sign-in")
+    assert violations(visitor) == []
+
+
+def test_a_deep_link_leads_through_the_sign_in_to_where_it_points(visitor: Page) -> None:
+    visitor.goto("/errors?batch=0123abc")
+    _sign_in(visitor, "rae")
+    expect(visitor.get_by_role("heading", name="Errors", exact=True)).to_be_visible()
+    assert "/errors" in visitor.url
+
+
+def test_a_role_that_does_not_reach_is_refused_and_not_offered(visitor: Page) -> None:
+    visitor.goto("/errors")
+    _sign_in(visitor, "ann")
+    expect(visitor.get_by_text("Ann may not view results")).to_be_visible()
+    expect(visitor.get_by_role("link", name="Errors")).to_have_count(0)
+    screenshot(visitor, "refused")
+
+
+def test_a_newcomer_is_told_that_a_role_is_missing(visitor: Page, provider: str) -> None:
+    visitor.goto("/")
+    _sign_in(visitor, "new")
+    expect(visitor.get_by_text("your account has no role yet")).to_be_visible()
+    expect(visitor.get_by_text(f"{provider}|new")).to_be_visible()
+    screenshot(visitor, "no-role")
+
+
+def test_the_site_names_its_first_admin(visitor: Page) -> None:
+    visitor.goto("/")
+    _sign_in(visitor, "ada")
+    expect(visitor.get_by_role("link", name="Batches")).to_be_visible()
+
+
+def test_an_idle_session_is_refused_at_the_next_action_and_leads_back(visitor: Page, db: Database) -> None:
+    visitor.goto("/batches")
+    _sign_in(visitor, "rae")
+    expect(visitor.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    _end_idle(db)
+    visitor.get_by_role("link", name="Errors").click()
+    expect(visitor.get_by_text("your session has ended")).to_be_visible()
+    visitor.reload()
+    expect(visitor.get_by_text("your session has ended")).to_be_visible()
+    assert violations(visitor) == []
+    visitor.get_by_role("link", name="Sign in again").click()
+    _sign_in(visitor, "rae")
+    expect(visitor.get_by_role("heading", name="Errors", exact=True)).to_be_visible()
+
+
+def test_a_revoked_session_is_refused_in_every_tab(visitor: Page, db: Database) -> None:
+    visitor.goto("/batches")
+    _sign_in(visitor, "rae")
+    expect(visitor.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    other = visitor.context.new_page()
+    other.goto("/errors")
+    expect(other.get_by_role("heading", name="Errors", exact=True)).to_be_visible()
+    everybody = accounts.list_accounts(db, LOCAL_USER)
+    rae = next(account for account in everybody if (account.subject or "").endswith("|rae"))
+    assert accounts.revoke(db, LOCAL_USER, rae.id, datetime.now(UTC)) >= 1
+    for page in (visitor, other):
+        page.get_by_role("link", name="Screen").click()
+        expect(page.get_by_text("You were signed out")).to_be_visible()
+
+
+def test_signing_out_ends_the_session_on_the_server(visitor: Page) -> None:
+    visitor.goto("/batches")
+    _sign_in(visitor, "rae")
+    expect(visitor.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    cookies = visitor.context.cookies()
+    visitor.get_by_role("button", name="Account").click()
+    visitor.get_by_role("button", name="Sign out").click()
+    visitor.wait_for_timeout(2_000)
+    visitor.context.add_cookies(cookies)  # type: ignore[arg-type]
+    visitor.goto("/batches")
+    expect(visitor.get_by_text("You were signed out")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("setting", "secrets"), [("0.0.0.0", None), ("127.0.0.1", "[auth\nbroken")]
+)  # fmt: skip
+def test_the_server_does_not_start_open(setting: str, secrets: str | None, tmp_path: Path) -> None:
+    """Every interface without sign-in, or a secrets file that cannot be read: no server."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAMLIT_")}
+    environment |= {"STREAMLIT_SERVER_ADDRESS": setting, "DATABASE_URL": f"sqlite:///{tmp_path / 'x.db'}"}
+    if secrets is not None:
+        (tmp_path / "secrets.toml").write_text(secrets)
+        environment["STREAMLIT_SECRETS_FILES"] = str(tmp_path / "secrets.toml")
+    port = str(free_port())
+    process = subprocess.Popen(
+        [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), "--server.port", port],
+        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        output = process.communicate(timeout=60)[0].decode()
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output = process.communicate()[0].decode()
+        pytest.fail(f"the server went on running:\n{output}")
+    assert process.returncode != 0
+    assert re.search("only serves 127.0.0.1|secrets file cannot be read", output)
