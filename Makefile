@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .PHONY: run test check bench lock backup restore audit screenshots clean
 
 run: $(VENV)/.runtime
-	$(BIN)/python serve.py --port $(PORT)
+	SECOND_LOOK_SIMULATED_LATENCY_S=$${SECOND_LOOK_SIMULATED_LATENCY_S:-0.3} $(BIN)/python serve.py --port $(PORT)
 
 test: $(VENV)/.development
 	$(BIN)/python -m tests.browser.install
