@@ -15,7 +15,7 @@ _STYLE = """<style>
 .st-key-controls .stPopover{width:auto!important}
 [data-testid=stHeader] [data-testid=stToolbar]{padding-right:14rem}
 .st-key-controls button{min-height:2.1rem;padding:.15rem .7rem}
-.st-key-stop_popover button{border-color:light-dark(#b42318,#f0796f);color:light-dark(#8f150e,#ffb3ab)}
+.st-key-stop_switch button{border-color:light-dark(#b42318,#f0796f);color:light-dark(#8f150e,#ffb3ab)}
 @media (max-width:640px){.st-key-controls{top:3.2rem}}
 </style>"""
 
@@ -32,21 +32,26 @@ def controls(db: Database, person: Actor, site: SiteSettings) -> None:
 def stop_button(db: Database, person: Actor, site: SiteSettings) -> None:
     """Everybody may stop; who may start again is fewer. Both ask once more."""
     with (
-        st.container(key="stop_popover"),
-        st.popover("Stopped" if site.stopped else "Stop", icon=":material/stop_circle:"),
+        st.container(key="stop_switch"),
+        st.popover("All stopped" if site.stopped else "Stop all", icon=":material/stop_circle:"),
     ):
-        if site.stopped:
-            st.write("The stop button is pressed: every new decision goes to a clinician.")
-            if not allowed(person, Action.START):
-                st.write("A senior or an administrator can start again.")
-            elif st.button("Start again", key="start_again", icon=":material/play_arrow:"):
-                settings_store.start(db, person, resources.now())
-                st.rerun()
-            return
+        stop_panel(db, person, site, key="popover")
+
+
+def stop_panel(db: Database, person: Actor, site: SiteSettings, *, key: str = "panel") -> None:
+    """What the button does, and the button."""
+    if not site.stopped:
         st.write("From then on every new decision goes to a clinician, whatever the agents say. Readings go on.")
-        if st.button("Stop all decisions", key="stop_all", type="primary", icon=":material/stop_circle:"):
+        if st.button("Stop all decisions", key=f"stop_{key}", type="primary", icon=":material/stop_circle:"):
             settings_store.stop(db, person, resources.now())
             st.rerun()
+        return
+    st.write("The stop button is pressed: every new decision goes to a clinician.")
+    if not allowed(person, Action.START):
+        st.write("A senior or an administrator can start again.")
+    elif st.button("Start again", key=f"start_{key}", icon=":material/play_arrow:"):
+        settings_store.start(db, person, resources.now())
+        st.rerun()
 
 
 def _account(person: Actor) -> None:
