@@ -165,7 +165,10 @@ def show_switches(found: SwitchRate) -> None:
         ("wrong first, then right (help)", rate_text(found.wrong_to_right)),
     ]
     st.dataframe(pd.DataFrame(rows, columns=["Readings", "Share, Wilson 95 %"]), hide_index=True)
-    st.caption(f"Right and wrong against the data set's label; {found.without_reference} readings have none.")
+    st.caption(
+        f"All closed cases, any configuration. Right and wrong against the data set's label; "
+        f"{found.without_reference} readings have none."
+    )
 
 
 def _limits(share: ShareChange) -> str:
