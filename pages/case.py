@@ -8,7 +8,7 @@ from pages.components import resources
 from pages.components.case_amendment import adjudication_form
 from pages.components.case_trail import errors_html, facts_html
 from pages.components.evidence_view import evidence_html, outcome_words
-from pages.components.inbox_desk import Here
+from pages.components.inbox_desk import Here, named_case
 from pages.components.inbox_style import STYLE
 from pages.components.navigation import FOLDER
 from pages.components.readings_view import readings_html, versions_html
@@ -40,7 +40,7 @@ def seen(case_id: str) -> tuple[CaseText, Evidence]:
 def engine(shown: Evidence, file: CaseFile) -> None:
     """What the agents did, and what failed."""
     st.html('<h2 class="sl-h2">What the engine did</h2>')
-    st.html(f'<p class="sl-outcome">{outcome_html(shown)}</p>')
+    st.html(f'<p class="sl-say">{outcome_html(shown)}</p>')
     st.html(evidence_html(shown, opened=True))
     if any(run.label for run in shown.runs):
         st.caption(DELTA_MEANING)
@@ -71,8 +71,8 @@ def people(case_id: str, *, closed: bool) -> None:
     try:
         given = ratings.ratings_of(here.db, here.person, case_id)
         made = adjudication.versions(here.db, here.person, case_id)
-    except (Forbidden, Unread) as hidden:
-        st.caption(f"{str(hidden)[0].upper()}{str(hidden)[1:]}.")
+    except (Forbidden, Unread):
+        st.caption("Other people's readings are not shown to you.")
         return
     if not given:
         st.caption("Nobody has read it.")
@@ -130,7 +130,7 @@ def case(case_id: str) -> None:
 require(here.person, Action.VIEW_EVIDENCE, here.person.id)
 st.html(STYLE)
 st.html('<div class="sl-title"><h1>Case</h1></div>')
-if "case" in st.query_params:
-    case(st.query_params["case"])
+if (named := named_case()) is not None:
+    case(named)
 else:
     st.info("Open a case from the inbox, a batch, the errors or the labels.", icon=":material/article:")

@@ -40,7 +40,7 @@ def left_column(desk: Desk | None, tiers: Collection[Tier] | None, found: Counts
         st.info(said, icon=":material/info:")
     exposed = exposure(here)
     break_prompt(here, desk, exposed)
-    queue_rows(here, desk, tiers)
+    queue_rows(here, desk, tiers, found)
     with st.container(key="left_foot", gap="xxsmall"):
         st.html(exposure_html(exposed))
         with st.container(horizontal=True, gap="small"):

@@ -5,7 +5,7 @@ from html import escape
 
 import streamlit as st
 
-from pages.components.inbox_desk import Desk, Here, clear, keep, uncover
+from pages.components.inbox_desk import UNOPENED, Desk, Here, keep, uncover
 from pages.components.inbox_words import TIER_MARKS, TIER_WORDS, clock_words, due_words, plain_name, why_words
 from pages.components.resources import now as moment
 from pages.components.shortcuts import key_of
@@ -87,7 +87,7 @@ def case_body(here: Here, desk: Desk) -> None:
     _texts(desk.text)
     if desk.claim is not None or desk.mine is not None:
         token = desk.claim.token if desk.claim else None
-        _notes(notes(here.db, here.person, desk.case_id, here.now, token))
+        _notes(here, notes(here.db, here.person, desk.case_id, here.now, token))
 
 
 def _texts(text: CaseText) -> None:
@@ -107,22 +107,19 @@ def _covered(here: Here, desk: Desk) -> None:
         st.rerun()
 
 
-def _notes(left: tuple[Note, ...]) -> None:
-    if left:
-        lines = "".join(
-            f'<p class="sl-small">{escape(each.author)} {escape(NOTE_WORDS.get(each.kind, each.kind))}: '
-            f"{escape(each.note)}</p>"
-            for each in left[-3:]
-        )
+def _notes(here: Here, left: tuple[Note, ...]) -> None:
+    told = [each for each in left if each.note != UNOPENED]
+    if told:
+        lines = "".join(_note(each, (here.person.name, here.person.id)) for each in told[-3:])
         st.html(f'<div role="note" aria-label="Notes of other readers">{lines}</div>')
+
+
+def _note(note: Note, me: tuple[str, str]) -> str:
+    author = "you" if note.author in me else note.author
+    did = NOTE_WORDS.get(note.kind, note.kind)
+    return f'<p class="sl-small">{escape(author)} {escape(did)}: {escape(note.note)}</p>'
 
 
 def nothing(title: str, words: str) -> None:
     """An empty place that says why it is empty."""
     st.html(f'<div class="sl-none" role="status"><b>{escape(title)}</b>{escape(words)}</div>')
-
-
-def put_away() -> None:
-    """Leave the desk."""
-    clear()
-    st.rerun()

@@ -34,7 +34,7 @@ _OWN_STYLE = """<style>
 .sl-ev .h{display:flex;flex-wrap:wrap;gap:.2rem .6rem;align-items:baseline;margin-bottom:.1rem}
 .sl-ev h3{margin:0;padding:0;font-size:.95rem;font-weight:650;color:var(--ink)}
 .sl-ev .k{color:var(--soft);font-size:.8rem;margin-left:auto;font-variant-numeric:tabular-nums}
-.sl-ev p{margin:.15rem 0;font-size:.84rem;line-height:1.4;color:var(--ink)}
+.sl-ev p{margin:.15rem 0;font-size:.8rem;line-height:1.4;color:var(--ink)}
 .sl-ev p.s{color:var(--soft)}
 .sl-ev .sl-track{height:1.02rem}.sl-ev .sl-arms{font-size:.85rem;grid-template-columns:4.4rem 1fr 10.2rem}
 .sl-draws{font:600 .78rem/1.35 ui-monospace,monospace;letter-spacing:.08em;overflow-wrap:anywhere;max-height:3.2rem;

@@ -4,6 +4,7 @@ What the browser forgets is in the database: the lease, the draft, the rating. T
 otherwise be read twice, since every reading of a text is a line in the audit log.
 """
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -24,6 +25,10 @@ from storage.settings_store import SiteSettings
 from storage.tiers import Tier
 
 _DESK = "inbox_desk"
+_ID = re.compile("[0-9a-f]{32}")
+UNOPENED = "claimed ahead, not opened"
+"""Note on a case that was given back unread: storage asks for one at the urgent tiers, and it tells nobody anything."""
+
 RENEW_BELOW = 0.9
 """A sign of activity renews the lease once this share of it or less is left."""
 
@@ -64,9 +69,15 @@ class Desk:
         return self.mine is None and (self.claim is None or self.claim.expires_at <= now)
 
 
+def named_case() -> str | None:
+    """The case in the address; None where there is none, or something that cannot be one."""
+    found = st.query_params.get("case", "")
+    return found if _ID.fullmatch(found) else None
+
+
 def current(here: Here) -> Desk | None:
     """The case that the address names, from the session or found again; None where there is none of theirs."""
-    case_id = st.query_params.get("case")
+    case_id = named_case()
     desk: Desk | None = st.session_state.get(_DESK)
     if case_id is None:
         return None
@@ -197,7 +208,7 @@ def _revealed(here: Here, desk: Desk) -> Desk:
 def put_back_ahead(here: Here, desk: Desk | None) -> None:
     """Give back what was claimed ahead and never opened."""
     while (claim := ahead(here, desk)) is not None:
-        inbox.release(here.db, here.person, claim.case_id, claim.token, here.now, note="claimed ahead, not opened")
+        inbox.release(here.db, here.person, claim.case_id, claim.token, here.now, note=UNOPENED)
 
 
 def take_up_again(here: Here, desk: Desk) -> str | None:

@@ -6,6 +6,7 @@ from html import escape
 
 import streamlit as st
 
+from pages.components.case_text import tier_html
 from pages.components.inbox_desk import Desk, Here, clear, put_back_ahead, take, take_next
 from pages.components.inbox_words import (
     TIER_COLOURS,
@@ -100,11 +101,12 @@ def break_prompt(here: Here, desk: Desk | None, exposure: care.Exposure) -> None
                 st.rerun()
 
 
-def queue_rows(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) -> None:
+def queue_rows(here: Here, desk: Desk | None, tiers: Collection[Tier] | None, found: Counts) -> None:
     """The cases due first, for supervisors: a press claims one. Never any of a text."""
     if allowed(here.person, Action.ADJUDICATE):
         _disagreements(here)
     if not allowed(here.person, Action.BROWSE_QUEUE):
+        st.html(tiers_html(found))
         _handed(here, desk)
         return
     rows = queue(here.db, here.person, here.now, tiers, limit=ROWS)
@@ -112,6 +114,16 @@ def queue_rows(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) ->
     with st.container(key="queue"):
         for row in rows:
             _row(here, row, may_claim=may_claim, on_desk=desk is not None and desk.case_id == row.case_id)
+
+
+def tiers_html(counts: Counts) -> str:
+    """For whoever does not browse: how many are free at each urgency."""
+    lines = "".join(
+        f'<p class="sl-small">{tier_html(tier)} {number} free</p>'
+        for tier, number in sorted(counts.free_by_tier.items())
+        if number
+    )
+    return f'<div class="sl-tiers">{lines}</div>'
 
 
 def row_words(row: Waiting, now: datetime) -> str:
@@ -145,8 +157,10 @@ def claim_or_say(here: Here, case_id: str) -> None:
     """Claim a chosen case, or say why it cannot be."""
     try:
         take(here, case_id)
-    except (NotAvailable, Forbidden) as refused:
+    except NotAvailable as refused:
         st.session_state["inbox_said"] = f"{str(refused)[0].upper()}{str(refused)[1:]}."
+    except Forbidden:
+        st.session_state["inbox_said"] = "This case is not yours to take."
     st.rerun()
 
 

@@ -28,9 +28,11 @@ STYLE = """<style>
 .st-key-queue button p{font-size:.86rem;line-height:1.3;text-align:left}
 .st-key-queue [data-testid="stVerticalBlock"]{gap:.3rem}
 .st-key-label_choice button,.st-key-certainty_choice button{min-height:2.2rem;padding:.15rem .5rem}
-.st-key-certainty_choice button,.st-key-certainty_choice button p{font-size:.84rem}
+.st-key-certainty_choice button{padding:.15rem .36rem}
+.st-key-certainty_choice button,.st-key-certainty_choice button p{font-size:.82rem}
 .st-key-certainty_choice [data-testid="stHorizontalBlock"]{gap:.25rem}
 .st-key-left_foot{margin-top:.2rem}.st-key-left_foot button{padding:.1rem .3rem;min-height:1.9rem}
+.sl-tiers{display:grid;gap:.35rem}
 .sl-none{border:1px dashed light-dark(#b9c4cc,#46545e);border-radius:.6rem;padding:2.5rem 1.5rem;text-align:center;
  color:light-dark(#3c4750,#c3cdd3)}
 .sl-none b{display:block;font-size:1.1rem;margin-bottom:.4rem;color:light-dark(#10191f,#e8eef1)}

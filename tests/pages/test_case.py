@@ -120,7 +120,7 @@ def test_a_failed_case_can_be_taken_up_again(open_page: Opener, page_database: D
     assert not page.exception and not [button for button in page.button if button.key == "retry"]
 
 
-@pytest.mark.parametrize("query", [{}, {"case": "0" * 32}])
+@pytest.mark.parametrize("query", [{}, {"case": "0" * 32}, {"case": "\x00<b>"}])
 def test_no_case_is_said_in_words(open_page: Opener, query: dict[str, str]) -> None:
     page = open_page("case", **query)
     assert not page.exception and ("Open a case from" in _shown(page) or "no such case" in _shown(page))
