@@ -11,7 +11,7 @@ from pages.components.relabelled_export import as_file
 from screening.text.display import visible
 from storage.batches import list_batches
 from storage.policy import Action, allowed, require
-from storage.reading_table import exported_readings, reading_table, switches
+from storage.reading_table import exported_readings, open_disagreements, reading_table, switches
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_AGREEMENT)
@@ -40,6 +40,12 @@ st.caption(
 batch_id = chosen_batch()
 table = reading_table(db, person, key, batch_id)
 twice = sum(sum(label is not None for label in row) >= 2 for row in table.labels)
+if waiting := open_disagreements(db, person, batch_id):
+    st.warning(
+        f"{waiting:,} more on which readers disagree wait for adjudication. They are not in these figures yet, which "
+        "are too high until they are.",
+        icon=":material/hourglass:",
+    )
 if not table.case_ids:
     st.info("No closed case has a blind reading yet. Read and adjudicate cases in the inbox first.")
     st.stop()

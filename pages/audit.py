@@ -13,7 +13,6 @@ from storage.audit_log import Anchor, Event, Verification, Which, anchor, count_
 from storage.policy import Action, require
 
 PAGE = 50
-ANCHOR_BYTES = 1_000
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_AUDIT)
@@ -28,14 +27,18 @@ class Checked:
 
 
 def kept_anchor() -> Anchor | None:
-    """The anchor somebody brings along; None without one, or after saying that the file is none."""
-    file = st.file_uploader("Compare with an anchor kept outside", type=["json", "txt"], key="anchor")
-    if file is None:
+    """The anchor somebody brings along; None without one, or after saying that it is none."""
+    line = st.text_input(
+        "Anchor kept outside",
+        placeholder="Paste the line of an anchor file, to find events cut off since",
+        key="anchor",
+    )
+    if not line.strip():
         return None
     try:
-        return Anchor.from_json(file.getvalue()[:ANCHOR_BYTES].decode("utf-8"))
-    except ValueError:  # UnicodeDecodeError is one
-        st.error("This file is not an anchor.", icon=":material/error:")
+        return Anchor.from_json(line)
+    except ValueError:
+        st.error("This is not an anchor.", icon=":material/error:")
         st.stop()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 
 from storage.actors import Actor
 from storage.audit_log import append
@@ -63,6 +63,17 @@ def reading_table(db: Database, actor: Actor, key: str, batch_id: str | None = N
         certainties=tuple(tuple(None if row is None else row.certainty for row in line) for line in grid),
         ideation=tuple(tuple(None if row is None else row.fields["ideation"] for row in line) for line in grid),
     )
+
+
+def open_disagreements(db: Database, actor: Actor, batch_id: str | None = None) -> int:
+    """How many cases whose readers disagree wait for a third look: they are not in the table yet, and belong there."""
+    require(actor, Action.VIEW_AGREEMENT)
+    entry = inbox_entries.c
+    query = select(func.count()).select_from(inbox_entries).join(cases, cases.c.id == entry.case_id)
+    query = query.where(entry.closed_at.is_(None), entry.reading == "third")
+    with db.read() as conn:
+        one = query if batch_id is None else query.where(cases.c.batch_id == batch_id)
+        return int(conn.execute(one).scalar_one())
 
 
 def exported_readings(db: Database, actor: Actor, key: str, now: datetime, batch_id: str | None = None) -> ReadingTable:

@@ -24,7 +24,8 @@ def controls(db: Database, person: Actor, site: SiteSettings) -> None:
     """Draw them. Call it after the page's own elements have their place, so that they come last in reading order."""
     st.html(_STYLE)
     with st.container(key="controls", horizontal=True, horizontal_alignment="right"):
-        stop_button(db, person, site)
+        if allowed(person, Action.STOP):
+            stop_button(db, person, site)
         if resources.sign_in_configured():
             _account(person)
 

@@ -70,8 +70,15 @@ def _chain(pipeline: PipelineConfig) -> str:
 
 
 def _rule(pipeline: PipelineConfig) -> str:
-    rules = dict.fromkeys(str(node.rule).replace("=", " = ") for node in pipeline.nodes)
-    return "; ".join(rules)
+    """Kind and parameters of each different rule, errors by pair spelled out."""
+    told = []
+    for node in pipeline.nodes:
+        given = node.rule.model_dump(mode="json")
+        errors = given.pop("errors", {})
+        kind = str(given.pop("kind")).replace("-", " ")
+        named = [f"{name.replace('_', ' ')} {value}" for name, value in (given | errors).items()]
+        told.append(f"{kind}: {', '.join(named).replace('|', ' for ')}")
+    return "; ".join(dict.fromkeys(told))
 
 
 def facts_html(pairs: Sequence[tuple[str, str]]) -> str:

@@ -66,7 +66,7 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
     st.markdown("**Targets for the first human look, minutes**")
     targets = [
         column.number_input(
-            tier.name, 1.0, 43_200.0, float(minutes), step=1.0, key=f"{tier.name}_{key}", disabled=disabled
+            tier.name, 1.0, 43_200.0, float(minutes), step=1.0, format="%g", key=f"{tier.name}_{key}", disabled=disabled
         )
         for column, tier, minutes in zip(st.columns(4), Tier, now.target_minutes, strict=True)
     ]
@@ -80,6 +80,7 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
             kind(number.high),
             value,
             kind(1),
+            format="%g" if kind is float else "%d",
             key=f"{number.name}_{key}",
             disabled=disabled,
         )

@@ -42,6 +42,18 @@ def test_without_a_closed_case_the_page_says_so(open_page: Opener) -> None:
     assert not page.exception and "No closed case" in page.info[0].value
 
 
+def test_disagreements_that_wait_are_said_to_be_missing(open_page: Opener, page_database: Database) -> None:
+    register(page_database, ANN, BO)
+    change(page_database, ADMIN, SiteSettings(second_reading_rate=1.0), 0, NOW)
+    fill(page_database, [Tier.P2], kind="interactive")
+    for who, label in ((ANN, "safe"), (BO, "unsafe")):
+        claim = inbox.claim_next(page_database, who, NOW)
+        assert claim is not None
+        submit_rating(page_database, who, claim.case_id, claim.token, form(label, 5), NOW, who.id * 16)
+    page = open_page("agreement")
+    assert "1 more on which readers disagree wait" in page.warning[0].value
+
+
 def test_figures_come_with_cases_and_reasons(open_page: Opener, page_database: Database) -> None:
     _read_twice(page_database, 4)
     page = open_page("agreement")

@@ -1,0 +1,98 @@
+"""Agreement, Audit and Settings in a real browser, empty and full, light and dark; the stop button everywhere."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from storage import inbox
+from storage.database import Database
+from storage.ratings import submit_rating
+from storage.settings_store import SiteSettings, change, current
+from storage.tiers import Tier
+from tests.browser.accessibility import violations
+from tests.browser.conftest import RunningApp, screenshot
+from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, fill, form, register
+
+pytestmark = pytest.mark.browser
+
+TABS = ("Live configuration", "Site", "Stop", "Accounts", "Model card")
+
+
+def _read_twice(db: Database, cases: int) -> None:
+    """Ann and Bo read every case; they agree on three of four."""
+    register(db, ANN, BO)
+    change(db, ADMIN, SiteSettings(second_reading_rate=1.0), 0, NOW)
+    ids = fill(db, [Tier.P2] * cases, kind="interactive")
+    for who in (ANN, BO):
+        for number in range(cases):
+            claim = inbox.claim_next(db, who, NOW)
+            assert claim is not None
+            at = ids.index(claim.case_id)
+            label = "unsafe" if at % 2 or (at % 8 == 0 and who is BO) else "safe"
+            filled = form(label, 4, ideation=3 if label == "unsafe" else 0)
+            submit_rating(db, who, claim.case_id, claim.token, filled, NOW, f"{who.id}{number:029}")
+
+
+@pytest.fixture(scope="module")
+def readings(running_app: RunningApp) -> Iterator[Database]:
+    """The site's database with twenty cases read twice."""
+    db = Database(running_app.database_url)
+    _read_twice(db, 20)
+    yield db
+    db.close()
+
+
+def test_the_pages_of_an_empty_site(page: Page) -> None:
+    for name, said in (("agreement", "No closed case"), ("audit", "No event fits"), ("settings", "Simulated agents")):
+        page.goto(f"/{name}")
+        expect(page.get_by_text(said).first).to_be_visible()
+        assert violations(page) == [], name
+
+
+@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
+def test_the_pages_of_a_working_site(page: Page, readings: Database, color_scheme: str) -> None:
+    page.goto("/agreement")
+    expect(page.get_by_text("Krippendorff α (nominal)")).to_be_visible()
+    expect(page.get_by_role("button", name="Matrix CSV")).to_be_visible()
+    screenshot(page, f"agreement-{color_scheme}")
+    assert violations(page) == []
+    page.goto("/audit")
+    page.get_by_role("button", name="Verify the whole log").click()
+    expect(page.get_by_text("follow from one another")).to_be_visible()
+    screenshot(page, f"audit-{color_scheme}")
+    assert violations(page) == []
+    page.goto("/settings")
+    for tab in TABS:
+        page.get_by_role("tab", name=tab).click()
+        expect(page.get_by_role("heading", name=tab, exact=True)).to_be_visible()
+        screenshot(page, f"settings-{tab.split()[0].lower()}-{color_scheme}")
+        assert violations(page) == [], tab
+
+
+def test_the_anchor_is_a_file_whose_line_the_page_takes_back(page: Page, readings: Database, tmp_path: Path) -> None:
+    page.goto("/audit")
+    with page.expect_download() as given:
+        page.get_by_role("button", name="Download an anchor").click()
+    given.value.save_as(tmp_path / "anchor.json")
+    assert json.loads((tmp_path / "anchor.json").read_text())["count"] > 0
+    box = page.get_by_role("textbox", name="Anchor kept outside")
+    box.fill((tmp_path / "anchor.json").read_text())
+    box.press("Enter")
+    page.get_by_role("button", name="Verify the whole log").click()
+    expect(page.get_by_text("The anchor is part of it")).to_be_visible()
+
+
+def test_the_stop_button_is_at_hand_on_every_page(page: Page, readings: Database) -> None:
+    page.goto("/batches")
+    page.get_by_role("button", name="Stop all").click()
+    page.get_by_role("button", name="Stop all decisions").click()
+    expect(page.get_by_role("alert").filter(has_text="Stop button pressed")).to_be_visible()
+    assert current(readings).settings.stopped
+    page.goto("/errors")
+    page.get_by_role("button", name="All stopped").click()
+    page.get_by_role("button", name="Start again").click()
+    expect(page.get_by_text("Stop button pressed")).to_have_count(0)
+    assert not current(readings).settings.stopped
