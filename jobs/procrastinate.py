@@ -52,7 +52,7 @@ class ProcrastinateRunner:
         self._dead_after_s = dead_after_s
         self._stopping = asyncio.Event()
         self._running: dict[str, asyncio.Task[Any]] = {}
-        self.app = _app(job.db.conninfo, places)
+        self.app = _app(job.db.conninfo)
         self.app.task(name=_TASK)(self._screen_case)
 
     def stop(self) -> None:
@@ -165,10 +165,8 @@ async def create_engine_tables(conninfo: str) -> None:
             await connection.execute(procrastinate.schema.SchemaManager.get_schema())
 
 
-def _app(conninfo: str, places: int) -> procrastinate.App:
-    connector = procrastinate.PsycopgConnector(
-        conninfo=conninfo, kwargs=_options(), min_size=2, max_size=max(4, min(10, places // 4))
-    )
+def _app(conninfo: str) -> procrastinate.App:
+    connector = procrastinate.PsycopgConnector(conninfo=conninfo, kwargs=_options(), min_size=2, max_size=10)
     return procrastinate.App(connector=connector)
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import ParamSpec, TypeVar
 
 from jobs.agents import Agents
+from jobs.allowance import Allowance
 from jobs.port import Clock
 from screening.draws import Draw, DrawRequest, Sampler, SamplerError, encode_draws
 from screening.guard import guard_for
@@ -48,6 +49,10 @@ class ScreeningJob:
     worker: str
     known: Configurations = field(default_factory=Configurations)
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    allowance: Allowance = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "allowance", Allowance(self.db))
 
     async def screen_case(self, case_id: str) -> None:
         """Bring one case to its outcome, or leave it pending with its error. Never raises for a case's own fault."""
@@ -61,18 +66,20 @@ class ScreeningJob:
         try:
             started = await to_the_end(self._start, case_id, suspect_after)
             if started is not None:
-                await self._keep_errors(started)
+                await self._keep_errors(*started)
         except asyncio.CancelledError:
             await to_the_end(screenings.record_withdrawal, self.db, case_id, self.clock())
             raise
 
-    def _start(self, case_id: str, suspect_after: int | None) -> Started | None:
-        return start_case(self.db, self.known, case_id, self.worker, self.clock(), suspect_after=suspect_after)
+    def _start(self, case_id: str, suspect_after: int | None) -> tuple[Started, bool] | None:
+        """The begun case, and whether its batch allows calls; None where it has its outcome."""
+        found = start_case(self.db, self.known, case_id, self.worker, self.clock(), suspect_after=suspect_after)
+        return None if found is None else (found, self.allowance.allows(found.case.batch_id))
 
-    async def _keep_errors(self, started: Started) -> None:
+    async def _keep_errors(self, started: Started, allowed: bool) -> None:
         case = started.case
         try:
-            await self._screen(started)
+            await self._screen(started, allowed)
         except Withdrawn:
             await to_the_end(screenings.record_withdrawal, self.db, case.case_id, self.clock())
         except SamplerError as error:
@@ -81,7 +88,7 @@ class ScreeningJob:
             log.error("case %s failed: %s", case.case_id, type(error).__name__)
             await self._keep_error(case, "internal_error", type(error).__name__, stops_batch=False)
 
-    async def _screen(self, started: Started) -> None:
+    async def _screen(self, started: Started, allowed: bool) -> None:
         case = started.case
         if started.starts > MOST_STARTS:
             await to_the_end(self._conclude, case, _to_a_human(Reason.REPEATED_FAILURE))
@@ -95,6 +102,7 @@ class ScreeningJob:
             sampler=self.agents.sampler(case.configuration, case.seed),
             position=len(started.runs),
             started_at=self.clock(),
+            allowed=allowed,
         )
         result = await screen(
             case.text,
@@ -133,8 +141,8 @@ class _NodeProgress:
     sampler: Sampler
     position: int
     started_at: datetime
+    allowed: bool
     codes: str = ""
-    allowed: bool = True
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         if not self.allowed:
@@ -160,7 +168,7 @@ class _NodeProgress:
         ours = screenings.commit_run(db, case_id, self.position, run, cost, self.started_at, ended_at)
         self.position += 1
         self.started_at = ended_at
-        self.allowed = screenings.may_continue(db, case_id)
+        self.allowed = self.job.allowance.allows(self.case.batch_id)
         return ours
 
 

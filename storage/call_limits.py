@@ -4,6 +4,7 @@ One row a limit; the clock is the database's, so that machines need not agree on
 """
 
 from dataclasses import dataclass
+from math import floor
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Float, func, select, update
@@ -39,7 +40,7 @@ def take(db: Database, name: str, pace: Pace, wanted: int) -> Grant:
         row, now = _locked(conn, name)
         step = 1 / pace.per_second
         due = max(now, min(row.next_at, now + pace.burst * step))
-        count = min(wanted, int((now - due) / step + 1e-9) + pace.burst)
+        count = min(wanted, floor((now - due) / step + 1e-9) + pace.burst)
         if count < 1:
             return Grant(count=0, wait_s=due - now - (pace.burst - 1) * step)
         _change(conn, name, next_at=due + count * step)

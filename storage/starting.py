@@ -6,7 +6,6 @@ from datetime import datetime
 from sqlalchemy import insert
 
 from screening.screen import NodeRun
-from storage.batch_state import standing
 from storage.configurations import Configurations
 from storage.database import Database
 from storage.pending import unended_starts
@@ -42,13 +41,13 @@ def start_case(
     *,
     suspect_after: int | None = None,
 ) -> Started | None:
-    """Begin a case; None, and nothing noted, where it has its outcome or its batch allows no calls.
+    """Begin a case; None, and nothing noted, where it has its outcome.
 
     Raises UnknownCase, and Suspect instead of beginning a case that has ``suspect_after`` unended starts or more.
     """
     with db.write() as conn:
         row = case_row(conn, case_id)
-        if row.outcome is not None or not standing(conn, row.batch_id, count_failed=False).allows_calls:
+        if row.outcome is not None:
             return None
         earlier = unended_starts(conn, case_id)
         if suspect_after is not None and earlier >= suspect_after:
