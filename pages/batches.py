@@ -8,6 +8,7 @@ from pages.components import resources, uploads
 from pages.components.batch_downloads import downloads
 from pages.components.batch_progress import ACTIVE, ENDED, list_row, progress_html
 from pages.components.new_batch import check_file, upload_file
+from pages.components.sign_in import polled
 from screening.text.display import visible
 from storage import batches
 from storage.batch_state import BatchState, UnknownBatch
@@ -77,7 +78,7 @@ def show(one: BatchSummary) -> None:
     st.html(f'<h1 style="font-size:1.75rem;margin:0;padding:0">{escape(visible(one.name))}</h1>')
     with st.container(border=True):
         ended = one.progress.state in ENDED
-        st.fragment(live, run_every=None if ended else POLL_S)(one.id, one.progress.state)
+        st.fragment(polled(live), run_every=None if ended else POLL_S)(one.id, one.progress.state)
         controls(one)
     downloads(db, person, one)
 

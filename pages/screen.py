@@ -4,6 +4,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.pipelines import choose, decided_or_said, least_calls
+from pages.components.sign_in import polled
 from pages.components.single_text import empty_html, hand_in, status_html, view_html
 from pages.components.untrusted_text import show_text
 from screening.pipeline import PipelineConfig, preset
@@ -109,6 +110,6 @@ with right:
     if single is None:
         st.html(empty_html(preset(settings.preset, budget=settings.budget)))
     elif running:
-        st.fragment(live, run_every=POLL_S)(single.case_id)
+        st.fragment(polled(live), run_every=POLL_S)(single.case_id)
     else:
         settled(single)

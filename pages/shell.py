@@ -40,4 +40,5 @@ with body:
     try:
         page.run()
     except Forbidden as refused:
-        st.error(f"{refused}.", icon=":material/block:")
+        words = refused.action.value.replace("_", " ")  # not the exception's own: a person's name could be markup
+        st.error(f"Your role does not let you {words}.", icon=":material/block:")

@@ -76,7 +76,7 @@ def case_list(db: Database, person: Actor, cell: Cell) -> str | None:
                 max_value=1,
                 format="%.2f",
                 help="How far the most frequent answer lay ahead of the second at the agent that ended the case.",
-            )
+            ),
         },
         alt="Cases of the chosen cell",
     )

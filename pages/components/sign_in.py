@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from html import escape
 from typing import Any, ParamSpec
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
 
@@ -54,7 +54,7 @@ def current_actor() -> Actor | None:
         return LOCAL_USER
     st.session_state.pop("actor", None)
     st.session_state.pop("session_ended", None)
-    if not st.user.is_logged_in:
+    if st.user.to_dict().get("is_logged_in") is not True:
         return None
     try:
         st.session_state["actor"] = _entered(active=True)
@@ -97,21 +97,21 @@ def gate() -> None:
         return
     st.warning(f"{WHY[ended]} What you had filled in is kept as a draft.", icon=":material/lock_clock:")
     if ended is not Ended.INACTIVE:
-        st.html(again_html(st.context.url or "/"))
+        st.html(again_html(st.context.url or "/", st.query_params.to_dict()))
 
 
-def again_html(address: str) -> str:
-    """The link that leads through a new sign-in back to this address."""
-    parts = urlsplit(address)
-    where = parts.path + (f"?{parts.query}" if parts.query else "")
-    target = f"{SIGN_IN_AGAIN}?next={quote(where or '/', safe='')}"
+def again_html(address: str, query: Mapping[str, str]) -> str:
+    """The link that leads through a new sign-in back to this page and its query."""
+    where = (urlsplit(address).path or "/") + (f"?{urlencode(query)}" if query else "")
+    target = f"{SIGN_IN_AGAIN}?next={quote(where, safe='')}"
     return f'<a class="sl-again" href="{escape(target, quote=True)}" target="_self">Sign in again</a>'
 
 
 def without_role(person: Actor) -> None:
     """What somebody sees who has signed in and whom no administrator has given a role yet."""
     st.title("Second Look")
-    st.info(f"You are signed in as {visible(person.name)}, and your account has no role yet.", icon=":material/badge:")
+    st.info("You are signed in, and your account has no role yet.", icon=":material/badge:")
+    st.text(visible(person.name))
     st.write("An administrator of this site grants roles on the Settings page. Your account is known there as:")
     st.code(sign_in_of(st.user.to_dict()).subject, language=None, wrap_lines=True)
 

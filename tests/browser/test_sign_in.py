@@ -12,15 +12,18 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from storage import accounts
 from storage.actors import LOCAL_USER, Role
 from storage.database import Database
-from storage.schema import sessions
+from storage.drafts import load_draft
+from storage.schema import ratings, sessions
+from storage.tiers import Tier
 from tests.browser.accessibility import violations
 from tests.browser.conftest import ROOT, RunningApp, _warm_up, screenshot
 from tests.free_port import free_port
+from tests.storage.inbox_cases import fill
 
 pytestmark = pytest.mark.browser
 
@@ -127,7 +130,7 @@ def test_a_deep_link_leads_through_the_sign_in_to_where_it_points(visitor: Page)
 def test_a_role_that_does_not_reach_is_refused_and_not_offered(visitor: Page) -> None:
     visitor.goto("/errors")
     _sign_in(visitor, "ann")
-    expect(visitor.get_by_text("Ann may not view results")).to_be_visible()
+    expect(visitor.get_by_text("Your role does not let you view results")).to_be_visible()
     expect(visitor.get_by_role("link", name="Errors")).to_have_count(0)
     screenshot(visitor, "refused")
 
@@ -159,6 +162,31 @@ def test_an_idle_session_is_refused_at_the_next_action_and_leads_back(visitor: P
     visitor.get_by_role("link", name="Sign in again").click()
     _sign_in(visitor, "rae")
     expect(visitor.get_by_role("heading", name="Errors", exact=True)).to_be_visible()
+
+
+def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) -> None:
+    """The action that is refused brings a note with it: even that is kept."""
+    (case_id,) = fill(db, [Tier.P2], kind="interactive")
+    visitor.goto("/inbox")
+    _sign_in(visitor, "ann")
+    visitor.get_by_role("button", name="Next case").click()
+    visitor.get_by_role("button", name="Unsafe", exact=False).first.click()
+    expect(visitor.get_by_role("button", name="✓ Unsafe")).to_be_visible()
+    visitor.get_by_text("Reasons, disposition, note (optional)").click()
+    visitor.get_by_role("textbox", name="Note").fill("as far as I came")
+    _end_idle(db)
+    visitor.get_by_role("button", name="Sure").first.click()
+    expect(visitor.get_by_text("your session has ended")).to_be_visible()
+    everybody = accounts.list_accounts(db, LOCAL_USER)
+    ann = next(account for account in everybody if (account.subject or "").endswith("|ann"))
+    kept = load_draft(db, ann.actor, case_id)
+    assert kept is not None and kept["label"] == "unsafe" and kept["note"] == "as far as I came"
+    with db.read() as conn:
+        assert conn.execute(select(ratings.c.id)).all() == []
+    visitor.get_by_role("link", name="Sign in again").click()
+    _sign_in(visitor, "ann")
+    expect(visitor.get_by_role("heading", name="Inbox")).to_be_visible()
+    assert f"case={case_id}" in visitor.url
 
 
 def test_a_revoked_session_is_refused_in_every_tab(visitor: Page, db: Database) -> None:

@@ -121,7 +121,7 @@ def test_a_sign_in_is_known_by_issuer_subject_and_moment() -> None:
 
 
 def test_the_way_back_keeps_the_address_and_stays_here() -> None:
-    found = again_html("https://site.example/inbox?case=01&x=%22")
+    found = again_html("https://site.example/inbox", {"case": "01", "x": '"'})
     assert 'href="/sign-in-again?next=%2Finbox%3Fcase%3D01%26x%3D%2522"' in found
 
 

@@ -55,6 +55,15 @@ def test_activity_keeps_a_session_and_idleness_ends_it_for_good(db: Database) ->
     assert accounts.enter(db, again, now + 3 * MINUTE).id == "ann"
 
 
+def test_a_page_that_only_polls_keeps_nobody_signed_in(db: Database) -> None:
+    register(db, ANN)
+    accounts.enter(db, sign_in(), NOW)
+    for minutes in range(1, int(SETTINGS.idle_minutes)):
+        assert accounts.enter(db, sign_in(), NOW + minutes * MINUTE, active=False).id == "ann"
+    with pytest.raises(SessionEnded):
+        accounts.enter(db, sign_in(), NOW + IDLE + MINUTE, active=False)
+
+
 def test_no_activity_outlasts_the_absolute_limit(db: Database) -> None:
     register(db, ANN)
     now = NOW

@@ -1,0 +1,130 @@
+"""The gate with a clock that the tests turn: refused at the next action, drafts kept."""
+
+from datetime import datetime, timedelta
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from pages.components import http, resources, sign_in
+from storage.accounts import revoke
+from storage.actors import LOCAL_USER
+from storage.database import Database
+from storage.policy import Action, allowed
+from tests.pages.conftest import ROOT, Opener
+from tests.storage.inbox_cases import ANN, NOW, RESEARCHER, register
+
+MINUTE = timedelta(minutes=1)
+
+
+class Clock:
+    """The time that the pages read."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Starts at noon and stands still."""
+    turned = Clock()
+    monkeypatch.setattr(resources, "now", turned)
+    return turned
+
+
+@pytest.fixture
+def visit(open_page: Opener, page_database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Opener:
+    """Open the site as somebody whose institution says that they signed in at this moment."""
+    register(page_database, ANN, RESEARCHER)
+    monkeypatch.setattr(http, "sign_in_configured", lambda: True)
+    st.cache_resource.clear()
+
+    def visited(subject: str | None, **claims: object) -> AppTest:
+        page = open_page()
+        page.user = {"is_logged_in": False}
+        if subject is not None:
+            page.user = {"is_logged_in": True, "iss": "idp", "sub": subject, "iat": clock.now.timestamp(), **claims}
+        return page.run()
+
+    return visited
+
+
+def _said(page: AppTest) -> str:
+    shown = [*page.title, *page.markdown, *page.warning, *page.info, *page.error]
+    return " ".join(element.value for element in shown)
+
+
+def test_nobody_passes_unknown(visit: Opener) -> None:
+    page = visit(None)
+    assert not page.exception
+    assert "Please sign in" in _said(page) and not page.text_area
+    assert [button.label for button in page.button] == ["Sign in"]
+
+
+def test_who_has_signed_in_works_as_themselves(visit: Opener) -> None:
+    page = visit(RESEARCHER.id)
+    assert not page.exception and page.text_area
+    assert page.session_state["actor"] == RESEARCHER
+
+
+def test_an_idle_session_is_refused_at_the_next_action_and_the_form_kept(visit: Opener, clock: Clock) -> None:
+    page = visit(ANN.id)
+    kept: list[str] = []
+    page.session_state[sign_in.KEEP] = lambda: kept.append("draft")
+    clock.now += 29 * MINUTE
+    page.run()
+    assert page.text_area and kept == []
+    clock.now += 31 * MINUTE
+    page.text_area(key="raw").set_value("typed").run()
+    assert not page.exception and not page.text_area
+    assert "your session has ended" in _said(page) and kept == ["draft"]
+    assert "actor" not in page.session_state
+    clock.now += MINUTE
+    page.run()
+    assert not page.text_area, "loading the page again does not help"
+
+
+def test_a_session_ends_after_its_longest_time_whatever_is_done(visit: Opener, clock: Clock) -> None:
+    page = visit(ANN.id)
+    for _ in range(36):
+        clock.now += 20 * MINUTE
+        page.run()
+        assert page.text_area
+    clock.now += 20 * MINUTE
+    page.run()
+    assert "longest time" in _said(page)
+
+
+def test_a_role_that_does_not_reach_is_refused_in_words(visit: Opener) -> None:
+    page = visit(ANN.id).switch_page(str(ROOT / "pages" / "errors.py")).run()
+    assert "Your role does not let you view results." in _said(page) and not page.dataframe
+
+
+def test_a_revoked_session_is_refused(visit: Opener, clock: Clock, page_database: Database) -> None:
+    page = visit(ANN.id)
+    revoke(page_database, LOCAL_USER, ANN.id, clock.now)
+    page.run()
+    assert "You were signed out" in _said(page) and not page.text_area
+
+
+def test_a_newcomer_has_no_role_and_no_page(visit: Opener) -> None:
+    page = visit("new", name="![x](http://outside.example)")
+    assert not page.exception and not page.text_area
+    assert page.code[0].value == "idp|new"
+    assert "outside.example" not in _said(page), "a name is markup in a message"
+    assert not allowed(page.session_state["actor"], Action.STOP)
+
+
+def test_an_institution_that_does_not_say_who_is_refused(visit: Opener) -> None:
+    page = visit("someone", iat=None)
+    assert not page.exception and "does not say who you are" in _said(page) and not page.text_area
+
+
+def test_a_secrets_file_that_vanishes_opens_nothing(visit: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = visit(None)
+    monkeypatch.setattr(http, "sign_in_configured", lambda: False)
+    page.run()
+    assert "Please sign in" in _said(page) and not page.text_area
