@@ -1,0 +1,49 @@
+"""`python -m screening batches`: what it prints is what the tables say, and what it asks for happens."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jobs.port import system_clock
+from screening.__main__ import main
+from storage.batches import BatchState, batch_state
+from storage.database import Database
+from storage.pending import record_error
+from storage.screenings import pending_cases
+from tests.jobs.running import batch
+
+
+def _told(capsys: pytest.CaptureFixture[str], url: str, *arguments: str) -> list[dict[str, object]]:
+    capsys.readouterr()
+    assert main(["batches", "--database", url, "--json", *arguments]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_pause_resume_retry_and_cancel(db: Database, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    batch_id = batch(db, 3)
+    assert _told(capsys, database_url, "pause", batch_id)[0]["state"] == "paused"
+    assert _told(capsys, database_url, "resume", batch_id)[0]["state"] == "running"
+    for case_id in pending_cases(db, 3, now=system_clock()):
+        record_error(db, case_id, "timeout", "no answer", system_clock(), calls=4)
+    (shown,) = _told(capsys, database_url, "show", batch_id)
+    assert (shown["state"], shown["failed"], shown["calls"], shown["pending"]) == ("needs_retry", 3, 12, 3)
+    assert _told(capsys, database_url, "retry", batch_id)[0]["failed"] == 0
+    assert len(pending_cases(db, 9, now=system_clock())) == 3
+    assert _told(capsys, database_url, "cancel", batch_id)[0]["state"] == "cancelled"
+    assert batch_state(db, batch_id) is BatchState.CANCELLED
+
+
+def test_the_list_names_each_batch_on_a_line(
+    db: Database, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = [batch(db, 2), batch(db, 5)]
+    assert {line["batch"] for line in _told(capsys, database_url)} == set(made)
+    assert main(["batches", "--database", database_url, "list", "--limit", "1"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert made[1] in line and "running" in line and "0 of 5 done" in line
+
+
+def test_a_batch_that_does_not_exist_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["batches", "--database", f"sqlite:///{tmp_path / 'x.db'}", "show", "nothing"]) == 2
+    assert "there is no batch nothing" in capsys.readouterr().err
