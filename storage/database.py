@@ -1,5 +1,6 @@
 """One database, SQLite or PostgreSQL, with the same promises: a read is one snapshot, a write is one transaction."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import URL
+from sqlalchemy.engine import URL, ExceptionContext
 
 BUSY_TIMEOUT_S = 30
 """How long a SQLite writer waits for the one before it; far more than any transaction here takes."""
@@ -31,12 +32,14 @@ class Database:
     def __init__(self, url: str, *, pool_size: int = 10, repeatable: bool = False) -> None:
         self._url = make_url(url)
         self.kind: Literal["sqlite", "postgresql"] = _kind(self._url)
-        options = {"pool_size": pool_size, "max_overflow": 2 * pool_size}
+        _keep_texts_out_of_logs()
+        options = {"pool_size": pool_size, "max_overflow": 2 * pool_size, "hide_parameters": True}
         if self.kind == "sqlite":
             self._engine = _sqlite(self._url, "NORMAL" if repeatable else "FULL", options)
             self._reading = self._engine.execution_options(reads_only=True)
         else:
             self._engine = create_engine(self._url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, **options)
+            event.listen(self._engine, "handle_error", _without_values)
             self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
     @contextmanager
@@ -112,6 +115,23 @@ def insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) ->
     """
     statement = insert_into(connection, table).values(row).on_conflict_do_nothing()
     return connection.execute(statement.returning(*table.primary_key.columns)).first() is not None
+
+
+def _keep_texts_out_of_logs() -> None:
+    """At DEBUG the library prints the rows it fetched: it is never let."""
+    log = logging.getLogger("sqlalchemy.engine")
+    if log.getEffectiveLevel() < logging.INFO:
+        log.setLevel(logging.INFO)
+
+
+def _without_values(context: ExceptionContext) -> None:
+    """PostgreSQL's details quote the values of the row that failed: only its first line is kept."""
+    error = context.original_exception
+    first = getattr(getattr(error, "diag", None), "message_primary", None)
+    if first is not None:
+        error.args = (first,)
+        if context.sqlalchemy_exception is not None:
+            context.sqlalchemy_exception.args = (f"({type(error).__name__}) {first}",)
 
 
 def _kind(url: URL) -> Literal["sqlite", "postgresql"]:

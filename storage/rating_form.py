@@ -126,7 +126,7 @@ Certainty = Annotated[int, Field(ge=1, le=5)]
 class RatingForm(BaseModel):
     """One reading. ``certainty`` runs from 1 (a guess) to 5 (no doubt); ``ideation`` None is not stated, 0 denied."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     label: RatingLabel
     certainty: Certainty
