@@ -4,14 +4,20 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check bench lock backup restore audit screenshots clean
+.PHONY: run test check bench lock backup restore audit clean
 
 run: $(VENV)/.runtime
 	SECOND_LOOK_SIMULATED_LATENCY_S=$${SECOND_LOOK_SIMULATED_LATENCY_S:-0.3} $(BIN)/python serve.py --port $(PORT)
 
+# Two passes: most tests share the processors; those that kill processes, time starts or drive a browser run alone.
 test: $(VENV)/.development
 	$(BIN)/python -m tests.browser.install
+ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
+else
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore tests/browser --ignore tests/jobs
+	$(BIN)/python -m pytest -q tests/jobs tests/browser
+endif
 
 check: $(VENV)/.development
 	$(BIN)/ruff check .
