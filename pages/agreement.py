@@ -8,6 +8,7 @@ import streamlit as st
 from pages.components import agreement_view as view
 from pages.components import resources
 from pages.components.relabelled_export import as_file
+from pages.components.sign_in import rechecked
 from screening.text.display import visible
 from storage.batches import list_batches
 from storage.policy import Action, allowed, require
@@ -71,7 +72,7 @@ if allowed(person, Action.EXPORT):
         ):
             st.download_button(
                 label,
-                data=partial(download, batch_id, kind),
+                data=rechecked(partial(download, batch_id, kind)),
                 file_name=f"readings.{kind}",
                 mime=mime,
                 on_click="ignore",

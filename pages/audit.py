@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.components import resources
+from pages.components.sign_in import rechecked
 from screening.text.display import visible
 from storage.actors import LOCAL_USER, SYSTEM
 from storage.audit_log import Anchor, Event, Verification, Which, anchor, count_events, events, kinds, names, verify
@@ -49,7 +50,7 @@ def check() -> None:
         pressed = st.button("Verify the whole log", type="primary", icon=":material/verified_user:")
         st.download_button(
             "Download an anchor",
-            data=lambda: anchor(db).as_json().encode(),
+            data=rechecked(lambda: anchor(db).as_json().encode()),
             file_name="audit-anchor.json",
             mime="application/json",
             on_click="ignore",

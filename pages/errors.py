@@ -10,6 +10,7 @@ from pages.components import relabelled_export as files
 from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.cell_list import case_list, filters
+from pages.components.sign_in import rechecked
 from screening.text.display import visible
 from storage.batches import BatchSummary, list_batches
 from storage.cells import Cell, groups
@@ -92,7 +93,7 @@ def export(batch: BatchSummary) -> None:
         ):
             st.download_button(
                 label,
-                data=partial(download, batch, kind, with_text=with_text),
+                data=rechecked(partial(download, batch, kind, with_text=with_text)),
                 file_name=f"relabelled-{batch.id[:12]}.{kind}",
                 mime=mime,
                 on_click="ignore",

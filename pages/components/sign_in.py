@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from html import escape
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
@@ -18,6 +18,7 @@ from storage.actors import LOCAL_USER, Actor
 
 LONGEST_SUBJECT = 255
 _P = ParamSpec("_P")
+_T = TypeVar("_T")
 KEEP = "keep_what_is_filled_in"
 """Session key of a function that keeps a form as a draft when the session turns out to have ended."""
 
@@ -84,6 +85,22 @@ def polled(tick: Callable[_P, None]) -> Callable[_P, None]:
         tick(*args, **kwargs)
 
     return checked
+
+
+def rechecked(make: Callable[[], _T]) -> Callable[[], _T]:
+    """A download's function that asks the session again when it is pressed: it then runs outside the page.
+
+    It raises SessionEnded, so that nothing is made.
+    """
+    if not resources.sign_in_configured():
+        return make
+    found, db, clock = sign_in_of(st.user.to_dict()), resources.database(), resources.now
+
+    def made() -> _T:
+        accounts.enter(db, found, clock())
+        return make()
+
+    return made
 
 
 def gate() -> None:

@@ -1,6 +1,7 @@
 """The Errors page in a real browser: a cell by keyboard and by pointer, the files it gives, hostile names as text."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,6 +90,17 @@ def test_the_pointer_and_the_arrow_keys_choose_a_cell(page: Page, batch_id: str)
     assert "cell=unsafe.safe" in page.url
     page.reload()
     expect(page.get_by_role("heading", name="Reference unsafe, labelled safe: missed")).to_be_visible()
+
+
+def test_a_row_of_the_list_leads_to_its_case(page: Page, batch_id: str) -> None:
+    _open(page, batch_id, "&cell=unsafe.safe")
+    expect(page.get_by_text("6 cases.")).to_be_visible()
+    box = page.get_by_test_id("stDataFrame").nth(1).bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 17, box["y"] + 35 + 17)
+    page.get_by_role("link", name="Open this case").click()
+    expect(page).to_have_url(re.compile(r"/case\?case=[0-9a-f]{32}$"))
+    expect(page.get_by_text("A quiet day, number 39").first).to_be_visible()
 
 
 def test_the_relabelled_files_come_whole(page: Page, batch_id: str, tmp_path: Path) -> None:

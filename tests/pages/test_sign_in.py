@@ -7,7 +7,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from pages.components import http, resources, sign_in
-from storage.accounts import revoke
+from storage.accounts import SessionEnded, revoke
 from storage.actors import LOCAL_USER
 from storage.database import Database
 from storage.policy import Action, allowed
@@ -128,3 +128,18 @@ def test_a_secrets_file_that_vanishes_opens_nothing(visit: Opener, monkeypatch: 
     monkeypatch.setattr(http, "sign_in_configured", lambda: False)
     page.run()
     assert "Please sign in" in _said(page) and not page.text_area
+
+
+def test_a_download_asks_the_session_when_it_is_pressed(
+    clock: Clock, page_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(page_database, ANN)
+    monkeypatch.setattr(http, "sign_in_configured", lambda: True)
+    st.cache_resource.clear()
+    claims = {"is_logged_in": True, "iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()}
+    monkeypatch.setattr("streamlit.user_info._get_user_info", lambda: claims)
+    make = sign_in.rechecked(lambda: "file")
+    assert make() == "file"
+    clock.now += 31 * MINUTE
+    with pytest.raises(SessionEnded):
+        make()
