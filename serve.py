@@ -1,6 +1,7 @@
 """Start the app and its worker together, start the worker again if it ends, and stop both together."""
 
 import argparse
+import ctypes
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 HERE = Path(__file__).parent
+_PR_SET_PDEATHSIG = 1
 RESTART_PAUSE_S = 2.0
 
 
@@ -21,13 +23,22 @@ def _end(_signal: int, _frame: FrameType | None) -> None:
     raise Ended
 
 
+def _with_us() -> None:
+    """On Linux: this child is told to end when its parent dies, however that dies, and leaves port and lock free."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _start(*arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, *arguments], cwd=HERE, preexec_fn=_with_us)  # noqa: S603 - fixed arguments
+
+
 def _app(port: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "streamlit", "run", str(HERE / "app.py"), "--server.port", str(port)]
-    return subprocess.Popen([*command, "--server.headless", "true"], cwd=HERE)  # noqa: S603 - fixed arguments
+    return _start("-m", "streamlit", "run", str(HERE / "app.py"), "--server.port", str(port), "--server.headless=true")
 
 
 def _worker() -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, str(HERE / "worker.py")], cwd=HERE)  # noqa: S603 - fixed arguments
+    return _start(str(HERE / "worker.py"))
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,11 @@
+# One image for app and workers. Build: docker build -t second-look .
+FROM python:3.11-slim
+ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+WORKDIR /app
+COPY requirements.txt .
+RUN python -m pip install --no-cache-dir --require-hashes -r requirements.txt
+COPY . .
+RUN useradd --system --home /app second-look && mkdir -p var && chown second-look var
+USER second-look
+EXPOSE 8501
+CMD ["python", "-m", "streamlit", "run", "app.py", "--server.port", "8501", "--server.headless", "true"]
