@@ -25,6 +25,10 @@ check: $(VENV)/.development
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
+# Fails for a known vulnerability that an update fixes; .ci/audit.py says what else it finds and why it does not fail.
+audit: $(VENV)/.development
+	$(BIN)/python .ci/audit.py
+
 bench: $(VENV)/.development
 	$(BIN)/python -m benchmarks $(ARGS)
 
