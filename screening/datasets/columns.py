@@ -16,7 +16,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "label": (
         "label", "class", "severity", "risk", "suicide risk", "gold_label", "response_label", "prompt_label",
     ),
-    "group": ("split", "subreddit", "language", "category"),
+    "group": ("group", "split", "subreddit", "language", "category"),
 }  # fmt: skip
 """Names met in the wild, the preferred one first. ``cleaned_text`` comes last: it is not what was written."""
 
