@@ -63,17 +63,8 @@ def case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFi
 
     Raises Forbidden, NotYetRated, KeyError for an unknown case.
     """
-    query = (
-        select(cases, batches.c.name.label("batch_name"), batches.c.intake, pending_cases.c.ready_at)
-        .add_columns(pending_cases.c.case_id.label("pending"))
-        .join(batches, batches.c.id == cases.c.batch_id)
-        .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
-        .where(cases.c.id == case_id)
-    )
     with db.write() as conn:
-        row = conn.execute(query).first()
-        if row is None:
-            raise KeyError(case_id)
+        row = _row(conn, case_id)
         reveal(conn, actor, case_id, now)
         errors, entry = _errors(conn, case_id), _entry(conn, case_id)
     return CaseFile(
@@ -91,6 +82,20 @@ def case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFi
         waits_for_retry=row.pending is not None and row.ready_at is None,
         entry=entry,
     )
+
+
+def _row(conn: Connection, case_id: str) -> Any:
+    query = (
+        select(cases, batches.c.name.label("batch_name"), pending_cases.c.ready_at)
+        .add_columns(pending_cases.c.case_id.label("pending"))
+        .join(batches, batches.c.id == cases.c.batch_id)
+        .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
+        .where(cases.c.id == case_id)
+    )
+    row = conn.execute(query).first()
+    if row is None:
+        raise KeyError(case_id)
+    return row
 
 
 def _flags(stored: Any) -> Mapping[str, tuple[str, ...]]:

@@ -37,6 +37,9 @@ STYLE = """<style>
  color:light-dark(#3c4750,#c3cdd3)}
 .sl-none b{display:block;font-size:1.1rem;margin-bottom:.4rem;color:light-dark(#10191f,#e8eef1)}
 .st-key-inbox button[kind="primary"] kbd,.st-key-adjudication button kbd{color:inherit!important;opacity:1!important}
+[data-testid="stBaseButton-pillsActive"],[data-testid="stBaseButton-pillsActive"] p,
+[data-testid="stButtonGroup"] button[aria-checked="true"] p,[data-testid="stButtonGroup"] button[aria-pressed="true"] p{
+ color:light-dark(#0b4c5c,#8fd6e8)!important}
 .sl-keys{color:light-dark(#3c4750,#c3cdd3);font-size:.88rem}
 .sl-keys dl{display:grid;grid-template-columns:max-content 1fr;gap:.3rem .9rem;margin:.5rem 0!important;
  padding:0!important}.sl-keys dd{margin:0}

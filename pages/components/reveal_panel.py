@@ -9,9 +9,9 @@ from pages.components import inbox_desk
 from pages.components.evidence_view import engine_label, outcome_words
 from pages.components.inbox_desk import Desk, Here, ahead, clear, put_back_ahead, take_next
 from pages.components.inbox_words import CERTAINTY_WORDS, LABEL_WORDS, NEXT_WORDS, TIER_WORDS
+from pages.components.leave_panel import say
 from pages.components.navigation import FOLDER
 from pages.components.rating_form import choices, draft_of, form_of, missing, more_fields, point_out
-from pages.components.reading_panel import say
 from pages.components.shortcuts import key_of
 from storage.adjudication import ReasonNeeded
 from storage.evidence import Evidence

@@ -243,7 +243,7 @@ def test_a_reload_keeps_case_draft_and_reading(page: Page, db: Database) -> None
     assert _case(page) == case_id
     _save(page)
     page.reload()
-    expect(page.get_by_role("heading", name="Saved")).to_be_visible()
+    expect(page.get_by_role("button", name="Change my reading")).to_be_visible()
     page.keyboard.press("v")
     expect(page.get_by_role("textbox", name="Why you change it")).to_be_visible()
     page.keyboard.press("2")

@@ -230,3 +230,13 @@ def test_the_disagreement_is_for_a_senior_to_decide(open_page: Opener, page_data
     page.text_input(key=f"decide_why_{disputed}_0").set_value("Discussed.").run()
     page = _press(page, f"record_{disputed}_0")
     assert "Version 1: Unsafe" in _shown(page) and "a senior decided" in _shown(page)
+
+
+def test_a_second_opinion_asked_after_the_lease_is_refused_and_said(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    page = _press(open_page("inbox"), "next_case")
+    with page_database.write() as conn:
+        conn.execute(update(inbox_entries).values(holder=None, token=None, lease_expires_at=None))
+    page = _press(page, f"second_{case_id}")
+    assert "The lease on this case was over already" in _shown(page) and TEXT not in _shown(page)
