@@ -7,7 +7,7 @@ loaded, until the person signs in anew with their institution.
 
 import hashlib
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -94,7 +94,7 @@ def enter(
     """
     with db.write() as conn:
         account = _account_by(conn, accounts.c.subject, sign_in.subject)
-        account = account or _register(conn, sign_in, now, first_admins)
+        account = _first_admin(conn, account or _register(conn, sign_in, now), first_admins, now)
         ended = _refusal(conn, account, sign_in, now, current_in(conn).settings)
         if ended is None and active and _touch(conn, account, sign_in, now):
             append(conn, account.actor, "signed_in", account.id, {}, now)
@@ -132,24 +132,27 @@ def _touch(conn: Connection, account: Account, sign_in: SignIn, now: datetime) -
     return True
 
 
-def _register(conn: Connection, sign_in: SignIn, now: datetime, first_admins: Collection[str]) -> Account:
+def _register(conn: Connection, sign_in: SignIn, now: datetime) -> Account:
     serialise(conn)
     if (known := _account_by(conn, accounts.c.subject, sign_in.subject)) is not None:
         return known
-    first = sign_in.subject in first_admins and not _admins(conn)
-    row = {
-        "id": new_id(now),
-        "subject": sign_in.subject,
-        "display_name": sign_in.display_name,
-        "roles": [Role.ADMIN.value] if first else [],
-        "active": True,
-    }
-    conn.execute(insert(accounts).values(**row, created_at=now))
-    registered = _account_by(conn, accounts.c.id, str(row["id"]))
-    if registered is None:
-        raise RuntimeError("an account that was just inserted is not there")
-    append(conn, registered.actor, "registered", registered.id, {"roles": sorted(registered.roles)}, now)
-    return registered
+    name, nobody = sign_in.display_name, frozenset[Role]()
+    made = Account(id=new_id(now), subject=sign_in.subject, display_name=name, roles=nobody, active=True)
+    conn.execute(insert(accounts).values(asdict(made) | {"roles": [], "created_at": now}))
+    append(conn, made.actor, "registered", made.id, {}, now)
+    return made
+
+
+def _first_admin(conn: Connection, account: Account, first_admins: Collection[str], now: datetime) -> Account:
+    if account.subject not in first_admins or not account.active:
+        return account
+    serialise(conn)
+    if _admins(conn):
+        return account
+    roles = sorted({*account.roles, Role.ADMIN})
+    conn.execute(update(accounts).where(accounts.c.id == account.id).values(roles=roles))
+    append(conn, account.actor, "roles_set", account.id, {"roles": [role.value for role in roles]}, now)
+    return replace(account, roles=frozenset(roles))
 
 
 def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:

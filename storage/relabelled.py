@@ -1,6 +1,7 @@
 """The relabelled data set: for each row what the file said, every reading, the accepted label, and where it is from."""
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -148,8 +149,8 @@ def _row(
         case_id=row.id,
         row=row.row,
         external_id=row.external_id,
-        text=row.text if with_text else None,
-        reply=row.reply if with_text else None,
+        text=_as_received(row.text, row.text_original_json) if with_text else None,
+        reply=_as_received(row.reply, row.reply_original_json) if with_text else None,
         group=row.group_name,
         reference=row.reference,
         reference_value=row.reference_value,
@@ -162,6 +163,11 @@ def _row(
         final_source="adjudicated" if accepted else "reference" if row.reference else "none",
         withheld=hidden,
     )
+
+
+def _as_received(stored: str | None, original_json: str | None) -> str | None:
+    """The exact text: where a database cannot hold it, it is kept as ASCII JSON of the string or of its parts."""
+    return stored if original_json is None else "".join(json.loads(original_json))
 
 
 def _reader_rating(rating: Rating, key: str) -> ReaderRating:

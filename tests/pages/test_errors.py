@@ -114,6 +114,14 @@ def test_the_csv_runs_no_formula_and_the_jsonl_loses_nothing(rows: list[relabell
     assert json.loads(lines[0])["ratings"] == []
 
 
+def test_a_text_that_no_database_can_hold_comes_back_exactly(page_database: Database) -> None:
+    strange = "cut \ud83d off \x00 here"
+    batch_id = batch(page_database, [strange])
+    rows = relabelled_rows(page_database, LOCAL_USER, batch_id, "key", LATER)
+    (line,) = relabelled_export.as_file(relabelled_export.as_jsonl(rows)).read().decode("ascii").splitlines()
+    assert json.loads(line)["text"] == strange
+
+
 def test_provenance_is_told_or_said_to_be_unknown() -> None:
     assert confusion_matrix.provenance({}) == "who gave the labels is not stated"
     told = confusion_matrix.provenance({"provenance": "jury of 3", "label_column": "y", "labels": {"1": "unsafe"}})

@@ -43,6 +43,12 @@ def test_the_first_admin_is_named_by_the_site_and_only_while_there_is_none(db: D
     assert accounts.enter(db, sign_in("idp|two"), NOW, ["idp|one", "idp|two"]).roles == frozenset()
 
 
+def test_somebody_known_before_the_site_named_them_becomes_its_first_admin(db: Database) -> None:
+    assert accounts.enter(db, sign_in("idp|one"), NOW).roles == frozenset()
+    assert accounts.enter(db, sign_in("idp|one"), NOW + MINUTE, ["idp|one"]).roles == {Role.ADMIN}
+    assert accounts.enter(db, sign_in("idp|one"), NOW + MINUTE).roles == {Role.ADMIN}
+
+
 def test_activity_keeps_a_session_and_idleness_ends_it_for_good(db: Database) -> None:
     register(db, ANN)
     now = NOW
