@@ -1,5 +1,7 @@
 """Settings: what is live, versions, the stop button, accounts, the model card, and who may change what."""
 
+import asyncio
+
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
@@ -8,6 +10,7 @@ from pages.components import live_configuration as live
 from pages.components import model_card, resources
 from pages.components.sign_in import Unidentified, again_html, sign_in_of
 from screening.pipeline import preset
+from screening.samplers.preflight import Preflight
 from screening.settings import Settings
 from storage import settings_store
 from storage.actors import LOCAL_USER, Role
@@ -15,6 +18,7 @@ from storage.database import Database
 from storage.settings_store import SiteSettings
 from tests.pages.conftest import ROOT, Opener
 from tests.storage.inbox_cases import ANN, NOW, RESEARCHER, register
+from tests.stub_server.server import StubServer
 
 
 def _shown(page: AppTest) -> str:
@@ -104,6 +108,18 @@ def test_a_model_that_cannot_be_reached_is_told_without_its_key() -> None:
     )
     found = live.tried(settings)
     assert not found.ok and "secret" not in found.message
+
+
+def test_a_model_that_answers_is_tried_once() -> None:
+    """As on the page: one call from a thread without a loop, against the stub of the Messages API."""
+
+    async def ask() -> tuple[Preflight, int]:
+        async with StubServer() as stub:
+            settings = Settings(anthropic_api_key="key", anthropic_base_url=stub.url, sampler="anthropic")  # type: ignore[arg-type]
+            return await asyncio.to_thread(live.tried, settings), stub.counters.requests
+
+    found, requests = asyncio.run(ask())
+    assert found.ok and "answered with the label" in found.message and requests == 1
 
 
 CLAIMS = {"iss": "https://idp.example", "sub": "0", "iat": 1_790_000_000, "name": "Ann Example", "nonce": "n1"}
