@@ -3,10 +3,15 @@
 import asyncio
 import logging
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+from jobs.agents import Agents, model_settings
 from jobs.screening_job import to_the_end
+from screening.samplers.anthropic import default_gate
 from screening.samplers.rate import RateGate
+from screening.settings import Settings
 from storage import call_limits
 from storage.call_limits import Pace
 from storage.database import Database
@@ -85,3 +90,26 @@ async def share_places(db: Database, gate: RateGate, total: int, worker: str) ->
     finally:
         gate.resize(0)
         await to_the_end(call_limits.give_up, db, PLACES, worker)
+
+
+@asynccontextmanager
+async def limited_agents(settings: Settings, db: Database, worker: str) -> AsyncIterator[Agents]:
+    """The agents of one process; where there may be other workers, under the limits that all share."""
+    if db.kind == "sqlite" or settings.simulated:
+        agents = Agents(settings)
+        try:
+            yield agents
+        finally:
+            await agents.aclose()
+        return
+    gate = default_gate(model_settings(settings), SharedLimiter(db=db, pace=pace_of(settings.requests_per_minute)))
+    gate.resize(0)
+    agents = Agents(settings, gate)
+    share = asyncio.create_task(share_places(db, gate, settings.concurrency, worker))
+    try:
+        yield agents
+    finally:
+        await agents.aclose()
+        share.cancel()
+        with suppress(asyncio.CancelledError):
+            await share

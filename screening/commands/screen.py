@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -10,11 +11,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
-from jobs.port import system_clock
+from jobs.port import Runner, system_clock
+from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
+from jobs.shared_limit import limited_agents
 from screening.datasets.reader import FileReport, Table, read_table
 from screening.datasets.records import Reason
 from screening.datasets.rejected import RejectedRow, rejected_csv
@@ -23,7 +25,7 @@ from screening.pipeline import preset
 from screening.settings import Settings
 from storage import intake as stored
 from storage.actors import LOCAL_USER
-from storage.batches import Progress, progress
+from storage.batches import BatchState, Progress, batch_state, progress
 from storage.database import Database
 from storage.results import results
 
@@ -114,21 +116,36 @@ def _database(url: str | None) -> Iterator[Database]:
 
 
 async def _screen(db: Database, table: Table, request: BatchRequest, settings: Settings) -> str:
-    agents = Agents(settings)
-    try:
+    name = f"command line {os.getpid()}"
+    async with limited_agents(settings, db, name) as agents:
         batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
         fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock)
-        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="command line")
+        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name)
+        if db.kind == "postgresql":
+            await _work_until_over(ProcrastinateRunner(job, settings.cases_in_flight), db, batch_id)
+            return batch_id
         try:
             with only_worker(db.lock_file):
                 await LocalRunner(job, settings.cases_in_flight, until_done=True).run()
         except AlreadyRunning:
             print("a worker is at work on this database: waiting for it to screen this batch", file=sys.stderr)
-            while progress(db, batch_id).finished_at is None:  # noqa: ASYNC110 - another process works on it
-                await asyncio.sleep(1)
-    finally:
-        await agents.aclose()
+            await _over(db, batch_id)
     return batch_id
+
+
+async def _work_until_over(runner: Runner, db: Database, batch_id: str) -> None:
+    """Work beside whatever other workers there are."""
+    work, over = asyncio.create_task(runner.run()), asyncio.create_task(_over(db, batch_id))
+    await asyncio.wait([work, over], return_when=asyncio.FIRST_COMPLETED)
+    over.cancel()
+    runner.stop()
+    await work
+
+
+async def _over(db: Database, batch_id: str) -> None:
+    """Returns when nothing more happens to the batch by itself."""
+    while batch_state(db, batch_id) in (BatchState.RUNNING, BatchState.TAKING_IN):  # noqa: ASYNC110 - others work on it
+        await asyncio.sleep(0.5)
 
 
 def _write_results(db: Database, batch_id: str, out: Path) -> None:
