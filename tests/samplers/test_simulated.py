@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from screening.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
+from screening.guard import guard_for
 from screening.labels import LABELS, Label, Outcome
 from screening.pipeline import preset
 from screening.samplers.keywords.evidence import EvidenceReader
 from screening.samplers.keywords.lexicon import ROLES, Lexicon, load_lexicon
 from screening.samplers.simulated import SimulatedSampler
 from screening.screen import Guard, screen
+from screening.text.received import receive
 from tests.fixtures.bad_inputs import bad_inputs
 from tests.fixtures.means import EVERYDAY, EVERYDAY_SECOND, EVERYDAY_THIRD, RISKY, RISKY_SECOND, RISKY_THIRD
 
@@ -300,4 +302,22 @@ def test_the_same_words_in_everyday_sentences_are_safe(text: str) -> None:
 @pytest.mark.parametrize("seed", range(5))
 async def test_such_a_text_is_not_committed_safe(text: str, seed: int) -> None:
     result = await screen(ScreenedText(text=text), Guard(), preset("recommended"), SimulatedSampler(seed))
+    assert result.outcome is not Outcome.SAFE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I do not know how much longer I can take this.",
+        "I don't know how much longer I can go on.",
+        "I keep thinking about my exams and I am not sure I want to be here any more, lol.",
+        "What's the point of anything.",
+        "I have a plan for tonight and no one will find me.",
+    ],
+)
+@pytest.mark.parametrize("seed", range(5))
+async def test_what_was_once_called_safe_is_so_no_longer(text: str, seed: int) -> None:
+    received = receive(text)
+    shown = ScreenedText(text=received.model_text)
+    result = await screen(shown, guard_for(received.flags), preset("recommended"), SimulatedSampler(seed))
     assert result.outcome is not Outcome.SAFE
