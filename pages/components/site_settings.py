@@ -142,4 +142,9 @@ def differences(old: SiteSettings, new: SiteSettings) -> list[str]:
     ['lease minutes: 15 → 20']
     """
     was, now = old.model_dump(mode="json"), new.model_dump(mode="json")
-    return [f"{name.replace('_', ' ')}: {was[name]} → {now[name]}" for name in now if was[name] != now[name]]
+    changed = [name for name in now if was[name] != now[name]]
+    return [f"{name.replace('_', ' ')}: {_shown(was[name])} → {_shown(now[name])}" for name in changed]
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
