@@ -1,0 +1,84 @@
+"""One case's job goes on where an earlier start ended, and a stopped site decides nothing."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from jobs.agents import Agents
+from jobs.port import system_clock
+from jobs.screening_job import ScreeningJob
+from screening.draws import Draw, DrawRequest, Sampler
+from screening.settings import Settings
+from screening.text.received import receive
+from storage import settings_store
+from storage.actors import LOCAL_USER
+from storage.batches import NewCase, add_rows
+from storage.configurations import Configuration
+from storage.database import Database
+from storage.schema import cases, node_runs, screenings
+from tests.jobs.running import batch, open_batch_of, until
+
+
+class Noting(Agents):
+    """The simulated agents, with a note of every node asked; they fall silent at the nodes in ``silent``."""
+
+    def __init__(self, silent: frozenset[str] = frozenset()) -> None:
+        super().__init__(Settings(_env_file=None, sampler="simulated"))
+        self.asked: list[str] = []
+        self.silent = silent
+
+    def sampler(self, configuration: Configuration, seed: int) -> Sampler:
+        self.inner = super().sampler(configuration, seed)
+        return self
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        self.asked.append(request.node)
+        if request.node in self.silent:
+            await asyncio.Event().wait()
+        return await self.inner.draw(request)
+
+
+def _job(db: Database, agents: Agents) -> ScreeningJob:
+    return ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w")
+
+
+def _column(db: Database, column) -> list[str]:  # type: ignore[no-untyped-def]
+    with db.read() as conn:
+        return list(conn.execute(select(column)).scalars())
+
+
+async def test_a_committed_node_is_not_asked_again(db: Database) -> None:
+    batch_id, now = open_batch_of(db)
+    escalated = receive("My friend says she wants to disappear")  # by its first node
+    add_rows(db, batch_id, [NewCase(row=1, external_id="p1", text=escalated)], now)
+    (case_id,) = _column(db, cases.c.id)
+    first = Noting(silent=frozenset({"risk"}))
+    task = asyncio.create_task(_job(db, first).screen_case(case_id))
+    await until(lambda: "risk" in first.asked)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert _column(db, node_runs.c.node) == ["worker"] and not _column(db, screenings.c.case_id)
+    second = Noting()
+    await _job(db, second).screen_case(case_id)
+    assert "risk" in second.asked and "worker" not in second.asked
+    assert _column(db, screenings.c.case_id) == [case_id]
+
+
+async def test_a_decided_case_is_not_asked_at_all(db: Database) -> None:
+    batch(db, 1)
+    (case_id,) = _column(db, cases.c.id)
+    await _job(db, Noting()).screen_case(case_id)
+    again = Noting()
+    await _job(db, again).screen_case(case_id)
+    assert again.asked == [] and len(_column(db, screenings.c.case_id)) == 1
+
+
+async def test_a_stopped_site_gives_every_case_to_a_human_without_a_call(db: Database) -> None:
+    batch(db, 1)
+    settings_store.stop(db, LOCAL_USER, system_clock())
+    (case_id,), agents = _column(db, cases.c.id), Noting()
+    await _job(db, agents).screen_case(case_id)
+    assert agents.asked == [] and _column(db, screenings.c.reason) == ["stopped"]
