@@ -7,7 +7,7 @@ import streamlit as st
 
 from pages.components import agreement_view as view
 from pages.components import resources
-from pages.components.relabelled_export import as_file
+from pages.components.exports import lines_file
 from pages.components.sign_in import rechecked
 from screening.text.display import visible
 from storage.batches import list_batches
@@ -30,7 +30,7 @@ def chosen_batch() -> str | None:
 def download(batch_id: str | None, kind: str) -> BytesIO:
     """The ratings matrix, made and logged when it is asked for."""
     found = exported_readings(db, person, key, resources.now(), batch_id)
-    return as_file(view.as_csv(found) if kind == "csv" else view.as_jsonl(found))
+    return lines_file(view.as_csv(found) if kind == "csv" else view.as_jsonl(found))
 
 
 st.title("Agreement")

@@ -10,6 +10,7 @@ from pages.components import relabelled_export as files
 from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.cell_list import case_list, filters
+from pages.components.exports import lines_file
 from pages.components.sign_in import rechecked
 from screening.text.display import visible
 from storage.batches import BatchSummary, list_batches
@@ -73,7 +74,7 @@ def download(batch: BatchSummary, kind: str, *, with_text: bool) -> BytesIO:
     """The relabelled data set, made when it is asked for; whoever asks must still be signed in."""
     key = resources.settings().pseudonym_key.get_secret_value()
     rows = relabelled_rows(db, person, batch.id, key, resources.now(), with_text=with_text)
-    return files.as_file(files.as_csv(rows) if kind == "csv" else files.as_jsonl(rows))
+    return lines_file(files.as_csv(rows) if kind == "csv" else files.as_jsonl(rows))
 
 
 def export(batch: BatchSummary) -> None:

@@ -8,6 +8,7 @@ from pages.components.batch_choice import choose_batch
 from pages.components.contrast import legible_controls
 from pages.components.experiment import provenance
 from pages.components.label_noise import agreements, ranked, relabelled_metrics, relabelled_objects
+from pages.components.sign_in import rechecked
 from screening.export import jsonl_lines
 from screening.label_noise import NOTE, Ranking, SecondLook
 from screening.results_table import rate_text
@@ -108,7 +109,7 @@ def _download(batch: RecordedBatch) -> None:
 
     st.download_button(
         "Relabelled data set (JSONL)",
-        data=lines,
+        data=rechecked(lines),
         file_name="relabelled.jsonl",
         mime="application/jsonl",
         on_click="ignore",

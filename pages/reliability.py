@@ -6,6 +6,7 @@ from pages.components import reliability_view as view
 from pages.components import resources
 from pages.components.contrast import legible_controls
 from pages.components.reliability import Verified, binding_of, verified
+from pages.components.sign_in import rechecked
 from pages.components.stard import report_html
 from screening.pipeline import preset
 from storage.policy import Action, require
@@ -42,7 +43,7 @@ found = _verified(version)
 view.show_claims(found, now)
 st.download_button(
     "Report to print (STARD)",
-    data=lambda: report_html(found, now, resources.now()),
+    data=rechecked(lambda: report_html(found, now, resources.now())),
     file_name=f"reliability-{version}.html",
     mime="text/html",
     on_click="ignore",

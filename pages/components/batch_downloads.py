@@ -1,13 +1,14 @@
 """The files of a batch, made when they are asked for."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import streamlit as st
 
 from pages.components import resources
-from pages.components.exports import flat, lines_file, rejected_rows_csv, results_csv, results_jsonl
-from screening.export import csv_lines, jsonl_lines
+from pages.components.exports import lines_file, rejected_rows_csv, results_csv, results_jsonl
+from pages.components.relabelled_export import as_csv, as_jsonl
+from pages.components.sign_in import rechecked
 from storage.actors import Actor
 from storage.batches import BatchSummary
 from storage.database import Database
@@ -15,10 +16,6 @@ from storage.policy import Action, allowed
 from storage.relabelled import RelabelledRow, relabelled_rows
 
 CSV, JSONL = "text/csv", "application/x-ndjson"
-RELABELLED_COLUMNS = (
-    "external_id", "row", "text", "reply", "group", "reference", "reference_value", "outcome", "adjudicated_label",
-    "final_label", "final_source", "withheld", "version",
-)  # fmt: skip
 
 
 def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
@@ -30,9 +27,12 @@ def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
             if one.progress.rejected:
                 _button("Rejected rows", "rejected.csv", CSV, lambda: rejected_rows_csv(db, person, one.id))
         if allowed(person, Action.EXPORT):
-            _button("Relabelled (CSV)", "relabelled.csv", CSV, lambda: lines_file(_csv(db, person, one.id)))
+            _button("Relabelled (CSV)", "relabelled.csv", CSV, lambda: lines_file(as_csv(_rows(db, person, one.id))))
             _button(
-                "Relabelled (JSON lines)", "relabelled.jsonl", JSONL, lambda: lines_file(_jsonl(db, person, one.id))
+                "Relabelled (JSON lines)",
+                "relabelled.jsonl",
+                JSONL,
+                lambda: lines_file(as_jsonl(_rows(db, person, one.id))),
             )
     st.caption(
         "CSV files are made safe for spreadsheets: a cell that could run as a formula gets an apostrophe. "
@@ -40,22 +40,12 @@ def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
     )
 
 
-def _button(label: str, name: str, mime: str, made: object) -> None:
-    st.download_button(label, data=made, file_name=name, mime=mime, on_click="ignore", icon=":material/download:")
+def _button(label: str, name: str, mime: str, made: Callable[[], Any]) -> None:
+    st.download_button(
+        label, data=rechecked(made), file_name=name, mime=mime, on_click="ignore", icon=":material/download:"
+    )
 
 
 def _rows(db: Database, person: Actor, batch_id: str) -> Iterator[RelabelledRow]:
     key = resources.settings().pseudonym_key.get_secret_value()
     return relabelled_rows(db, person, batch_id, key, resources.now())
-
-
-def _csv(db: Database, person: Actor, batch_id: str) -> Iterator[str]:
-    rows = (
-        [*(getattr(row, name) for name in RELABELLED_COLUMNS), json.dumps(flat(row)["ratings"])]
-        for row in _rows(db, person, batch_id)
-    )
-    return csv_lines([*RELABELLED_COLUMNS, "ratings"], rows)
-
-
-def _jsonl(db: Database, person: Actor, batch_id: str) -> Iterator[str]:
-    return jsonl_lines(flat(row) for row in _rows(db, person, batch_id))

@@ -1,9 +1,7 @@
 """Files that leave a batch: neutralised CSV for spreadsheets and its lossless twin in JSON lines."""
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterable
 
 from screening.datasets.rejected import REJECTED_COLUMNS
 from screening.export import csv_lines, jsonl_lines
@@ -26,12 +24,12 @@ def result_fields(result: Result) -> dict[str, object]:
 def results_csv(db: Database, actor: Actor, batch_id: str) -> io.BytesIO:
     """The results for a spreadsheet."""
     rows = (list(result_fields(result).values()) for result in results(db, actor, batch_id))
-    return _file(csv_lines(RESULT_COLUMNS, rows))
+    return lines_file(csv_lines(RESULT_COLUMNS, rows))
 
 
 def results_jsonl(db: Database, actor: Actor, batch_id: str) -> io.BytesIO:
     """The results with nothing changed."""
-    return _file(jsonl_lines(result_fields(result) for result in results(db, actor, batch_id)))
+    return lines_file(jsonl_lines(result_fields(result) for result in results(db, actor, batch_id)))
 
 
 def rejected_rows_csv(db: Database, actor: Actor, batch_id: str) -> io.BytesIO:
@@ -40,29 +38,11 @@ def rejected_rows_csv(db: Database, actor: Actor, batch_id: str) -> io.BytesIO:
         (row.row, row.line, row.external_id, row.reason, row.detail, row.original_json)
         for row in batches.rejected(db, actor, batch_id)
     )
-    return _file(csv_lines(REJECTED_COLUMNS, rows))
+    return lines_file(csv_lines(REJECTED_COLUMNS, rows))
 
 
 def lines_file(lines: Iterable[str]) -> io.BytesIO:
-    """Lines as one file in memory."""
-    return _file(lines)
-
-
-def flat(row: object) -> Mapping[str, Any]:
-    """A frozen value as plain JSON values: moments as ISO 8601."""
-    plain: dict[str, Any] = _plain(asdict(row))
-    return plain
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
-    return value.isoformat() if hasattr(value, "isoformat") else value
-
-
-def _file(lines: Iterable[str] | Iterator[str]) -> io.BytesIO:
+    """The lines encoded one by one into one buffer: Streamlit keeps a download in memory, and this once."""
     file = io.BytesIO()
     for line in lines:
         file.write(line.encode("utf-8", "replace"))

@@ -1,6 +1,5 @@
 """The relabelled data set as files: CSV for spreadsheets, JSON lines that lose nothing; both made row by row."""
 
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -25,15 +24,6 @@ def as_csv(rows: Iterable[RelabelledRow]) -> Iterator[str]:
 def as_jsonl(rows: Iterable[RelabelledRow]) -> Iterator[str]:
     """One JSON object a case, with everything that the row holds."""
     return jsonl_lines(map(_plain_row, rows))
-
-
-def as_file(lines: Iterable[str]) -> io.BytesIO:
-    """The lines encoded one by one into one buffer: Streamlit keeps a download in memory, and this once."""
-    file = io.BytesIO()
-    for line in lines:
-        file.write(line.encode("utf-8"))
-    file.seek(0)
-    return file
 
 
 def _cells(row: RelabelledRow) -> list[object]:

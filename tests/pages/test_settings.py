@@ -44,7 +44,7 @@ def test_a_save_is_a_version_that_says_what_changed(open_page: Opener, page_data
     page = _press(page, "Save as a new version")
     assert not page.exception and page.success[0].value == "Version 1 is in force."
     assert settings_store.current(page_database).settings.lease_minutes == 20
-    assert "lease minutes: 15.0 → 20.0" in page.dataframe[0].value["Changed"][0]
+    assert "lease minutes: 15 → 20" in page.dataframe[0].value["Changed"][0]
     assert "Call the ward." in _shown(page), "the notice of every page"
 
 
