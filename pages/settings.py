@@ -6,10 +6,12 @@ from pages.components import live_configuration as live
 from pages.components import model_card, resources
 from pages.components.accounts_panel import accounts_panel
 from pages.components.controls import stop_panel
+from pages.components.live_view import money
 from pages.components.reliability import Verified, verified
 from pages.components.site_settings import settings_form, versions
 from screening.pipeline import preset
 from screening.samplers.preflight import Preflight
+from storage.costs import daily_costs
 from storage.policy import Action, allowed, require
 from storage.reading_table import switches
 from storage.reliability import audit_sample, measured_configurations, outcome_mix
@@ -50,6 +52,27 @@ def configuration_panel() -> None:
         "Set in the environment or .env, read when app and worker start. Every screening keeps the configuration it "
         "ran with; a batch never mixes two."
     )
+    cost_panel()
+
+
+def cost_panel() -> None:
+    """What the last days cost; a call without a known price is said to be one."""
+    st.subheader("Cost by day")
+    found = daily_costs(db, person, resources.now())
+    if not found:
+        st.caption("No call was made in the last 30 days.")
+        return
+    rows = [
+        {
+            "Day (UTC)": str(one.day),
+            "Calls": one.calls,
+            "Tokens": one.tokens,
+            "Cost": money(one.cost_usd if one.unpriced_calls < one.calls else None),
+            "Calls without a known price": one.unpriced_calls,
+        }
+        for one in found
+    ]
+    st.dataframe(rows, hide_index=True, alt="Cost by day")
 
 
 def measured() -> tuple[int, Verified | None]:

@@ -25,6 +25,8 @@ node_runs = Table(
     Column("ended_at", Moment, nullable=False),
 )
 
+Index("ix_node_runs_ended", node_runs.c.ended_at)
+
 screenings = Table(
     "screenings",
     metadata,

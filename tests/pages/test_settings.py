@@ -17,6 +17,7 @@ from storage.actors import LOCAL_USER, Role
 from storage.database import Database
 from storage.settings_store import SiteSettings
 from tests.pages.conftest import ROOT, Opener
+from tests.pages.researched import sample_rows, screened
 from tests.storage.inbox_cases import ANN, NOW, RESEARCHER, register
 from tests.stub_server.server import StubServer
 
@@ -35,6 +36,13 @@ def test_the_live_configuration_is_the_one_screenings_keep(open_page: Opener, pa
     version = resources.configuration(preset("recommended")).version
     assert version in _shown(page) and "Worker → Risk → Legal" in _shown(page)
     assert "Simulated agents answer by themselves" in page.info[0].value
+
+
+def test_the_cost_of_each_day_is_shown(open_page: Opener, page_database: Database) -> None:
+    assert "No call was made in the last 30 days." in [caption.value for caption in open_page("settings").caption]
+    screened(page_database, sample_rows(60))
+    costs = next(frame.value for frame in open_page("settings").dataframe if "Day (UTC)" in frame.value.columns)
+    assert list(costs["Cost"]) == ["no cost"] and costs["Calls"][0] >= 11
 
 
 def test_a_save_is_a_version_that_says_what_changed(open_page: Opener, page_database: Database) -> None:

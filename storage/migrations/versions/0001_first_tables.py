@@ -259,6 +259,9 @@ def upgrade() -> None:
     sa.ForeignKeyConstraint(['case_id'], ['cases.id'], name=op.f('fk_node_runs_case_id_cases')),
     sa.PrimaryKeyConstraint('case_id', 'position', name=op.f('pk_node_runs'))
     )
+    with op.batch_alter_table('node_runs', schema=None) as batch_op:
+        batch_op.create_index('ix_node_runs_ended', ['ended_at'], unique=False)
+
     op.create_table('pending_cases',
     sa.Column('case_id', sa.String(length=32), nullable=False),
     sa.Column('batch_id', sa.String(length=32), nullable=False),
@@ -367,6 +370,9 @@ def downgrade() -> None:
         batch_op.drop_index('ix_pending_cases_order')
 
     op.drop_table('pending_cases')
+    with op.batch_alter_table('node_runs', schema=None) as batch_op:
+        batch_op.drop_index('ix_node_runs_ended')
+
     op.drop_table('node_runs')
     op.drop_table('live_runs')
     with op.batch_alter_table('case_notes', schema=None) as batch_op:
