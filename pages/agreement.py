@@ -16,7 +16,7 @@ from storage.reading_table import exported_readings, open_disagreements, reading
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_AGREEMENT)
-key = resources.settings().pseudonym_key.get_secret_value()
+key = resources.settings().pseudonym_secret
 
 
 def chosen_batch() -> str | None:

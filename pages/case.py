@@ -21,7 +21,7 @@ from storage.evidence import CaseText, Evidence, case_text, evidence
 from storage.policy import Action, Forbidden, allowed, require
 
 here = Here(db=resources.database(), person=resources.actor(), site=resources.site(), now=resources.now())
-key = resources.settings().pseudonym_key.get_secret_value()
+key = resources.settings().pseudonym_secret
 
 
 def seen(case_id: str) -> tuple[CaseText, Evidence]:

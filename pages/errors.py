@@ -72,7 +72,7 @@ def chosen_cell(counts: matrix.Counts, key: str) -> tuple[str, str] | None:
 
 def download(batch: BatchSummary, kind: str, *, with_text: bool) -> BytesIO:
     """The relabelled data set, made when it is asked for; whoever asks must still be signed in."""
-    key = resources.settings().pseudonym_key.get_secret_value()
+    key = resources.settings().pseudonym_secret
     rows = relabelled_rows(db, person, batch.id, key, resources.now(), with_text=with_text)
     return lines_file(files.as_csv(rows) if kind == "csv" else files.as_jsonl(rows))
 

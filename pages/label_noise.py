@@ -101,7 +101,7 @@ def _relabelled(batch: RecordedBatch, versions: int) -> None:
 
 def _download(batch: RecordedBatch) -> None:
     with_text = st.toggle("With texts", value=False)
-    key = resources.settings().pseudonym_key.get_secret_value()
+    key = resources.settings().pseudonym_secret
 
     def lines() -> str:
         rows = relabelled_rows(db, person, batch.batch_id, key, resources.now(), with_text=with_text)

@@ -22,7 +22,7 @@ def _words(found: MeasuredConfiguration) -> str:
 
 
 def _verified(version: str) -> Verified:
-    key = settings.pseudonym_key.get_secret_value()
+    key = settings.pseudonym_secret
     sample, mix = audit_sample(db, person, version), outcome_mix(db, person, version)
     return verified(sample, mix, switches(db, person, key))
 

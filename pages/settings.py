@@ -82,7 +82,7 @@ def measured() -> tuple[int, Verified | None]:
     settled = {one.version: one.settled for one in measured_configurations(db, person)}.get(configuration.version, 0)
     if not settled:
         return 0, None
-    key = settings.pseudonym_key.get_secret_value()
+    key = settings.pseudonym_secret
     sample, mix = audit_sample(db, person, configuration.version), outcome_mix(db, person, configuration.version)
     return settled, verified(sample, mix, switches(db, person, key))
 

@@ -1,10 +1,14 @@
 """Every option of a site, its default and one sentence; read once by app, worker and command line."""
 
+import os
+import secrets
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 SIMULATED_NOTICE = "Simulated agents: not a model, not for use on people."
@@ -67,15 +71,38 @@ class Settings(BaseSettings):
     first_admins: tuple[str, ...] = Field(
         (), description="Who may become admin while a site has none: issuer|subject, as the sign-in page shows it."
     )
-    pseudonym_key: SecretStr = Field(
-        SecretStr("second-look"), description="Key under which reviewers' names are hidden in exports."
+    pseudonym_key: SecretStr | None = Field(
+        None,
+        description="Key under which reviewers' names are hidden in exports; without one the site makes its own "
+        "and keeps it in the data directory. Several machines need the same one.",
     )
+
+    @field_validator("temperature", mode="before")
+    @classmethod
+    def _no_temperature(cls, given: object) -> object:
+        """An empty variable, or the word none, sends no temperature."""
+        return None if isinstance(given, str) and given.strip().casefold() in ("", "none") else given
 
     @model_validator(mode="after")
     def _answerable(self) -> "Settings":
         if self.sampler == "anthropic" and not (self.anthropic_api_key or self.anthropic_base_url):
             raise ValueError("the anthropic sampler needs ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL")
         return self
+
+    @cached_property
+    def pseudonym_secret(self) -> str:
+        """The pseudonym key: the one set, else the site's own, made once and readable by its owner alone."""
+        if self.pseudonym_key is not None:
+            return self.pseudonym_key.get_secret_value()
+        kept = self.data_directory / "pseudonym.key"
+        if not kept.exists():
+            self.data_directory.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile("w", dir=self.data_directory) as made:  # mode 600
+                made.write(secrets.token_hex(32))
+                made.flush()
+                with suppress(FileExistsError):  # another process was first: its key stands
+                    os.link(made.name, kept)
+        return kept.read_text(encoding="ascii")
 
     @cached_property
     def agents(self) -> Literal["simulated", "anthropic"]:

@@ -47,5 +47,5 @@ def _button(label: str, name: str, mime: str, made: Callable[[], Any]) -> None:
 
 
 def _rows(db: Database, person: Actor, batch_id: str) -> Iterator[RelabelledRow]:
-    key = resources.settings().pseudonym_key.get_secret_value()
+    key = resources.settings().pseudonym_secret
     return relabelled_rows(db, person, batch_id, key, resources.now())

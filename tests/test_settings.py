@@ -1,0 +1,45 @@
+"""Settings: which agents answer, what an empty variable means, and a pseudonym key that no two sites share."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from screening.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "SECOND_LOOK_SAMPLER", "SECOND_LOOK_PSEUDONYM_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_without_a_key_the_agents_are_simulated_and_with_one_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings().simulated
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
+    assert not Settings().simulated
+
+
+def test_a_model_without_key_or_server_is_refused() -> None:
+    with pytest.raises(ValidationError, match="ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL"):
+        Settings(sampler="anthropic")
+
+
+@pytest.mark.parametrize(("given", "read"), [("", None), ("none", None), ("0.2", 0.2)])
+def test_an_empty_temperature_sends_none(monkeypatch: pytest.MonkeyPatch, given: str, read: float | None) -> None:
+    monkeypatch.setenv("SECOND_LOOK_TEMPERATURE", given)
+    assert Settings().temperature == read
+
+
+def test_a_site_makes_its_own_pseudonym_key_once(tmp_path: Path) -> None:
+    one, again = (Settings(data_directory=tmp_path / "one").pseudonym_secret for _ in range(2))
+    other = Settings(data_directory=tmp_path / "other").pseudonym_secret
+    assert one == again != other and len(one) == 64
+    kept = tmp_path / "one" / "pseudonym.key"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600 and [path.name for path in kept.parent.iterdir()] == [kept.name]
+
+
+def test_a_key_that_is_set_is_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECOND_LOOK_PSEUDONYM_KEY", "ours")
+    assert Settings(data_directory=tmp_path).pseudonym_secret == "ours" and not list(tmp_path.iterdir())
