@@ -20,7 +20,7 @@ from storage.identifiers import new_id
 from storage.schema import adjudications, cases, inbox_entries
 from storage.schema import ratings as ratings_table
 from tests.browser.accessibility import violations
-from tests.browser.conftest import ROOT, RunningApp, screenshot
+from tests.browser.conftest import ROOT, RunningApp, press, screenshot
 from tests.fixtures.bad_inputs import bad_inputs
 from tests.storage.inbox_cases import BO, form, register
 
@@ -83,7 +83,7 @@ def _case(page: Page) -> str:
 
 def _next(page: Page) -> str:
     """The next case by its key; returns its id."""
-    page.keyboard.press("n")
+    press(page, "n")
     expect(page.get_by_role("heading", name="Your reading")).to_be_visible()
     expect(_text(page)).to_be_visible()
     return _case(page)
@@ -94,14 +94,14 @@ def _text(page: Page) -> Locator:
 
 
 def _choose(page: Page, label: str, certainty: str, words: str, sure: str) -> None:
-    page.keyboard.press(label)
+    press(page, label)
     expect(page.get_by_role("button", name=f"✓ {words}")).to_be_visible()
-    page.keyboard.press(certainty)
+    press(page, certainty)
     expect(page.get_by_role("button", name=f"✓ {sure}")).to_be_visible()
 
 
 def _save(page: Page) -> None:
-    page.keyboard.press("Control+Enter")
+    press(page, "Control+Enter")
     expect(page.get_by_role("heading", name="Saved")).to_be_visible()
 
 
@@ -109,7 +109,7 @@ def _tab_to(page: Page, wanted: Locator) -> None:
     """As a person without a mouse gets there."""
     expect(wanted).to_be_visible()
     for _ in range(150):
-        page.keyboard.press("Tab")
+        press(page, "Tab")
         if wanted.evaluate("element => element === document.activeElement || element.contains(document.activeElement)"):
             return
     raise AssertionError("it cannot be reached by Tab")
@@ -142,7 +142,7 @@ def test_five_cases_by_keyboard_alone(page: Page, db: Database) -> None:
     _choose(page, "3", "5", "Insufficient information", "Unsure")
     _save(page)
     assert _rated(db) == before + 5
-    page.keyboard.press("f")
+    press(page, "f")
     expect(page.get_by_text("Nothing is held by you")).to_be_visible()
     assert inbox.my_claims(db, LOCAL_USER, _now()) == ()
     _read_second(db, disputed)
@@ -157,7 +157,7 @@ def _lose_the_lease_once(page: Page, db: Database) -> None:
     expect(page.get_by_text("kept as a draft")).to_be_visible()
     screenshot(page, "inbox-lease-lost")
     _lease(db, 15)
-    page.keyboard.press("t")
+    press(page, "t")
     expect(_text(page)).to_be_visible()
     expect(page.get_by_role("button", name="✓ Unsafe")).to_be_visible()
     assert _case(page) == case_id
@@ -166,7 +166,7 @@ def _lose_the_lease_once(page: Page, db: Database) -> None:
 
 def _ask_a_second_opinion(page: Page) -> str:
     case_id = _next(page)
-    page.keyboard.press("a")
+    press(page, "a")
     expect(page.get_by_role("button", name="Second reader asked")).to_be_visible()
     _choose(page, "1", "7", "Safe", "Sure")
     _save(page)
@@ -189,19 +189,19 @@ def _adjudicate(page: Page, db: Database, case_id: str) -> None:
     _open(page)
     folded = page.get_by_text("1 to decide: readers disagree")
     _tab_to(page, page.locator("summary").filter(has=folded))
-    page.keyboard.press("Enter")
+    press(page, "Enter")
     _tab_to(page, page.locator(".st-key-disputed a").first)
-    page.keyboard.press("Enter")
+    press(page, "Enter")
     expect(page.get_by_role("heading", name="Decide")).to_be_visible()
     group = page.locator(".st-key-adjudication").get_by_role("radiogroup", name="The label that counts")
     _tab_to(page, group)
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Space")
+    press(page, "ArrowRight")
+    press(page, "Space")
     expect(group.get_by_role("radio", name="Unsafe")).to_be_checked()
     _tab_to(page, page.get_by_role("textbox", name="Why"))
     page.keyboard.type("Read together with the guideline.")
     _tab_to(page, page.get_by_role("button", name="Record"))
-    page.keyboard.press("Enter")
+    press(page, "Enter")
     expect(page.get_by_text("Version 1: Unsafe")).to_be_visible()
     with db.read() as conn:
         made = conn.execute(select(adjudications).where(adjudications.c.case_id == case_id)).one()
@@ -214,7 +214,7 @@ def test_a_double_press_decides_nothing_unseen(page: Page, db: Database) -> None
     _next(page)
     _choose(page, "2", "6", "Unsafe", "Fairly sure")
     for key in ("Control+Enter", "Control+Enter", "n", "n", "Control+Enter", "Control+Enter"):
-        page.keyboard.press(key)
+        press(page, key)
     page.wait_for_timeout(3_000)
     assert _rated(db) == before + 1
 
@@ -224,7 +224,7 @@ def test_a_note_is_saved_from_within_it_and_keys_do_not_act_there(page: Page, db
     case_id = _next(page)
     _choose(page, "1", "7", "Safe", "Sure")
     _tab_to(page, page.locator("summary").filter(has_text="Reasons, disposition, note"))
-    page.keyboard.press("Enter")
+    press(page, "Enter")
     _tab_to(page, page.get_by_role("textbox", name="Note", exact=True))
     page.keyboard.type("n 2 s x: a song")
     _save(page)
@@ -244,13 +244,13 @@ def test_a_reload_keeps_case_draft_and_reading(page: Page, db: Database) -> None
     _save(page)
     page.reload()
     expect(page.get_by_role("button", name="Change my reading")).to_be_visible()
-    page.keyboard.press("v")
+    press(page, "v")
     expect(page.get_by_role("textbox", name="Why you change it")).to_be_visible()
-    page.keyboard.press("2")
+    press(page, "2")
     expect(page.get_by_role("button", name="✓ Unsafe")).to_be_visible()
     _tab_to(page, page.get_by_role("textbox", name="Why you change it"))
     page.keyboard.type("Second thoughts.")
-    page.keyboard.press("Control+Enter")
+    press(page, "Control+Enter")
     expect(page.get_by_text("(version 2)")).to_be_visible()
     with db.read() as conn:
         table = ratings_table.c
@@ -265,7 +265,7 @@ def test_shortcuts_can_be_switched_off(page: Page, db: Database) -> None:
     _open(page)
     page.get_by_role("button", name="Shortcuts: on").click()
     expect(page.get_by_role("button", name="Shortcuts: off")).to_be_visible()
-    page.keyboard.press("n")
+    press(page, "n")
     page.wait_for_timeout(1_000)
     expect(page.get_by_role("heading", name="Your reading")).to_have_count(0)
 
@@ -301,7 +301,7 @@ def test_axe_finds_no_violation(page: Page, db: Database, color_scheme: str) -> 
     assert violations(page) == []
     assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight") <= 900
     screenshot(page, f"inbox-revealed-{color_scheme}")
-    page.keyboard.press("f")
+    press(page, "f")
     expect(page.get_by_text("Nothing is held by you")).to_be_visible()
     page.goto(f"/case?case={case_id}")
     expect(page.get_by_role("heading", name="What the engine did")).to_be_visible()

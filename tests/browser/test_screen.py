@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import RunningApp, screenshot
+from tests.browser.conftest import RunningApp, press, screenshot
 
 pytestmark = pytest.mark.browser
 
@@ -44,7 +44,7 @@ def test_escape_stops_it_undecided(page: Page) -> None:
     page.goto("/")
     _submit(page, UNDECIDED_AT_FIRST)
     expect(page.get_by_role("button", name="Stop Shortcut Esc")).to_be_enabled()
-    page.keyboard.press("Escape")
+    press(page, "Escape")
     expect(page.get_by_text("Nothing was decided")).to_be_visible()
     page.wait_for_timeout(2_000)
     expect(page.get_by_text("Nothing was decided")).to_be_visible()
