@@ -9,7 +9,8 @@ BIN := $(VENV)/bin
 run: $(VENV)/.runtime
 	SECOND_LOOK_SIMULATED_LATENCY_S=$${SECOND_LOOK_SIMULATED_LATENCY_S:-0.3} $(BIN)/python serve.py --port $(PORT)
 
-# Two passes: most tests share the processors; those that kill processes, time starts or drive a browser run alone.
+# Two passes: most tests share the processors; those that kill processes, time starts or drive a browser run alone
+# (and the browser library keeps an event loop in its process: do not mix tests/browser with others in one run).
 test: $(VENV)/.development
 	$(BIN)/python -m tests.browser.install
 ifdef ARGS
