@@ -47,8 +47,12 @@ def receiver(settings: Settings) -> Callable[[str], ReceivedText]:
 
 def configuration(settings: Settings, agents: Agents, pipeline: PipelineConfig) -> Configuration:
     """Everything that a screening begun now depends on."""
-    texts = {"max_text_characters": settings.max_text_characters, "languages": list(settings.languages)}
-    return Configuration(pipeline=pipeline, sampler=agents.describe(settings.seed), texts=texts)
+    return Configuration(pipeline=pipeline, sampler=agents.describe(settings.seed), texts=text_limits(settings))
+
+
+def text_limits(settings: Settings) -> dict[str, Any]:
+    """What a configuration records of how texts are taken in; every way in records the same."""
+    return {"max_text_characters": settings.max_text_characters, "languages": list(settings.languages)}
 
 
 def open_batch(

@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from jobs.agents import Agents
+from jobs.intake import text_limits
 from pages.components import http
 from pages.components.intake_runs import IntakeRuns
 from screening.pipeline import PipelineConfig
@@ -67,8 +68,8 @@ def agents_description(seed: int) -> Mapping[str, Any]:
 def configuration(pipeline: PipelineConfig) -> Configuration:
     """What a text is screened with when it is handed in now with this pipeline."""
     chosen = settings()
-    texts = {"max_text_characters": chosen.max_text_characters, "languages": list(chosen.languages)}
-    return Configuration(pipeline=pipeline, sampler=agents_description(chosen.seed), texts=texts)
+    described = agents_description(chosen.seed)
+    return Configuration(pipeline=pipeline, sampler=described, texts=text_limits(chosen))
 
 
 def site() -> SiteSettings:

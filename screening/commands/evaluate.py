@@ -20,7 +20,7 @@ from screening.experiments import ConditionResult, consistently_missed, run_book
 from screening.recording import DrawBook, Price, record_draws
 from screening.results_table import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
 from screening.samplers.known import KnownSampler
-from screening.settings import Settings
+from screening.settings import SIMULATED_NOTICE, Settings
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -83,7 +83,7 @@ async def _record(data: EvaluationData, conditions: Sequence[Condition], book: D
         described = configuration(settings, agents, conditions[0].pipeline)
         sampler, price = agents.sampler(described, settings.seed), partial(agents.cost_usd, described)
         if settings.simulated:
-            print("Simulated agents: not a model, not for use on people.", file=sys.stderr)
+            print(SIMULATED_NOTICE, file=sys.stderr)
     try:
         places = settings.cases_in_flight
         done = await record_draws(data.items, conditions, book, sampler, concurrency=places, price=price)

@@ -22,7 +22,7 @@ from screening.datasets.records import Reason
 from screening.datasets.rejected import RejectedRow, rejected_csv
 from screening.export import jsonl_lines
 from screening.pipeline import preset
-from screening.settings import Settings
+from screening.settings import SIMULATED_NOTICE, Settings
 from storage import intake as stored
 from storage.actors import LOCAL_USER
 from storage.batches import BatchState, Progress, batch_state, progress
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         _write_rejected(db, batch_id, arguments.out.with_name("rejected.csv"))
         summary = _summary(progress(db, batch_id))
     if settings.simulated:
-        print("Simulated agents: not a model, not for use on people.", file=sys.stderr)
+        print(SIMULATED_NOTICE, file=sys.stderr)
     print(json.dumps(summary) if arguments.json else "\n".join(f"{name}: {value}" for name, value in summary.items()))
     return 0
 
