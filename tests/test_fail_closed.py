@@ -27,7 +27,7 @@ from screening.draws import Answer, Draw, DrawRequest, Sampler, SamplerError, un
 from screening.labels import Outcome
 from screening.pipeline import preset
 from screening.settings import Settings
-from storage.actors import LOCAL_USER
+from storage.actors import LOCAL_USER, SYSTEM
 from storage.batches import BatchState, close_intake, progress, resume, retry_failed
 from storage.configurations import Configuration
 from storage.database import Database
@@ -189,7 +189,7 @@ def new_batch(db: Database, rows: Sequence[int] = range(1, len(TEXTS) + 1)) -> s
 
 def outcomes(db: Database, batch_id: str) -> dict[int, str]:
     """Outcome or "pending" by row; and that all rows add up."""
-    found = {result.row: str(result.outcome) for result in results(db, LOCAL_USER, batch_id)}
+    found = {result.row: str(result.outcome) for result in results(db, SYSTEM, batch_id)}
     sums = progress(db, batch_id)
     ended = {Outcome.SAFE: sums.safe, Outcome.UNSAFE: sums.unsafe, Outcome.HUMAN_REVIEW: sums.human_review}
     assert len(found) == sums.accepted

@@ -14,6 +14,7 @@ from storage.batches import BatchSummary
 from storage.database import Database
 from storage.policy import Action, allowed
 from storage.relabelled import RelabelledRow, relabelled_rows
+from storage.results import IN_INBOX, withheld_rows
 
 CSV, JSONL = "text/csv", "application/x-ndjson"
 
@@ -37,6 +38,21 @@ def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
     st.caption(
         "CSV files are made safe for spreadsheets: a cell that could run as a formula gets an apostrophe. "
         "The JSON lines lose nothing. Relabelled: reference, every reading, adjudicated and final label."
+    )
+    if allowed(person, Action.VIEW_RESULTS) and (withheld := withheld_rows(db, person, one.id)):
+        st.caption(withheld_words(withheld))
+
+
+def withheld_words(rows: int) -> str:
+    """How many rows leave out what the engine made of them, and why.
+
+    >>> withheld_words(1).split(". ")[0]
+    'Left out of 1 row (in the results it says "in the inbox"): what the engine made of it'
+    """
+    of = f'Left out of {rows:,} {"row" if rows == 1 else "rows"} (in the results it says "{IN_INBOX}")'
+    return (
+        f"{of}: what the engine made of it. That of an open case is shown to those who have read it, so that readings "
+        "stay blind."
     )
 
 

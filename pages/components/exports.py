@@ -12,6 +12,7 @@ from storage.results import Result, results
 
 RESULT_COLUMNS = (
     "id", "row", "outcome", "node", "reason", "calls", "cost_usd", "delta", "reference", "reference_value", "group",
+    "withheld",
 )  # fmt: skip
 
 

@@ -24,10 +24,15 @@ from screening.export import jsonl_lines
 from screening.pipeline import preset
 from screening.settings import SIMULATED_NOTICE, Settings
 from storage import intake as stored
-from storage.actors import LOCAL_USER
+from storage.actors import LOCAL_USER, SYSTEM
 from storage.batches import BatchState, Progress, batch_state, progress
 from storage.database import Database
-from storage.results import results
+from storage.results import results, withheld_rows
+
+NOT_BLIND = (
+    "Rows that wait in the inbox of this database: {rows:,}. The results say what the engine made of them, so whoever "
+    "reads the file cannot read these cases blind any more; --blind leaves it out."
+)
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -41,6 +46,9 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument("--budget", type=int, default=None, help="most calls a node may use on a text")
     parser.add_argument("--seed", type=int, default=None, help="seed of the simulated agents")
     parser.add_argument("--database", default=None, metavar="URL", help="keep everything here; else nothing is kept")
+    parser.add_argument(
+        "--blind", action="store_true", help="leave out what the engine made of rows that wait in the inbox"
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object on the last line")
     parser.set_defaults(run=run)
 
@@ -55,9 +63,12 @@ def run(arguments: argparse.Namespace) -> int:
     request = BatchRequest(name=table.report.name, pipeline=pipeline, intake=announced(table.report))
     with _database(arguments.database) as db:
         batch_id = asyncio.run(_screen(db, table, request, settings))
-        _write_results(db, batch_id, arguments.out)
+        _write_results(db, batch_id, arguments.out, blind=arguments.blind)
+        waiting = withheld_rows(db, LOCAL_USER, batch_id) if arguments.database and not arguments.blind else 0
         _write_rejected(db, batch_id, arguments.out.with_name("rejected.csv"))
         summary = _summary(progress(db, batch_id))
+    if waiting:
+        print(NOT_BLIND.format(rows=waiting), file=sys.stderr)
     if settings.simulated:
         print(SIMULATED_NOTICE, file=sys.stderr)
     print(json.dumps(summary) if arguments.json else "\n".join(f"{name}: {value}" for name, value in summary.items()))
@@ -148,7 +159,8 @@ async def _over(db: Database, batch_id: str) -> None:
         await asyncio.sleep(0.5)
 
 
-def _write_results(db: Database, batch_id: str, out: Path) -> None:
+def _write_results(db: Database, batch_id: str, out: Path, *, blind: bool) -> None:
+    """All rows; as the pages give them with ``blind``, else with everything that the run came to."""
     rows = (
         {
             "id": result.external_id,
@@ -162,7 +174,7 @@ def _write_results(db: Database, batch_id: str, out: Path) -> None:
             "reference": result.reference,
             "group": result.group,
         }
-        for result in results(db, LOCAL_USER, batch_id)
+        for result in results(db, LOCAL_USER if blind else SYSTEM, batch_id)
     )
     with out.open("w", encoding="utf-8", newline="") as file:
         file.writelines(jsonl_lines(rows))

@@ -185,3 +185,19 @@ def test_the_same_seed_gives_the_same_results_and_a_kept_database_fills_the_inbo
     second = screened(BAD_CSV / "ok.csv", "--seed", "7")
     assert first.rows == second.rows
     assert (tmp_path / "kept.db").exists()
+
+
+def test_results_of_a_kept_inbox_are_blind_on_request_and_otherwise_say_that_they_are_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = _texts(tmp_path, {"1": "x"})  # one character: no agent is asked, a person is to look
+    out, kept = tmp_path / "results.jsonl", ["--database", f"sqlite:///{tmp_path}/kept.db"]
+    for options, outcome, warned in (([], "human_review", False), (kept, "human_review", True)):
+        assert main(["screen", str(file), "--out", str(out), *options]) == 0
+        assert ("inbox of this database: 1." in capsys.readouterr().err) is warned
+        assert json.loads(out.read_text(encoding="utf-8"))["outcome"] == outcome
+    assert main(["screen", str(file), "--out", str(out), "--blind", *kept]) == 0
+    assert "inbox of this database" not in capsys.readouterr().err
+    row = json.loads(out.read_text(encoding="utf-8"))
+    assert (row["id"], row["outcome"], row["calls"]) == ("1", "in the inbox", None)
+    assert row["node"] is None and row["reason"] is None and row["cost_usd"] is None

@@ -1,6 +1,8 @@
 """Batches: what a file is refused for, what is said before the first call, and what can be done while it runs."""
 
+import csv
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,8 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button
 
 from pages.components import resources
+from pages.components.exports import results_csv, results_jsonl
+from screening.labels import Outcome
 from storage import batches
 from storage.actors import LOCAL_USER
 from storage.batch_state import BatchState
@@ -15,6 +19,7 @@ from storage.database import Database
 from storage.results import results
 from tests.pages.conftest import Opener
 from tests.pages.working import work
+from tests.storage.batch_of import batch, decide, waiting
 
 FILES = Path(__file__).parent.parent / "fixtures" / "bad_csv"
 
@@ -142,6 +147,33 @@ def test_a_batch_runs_is_shown_and_downloaded(open_page: Opener, page_database: 
     }
     found = batches.progress(page_database, batch_id)
     assert (found.safe, found.unsafe, found.human_review) == (1, 1, 0)
+
+
+def test_files_leave_out_what_is_yet_to_be_read_and_the_page_says_so(
+    open_page: Opener, page_database: Database
+) -> None:
+    batch_id = batch(page_database, ["one", "two", "three"], references="SU-")
+    open_id, *others = waiting(page_database)
+    decide(page_database, open_id, Outcome.HUMAN_REVIEW)
+    for case_id in others:
+        decide(page_database, case_id)
+    page = open_page("batches", batch=batch_id)
+    said = " ".join(one.value for one in page.caption)
+    assert 'Left out of 1 row (in the results it says "in the inbox")' in said and "readings stay blind" in said
+    lines = list(csv.DictReader(StringIO(results_csv(page_database, LOCAL_USER, batch_id).read().decode("utf-8-sig"))))
+    hidden = lines[0]
+    assert (hidden["id"], hidden["row"], hidden["reference"], hidden["outcome"]) == ("p1", "1", "safe", "in the inbox")
+    assert {hidden[name] for name in ("node", "reason", "calls", "cost_usd", "delta")} == {""}
+    assert [(one["outcome"], one["calls"], one["withheld"]) for one in lines[1:]] == [("safe", "6", "False")] * 2
+    twin = [json.loads(line) for line in results_jsonl(page_database, LOCAL_USER, batch_id)]
+    assert (twin[0]["outcome"], twin[0]["calls"], twin[0]["withheld"]) == ("in the inbox", None, True)
+
+
+def test_where_nothing_is_left_out_nothing_is_said_of_it(open_page: Opener, page_database: Database) -> None:
+    batch_id = batch(page_database, ["one"])
+    decide(page_database, waiting(page_database)[0])
+    page = open_page("batches", batch=batch_id)
+    assert page.get("download_button") and not any("Left out" in one.value for one in page.caption)
 
 
 def test_pause_resume_and_cancel(open_page: Opener, page_database: Database) -> None:

@@ -4,16 +4,19 @@ import pytest
 from sqlalchemy import insert
 
 from screening.labels import Label, Outcome
+from storage import inbox
 from storage import results as results_module
-from storage.actors import LOCAL_USER, Actor, Role
+from storage.actors import LOCAL_USER, SYSTEM, Actor, Role
 from storage.batches import BatchState, list_batches, progress
 from storage.confusion import confusion
 from storage.database import Database
 from storage.policy import Forbidden
-from storage.results import results
+from storage.ratings import submit_rating
+from storage.results import IN_INBOX, Result, results, withheld_rows
 from storage.schema import adjudications
 from storage.screenings import record_error
 from tests.storage.batch_of import LATER, NOW, batch, commit_run, decide, run, waiting
+from tests.storage.inbox_cases import ANN, BO, RESEARCHER, SENIOR, form, person, register
 
 TEXTS = [f"text number {number}" for number in range(5)]
 REVIEWER = Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER}))
@@ -29,7 +32,7 @@ def test_each_row_has_one_result_in_the_files_order(db: Database, monkeypatch: p
     record_error(db, fourth, "rate_limited", "too many requests", NOW)
     record_error(db, first, "timeout", "slow", NOW)
     record_error(db, first, "refused", "no", NOW)
-    found = list(results(db, LOCAL_USER, batch_id))
+    found = list(results(db, SYSTEM, batch_id))
     assert [(one.row, one.external_id) for one in found] == [(row, f"p{row}") for row in range(1, 6)]
     assert [one.outcome for one in found] == ["pending", "unsafe", "human_review", "pending", "pending"]
     assert [one.calls for one in found] == [0, 6, 6, 6, 0]
@@ -42,10 +45,60 @@ def test_who_reads_cases_blind_sees_no_outcomes(db: Database) -> None:
     batch_id = batch(db, TEXTS)
     for ask in (
         lambda: next(results(db, REVIEWER, batch_id)),
+        lambda: withheld_rows(db, REVIEWER, batch_id),
         lambda: confusion(db, REVIEWER, batch_id),
     ):
         with pytest.raises(Forbidden):
             ask()
+
+
+def _said(found: Result) -> tuple[object, ...]:
+    return found.outcome, found.node, found.reason, found.calls, found.cost_usd, found.delta, found.error
+
+
+def test_what_is_open_in_the_inbox_is_withheld_from_whoever_may_yet_read_it(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:3], audit_rate=1.0, references="SUS")
+    for case_id, outcome in zip(waiting(db), Outcome, strict=True):
+        decide(db, case_id, outcome)
+    nothing = (IN_INBOX, None, None, None, None, None, None)
+    for who in (LOCAL_USER, SENIOR, RESEARCHER):
+        found = list(results(db, who, batch_id))
+        assert {_said(one) for one in found} == {nothing} and all(one.withheld for one in found)
+        assert [(one.row, one.external_id, one.reference) for one in found] == [
+            (1, "p1", "safe"),
+            (2, "p2", "unsafe"),
+            (3, "p3", "safe"),
+        ]
+        assert withheld_rows(db, who, batch_id) == 3
+
+
+def test_a_case_is_shown_to_its_reader_and_to_all_once_it_is_closed(db: Database) -> None:
+    """Read once and sent to a second reader: only the first reader sees the engine's view; closed, everybody does."""
+    first_reader = person("ann", Role.REVIEWER, Role.SENIOR)
+    register(db, ANN, BO)
+    batch_id = batch(db, TEXTS[:1])
+    decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
+    claim = inbox.claim_next(db, first_reader, LATER)
+    assert claim is not None
+    inbox.ask_second_opinion(db, first_reader, claim.case_id, claim.token, LATER)
+    submit_rating(db, first_reader, claim.case_id, claim.token, form("unsafe", 4), LATER, "a" * 32)
+    seen = {who.id: [one.outcome for one in results(db, who, batch_id)] for who in (first_reader, SENIOR, RESEARCHER)}
+    assert seen == {"ann": ["human_review"], "sue": [IN_INBOX], "rae": [IN_INBOX]}
+    assert [withheld_rows(db, who, batch_id) for who in (first_reader, SENIOR)] == [0, 1]
+    again = inbox.claim_next(db, BO, LATER)
+    assert again is not None
+    submit_rating(db, BO, again.case_id, again.token, form("unsafe", 4), LATER, "b" * 32)
+    assert [(one.outcome, one.calls, one.withheld) for one in results(db, SENIOR, batch_id)] == [
+        ("human_review", 6, False)
+    ]
+    assert withheld_rows(db, SENIOR, batch_id) == 0
+
+
+def test_the_program_itself_is_given_everything(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:1], audit_rate=1.0)
+    decide(db, waiting(db)[0], Outcome.SAFE)
+    (found,) = results(db, SYSTEM, batch_id)
+    assert (found.outcome, found.node, found.calls, found.withheld) == ("safe", "worker", 6, False)
 
 
 def test_progress_accounts_for_every_row(db: Database) -> None:
