@@ -105,6 +105,8 @@ def waits(case_id: str) -> None:
     st.info("This case waits for a reading. Its trail is shown once you have read it yourself.", icon=":material/lock:")
     if allowed(here.person, Action.CLAIM_NAMED):
         st.page_link(FOLDER / "inbox.py", label="To the inbox with it", query_params={"case": case_id})
+    elif allowed(here.person, Action.CLAIM_NEXT):
+        st.page_link(FOLDER / "inbox.py", label="To the inbox")
 
 
 def case(case_id: str) -> None:

@@ -116,7 +116,7 @@ with st.container(key="inbox"):
             nothing("No case on your desk", empty_words(found) if not found.free else "Take the next case (N).")
         with right:
             keys_help()
-    elif desk.claim is None and desk.mine is None and desk.text is None:
+    elif desk.only_named:
         with middle:
             linked(desk.case_id)
     else:

@@ -68,6 +68,16 @@ class Desk:
         """Unread, and the lease is over."""
         return self.mine is None and (self.claim is None or self.claim.expires_at <= now)
 
+    @property
+    def only_named(self) -> bool:
+        """The address names it and nothing of it is here: it is not in this person's hands."""
+        return self.claim is None and self.mine is None and self.text is None
+
+    @property
+    def busy(self) -> bool:
+        """Something to be read or left first."""
+        return self.mine is None and not self.only_named
+
 
 def named_case() -> str | None:
     """The case in the address; None where there is none, or something that cannot be one."""

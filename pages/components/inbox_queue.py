@@ -53,7 +53,7 @@ def title_html(counts: Counts) -> str:
 
 def next_button(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) -> None:
     """The main button, while no unread case is on the desk."""
-    busy = desk is not None
+    busy = desk is not None and not desk.only_named
     if st.button(
         "Next case",
         key="next_case",
@@ -110,7 +110,7 @@ def queue_rows(here: Here, desk: Desk | None, tiers: Collection[Tier] | None, fo
         _handed(here, desk)
         return
     rows = queue(here.db, here.person, here.now, tiers, limit=ROWS)
-    may_claim = allowed(here.person, Action.CLAIM_NAMED) and (desk is None or desk.mine is not None)
+    may_claim = allowed(here.person, Action.CLAIM_NAMED) and (desk is None or not desk.busy)
     with st.container(key="queue"):
         for row in rows:
             _row(here, row, may_claim=may_claim, on_desk=desk is not None and desk.case_id == row.case_id)
@@ -173,7 +173,8 @@ def _disagreements(here: Here) -> None:
     with st.expander(words, key="disputed", icon=":material/gavel:"):
         for each in disputed:
             name = plain_name(each.external_id, each.case_id).replace("_", "\\_")
-            label = f"{TIER_WORDS[each.tier]} · {name} · {due_words(each.due_at, here.now)}"
+            mine = " · read by you" if each.read_by_me else ""
+            label = f"{TIER_WORDS[each.tier]} · {name} · {due_words(each.due_at, here.now)}{mine}"
             st.page_link(FOLDER / "case.py", label=label, query_params={"case": each.case_id})
 
 
@@ -181,7 +182,7 @@ def _handed(here: Here, desk: Desk | None) -> None:
     """What was set aside by or handed to a reviewer who does not browse."""
     waiting: Sequence[str] = handed_to_me(here.db, here.person, here.now)
     for case_id in waiting[:ROWS]:
-        busy = desk is not None and desk.mine is None
+        busy = desk is not None and desk.busy
         label = f"Set aside for you: case {case_id[-6:]}"
         if st.button(label, key=f"row_{case_id}", width="stretch", disabled=busy):
             claim_or_say(here, case_id)

@@ -55,7 +55,7 @@ def compared_html(mine: Rating, evidence: Evidence) -> str:
     """What the engine did with the same text, and whether it is the same."""
     label = engine_label(evidence)
     if label is None:
-        verdict = "The engine gave no label; yours is the one that counts."
+        verdict = "The engine gave no label: people decide."
     elif label.value == mine.form.label.value:
         verdict = "≡ Your reading and the engine's label are the same."
     else:

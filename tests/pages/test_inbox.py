@@ -160,6 +160,16 @@ def test_a_case_that_is_not_in_hand_shows_nothing_of_itself(
     assert "Somebody else holds this case" in _shown(page) and TEXT not in _shown(page)
 
 
+def test_a_link_to_a_case_of_somebody_elses_is_no_dead_end(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    inbox.claim_next(page_database, BO, _now())
+    [other] = fill(page_database)
+    page = _press(open_page("inbox", case=case_id), "next_case")
+    assert page.query_params["case"] in (other, [other])
+    assert page.button(key="next_case").disabled, "the case in hand comes first"
+
+
 def test_covered_texts_are_not_loaded_before_they_are_opened(open_page: Opener, case_id: str) -> None:
     page = open_page("inbox", cover="1")
     page = _press(page, "next_case")
@@ -221,6 +231,7 @@ def test_the_disagreement_is_for_a_senior_to_decide(open_page: Opener, page_data
     assert claim is not None
     ratings.submit_rating(page_database, BO, disputed, claim.token, form("unsafe"), _now(), new_id(_now()))
     assert [each.case_id for each in adjudication.disagreements(page_database, LOCAL_USER)] == [disputed]
+    assert open_page("inbox").get("page_link")[0].proto.label.endswith("· read by you")
     page = open_page("case", case=disputed)
     page = _press(page, f"record_{disputed}_0")
     assert page.error[0].value == "Choose a label first."
