@@ -6,7 +6,7 @@ It may be started twice, on any machine, after any crash: runs and outcomes are 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ParamSpec, TypeVar
 
@@ -147,7 +147,7 @@ class _NodeProgress:
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         if not self.allowed:
             raise Withdrawn
-        return await self.sampler.draw(request)
+        return await self.sampler.draw(replace(request, urgent=self.case.interactive))
 
     async def wave(self, request: DrawRequest, draws: Sequence[Draw]) -> None:
         self.codes = encode_draws(draws) if request.first == 0 else self.codes + encode_draws(draws)

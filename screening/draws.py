@@ -104,13 +104,17 @@ class ScreenedText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawRequest:
-    """A wave: ``count`` draws of one node on one text, the first of them being number ``first`` (from 0)."""
+    """A wave: ``count`` draws of one node on one text, the first of them being number ``first`` (from 0).
+
+    ``urgent`` says that somebody waits for it: its calls go first where a limit holds calls back.
+    """
 
     node: str
     text: ScreenedText
     first: int
     count: int
     variant: str = "main"
+    urgent: bool = False
 
 
 class SamplerError(Exception):

@@ -50,7 +50,9 @@ class Settings(BaseSettings):
     cases_in_flight: Annotated[int, Field(ge=1)] = Field(16, description="Most cases screened at once per worker.")
     call_timeout_s: Annotated[float, Field(gt=0)] = Field(30.0, description="Longest wait for one answer.")
     node_deadline_s: Annotated[float, Field(gt=0)] = Field(
-        300.0, description="Longest wait for one wave of draws, retries and pauses included."
+        300.0,
+        description="Longest wait for one wave of draws, retries and pauses included, from when the last of its "
+        "calls was let through our own limits.",
     )
     simulated_latency_s: Annotated[float, Field(ge=0)] = Field(
         0.0, description="Pause before each simulated answer, to watch the engine at a model's pace."

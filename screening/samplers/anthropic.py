@@ -53,7 +53,8 @@ class AnthropicSampler:
         self._wire = dialect(settings)
         self._rng = rng or random.SystemRandom()
         self._ledger = Ledger()
-        attempts = Attempts(gate=gate or default_gate(settings), ledger=self._ledger, timeout_s=settings.call_timeout_s)
+        self._gate = gate or default_gate(settings)
+        attempts = Attempts(gate=self._gate, ledger=self._ledger, timeout_s=settings.call_timeout_s)
         self._client = _client(settings, self._wire.api_version, attempts)
 
     async def __aenter__(self) -> Self:
@@ -108,8 +109,8 @@ class AnthropicSampler:
 
     async def _harmless(self, wire: Dialect) -> Draw:
         node = FIRST_NODE if FIRST_NODE in self._prompts.nodes else self._prompts.nodes[0]
-        request = DrawRequest(node=node, text=HARMLESS, first=0, count=1)
-        (draw,) = await self._settled([prepare_call(request, self._settings, wire, self._prompts, self._rng)])
+        request = DrawRequest(node=node, text=HARMLESS, first=0, count=1, urgent=True)
+        (draw,) = await self._settled(request, wire)
         return draw
 
     async def _works_without_temperature(self) -> bool:
@@ -125,18 +126,16 @@ class AnthropicSampler:
         SamplerError when a call fails for good or the node's deadline passes; then there are no draws,
         and what was paid for is still in `counts`.
         """
-        calls = [
-            prepare_call(request, self._settings, self._wire, self._prompts, self._rng) for _ in range(request.count)
-        ]
-        return await self._settled(calls)
+        return await self._settled(request, self._wire)
 
-    async def _settled(self, calls: Sequence[PreparedCall]) -> list[Draw]:
+    async def _settled(self, request: DrawRequest, wire: Dialect) -> list[Draw]:
+        calls = [prepare_call(request, self._settings, wire, self._prompts, self._rng) for _ in range(request.count)]
+        deadline_s = self._settings.node_deadline_s
         try:
-            async with asyncio.timeout(self._settings.node_deadline_s):
+            async with self._gate.wave(urgent=request.urgent, deadline_s=deadline_s):
                 return await self._wave(calls)
         except TimeoutError:
-            limit = f"{self._settings.node_deadline_s:g} seconds"
-            raise SamplerError("deadline", f"The node's draws did not arrive within {limit}.") from None
+            raise SamplerError("deadline", f"The node's draws did not arrive within {deadline_s:g} seconds.") from None
 
     async def _wave(self, calls: Sequence[PreparedCall]) -> list[Draw]:
         tasks = [asyncio.create_task(self._call(call)) for call in calls]

@@ -61,8 +61,9 @@ class Attempts(Middleware):
     async def handle_async(self, request: Any, call_next: Any) -> Any:
         """One attempt through the gate; the response if it is a whole message, an exception otherwise."""
         try:
-            async with self._gate.slot():
-                self._ledger.attempted(retry=request.retries_taken > 0)
+            retry = request.retries_taken > 0
+            async with self._gate.slot(retry=retry):
+                self._ledger.attempted(retry=retry)
                 response = await self._send(request, call_next)
             return await self._judge(response)
         except AttemptFailed as failure:

@@ -1,13 +1,18 @@
 """The gate every attempt passes: calls at a time, calls per minute, and a pause that all share."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
 from aiolimiter import AsyncLimiter
+
+from screening.samplers.turns import Rank, Turns
 
 _BURST_SHARE = 50
 
@@ -33,10 +38,30 @@ def at_most(limit: int, period_s: float = 60.0) -> AsyncLimiter:
     return AsyncLimiter(burst, burst * period_s / drained)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wave:
+    """Calls asked for together. ``limit`` ends them ``deadline_s`` after the last of them was first let through."""
+
+    rank: Rank
+    limit: asyncio.Timeout
+    deadline_s: float
+
+    def let_through(self) -> None:
+        if not self.limit.expired():
+            self.limit.reschedule(asyncio.get_running_loop().time() + self.deadline_s)
+
+
+# The client library stands between a wave and its attempts: only the context goes all the way through.
+_WAVE: ContextVar[_Wave | None] = ContextVar("wave", default=None)
+_NO_WAVE: Rank = (False, 0)
+
+
 class RateGate:
     """Concurrency, rate and shared pause of one process; bound to the event loop it is first used in.
 
-    ``clock`` gives seconds that never go back. A pause asked for (by a 429) is cut to ``pause_cap_s``.
+    Attempts of urgent waves pass first, then those of the wave that began first, so that under a tight limit some
+    waves end instead of all of them waiting half done. ``clock`` gives seconds that never go back. A pause asked
+    for (by a 429) is cut to ``pause_cap_s``.
     """
 
     def __init__(
@@ -52,15 +77,35 @@ class RateGate:
         self._pause_cap_s = pause_cap_s
         self._clock = clock
         self._resume_at = 0.0
+        self._turns = Turns()
+        self._numbers = itertools.count(1)
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
+    async def wave(self, *, urgent: bool, deadline_s: float) -> AsyncIterator[None]:
+        """The tasks begun inside are one wave. TimeoutError when it has not ended ``deadline_s`` seconds after the
+        last of its calls was first let through: how long our own limits hold it back is no fault of the service.
+        """
+        async with asyncio.timeout(None) as limit:
+            rank = (not urgent, next(self._numbers))
+            token = _WAVE.set(_Wave(rank=rank, limit=limit, deadline_s=deadline_s))
+            try:
+                yield
+            finally:
+                _WAVE.reset(token)
+
+    @asynccontextmanager
+    async def slot(self, *, retry: bool = False) -> AsyncIterator[None]:
         """Held while one attempt is under way. A pause that begins while waiting is waited for as well."""
-        async with self._slots:
-            await self._pause_over()
-            if self._limiter is not None:
-                await self._limiter.acquire()
+        wave = _WAVE.get()
+        async with AsyncExitStack() as held:
+            async with self._turns.turn(_NO_WAVE if wave is None else wave.rank):
+                await held.enter_async_context(self._slots)
                 await self._pause_over()
+                if self._limiter is not None:
+                    await self._limiter.acquire()
+                    await self._pause_over()
+            if wave is not None and not retry:
+                wave.let_through()
             yield
 
     @property

@@ -11,16 +11,25 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from jobs.agents import Agents
+from jobs.intake import configuration
 from jobs.port import system_clock
 from jobs.shared_limit import SharedLimiter, pace_of, share_places
+from screening.pipeline import preset
 from screening.samplers.rate import RateGate
+from screening.settings import Settings
+from screening.text.received import receive
+from storage import single_texts
 from storage.actors import LOCAL_USER
-from storage.batches import cancel, progress
+from storage.batches import NewBatch, cancel, progress
 from storage.call_limits import Pace, give_up, hold, take
+from storage.configurations import save_configuration
 from storage.database import Database
 from tests.jobs.files import batch_from, settings, write_posts
 from tests.jobs.processes import NotingStub, Workers, wait_for
 from tests.stub_server import StubPlan
+
+LIVE = "My neighbour brought us apples and we talked about the garden."
 
 
 @pytest.mark.slow
@@ -52,6 +61,40 @@ def test_two_workers_never_exceed_the_limit_of_one_account(
     assert busiest <= limit
     assert requests > 0.85 * limit, "the limit should be used, too"
     assert service.counters.max_in_flight <= 10
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_live_text_passes_the_calls_of_a_batch_that_the_limit_holds_back(
+    db: Database, database_url: str, workers: Workers, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
+) -> None:
+    service = stub(StubPlan(latency_s=0.02))
+    options = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "requests_per_minute": 600}
+    chosen = settings(database_url, options)
+    write_posts(tmp_path / "posts.csv", 400)
+    batch_id = batch_from(db, tmp_path / "posts.csv", chosen)
+    workers.start(database_url, options)
+    workers.up(0)
+    wait_for(lambda: service.counters.requests > 30, 60)
+    case_id = _live_text(db, chosen)
+    wait_for(lambda: single_texts.look(db, LOCAL_USER, case_id).outcome is not None, 60)
+    assert progress(db, batch_id).pending > 0, "there was too little to do"
+    cancel(db, LOCAL_USER, batch_id, system_clock())
+    asked = list(service.asked_at.items())
+    ours = sorted(moment for (_, text), moments in asked if text == LIVE for moment in moments)
+    others = [moment for (_, text), moments in asked if text != LIVE for moment in moments]
+    between = sum(ours[0] <= moment <= ours[-1] for moment in others)
+    print(f"{db.kind}: {between} calls of the batch during the {len(ours)} of the live text")
+    assert between <= len(ours) / 2, "without priority it would be dozens of waves"
+
+
+def _live_text(db: Database, chosen: Settings) -> str:
+    """Handed in as the Screen page does; the case's id."""
+    found = configuration(chosen, Agents(chosen), preset("paper"))
+    now = system_clock()
+    version = save_configuration(db, found, now)
+    new = NewBatch(name="live", configuration_version=version, seed=0, kind="interactive")
+    return single_texts.submit(db, LOCAL_USER, receive(LIVE), new, now)
 
 
 @given(per_minute=st.integers(1, 5000))

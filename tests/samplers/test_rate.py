@@ -65,3 +65,60 @@ async def test_a_shorter_pause_does_not_shorten_a_longer_one():
     gate.pause(30.0)
     gate.pause(-5.0)
     assert gate.paused_for() == 30.0
+
+
+async def test_urgent_waves_pass_first_and_older_waves_before_younger_ones():
+    gate, passed = RateGate(concurrency=1, limiter=None, pause_cap_s=1.0), []
+
+    async def one(name: str) -> None:
+        async with gate.slot():
+            passed.append(name)
+            await asyncio.sleep(0.001)
+
+    async def wave(name: str, *, urgent: bool) -> None:
+        async with gate.wave(urgent=urgent, deadline_s=60.0):
+            await asyncio.gather(*(one(name) for _ in range(3)))
+
+    waves = [asyncio.create_task(wave(name, urgent=False)) for name in ("first", "second")]
+    while not passed:  # noqa: ASYNC110 - until the first call is under way
+        await asyncio.sleep(0)
+    waves.append(asyncio.create_task(wave("urgent", urgent=True)))
+    await asyncio.gather(*waves)
+    assert passed[0] == "first" and passed[-3:] == ["second"] * 3
+    assert passed.index("urgent") <= 2 and max(i for i, name in enumerate(passed) if name == "urgent") <= 4
+
+
+class _Slow:
+    """Leave for one call every 0.1 s."""
+
+    async def acquire(self) -> None:
+        await asyncio.sleep(0.1)
+
+
+async def test_what_our_own_limit_holds_back_does_not_run_into_the_deadline():
+    gate, passed = RateGate(concurrency=10, limiter=_Slow(), pause_cap_s=1.0), 0
+
+    async def one() -> None:
+        nonlocal passed
+        async with gate.slot():
+            passed += 1
+
+    async with gate.wave(urgent=False, deadline_s=0.3):
+        await asyncio.gather(*(one() for _ in range(6)))
+    assert passed == 6
+
+
+async def test_the_deadline_runs_from_the_last_first_attempt_and_no_retry_moves_it():
+    gate, attempts = RateGate(concurrency=10, limiter=None, pause_cap_s=1.0), 0
+
+    async def again_and_again() -> None:
+        nonlocal attempts
+        while True:
+            async with gate.slot(retry=attempts > 0):
+                attempts += 1
+                await asyncio.sleep(0.05)
+
+    with pytest.raises(TimeoutError):
+        async with gate.wave(urgent=False, deadline_s=0.2):
+            await again_and_again()
+    assert attempts > 1
