@@ -94,6 +94,8 @@ def claim(
         free = and_(or_(~leased(now), _entry.holder == actor.id, _entry.holder.is_(None)), ~read_by(actor))
         if row.reading == "third" and not allowed(actor, Action.ADJUDICATE):
             raise NotAvailable("two readers disagree: this reading is a senior's")
+        if row.closed_at is not None:
+            raise NotAvailable("this case is closed")
         taken = _take(conn, and_(_entry.case_id == case_id, is_open(), free), actor, now, lease, token())
         if taken is None:
             raise NotAvailable("somebody else holds this case, or its reading is not yours")

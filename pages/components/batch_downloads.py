@@ -20,7 +20,9 @@ CSV, JSONL = "text/csv", "application/x-ndjson"
 
 
 def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
-    """A row of buttons, as far as this person may have the files."""
+    """A row of buttons, as far as this person may have the files; nothing where they may have none."""
+    if not (allowed(person, Action.VIEW_RESULTS) or allowed(person, Action.EXPORT)):
+        return
     with st.container(horizontal=True):
         if allowed(person, Action.VIEW_RESULTS):
             _button("Results (CSV)", "results.csv", CSV, lambda: results_csv(db, person, one.id))
@@ -35,9 +37,10 @@ def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
                 JSONL,
                 lambda: lines_file(as_jsonl(_rows(db, person, one.id))),
             )
+    relabelled = " Relabelled: reference, every reading, adjudicated and final label."
     st.caption(
         "CSV files are made safe for spreadsheets: a cell that could run as a formula gets an apostrophe. "
-        "The JSON lines lose nothing. Relabelled: reference, every reading, adjudicated and final label."
+        "The JSON lines lose nothing." + (relabelled if allowed(person, Action.EXPORT) else "")
     )
     if allowed(person, Action.VIEW_RESULTS) and (withheld := withheld_rows(db, person, one.id)):
         st.caption(withheld_words(withheld))

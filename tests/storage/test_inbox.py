@@ -171,7 +171,7 @@ def test_a_senior_takes_any_free_case_and_nobody_takes_a_held_or_closed_one(db: 
     with pytest.raises(NotAvailable):
         inbox.claim(db, SENIOR, case_id, NOW)
     submit_rating(db, ANN, case_id, token, form(), NOW, "1" * 32)
-    with pytest.raises(NotAvailable):
+    with pytest.raises(NotAvailable, match="is closed"):
         inbox.claim(db, SENIOR, case_id, NOW)
     with pytest.raises(NotAvailable):
         inbox.claim(db, SENIOR, "no such case", NOW)
