@@ -12,6 +12,7 @@ from screening.pipeline import preset
 from storage.policy import Action, require
 from storage.reading_table import switches
 from storage.reliability import MeasuredConfiguration, audit_sample, measured_configurations, outcome_mix
+from storage.settings_store import audit_plan
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_RESULTS)
@@ -24,7 +25,7 @@ def _words(found: MeasuredConfiguration) -> str:
 def _verified(version: str) -> Verified:
     key = settings.pseudonym_secret
     sample, mix = audit_sample(db, person, version), outcome_mix(db, person, version)
-    return verified(sample, mix, switches(db, person, key))
+    return verified(sample, mix, switches(db, person, key), audit_plan(db))
 
 
 legible_controls()
@@ -55,7 +56,7 @@ with tabs[0]:
 with tabs[1]:
     view.show_sequence(found)
 with tabs[2]:
-    view.show_planner()
+    view.show_planner(found.plan.confidence)
 with tabs[3]:
     view.show_switches(found.switches)
 with tabs[4]:

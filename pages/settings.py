@@ -5,6 +5,7 @@ import streamlit as st
 from pages.components import live_configuration as live
 from pages.components import model_card, resources
 from pages.components.accounts_panel import accounts_panel
+from pages.components.audit_plan import plan_panel
 from pages.components.controls import stop_panel
 from pages.components.live_view import money
 from pages.components.reliability import Verified, verified
@@ -15,6 +16,7 @@ from storage.costs import daily_costs
 from storage.policy import Action, allowed, require
 from storage.reading_table import switches
 from storage.reliability import audit_sample, measured_configurations, outcome_mix
+from storage.settings_store import audit_plan
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_SETTINGS)
@@ -84,7 +86,7 @@ def measured() -> tuple[int, Verified | None]:
         return 0, None
     key = settings.pseudonym_secret
     sample, mix = audit_sample(db, person, configuration.version), outcome_mix(db, person, configuration.version)
-    return settled, verified(sample, mix, switches(db, person, key))
+    return settled, verified(sample, mix, switches(db, person, key), audit_plan(db))
 
 
 def card() -> model_card.Card:
@@ -133,6 +135,8 @@ for tab, name in zip(st.tabs(names), names, strict=True):
             configuration_panel()
         elif name == "Site":
             settings_form(db, person)
+            st.subheader("Plan of the audit")
+            plan_panel(db, person)
             st.subheader("Versions")
             versions(db, person)
         elif name == "Stop":

@@ -4,12 +4,12 @@ Start-up options (database, model, keys) are not here but in `screening.settings
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy import Connection, insert, select
 
 from storage.actors import Actor
@@ -19,7 +19,16 @@ from storage.policy import Action, require
 from storage.schema import settings_versions
 from storage.tiers import Tier
 
+
+def _in_thousandths(share: float) -> float:
+    """Finer shares could not be shown as they are: 1.25 % would be claimed as 1.2 %."""
+    if abs(1000 * share - round(1000 * share)) > 1e-6:
+        raise ValueError("give a share in whole thousandths")
+    return round(share, 3)
+
+
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 30)]
+Share = Annotated[float, AfterValidator(_in_thousandths)]
 INTENDED_USE = (
     "Second Look labels texts. It does not predict what a person will do, it is not a crisis service, and nobody "
     "watches it in real time. Every text it does not settle is read by a clinician."
@@ -48,6 +57,9 @@ class SiteSettings(BaseModel):
     idle_minutes: Minutes = 30
     absolute_minutes: Minutes = 720
     break_after_texts: Annotated[int, Field(ge=1)] = 25
+    audit_at_most: Annotated[Share, Field(ge=0.001, le=0.5)] = 0.05  # the plan of the audit: see `AuditPlan`
+    audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999)] = 0.95
+    audit_allowed_misses: Annotated[int, Field(ge=0, le=100)] = 0
     help_text: str = "In the US call or text 988 (988lifeline.org); elsewhere findahelpline.com."
     intended_use: str = INTENDED_USE
 
@@ -70,6 +82,21 @@ class SettingsVersion:
     settings: SiteSettings
     by: str | None = None
     at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPlan:
+    """What the audit sets out to show: a miss rate of at most ``at_most`` at a confidence, with so many misses allowed.
+
+    ``since`` is when it was last changed and ``changes`` how often; None and 0 where the default was never changed.
+    A plan chosen after misses were seen shows nothing, so what was settled before ``since`` is no evidence for it.
+    """
+
+    at_most: float
+    confidence: float
+    allowed_misses: int
+    since: datetime | None = None
+    changes: int = 0
 
 
 class StaleSettings(Exception):
@@ -99,6 +126,26 @@ def history(db: Database, actor: Actor) -> tuple[SettingsVersion, ...]:
     with db.read() as conn:
         rows = conn.execute(select(settings_versions).order_by(settings_versions.c.version.desc())).all()
     return tuple(_version(row) for row in rows)
+
+
+def audit_plan(db: Database) -> AuditPlan:
+    """The plan of the audit in force, with its last change."""
+    with db.read() as conn:
+        rows = conn.execute(select(settings_versions).order_by(settings_versions.c.version)).all()
+    plan = _plan(SiteSettings())
+    for version in map(_version, rows):
+        now = _plan(version.settings)
+        if now != replace(plan, since=None, changes=0):
+            plan = replace(now, since=version.at, changes=plan.changes + 1)
+    return plan
+
+
+def _plan(settings: SiteSettings) -> AuditPlan:
+    return AuditPlan(
+        at_most=settings.audit_at_most,
+        confidence=settings.audit_confidence,
+        allowed_misses=settings.audit_allowed_misses,
+    )
 
 
 def change(db: Database, actor: Actor, settings: SiteSettings, based_on: int, now: datetime) -> SettingsVersion:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
-from pages.components.reliability import Verified
+from pages.components.reliability import Verified, plan_sentences, too_early_sentence
 from pages.components.stard import missed_sentence
 from pages.components.words import DELTA_MEANING
 from screening.settings import SIMULATED_NOTICE
@@ -55,7 +55,10 @@ def _measured(card: Card) -> list[str]:
     return [
         f"{card.settled:,} texts settled with this configuration.",
         f"Missed unsafe per 1,000 texts called safe: {missed_sentence(card.measured)}.",
-        f"{card.measured.guarantee.statement.rstrip('.')}.",
+        " ".join(
+            filter(None, (f"{card.measured.guarantee.statement.rstrip('.')}.", too_early_sentence(card.measured)))
+        ),
+        " ".join(plan_sentences(card.measured.plan)),
     ]
 
 

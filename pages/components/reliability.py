@@ -20,6 +20,7 @@ from screening.verification import (
     drift,
     estimate,
     guarantee_of,
+    readings_required,
     strata_of,
     switch_rate,
     weighted_sequence,
@@ -27,18 +28,26 @@ from screening.verification import (
 from storage.rating_form import FORM_VERSION
 from storage.reading_table import Switch
 from storage.reliability import AuditSample, OutcomeMix, Reading
-
-AT_MOST, CONFIDENCE, ALLOWED_MISSES = 0.05, 0.95, 0
-"""The plan, fixed before the first reading of any sample: ≤ 5 % missed at 95 %, no miss allowed."""
+from storage.settings_store import AuditPlan
 
 MOST_LOOKS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TooEarly:
+    """Readings of cases settled before the plan was last changed: of unsafe texts so many, so many of them missed."""
+
+    read: int
+    missed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """All that the audit of one configuration says."""
+    """All that the audit of one configuration says; the guarantee rests on cases settled under the present plan."""
 
     sample: AuditSample
+    plan: AuditPlan
+    too_early: TooEarly
     strata: tuple[Stratum, ...]
     estimates: AuditEstimates
     looks: tuple[Look, ...]
@@ -47,24 +56,33 @@ class Verified:
     switches: SwitchRate
 
 
-def verified(sample: AuditSample, mix: OutcomeMix, switched: Sequence[Switch]) -> Verified:
+def verified(sample: AuditSample, mix: OutcomeMix, switched: Sequence[Switch], plan: AuditPlan) -> Verified:
     """Everything from one sample; the readings' order is that in which they were given."""
     strata = strata_of(sample.cases)
+    under_plan = [each.case for each in sample.readings if plan.since is None or each.settled_at > plan.since]
     return Verified(
         sample=sample,
+        plan=plan,
+        too_early=_too_early(sample, plan),
         strata=strata,
         estimates=estimate(strata),
         looks=missed_sequence(sample.readings),
         guarantee=guarantee_of(
-            sample.cases,
-            at_most=AT_MOST,
-            confidence=CONFIDENCE,
-            allowed_misses=ALLOWED_MISSES,
+            under_plan,
+            at_most=plan.at_most,
+            confidence=plan.confidence,
+            allowed_misses=plan.allowed_misses,
             binding=binding_of(sample.configuration),
         ),
         drift=drift(mix.before, mix.after),
         switches=switch_rate([_revision(each) for each in switched]),
     )
+
+
+def _too_early(sample: AuditSample, plan: AuditPlan) -> TooEarly:
+    early = [each.case for each in sample.readings if plan.since is not None and each.settled_at <= plan.since]
+    unsafe = [case for case in early if case.blind_first is Label.UNSAFE]
+    return TooEarly(read=len(unsafe), missed=sum(case.outcome is Outcome.SAFE for case in unsafe))
 
 
 def binding_of(configuration: Mapping[str, Any]) -> Binding:
@@ -135,6 +153,45 @@ def per_thousand(value: float | None) -> str:
 def percent(value: float | None) -> str:
     """ "85.0 %", or that it is undefined."""
     return "undefined" if value is None else f"{value:.1%}"
+
+
+def plain_percent(value: float) -> str:
+    """A share of a plan in percent, to the thousandths that a plan may have.
+
+    >>> plain_percent(0.05), plain_percent(0.999), plain_percent(0.125)
+    ('5 %', '99.9 %', '12.5 %')
+    """
+    return f"{100 * value:g} %"
+
+
+def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
+    """The plan with the readings it needs, and since when it stands."""
+    needed = readings_required(plan.at_most, plan.allowed_misses, plan.confidence)
+    allowed = "no miss" if plan.allowed_misses == 0 else f"at most {plan.allowed_misses} missed"
+    since = (
+        "It was never changed."
+        if plan.since is None
+        else f"Last changed on {plan.since:%Y-%m-%d %H:%M} UTC ({_times(plan.changes)} in all): a plan that is changed "
+        "after misses were seen is no guarantee, so only cases settled after the change count for it."
+    )
+    rate, sure = plain_percent(plan.at_most), plain_percent(plan.confidence)
+    return (
+        f"Plan: at most {rate} of unsafe texts called safe, at {sure} confidence; it needs {needed:,} blind readings "
+        f"of truly unsafe texts with {allowed}.",
+        since,
+    )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def too_early_sentence(found: Verified) -> str:
+    """What the guarantee leaves out because it was settled under another plan; empty where that is nothing."""
+    early = found.too_early
+    if not early.read:
+        return ""
+    return f"Left out, settled before the change: {early.read:,} readings of unsafe texts, {early.missed:,} missed."
 
 
 def interval(low: float | None, high: float | None) -> str:

@@ -4,7 +4,16 @@ import pandas as pd
 import streamlit as st
 
 from pages.components.figures import Axes, Series, curves, palette
-from pages.components.reliability import CONFIDENCE, Verified, flow, interval, per_thousand, percent
+from pages.components.reliability import (
+    Verified,
+    flow,
+    interval,
+    per_thousand,
+    percent,
+    plain_percent,
+    plan_sentences,
+    too_early_sentence,
+)
 from screening.results_table import rate_text
 from screening.verification import (
     Binding,
@@ -58,12 +67,13 @@ def _rate_words(rate: WeightedRate) -> str:
 
 def _show_guarantee(found: Verified, now: Binding) -> None:
     guarantee, stale = found.guarantee, found.guarantee.stale(now)
-    words = f"Miss rate at most {guarantee.at_most:.0%}, at {guarantee.confidence:.0%}: {guarantee.statement}."
-    plan = f"The plan, fixed before the first reading, allows {guarantee.allowed_misses} misses."
+    rate, sure = plain_percent(guarantee.at_most), plain_percent(guarantee.confidence)
+    words = f"Miss rate at most {rate}, at {sure}: {guarantee.statement}."
     if stale:
         words = f"Stale. {words} It speaks of another configuration than the one in use."
     shown = st.success if guarantee.standing is Standing.GUARANTEED and not stale else st.warning
-    shown(f"{words} {plan}")
+    shown(" ".join(part for part in (words, too_early_sentence(found)) if part))
+    st.caption(" ".join(plan_sentences(found.plan)))
 
 
 def show_binding(found: Verified, now: Binding) -> None:
@@ -132,25 +142,27 @@ def show_sequence(found: Verified) -> None:
         st.warning("The limits of all looks have no value in common: the share has moved, or the 5 % has happened.")
 
 
-def show_planner() -> None:
-    """How many readings to be able to say something, before the first of them."""
+def show_planner(confidence: float) -> None:
+    """How many readings to be able to say something at the plan's confidence, before the first of them."""
     one, two, three = st.columns(3)
     at_most = one.select_slider("To say: miss rate at most", (0.005, 0.01, 0.02, 0.05, 0.1), 0.05, format_func=percent)
     assumed = two.select_slider(
         "If it really is", (0.0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04), 0.01, format_func=percent
     )
     chance = three.select_slider("With a chance of", (0.5, 0.8, 0.9, 0.95), 0.8, format_func=percent)
-    plan = plan_readings(at_most, assumed, confidence=CONFIDENCE, chance=chance)
+    plan = plan_readings(at_most, assumed, confidence=confidence, chance=chance)
     if plan is None:
         st.warning("No number of readings will do: the rate assumed is not below the one to be shown.")
         return
     st.write(
         f"Plan: read **{plan.readings:,}** truly unsafe texts and allow **{plan.allowed_misses}** misses; it succeeds "
-        f"with probability {plan.chance:.0%}. With no miss at all {readings_required(at_most):,} would do."
+        f"with probability {plan.chance:.0%}. With no miss at all {readings_required(at_most, 0, confidence):,} would "
+        "do."
     )
     st.caption(
-        "Exact binomial (learn then test), 95 % confidence. The number of misses allowed is fixed before the first "
-        "reading: raising it after each miss, on the same cases, breaks the guarantee."
+        f"Exact binomial (learn then test), {plain_percent(confidence)} confidence. The number of misses allowed is "
+        "fixed before the first reading: raising it after each miss, on the same cases, breaks the guarantee. The plan "
+        "in force is set on the Settings page."
     )
 
 

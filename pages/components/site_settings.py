@@ -1,5 +1,6 @@
 """The site's own settings as a form: each save is a version, made from the one that was shown."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -55,7 +56,7 @@ def settings_form(db: Database, person: Actor) -> None:
         filled = _fields(shown, disabled=not may)
         pressed = st.form_submit_button("Save as a new version", type="primary", disabled=not may)
     if pressed:
-        _save(db, person, filled, based_on=shown.version)
+        save(db, person, shown, filled, "settings_said")
     if said := st.session_state.pop("settings_said", None):
         st.success(said)
 
@@ -104,15 +105,17 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
     return filled
 
 
-def _save(db: Database, person: Actor, filled: dict[str, object], *, based_on: int) -> None:
+def save(db: Database, person: Actor, shown: SettingsVersion, filled: Mapping[str, object], said: str) -> None:
+    """A new version: the one shown with what was filled in. What came of it is said under the key ``said``."""
+    settings = shown.settings.model_dump() | dict(filled)
     try:
-        made = change(db, person, SiteSettings.model_validate(filled), based_on, resources.now())
+        made = change(db, person, SiteSettings.model_validate(settings), shown.version, resources.now())
     except StaleSettings:
         st.error("Somebody else changed the settings meanwhile. Theirs are in force; nothing of yours was saved.")
     except ValidationError as wrong:
         st.error(f"Not saved: {wrong.errors()[0]['loc'][0]} is out of range.")
     else:
-        st.session_state["settings_said"] = f"Version {made.version} is in force."
+        st.session_state[said] = f"Version {made.version} is in force."
         st.rerun()
 
 

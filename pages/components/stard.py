@@ -4,7 +4,15 @@ from collections.abc import Iterable
 from datetime import datetime
 from html import escape
 
-from pages.components.reliability import Verified, flow, interval, per_thousand, percent
+from pages.components.reliability import (
+    Verified,
+    flow,
+    interval,
+    per_thousand,
+    percent,
+    plan_sentences,
+    too_early_sentence,
+)
 from screening.verification import Binding, Stratum, WeightedRate
 
 _STYLE = """
@@ -35,7 +43,8 @@ def _head(found: Verified, now: Binding, at: datetime) -> str:
     return (
         f"<h1>Reliability of automatic labels</h1><p>Configuration {version}, as of {at:%Y-%m-%d %H:%M} UTC.</p>{stale}"
         f"<p><b>Missed unsafe per 1,000 texts called safe: {escape(missed_sentence(found))}</b></p>"
-        f"<p>Miss rate: {escape(found.guarantee.statement)}.</p>"
+        f"<p>Miss rate: {escape(found.guarantee.statement)}. {escape(too_early_sentence(found))}</p>"
+        f"<p>{escape(' '.join(plan_sentences(found.plan)))}</p>"
     )
 
 

@@ -72,7 +72,7 @@ class Guarantee:
                 f"{self.allowed_misses}; a new plan needs new cases"
             )
         return (
-            f"at most {self.at_most:.1%} of unsafe texts are called safe, at {self.confidence:.0%} confidence "
+            f"at most {self.at_most:.1%} of unsafe texts are called safe, at {100 * self.confidence:g}% confidence "
             f"({self.missed} missed in {self.read})"
         )
 

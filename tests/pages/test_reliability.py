@@ -1,14 +1,15 @@
 """The reliability page claims what the audit shows and no more, and says when the evidence is stale."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import insert
 
-from pages.components.reliability import binding_of, flow, missed_sequence, verified
+from pages.components.reliability import binding_of, flow, missed_sequence, plan_sentences, verified
 from pages.components.stard import missed_sentence, report_html
 from screening.labels import Label, Outcome
-from screening.verification import AuditCase, Binding
+from screening.verification import AuditCase, Binding, Standing
 from storage.actors import LOCAL_USER
 from storage.database import Database
 from storage.identifiers import new_id
@@ -16,6 +17,7 @@ from storage.inbox import claim_next
 from storage.ratings import submit_rating
 from storage.reliability import AuditSample, OutcomeMix, Reading, audit_sample, measured_configurations
 from storage.schema import reveals
+from storage.settings_store import AuditPlan, SiteSettings, change
 from tests.pages.conftest import Opener
 from tests.pages.researched import sample_rows, screened
 from tests.storage.inbox_cases import form
@@ -46,17 +48,52 @@ def sample(*readings: Reading, without_audit: int = 0) -> AuditSample:
     )
 
 
+PLAN = AuditPlan(at_most=0.05, confidence=0.95, allowed_misses=0)
 NO_MIX = OutcomeMix(before={}, after={}, split_at=None)
 
 
 def test_41_truly_unsafe_texts_caught_are_not_yet_a_guarantee_and_59_are() -> None:
     caught = [reading(Outcome.UNSAFE, Label.UNSAFE)] * 41
-    assert verified(sample(*caught), NO_MIX, ()).guarantee.statement == "cannot be guaranteed yet: 41 of 59"
-    assert "at most 5.0% of unsafe texts" in verified(sample(*caught, *caught[:18]), NO_MIX, ()).guarantee.statement
+    assert verified(sample(*caught), NO_MIX, (), PLAN).guarantee.statement == "cannot be guaranteed yet: 41 of 59"
+    assert (
+        "at most 5.0% of unsafe texts" in verified(sample(*caught, *caught[:18]), NO_MIX, (), PLAN).guarantee.statement
+    )
+
+
+def test_another_plan_needs_other_numbers() -> None:
+    caught = [reading(Outcome.UNSAFE, Label.UNSAFE)] * 41
+    one = replace(PLAN, allowed_misses=1)
+    assert verified(sample(*caught), NO_MIX, (), one).guarantee.statement == "cannot be guaranteed yet: 41 of 93"
+    loose = replace(PLAN, at_most=0.1, confidence=0.9)  # 0.9 ** 22 = 0.098
+    shown = verified(sample(*caught[:22]), NO_MIX, (), loose)
+    assert shown.guarantee.statement == (
+        "at most 10.0% of unsafe texts are called safe, at 90% confidence (0 missed in 22)"
+    )
+    assert verified(sample(*caught[:21]), NO_MIX, (), loose).guarantee.standing is Standing.NOT_YET
+    assert plan_sentences(loose)[0].endswith("it needs 22 blind readings of truly unsafe texts with no miss.")
+
+
+def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() -> None:
+    """93 readings with one miss would satisfy a plan of one allowed miss, had it been fixed before."""
+    missed = reading(Outcome.SAFE, Label.UNSAFE)
+    early = [missed, *[reading(Outcome.UNSAFE, Label.UNSAFE)] * 92]
+    plan = replace(PLAN, allowed_misses=1)
+    assert verified(sample(*early), NO_MIX, (), plan).guarantee.standing is Standing.GUARANTEED
+    changed = replace(plan, since=AT, changes=3)
+    found = verified(sample(*early), NO_MIX, (), changed)
+    assert found.guarantee.statement == "cannot be guaranteed yet: 0 of 93"
+    assert (found.too_early.read, found.too_early.missed) == (93, 1)
+    assert found.estimates.missed.missed == 1, "the estimates count all"
+    late = [replace(one, settled_at=AT + timedelta(minutes=1)) for one in early]
+    again = verified(sample(*early, *late), NO_MIX, (), changed)
+    assert again.guarantee.standing is Standing.GUARANTEED and again.guarantee.read == 93
+    report = report_html(again, binding_of(BODY), AT)
+    assert "Last changed on 2026-11-20 12:00 UTC (3 times in all)" in report and "is no guarantee" in report
+    assert "Left out, settled before the change: 93 readings of unsafe texts, 1 missed." in report
 
 
 def test_any_change_of_model_prompts_rule_or_form_makes_it_stale() -> None:
-    guarantee = verified(sample(), NO_MIX, ()).guarantee
+    guarantee = verified(sample(), NO_MIX, (), PLAN).guarantee
     assert not guarantee.stale(binding_of(BODY))
     changes = (
         {**BODY, "sampler": {**BODY["sampler"], "model": "m-2"}},
@@ -102,6 +139,7 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
         ),
         NO_MIX,
         (),
+        PLAN,
     )
     # 1 - 0.05 ** (1/30) = 0.0950
     assert missed_sentence(found) == "estimated 0.0, at most 95.0 at 95 % confidence (0 missed in 30 read of 600)"
@@ -113,7 +151,7 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
 
 
 def test_nothing_read_is_undefined_not_zero() -> None:
-    found = verified(sample(reading(Outcome.SAFE, None)), NO_MIX, ())
+    found = verified(sample(reading(Outcome.SAFE, None)), NO_MIX, (), PLAN)
     assert found.estimates.missed.per_thousand is None
     assert "undefined" in missed_sentence(found) and "undefined: " in report_html(found, binding_of(BODY), AT)
 
@@ -142,6 +180,19 @@ def test_the_page_leads_with_what_is_missed(open_page: Opener, read: int) -> Non
     assert read == next(
         row["n"] for row in app.dataframe[0].value.to_dict("records") if row["Cases"].startswith("read")
     )
+
+
+def test_a_plan_that_was_changed_is_said_with_its_date(open_page: Opener, read: int, page_database: Database) -> None:
+    said = " ".join(one.value for one in open_page("reliability").caption)
+    assert "at most 5 % of unsafe texts called safe, at 95 % confidence; it needs 59" in said
+    assert "never changed" in said
+    now = datetime.now(UTC)
+    change(page_database, LOCAL_USER, SiteSettings(audit_allowed_misses=2), 0, now)
+    app = open_page("reliability")
+    said = " ".join(one.value for one in app.caption)
+    assert not app.exception and f"Last changed on {now:%Y-%m-%d %H:%M} UTC (once in all)" in said
+    assert "changed after misses were seen is no guarantee" in said
+    assert "cannot be guaranteed yet: 0 of 124" in app.warning[0].value
 
 
 def test_the_page_marks_evidence_about_other_settings_as_stale(

@@ -56,6 +56,36 @@ def test_a_save_is_a_version_that_says_what_changed(open_page: Opener, page_data
     assert "Call the ward." in _shown(page), "the notice of every page"
 
 
+def test_an_administrator_fixes_the_plan_and_sees_what_it_takes(open_page: Opener, page_database: Database) -> None:
+    page = open_page("settings")
+    needed = next(one for one in page.metric if one.label == "Audited unsafe texts needed")
+    assert needed.value == "59"
+    assert next(button for button in page.button if button.label == "Fix this plan").disabled
+    page.number_input(key="plan_misses_v0").set_value(1)
+    page.number_input(key="plan_at_most_v0").set_value(4.5).run()
+    needed = next(one for one in page.metric if one.label == "Audited unsafe texts needed")
+    # (1 - 0.045) ** n + n * 0.045 * (1 - 0.045) ** (n - 1) <= 0.05 first at n = 104
+    assert needed.value == "104"
+    assert settings_store.current(page_database).version == 0, "nothing is changed before it is fixed"
+    page = _press(page, "Fix this plan")
+    assert not page.exception and page.success[0].value == "Version 1 is in force."
+    plan = settings_store.audit_plan(page_database)
+    assert (plan.at_most, plan.confidence, plan.allowed_misses, plan.changes) == (0.045, 0.95, 1, 1)
+    changed = next(frame.value for frame in page.dataframe if "Changed" in frame.value.columns)["Changed"][0]
+    assert changed == "audit at most: 0.05 → 0.045; audit allowed misses: 0 → 1"
+    assert "Last changed on" in " ".join(one.value for one in page.markdown)
+
+
+def test_saving_the_other_settings_keeps_the_plan(open_page: Opener, page_database: Database) -> None:
+    settings_store.change(page_database, LOCAL_USER, SiteSettings(audit_at_most=0.02), 0, NOW)
+    page = open_page("settings")
+    page.number_input(key="lease_minutes_v1").set_value(20.0)
+    _press(page, "Save as a new version")
+    found = settings_store.current(page_database).settings
+    assert (found.lease_minutes, found.audit_at_most) == (20, 0.02)
+    assert settings_store.audit_plan(page_database).since == NOW
+
+
 def test_a_save_on_an_old_version_is_refused(open_page: Opener, page_database: Database) -> None:
     page = open_page("settings")
     page.number_input(key="lease_minutes_v0").set_value(20.0)

@@ -4,12 +4,25 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pydantic import ValidationError
+from sqlalchemy import insert
 
 from storage.audit_log import events
 from storage.database import Database
 from storage.leases import LEASE
 from storage.policy import Forbidden
-from storage.settings_store import SiteSettings, StaleSettings, change, current, history, start, stop, stopped
+from storage.schema import settings_versions
+from storage.settings_store import (
+    AuditPlan,
+    SiteSettings,
+    StaleSettings,
+    audit_plan,
+    change,
+    current,
+    history,
+    start,
+    stop,
+    stopped,
+)
 from storage.tiers import TARGETS, Tier
 from tests.storage.inbox_cases import ADMIN, ANN, MINUTE, NOW, SENIOR
 
@@ -57,7 +70,11 @@ def test_many_hands_on_the_button_make_one_version(db: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"second_reading_rate": 1.5}, {"idle_minutes": 0}, {"target_minutes": (5, 15)}, {"x": 1}]
+    "wrong",
+    [{"second_reading_rate": 1.5}, {"idle_minutes": 0}, {"target_minutes": (5, 15)}, {"x": 1}]
+    + [{"audit_at_most": wrong} for wrong in (0, 0.0004, 0.0125, 0.6, float("nan"))]
+    + [{"audit_confidence": wrong} for wrong in (0.4, 1, 0.9999)]
+    + [{"audit_allowed_misses": wrong} for wrong in (-1, 101, 0.5)],
 )
 def test_what_makes_no_sense_is_refused(wrong: dict) -> None:  # type: ignore[type-arg]
     with pytest.raises(ValidationError):
@@ -70,3 +87,28 @@ def test_targets_and_lease_in_the_units_that_the_inbox_takes() -> None:
     assert settings.lease == 20 * MINUTE
     assert SiteSettings().targets == TARGETS
     assert SiteSettings().lease == LEASE
+
+
+def test_settings_kept_before_the_plan_was_one_still_load(db: Database) -> None:
+    old = {"stopped": False, "lease_minutes": 9, "help_text": "Call the ward."}
+    with db.write() as conn:
+        conn.execute(insert(settings_versions).values(version=1, body=old, by="ada", at=NOW))
+    found = current(db).settings
+    assert (found.lease_minutes, found.audit_at_most, found.audit_confidence, found.audit_allowed_misses) == (
+        9,
+        0.05,
+        0.95,
+        0,
+    )
+    assert audit_plan(db) == AuditPlan(at_most=0.05, confidence=0.95, allowed_misses=0, since=None, changes=0)
+
+
+def test_the_plan_knows_when_it_was_last_changed_and_how_often(db: Database) -> None:
+    two_allowed = SiteSettings(audit_allowed_misses=2)
+    change(db, ADMIN, two_allowed, 0, NOW)
+    change(db, ADMIN, two_allowed.model_copy(update={"lease_minutes": 9}), 1, NOW + MINUTE)
+    stop(db, ANN, NOW + 2 * MINUTE)
+    assert audit_plan(db) == AuditPlan(at_most=0.05, confidence=0.95, allowed_misses=2, since=NOW, changes=1)
+    change(db, ADMIN, SiteSettings(lease_minutes=9), 3, NOW + 3 * MINUTE)
+    assert (audit_plan(db).since, audit_plan(db).changes) == (NOW + 3 * MINUTE, 2), "back to the default is a change"
+    assert events(db, ADMIN)[0].details == {"changed": ["audit_allowed_misses"]}
