@@ -3,13 +3,14 @@
 Start-up options (database, model, keys) are not here but in `screening.settings`.
 """
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from sqlalchemy import Connection, insert, select
 
 from storage.actors import Actor
@@ -20,6 +21,9 @@ from storage.schema import settings_versions
 from storage.tiers import Tier
 
 
+LONGEST_WORDING = 300
+
+
 def _in_thousandths(share: float) -> float:
     """Finer shares could not be shown as they are: 1.25 % would be claimed as 1.2 %."""
     if abs(1000 * share - round(1000 * share)) > 1e-6:
@@ -27,8 +31,21 @@ def _in_thousandths(share: float) -> float:
     return round(share, 3)
 
 
+def _without_controls(words: str) -> str:
+    """Lines may end; other control characters and halves of surrogate pairs could not be shown or stored."""
+    if any(unicodedata.category(letter) in ("Cc", "Cs") and letter != "\n" for letter in words):
+        raise ValueError("plain text only")
+    return words
+
+
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 30)]
 Share = Annotated[float, AfterValidator(_in_thousandths)]
+Words = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_WORDING),
+    AfterValidator(_without_controls),
+]
+BREAK_WORDING = "You have opened {texts} texts since your last break. A pause loses nothing."
 INTENDED_USE = (
     "Second Look labels texts. It does not predict what a person will do, it is not a crisis service, and nobody "
     "watches it in real time. Every text it does not settle is read by a clinician."
@@ -60,6 +77,7 @@ class SiteSettings(BaseModel):
     audit_at_most: Annotated[Share, Field(ge=0.001, le=0.5)] = 0.05  # the plan of the audit: see `AuditPlan`
     audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999)] = 0.95
     audit_allowed_misses: Annotated[int, Field(ge=0, le=100)] = 0
+    break_wording: Words = BREAK_WORDING  # {texts} stands for the number since the last break
     help_text: str = "In the US call or text 988 (988lifeline.org); elsewhere findahelpline.com."
     intended_use: str = INTENDED_USE
 

@@ -20,6 +20,7 @@ from pages.components.inbox_words import (
 )
 from pages.components.navigation import FOLDER
 from pages.components.shortcuts import key_of
+from screening.text.display import visible
 from storage import care
 from storage.adjudication import disagreements
 from storage.inbox import NotAvailable
@@ -82,13 +83,22 @@ def exposure_html(exposure: care.Exposure) -> str:
     )
 
 
+def break_html(wording: str, texts: int) -> str:
+    """The site's own wording, as text and never as markup.
+
+    >>> break_html("{texts} <b>texts</b>.", 25)
+    '<p class="sl-say sl-lines">25 &lt;b&gt;texts&lt;/b&gt;.</p>'
+    """
+    return f'<p class="sl-say sl-lines">{escape(visible(wording.replace("{texts}", str(texts))))}</p>'
+
+
 def break_prompt(here: Here, desk: Desk | None, exposure: care.Exposure) -> None:
     """A pause is offered, never forced, and never in the midst of a case; nothing is lost by it."""
     put_off = int(st.session_state.get("break_put_off", 0))
     if not exposure.break_due or (desk is not None and desk.mine is None) or exposure.since_break < put_off:
         return
     with st.container(border=True, key="break"):
-        st.write(f"You have opened {exposure.since_break} texts since your last break. A pause loses nothing.")
+        st.html(break_html(here.site.break_wording, exposure.since_break))
         with st.container(horizontal=True):
             if st.button("Take a break", key="take_break", shortcut=key_of("B"), type="primary"):
                 put_back_ahead(here, desk)

@@ -20,6 +20,7 @@ STYLE = """<style>
 .sl-lease.low{color:light-dark(#8f4006,#f2ae6a);font-weight:600}
 .sl-small{font-size:.85rem;color:light-dark(#55606a,#a6b2ba);line-height:1.45;margin:0}
 .sl-say{font-size:.92rem;line-height:1.45;margin:0 0 .3rem;color:light-dark(#10191f,#e8eef1)}
+.sl-lines{white-space:pre-line;overflow-wrap:anywhere}
 .sl-warn{font-size:.88rem;color:light-dark(#8f4006,#f2ae6a);margin:0}
 .st-key-queue button{justify-content:flex-start!important;text-align:left;padding:.25rem .5rem;min-height:2.9rem}
 .st-key-queue button>*,.st-key-queue button div{

@@ -12,6 +12,7 @@ from storage.actors import Actor
 from storage.database import Database
 from storage.policy import Action, allowed
 from storage.settings_store import (
+    LONGEST_WORDING,
     SecondReadingRule,
     SettingsVersion,
     SiteSettings,
@@ -98,6 +99,10 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
             format_func=lambda rule: RULE_WORDS[rule], key=f"rules_{key}", disabled=disabled,
         )
     )  # fmt: skip
+    filled["break_wording"] = st.text_area(
+        "Wording of the break prompt", now.break_wording, 70, LONGEST_WORDING, key=f"break_{key}", disabled=disabled,
+        help="Plain text, shown as it is; {texts} stands for the number of texts opened since the last break.",
+    )  # fmt: skip
     filled["help_text"] = st.text_input("Help wording", now.help_text, 300, key=f"help_{key}", disabled=disabled)
     filled["intended_use"] = st.text_area(
         "Intended use", now.intended_use, max_chars=1_000, key=f"use_{key}", disabled=disabled
@@ -113,7 +118,8 @@ def save(db: Database, person: Actor, shown: SettingsVersion, filled: Mapping[st
     except StaleSettings:
         st.error("Somebody else changed the settings meanwhile. Theirs are in force; nothing of yours was saved.")
     except ValidationError as wrong:
-        st.error(f"Not saved: {wrong.errors()[0]['loc'][0]} is out of range.")
+        name = str(wrong.errors()[0]["loc"][0]).replace("_", " ")
+        st.error(f"Not saved: {name} is empty, too long or out of range.")
     else:
         st.session_state[said] = f"Version {made.version} is in force."
         st.rerun()

@@ -182,11 +182,13 @@ def test_covered_texts_are_not_loaded_before_they_are_opened(open_page: Opener, 
 def test_a_break_is_offered_between_cases_and_loses_nothing(open_page: Opener, page_database: Database) -> None:
     first, second = fill(page_database, [Tier.P2, Tier.P3])
     before = settings_store.current(page_database)
-    few = before.settings.model_copy(update={"break_after_texts": 1})
+    words = "{texts} read. **Tea** <img src=x onerror=alert(1)>?"
+    few = before.settings.model_copy(update={"break_after_texts": 1, "break_wording": words})
     settings_store.change(page_database, LOCAL_USER, few, before.version, _now())
     page = _press(open_page("inbox"), "next_case")
     assert not [button for button in page.button if button.key == "take_break"]  # never in the midst of a case
     page = _press(_choose(page, first), f"save_{first}")
+    assert "1 read. **Tea** &lt;img src=x onerror=alert(1)&gt;?" in _shown(page), "plain text, never markup"
     page = _press(page, "take_break")
     assert "Come back when you are ready" in _shown(page)
     assert inbox.my_claims(page_database, LOCAL_USER, _now()) == ()

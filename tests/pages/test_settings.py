@@ -49,9 +49,11 @@ def test_a_save_is_a_version_that_says_what_changed(open_page: Opener, page_data
     page = open_page("settings")
     page.number_input(key="lease_minutes_v0").set_value(20.0)
     page.text_input(key="help_v0").set_value("Call the ward.")
+    page.text_area(key="break_v0").set_value("Tea?")
     page = _press(page, "Save as a new version")
     assert not page.exception and page.success[0].value == "Version 1 is in force."
     assert settings_store.current(page_database).settings.lease_minutes == 20
+    assert settings_store.current(page_database).settings.break_wording == "Tea?"
     assert "lease minutes: 15 → 20" in page.dataframe[0].value["Changed"][0]
     assert "Call the ward." in _shown(page), "the notice of every page"
 
@@ -84,6 +86,14 @@ def test_saving_the_other_settings_keeps_the_plan(open_page: Opener, page_databa
     found = settings_store.current(page_database).settings
     assert (found.lease_minutes, found.audit_at_most) == (20, 0.02)
     assert settings_store.audit_plan(page_database).since == NOW
+
+
+def test_a_break_prompt_without_words_is_not_saved(open_page: Opener, page_database: Database) -> None:
+    page = open_page("settings")
+    page.text_area(key="break_v0").set_value("  ")
+    page = _press(page, "Save as a new version")
+    assert page.error[0].value == "Not saved: break wording is empty, too long or out of range."
+    assert settings_store.current(page_database).version == 0
 
 
 def test_a_save_on_an_old_version_is_refused(open_page: Opener, page_database: Database) -> None:

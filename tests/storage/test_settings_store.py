@@ -12,6 +12,7 @@ from storage.leases import LEASE
 from storage.policy import Forbidden
 from storage.schema import settings_versions
 from storage.settings_store import (
+    BREAK_WORDING,
     AuditPlan,
     SiteSettings,
     StaleSettings,
@@ -74,7 +75,8 @@ def test_many_hands_on_the_button_make_one_version(db: Database) -> None:
     [{"second_reading_rate": 1.5}, {"idle_minutes": 0}, {"target_minutes": (5, 15)}, {"x": 1}]
     + [{"audit_at_most": wrong} for wrong in (0, 0.0004, 0.0125, 0.6, float("nan"))]
     + [{"audit_confidence": wrong} for wrong in (0.4, 1, 0.9999)]
-    + [{"audit_allowed_misses": wrong} for wrong in (-1, 101, 0.5)],
+    + [{"audit_allowed_misses": wrong} for wrong in (-1, 101, 0.5)]
+    + [{"break_wording": wrong} for wrong in ("", " ", "x" * 301, "a\x00b", "\ud800", 5)],
 )
 def test_what_makes_no_sense_is_refused(wrong: dict) -> None:  # type: ignore[type-arg]
     with pytest.raises(ValidationError):
@@ -100,6 +102,7 @@ def test_settings_kept_before_the_plan_was_one_still_load(db: Database) -> None:
         0.95,
         0,
     )
+    assert found.break_wording == BREAK_WORDING
     assert audit_plan(db) == AuditPlan(at_most=0.05, confidence=0.95, allowed_misses=0, since=None, changes=0)
 
 
@@ -112,3 +115,9 @@ def test_the_plan_knows_when_it_was_last_changed_and_how_often(db: Database) -> 
     change(db, ADMIN, SiteSettings(lease_minutes=9), 3, NOW + 3 * MINUTE)
     assert (audit_plan(db).since, audit_plan(db).changes) == (NOW + 3 * MINUTE, 2), "back to the default is a change"
     assert events(db, ADMIN)[0].details == {"changed": ["audit_allowed_misses"]}
+
+
+def test_the_wording_of_the_break_prompt_is_kept_and_what_changed_is_named(db: Database) -> None:
+    change(db, ADMIN, SiteSettings(break_wording="  Ein Glas Wasser?\nAlles bleibt, wie es ist. "), 0, NOW)
+    assert current(db).settings.break_wording == "Ein Glas Wasser?\nAlles bleibt, wie es ist."
+    assert events(db, ADMIN)[0].details == {"changed": ["break_wording"]}
