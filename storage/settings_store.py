@@ -20,7 +20,6 @@ from storage.policy import Action, require
 from storage.schema import settings_versions
 from storage.tiers import Tier
 
-
 LONGEST_WORDING = 300
 
 
