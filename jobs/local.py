@@ -78,7 +78,7 @@ class LocalRunner:
         loop = asyncio.get_running_loop()
         while len(self._running) < self._places and loop.time() >= self._not_before:
             if not self._next:
-                self._next.extend(await self._pending(self._places, only_interactive=False))
+                self._next.extend(await self._pending(self._places))
             if not self._next:
                 self._not_before = loop.time() + POLL_S
                 return
@@ -90,7 +90,7 @@ class LocalRunner:
             await asyncio.sleep(POLL_S)
             free = self._places + INTERACTIVE_PLACES - len(self._running)
             if free > 0:
-                for case_id in await self._pending(free, only_interactive=True):
+                for case_id in await self._pending(free, interactive=True):
                     self._start(case_id)
 
     async def _unwatched(self) -> None:
@@ -98,14 +98,14 @@ class LocalRunner:
             await asyncio.sleep(LOOK_EVERY_S)
             await withdraw_unwatched(self._job, self._running)
 
-    async def _pending(self, limit: int, *, only_interactive: bool) -> list[str]:
+    async def _pending(self, limit: int, *, interactive: bool | None = None) -> list[str]:
         return await to_the_end(
             screenings.pending_cases,
             self._job.db,
             limit,
             now=self._job.clock(),
             excluding=tuple(self._running),
-            only_interactive=only_interactive,
+            interactive=interactive,
         )
 
     def _start(self, case_id: str) -> None:

@@ -26,10 +26,10 @@ INTERACTIVE_PLACES = 4
 FEED_EVERY_S = 0.25
 LEAST_WAITING = 100
 """Cases kept waiting in the engine; more where more are in work, because each round then takes more."""
-MOST_INTERACTIVE = 200
 DEAD_AFTER_S = 20.0
 """A worker that shows no sign of life for so long is taken for dead and its cases are given out again."""
-_CREATE_LOCK, _FEED_LOCK = 7_041_330_201, 7_041_330_202
+_CREATE_LOCK = 7_041_330_201
+_FEED_LOCKS = {INTERACTIVE: 7_041_330_202, BATCH: 7_041_330_203}
 """PostgreSQL's advisory locks of this module: arbitrary numbers of their own."""
 _TASK = "screen_case"
 
@@ -91,7 +91,7 @@ class ProcrastinateRunner:
             )
             for queue, places in queues
         ]
-        return [*workers, self._feed(), self._bury(), self._let_go()]
+        return [*workers, *map(self._feed, _FEED_LOCKS), self._bury(), self._let_go()]
 
     async def _screen_case(self, case_id: str) -> None:
         task = asyncio.current_task()
@@ -108,35 +108,36 @@ class ProcrastinateRunner:
             await asyncio.sleep(LOOK_EVERY_S)
             await withdraw_unwatched(self._job, self._running)
 
-    async def _feed(self) -> None:
+    async def _feed(self, queue: str) -> None:
+        """Each queue has a feeder of its own, so that who waits never waits for a long list of a batch's cases."""
         while True:
             async with self.app.connector.pool.connection() as connection:  # type: ignore[attr-defined]
-                await self._give_out(connection)
+                await self._give_out(connection, queue)
             await asyncio.sleep(FEED_EVERY_S)
 
-    async def _give_out(self, connection: "AsyncConnection[Any]") -> None:
-        """One round of the feeder, in one transaction; nothing where another worker is at it."""
-        if not await _mine(connection):
+    async def _give_out(self, connection: "AsyncConnection[Any]", queue: str) -> None:
+        """One round of a feeder, in one transaction; nothing where another worker is at it."""
+        if not await _mine(connection, _FEED_LOCKS[queue]):
             return
-        found = await (await connection.execute("SELECT lock, status, queue_name FROM procrastinate_jobs")).fetchall()
-        known = [row[0] for row in found]
-        waiting = sum(row[1] == "todo" and row[2] == BATCH for row in found)
-        urgent = await self._pending(MOST_INTERACTIVE, known, only_interactive=True)
+        query = "SELECT lock, status FROM procrastinate_jobs WHERE queue_name = %s"
+        found = await (await connection.execute(query, (queue,))).fetchall()
+        waiting = sum(status == "todo" for _, status in found)
         wanted = max(LEAST_WAITING, len(found) - waiting) - waiting
-        others = await self._pending(wanted, known + urgent) if wanted > 0 else []
-        jobs = [_job(case_id, INTERACTIVE) for case_id in urgent] + [_job(case_id, BATCH) for case_id in others]
-        if jobs:
-            await self.app.job_manager.batch_defer_jobs_async(jobs, connection=connection)
+        if wanted > 0:
+            await self._defer(connection, queue, wanted, [lock for lock, _ in found])
 
-    async def _pending(self, limit: int, known: Sequence[str], *, only_interactive: bool = False) -> list[str]:
-        return await to_the_end(
+    async def _defer(self, connection: "AsyncConnection[Any]", queue: str, wanted: int, known: Sequence[str]) -> None:
+        case_ids = await to_the_end(
             screenings.pending_cases,
             self._job.db,
-            limit,
+            wanted,
             now=self._job.clock(),
             excluding=known,
-            only_interactive=only_interactive,
+            interactive=queue == INTERACTIVE,
         )
+        if case_ids:
+            jobs = [_job(case_id, queue) for case_id in case_ids]
+            await self.app.job_manager.batch_defer_jobs_async(jobs, connection=connection)
 
     async def _bury(self) -> None:
         """Forget the jobs of dead workers: their cases are pending, so the feeder gives them out again."""
@@ -174,9 +175,9 @@ def _options() -> dict[str, Any]:
     return {"options": f"-c search_path={engine_schema()}"}
 
 
-async def _mine(connection: "AsyncConnection[Any]") -> bool:
-    """Whether no other worker feeds just now; held until the transaction ends."""
-    row = await (await connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (_FEED_LOCK,))).fetchone()
+async def _mine(connection: "AsyncConnection[Any]", lock: int) -> bool:
+    """Whether no other worker feeds this queue just now; held until the transaction ends."""
+    row = await (await connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (lock,))).fetchone()
     return bool(row and row[0])
 
 

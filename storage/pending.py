@@ -23,9 +23,10 @@ class UnknownCase(LookupError):
 
 
 def pending_cases(
-    db: Database, limit: int, *, now: datetime, excluding: Collection[str] = (), only_interactive: bool = False
+    db: Database, limit: int, *, now: datetime, excluding: Collection[str] = (), interactive: bool | None = None
 ) -> list[str]:
-    """At most ``limit`` cases to start now, texts that somebody waits for first.
+    """At most ``limit`` cases to start now, texts that somebody waits for first; with ``interactive`` True only
+    those, with False only those of batches.
 
     ``excluding`` are those already in flight. The next case always comes from the batch with the fewest in
     flight, so batches share the work evenly however small ``limit`` is. Paused, cancelled and capped batches and
@@ -35,7 +36,7 @@ def pending_cases(
     with db.read() as conn:
         flying = _in_flight(conn, taken)
         chosen: list[str] = []
-        for group in _groups(conn, only_interactive=only_interactive):
+        for group in _groups(conn, interactive):
             chosen += _shared(conn, group, flying, taken, limit - len(chosen), now)
         return chosen
 
@@ -117,7 +118,7 @@ def _place(conn: Connection, case_id: str) -> tuple[str, int]:
     return found.batch_id, found.row
 
 
-def _groups(conn: Connection, *, only_interactive: bool) -> list[list[str]]:
+def _groups(conn: Connection, interactive: bool | None) -> list[list[str]]:
     """The batches with work that may be done now: those somebody waits for, then the others."""
     with_work = _batches_with_work(conn)
     allowed = {id_ for id_, found in standings(conn, with_work, count_failed=False).items() if found.allows_calls}
@@ -125,7 +126,7 @@ def _groups(conn: Connection, *, only_interactive: bool) -> list[list[str]]:
     groups: dict[bool, list[str]] = {True: [], False: []}
     for row in kinds:
         groups[row.kind == "interactive"].append(row.id)
-    return [groups[True]] if only_interactive else [groups[True], groups[False]]
+    return list(groups.values()) if interactive is None else [groups[interactive]]
 
 
 def _batches_with_work(conn: Connection) -> list[str]:

@@ -1,5 +1,6 @@
 """Both runners: everything pending is screened, people who wait come first, and what was asked to stop stops."""
 
+import statistics
 from datetime import timedelta
 
 from sqlalchemy import func, select
@@ -47,18 +48,23 @@ async def test_a_runner_goes_on_with_what_was_there_and_leaves_no_start_open(db:
         await until(lambda: _done(db, batch_id))
 
 
-async def test_a_live_screening_starts_at_once_while_a_long_batch_runs(db: Database) -> None:
+async def test_live_screenings_start_within_a_second_while_a_long_batch_runs(db: Database) -> None:
     long = batch(db, 10_000)
     async with running(db, agents(0.2)):
         await until(lambda: _count(db, screenings) > PLACES)
-        single = batch(db, 1, kind="interactive")
-        with db.read() as conn:
-            case_id = conn.execute(select(cases.c.id).where(cases.c.batch_id == single)).scalar_one()
-        took = await until(lambda: _started(db, case_id))
+        waits = [await _wait_for_a_live_start(db) for _ in range(5)]
         assert not _done(db, long)
-        await until(lambda: _done(db, single))
-    print(f"{db.kind}: started after {took:.2f} s")
-    assert took < 3, "about 0.3 s on an idle machine"
+    print(f"{db.kind}: started after {', '.join(f'{took:.2f}' for took in sorted(waits))} s")
+    assert statistics.median(waits) < 1.0, "about 0.15 s on an idle machine"
+
+
+async def _wait_for_a_live_start(db: Database) -> float:
+    single = batch(db, 1, kind="interactive")
+    with db.read() as conn:
+        case_id = conn.execute(select(cases.c.id).where(cases.c.batch_id == single)).scalar_one()
+    took = await until(lambda: _started(db, case_id))
+    await until(lambda: _done(db, single))
+    return took
 
 
 def _started(db: Database, case_id: str) -> bool:

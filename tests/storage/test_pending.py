@@ -42,7 +42,7 @@ def test_a_text_somebody_waits_for_comes_before_every_batch(db: Database) -> Non
     batch(db, TEXTS)
     interactive = batch(db, ["one text"], kind="interactive")
     assert _rows(db, waiting(db, 1)) == [(interactive, 1)]
-    assert len(take(db, 10, now=LATER, only_interactive=True)) == 1
+    assert len(take(db, 10, now=LATER, interactive=True)) == 1
 
 
 @pytest.mark.parametrize("step", [1, 4])
@@ -171,12 +171,12 @@ def test_only_the_owner_or_an_admin_controls_a_batch_and_each_control_is_in_the_
 def test_nothing_is_watched_for_ever(db: Database) -> None:
     batch(db, TEXTS)
     batch(db, ["a", "b"], kind="interactive")
-    gone, watched = take(db, 2, now=LATER, only_interactive=True)
+    gone, watched = take(db, 2, now=LATER, interactive=True)
     live.viewer_seen(db, watched, LATER)
     assert live.unwatched(db, LATER - timedelta(seconds=10)) == [gone]
     live.withdraw(db, gone, LATER)
     assert live.unwatched(db, LATER - timedelta(seconds=10)) == []
-    assert take(db, 10, now=LATER, only_interactive=True) == [watched]
+    assert take(db, 10, now=LATER, interactive=True) == [watched]
     with db.read() as conn:
         assert conn.execute(select(func.count()).where(pending_cases.c.case_id == gone)).scalar() == 1
 
