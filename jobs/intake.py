@@ -17,7 +17,7 @@ from storage.actors import Actor
 from storage.batches import NewBatch, create_batch
 from storage.configurations import Configuration, save_configuration
 from storage.database import Database
-from storage.intake import NewCase, RejectedRow, add_rows, close_intake
+from storage.intake import NewCase, RejectedRow, add_rows, close_intake, last_row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,8 @@ def open_batch(
 
 def fill_batch(db: Database, actor: Actor, batch_id: str, table: Table, settings: Settings, clock: Clock) -> None:
     """All rows of the file, accepted and rejected, in chunks. Called again after a crash it goes on where it was."""
-    add_rows(db, batch_id, stored_rows(table.rows(receiver(settings))), clock())
+    rows = table.rows(receiver(settings), after=last_row(db, batch_id))
+    add_rows(db, batch_id, stored_rows(rows), clock())
     close_intake(db, actor, batch_id, clock())
 
 

@@ -7,6 +7,7 @@ import streamlit as st
 from pages.components import resources, uploads
 from pages.components.batch_downloads import downloads
 from pages.components.batch_progress import ACTIVE, ENDED, list_row, progress_html
+from pages.components.intake_runs import Stopped
 from pages.components.new_batch import check_file, upload_file
 from pages.components.sign_in import polled
 from screening.text.display import visible
@@ -38,10 +39,15 @@ def back(label: str) -> None:
         st.rerun()
 
 
-def live(batch_id: str, shown: BatchState) -> None:
+def stopped(batch_id: str, state: BatchState) -> Stopped | None:
+    """Whether rows of its file are missing that nobody takes in."""
+    return None if state in ENDED else resources.intake_runs().stopped(batch_id)
+
+
+def live(batch_id: str, shown: BatchState, shown_stopped: Stopped | None) -> None:
     """One tick; the page is built again when the state has changed."""
     found = batches.progress(db, batch_id, resources.now())
-    if found.state is not shown:
+    if (found.state, stopped(batch_id, found.state)) != (shown, shown_stopped):
         st.rerun(scope="app")
     st.html(progress_html(found))
 
@@ -69,7 +75,23 @@ def controls(one: BatchSummary) -> None:
                 st.write("What is pending stays pending and is shown as that. This cannot be undone.")
                 if st.button("Cancel this batch for good"):
                     batches.cancel(db, person, one.id, now)
+                    if halted := stopped(one.id, state):
+                        resources.intake_runs().start(halted.upload)  # which only puts the file away
                     st.rerun()
+
+
+def missing_rows(one: BatchSummary, found: Stopped) -> None:
+    """Why rows of the file are not in, and the way on."""
+    st.html(
+        '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
+        f'background:light-dark(#fdf1f0,#2c1614)"><b>Taking rows in stopped after {one.progress.rows_in:,}:</b> '
+        f"{escape(visible(found.why))}. The rows that are in are screened; the file is kept.</div>"
+    )
+    if allowed(person, Action.CONTROL_BATCH, one.created_by) and st.button(
+        "Go on taking rows in", icon=":material/play_arrow:"
+    ):
+        resources.intake_runs().start(found.upload)
+        st.rerun()
 
 
 def show(one: BatchSummary) -> None:
@@ -77,8 +99,11 @@ def show(one: BatchSummary) -> None:
     back("All batches")
     st.html(f'<h1 style="font-size:1.75rem;margin:0;padding:0">{escape(visible(one.name))}</h1>')
     with st.container(border=True):
-        ended = one.progress.state in ENDED
-        st.fragment(polled(live), run_every=None if ended else POLL_S)(one.id, one.progress.state)
+        state = one.progress.state
+        halted = stopped(one.id, state)
+        st.fragment(polled(live), run_every=None if state in ENDED else POLL_S)(one.id, state, halted)
+        if halted:
+            missing_rows(one, halted)
         controls(one)
     downloads(db, person, one)
 

@@ -21,6 +21,9 @@ from storage.schema import batch_events, batches, cases, live_runs, pending_case
 from storage.tallies import totals
 
 PAGE = 1_000
+CHUNK = 250
+"""Rows a transaction. So many are read before the first is screened; reading takes far longer than storing them."""
+_NO_MORE_ROWS = frozenset({BatchEvent.INTAKE_CLOSED, BatchEvent.CANCELLED})
 
 
 class IntakeClosed(Exception):
@@ -69,28 +72,35 @@ class _Target:
 
 
 def add_rows(
-    db: Database, batch_id: str, rows: Iterable[NewCase | RejectedRow], now: datetime, chunk: int = 1_000
+    db: Database, batch_id: str, rows: Iterable[NewCase | RejectedRow], now: datetime, chunk: int = CHUNK
 ) -> Intake:
     """Add rows in ascending order and return the batch's totals. After a crash call it again with all rows: those
-    up to the last one stored are skipped. Raises UnknownBatch, IntakeClosed, and ValueError for rows out of order.
+    up to the last one stored are skipped, also when another process adds the same rows at the same time.
+    Raises UnknownBatch, IntakeClosed, and ValueError for rows out of order.
     """
-    target, last = _target(db, batch_id)
-    remaining = _after(rows, last)
+    target = _target(db, batch_id)
+    remaining = _after(rows, last_row(db, batch_id))
     while part := list(islice(remaining, chunk)):
         with db.write() as conn:
+            _alone(conn, batch_id)
             _require_open(conn, batch_id)
-            _insert(conn, target, part, now)
+            stored = _last_row(conn, batch_id)
+            _insert(conn, target, [row for row in part if row.row > stored], now)
     with db.read() as conn:
         sums = totals(conn, [batch_id])[batch_id]
     return Intake(accepted=sums.accepted, rejected=sums.rejected)
 
 
+def last_row(db: Database, batch_id: str) -> int:
+    """The last row of its file that a batch has taken in, accepted or rejected; 0 for none."""
+    with db.read() as conn:
+        return _last_row(conn, batch_id)
+
+
 def close_intake(db: Database, actor: Actor, batch_id: str, now: datetime) -> None:
     """Say that all rows are in. Doing it twice is the same as once."""
     with db.write() as conn:
-        owner = conn.execute(select(batches.c.created_by).where(batches.c.id == batch_id)).scalar()
-        if owner is None:
-            raise UnknownBatch(batch_id)
+        owner = _alone(conn, batch_id)
         if actor != SYSTEM and actor.id != owner:
             require(actor, Action.CONTROL_BATCH, owner)
         if BatchEvent.INTAKE_CLOSED in _events(conn, batch_id):
@@ -100,6 +110,13 @@ def close_intake(db: Database, actor: Actor, batch_id: str, now: datetime) -> No
         sums = totals(conn, [batch_id])[batch_id]
         detail = {"accepted": sums.accepted, "rejected": sums.rejected}
         audit_log.append(conn, actor, BatchEvent.INTAKE_CLOSED.value, batch_id, detail, now)
+
+
+def takes_rows(db: Database, batch_id: str) -> bool:
+    """Whether rows may still come in: there is such a batch, and it was neither closed nor cancelled."""
+    with db.read() as conn:
+        known = conn.execute(select(batches.c.id).where(batches.c.id == batch_id)).first() is not None
+        return known and not _events(conn, batch_id) & _NO_MORE_ROWS
 
 
 def rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[RejectedRow]:
@@ -118,23 +135,38 @@ def rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[RejectedRow]
         last = page[-1].row
 
 
-def _target(db: Database, batch_id: str) -> tuple[_Target, int]:
-    """What every row needs to know of its batch, and the last row that is stored (0 for none)."""
+def _target(db: Database, batch_id: str) -> _Target:
+    """What every row needs to know of its batch."""
     with db.read() as conn:
         found = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
         if found is None:
             raise UnknownBatch(batch_id)
-        last = max(
-            conn.execute(select(func.max(table.c.row)).where(table.c.batch_id == batch_id)).scalar() or 0
-            for table in (cases, rejected_rows)
-        )
-    target = _Target(
+    return _Target(
         batch_id=batch_id,
         seed=str(found.seed),
         audit_rate=found.audit_rate,
         interactive=found.kind == "interactive",
     )
-    return target, last
+
+
+def _last_row(conn: Connection, batch_id: str) -> int:
+    return max(
+        conn.execute(select(func.max(table.c.row)).where(table.c.batch_id == batch_id)).scalar() or 0
+        for table in (cases, rejected_rows)
+    )
+
+
+def _alone(conn: Connection, batch_id: str) -> str:
+    """Let no other process add to this batch or close it until the transaction ends; the batch's owner.
+
+    SQLite has one writer anyway. On PostgreSQL the row is locked as for an update that leaves its key alone, so that
+    the batch's cases can be inserted meanwhile.
+    """
+    query = select(batches.c.created_by).where(batches.c.id == batch_id).with_for_update(key_share=True)
+    owner: str | None = conn.execute(query).scalar()
+    if owner is None:
+        raise UnknownBatch(batch_id)
+    return owner
 
 
 def _after(rows: Iterable[NewCase | RejectedRow], last: int) -> Iterator[NewCase | RejectedRow]:
@@ -152,7 +184,7 @@ def _events(conn: Connection, batch_id: str) -> set[str]:
 
 
 def _require_open(conn: Connection, batch_id: str) -> None:
-    if _events(conn, batch_id) & {BatchEvent.INTAKE_CLOSED, BatchEvent.CANCELLED}:
+    if _events(conn, batch_id) & _NO_MORE_ROWS:
         raise IntakeClosed(batch_id)
 
 

@@ -2,19 +2,30 @@
 
 import logging
 import threading
+from dataclasses import dataclass
 
 from jobs.intake import fill_batch
 from jobs.port import system_clock
 from pages.components import uploads
 from pages.components.uploads import Upload
+from pages.components.words import error_words
 from screening.datasets.reader import read_table
+from screening.datasets.refused import FileRefused
 from screening.settings import Settings
 from storage.actors import SYSTEM
 from storage.batch_state import UnknownBatch
 from storage.database import Database
-from storage.intake import IntakeClosed
+from storage.intake import IntakeClosed, takes_rows
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """A file that is not taken in any further until somebody asks for it, and why, in words for a person."""
+
+    upload: Upload
+    why: str
 
 
 class IntakeRuns:
@@ -24,6 +35,7 @@ class IntakeRuns:
         self._db = db
         self._settings = settings
         self._running: dict[str, threading.Thread] = {}
+        self._stopped: dict[str, Stopped] = {}
         self._lock = threading.Lock()
 
     def start(self, upload: Upload) -> None:
@@ -31,6 +43,7 @@ class IntakeRuns:
         with self._lock:
             known = self._running.get(upload.token)
             if known is None or not known.is_alive():
+                self._stopped.pop(str(upload.batch_id), None)
                 thread = threading.Thread(target=self._fill, args=(upload,), daemon=True)
                 self._running[upload.token] = thread
                 thread.start()
@@ -40,18 +53,38 @@ class IntakeRuns:
         for upload in uploads.unfinished(self._settings.data_directory / "uploads"):
             self.start(upload)
 
+    def stopped(self, batch_id: str) -> Stopped | None:
+        """Why this batch's file is not taken in any further; None where it is, or was."""
+        return self._stopped.get(batch_id)
+
     def wait(self) -> None:
         """Until all are in."""
         for thread in list(self._running.values()):
             thread.join()
 
     def _fill(self, upload: Upload) -> None:
+        batch_id = str(upload.batch_id)
         try:
-            table = read_table(upload.path, upload.name, mapping=upload.mapping, label_values=upload.label_values)
-            fill_batch(self._db, SYSTEM, str(upload.batch_id), table, self._settings, system_clock)
-        except (IntakeClosed, UnknownBatch):
-            log.info("the batch of an upload takes no more rows")
-        except Exception as error:  # the file stays, and the next start goes on with it
+            self._take_in(upload, batch_id)
+        except Exception as error:  # the file stays, for whoever presses the button or for the next start
             log.error("taking in a file failed: %s", type(error).__name__)
+            self._stopped[batch_id] = Stopped(upload=upload, why=_why(error))
             return
         uploads.discard(upload)
+
+    def _take_in(self, upload: Upload, batch_id: str) -> None:
+        """Until the batch takes no more rows, be it that another process was faster and put the file away."""
+        try:
+            if takes_rows(self._db, batch_id):
+                table = read_table(upload.path, upload.name, mapping=upload.mapping, label_values=upload.label_values)
+                fill_batch(self._db, SYSTEM, batch_id, table, self._settings, system_clock)
+        except (IntakeClosed, UnknownBatch):
+            log.info("the batch of an upload takes no more rows")
+        except Exception:
+            if takes_rows(self._db, batch_id):
+                raise
+
+
+def _why(error: Exception) -> str:
+    """A refusal is written for people; of anything else only its kind is told, for it may quote a text."""
+    return str(error) if isinstance(error, FileRefused) else f"{error_words('internal_error')} ({type(error).__name__})"

@@ -6,6 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -61,11 +62,12 @@ def label(name: str) -> str:
 
 
 def remember(upload: Upload) -> None:
-    """Write down what is known of the file."""
+    """Write down what is known of the file: all of it or, where the process dies over it, what was known before."""
     described = asdict(upload) | {"path": upload.path.name}
-    beside = upload.path.with_suffix(".json")
-    beside.touch(mode=0o600)
-    beside.write_text(json.dumps(described), encoding="utf-8")
+    written = upload.path.with_suffix(".part")
+    written.touch(mode=0o600)
+    written.write_text(json.dumps(described), encoding="utf-8")
+    written.replace(upload.path.with_suffix(".json"))
 
 
 def begun(upload: Upload, batch_id: str, mapping: ColumnMapping, labels: dict[str, Label | None]) -> Upload:
@@ -108,8 +110,9 @@ def _read(described: Path) -> Upload | None:
 
 
 def _purge(directory: Path) -> None:
-    """Forget files that were only looked at."""
-    for path in directory.glob("*.json"):
-        upload = _read(path)
-        if upload and upload.batch_id is None and time.time() - path.stat().st_mtime > KEPT_S:
-            discard(upload)
+    """Forget files that were only looked at, and what a process left that died while it wrote or removed one."""
+    for path in directory.iterdir():
+        upload = _read(path.with_suffix(".json"))
+        with suppress(FileNotFoundError):  # somebody else is at it
+            if (upload is None or upload.batch_id is None) and time.time() - path.stat().st_mtime > KEPT_S:
+                path.unlink()

@@ -59,10 +59,14 @@ class Table:
     _survey: Survey = field(repr=False)
     _labels: Mapping[str, Label | None] = field(repr=False)
 
-    def rows(self, receive_text: Receive = receive) -> Iterator[Row]:
-        """Every data row in the order of the file, accepted or rejected. The file is read again, in constant memory."""
+    def rows(self, receive_text: Receive = receive, *, after: int = 0) -> Iterator[Row]:
+        """Every data row in the order of the file, accepted or rejected. The file is read again, in constant memory.
+
+        With ``after`` those up to that row are passed over, which costs their reading but not what is looked for in
+        their texts.
+        """
         for record in self._layout.records():
-            if isinstance(record, Record):
+            if isinstance(record, Record) and record.row > after:
                 yield judge_row(record, self._survey, self._labels, receive_text)
 
 
