@@ -45,3 +45,13 @@ def test_the_programs_started_exist() -> None:
     }
     assert all((ROOT / name).exists() for name in started if name.endswith(".py"))
     assert "--require-hashes" in docker and (ROOT / "requirements.txt").exists()
+
+
+def test_the_proxy_leads_from_the_published_port_to_the_app() -> None:
+    program, listen, target = SERVICES["proxy"]["command"]
+    (published,) = SERVICES["proxy"]["ports"]
+    app = SERVICES["app"]["command"]
+    assert program == "socat" and f"install -y --no-install-recommends {program}" in (ROOT / "Dockerfile").read_text()
+    assert listen.split(",")[0] == f"TCP-LISTEN:{published.rsplit(':')[-1]}"
+    assert target == f"TCP:127.0.0.1:{app[app.index('--server.port') + 1]}"
+    assert SERVICES["app"]["network_mode"] == "service:proxy"
