@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from jobs.agents import Agents
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
 from jobs.port import Runner, system_clock
 from jobs.procrastinate import ProcrastinateRunner, WorkerEnded
@@ -34,7 +35,19 @@ async def work(settings: Settings, db: Database) -> None:
         runner: Runner = (LocalRunner if db.kind == "sqlite" else ProcrastinateRunner)(job, settings.cases_in_flight)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, runner.stop)
-        await runner.run()
+        trying = asyncio.create_task(tell_whether_the_model_answers(agents))
+        try:
+            await runner.run()
+        finally:
+            trying.cancel()
+            await asyncio.gather(trying, return_exceptions=True)
+
+
+async def tell_whether_the_model_answers(agents: Agents) -> None:
+    """One line in the log at start; work does not wait for it, as every call's own failure is handled anyway."""
+    found = await agents.preflight()
+    if found is not None:
+        log.log(logging.INFO if found.ok else logging.ERROR, "preflight: %s", found.message)
 
 
 @contextmanager

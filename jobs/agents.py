@@ -8,6 +8,7 @@ from screening.draws import Sampler, SamplerError, Usage
 from screening.prompting import load_prompts
 from screening.samplers.anthropic import AnthropicSampler
 from screening.samplers.model_settings import ModelSettings
+from screening.samplers.preflight import Preflight
 from screening.samplers.rate import RateGate
 from screening.samplers.simulated import SimulatedSampler
 from screening.settings import Settings
@@ -62,6 +63,10 @@ class Agents:
             return 0.0
         cost = None if configuration.sampler.get("own_server") else cost_usd(str(configuration.sampler["model"]), usage)
         return None if cost is None else float(cost)
+
+    async def preflight(self) -> Preflight | None:
+        """Ask the real model once, with a harmless text; None where agents are simulated."""
+        return None if self._settings.simulated else await self._model().preflight()
 
     async def aclose(self) -> None:
         """Close the connections."""
