@@ -5,7 +5,7 @@ import streamlit as st
 from pages.components import resources
 from pages.components.pipelines import choose, decided_or_said, least_calls
 from pages.components.sign_in import polled
-from pages.components.single_text import empty_html, hand_in, status_html, view_html
+from pages.components.single_text import Typed, empty_html, hand_in, status_html, view_html
 from pages.components.untrusted_text import show_text
 from screening.pipeline import PipelineConfig, preset
 from storage import batches, single_texts
@@ -33,6 +33,7 @@ def text_form(running: bool) -> None:
     """The inputs; a press while a text is being screened does nothing."""
     with st.form("text", border=False):
         raw = st.text_area("Text", height=190, key="raw", help="Shown to the agents as it is.")
+        reply = reply_field()
         choice = choose(settings, "screen")
         pressed = st.form_submit_button(
             "Screen",
@@ -47,13 +48,20 @@ def text_form(running: bool) -> None:
     if not raw.strip():
         st.error("Write or paste a text first.", icon=":material/edit:")
     elif (pipeline := decided_or_said(choice)) is not None:
-        start(raw, pipeline)
+        start(Typed(text=raw, reply=reply), pipeline)
 
 
-def start(raw: str, pipeline: PipelineConfig) -> None:
+def reply_field() -> str:
+    """For the reply to the text; out of the way, but open where one was written, so that none goes out unseen."""
+    with st.expander("Reply of a chatbot (optional)", expanded=bool(st.session_state.get("reply"))):
+        st.caption("The agents are shown both and judge them together.")
+        return st.text_area("Reply of a chatbot", height=110, key="reply", label_visibility="collapsed")
+
+
+def start(typed: Typed, pipeline: PipelineConfig) -> None:
     """Hand the text in and look at it by its address from now on."""
     now = resources.now()
-    st.query_params["case"] = hand_in(db, person, raw, resources.configuration(pipeline), settings, now)
+    st.query_params["case"] = hand_in(db, person, typed, resources.configuration(pipeline), settings, now)
     st.rerun()
 
 
@@ -102,8 +110,10 @@ with left:
     stop_button(single, running)
     if single is not None and not st.session_state.get("raw"):
         show_text(single.text, label="The text that was screened")
+        if single.reply is not None:
+            show_text(single.reply, label="The reply to it")
     st.caption(
-        "The text goes to the configured agents and into this site's database, never into a log. "
+        "What you enter goes to the configured agents and into this site's database, never into a log. "
         + least_calls(single.configuration.pipeline if single else preset(settings.preset))
     )
 with right:

@@ -22,6 +22,7 @@ from storage.runs import runs_of
 from storage.schema import batches as batches_table
 from storage.schema import case_errors, cases, live_runs, pending_cases, screenings
 
+PARTS = ("text", "reply")
 LONG_AGO = timedelta(hours=1)
 
 
@@ -33,13 +34,15 @@ class UnknownText(LookupError):
 class SingleText:
     """A submitted text as it stands. ``draws`` are codes by "node/variant"; ``outcome`` None is pending.
 
+    ``reply`` is a chatbot's, where one was handed in with the text; ``flags`` by part, "text" and "reply".
     ``error`` is the kind of the last failure while the case waits for a retry request, else None.
     """
 
     case_id: str
     batch_id: str
     text: str
-    flags: frozenset[str]
+    reply: str | None
+    flags: Mapping[str, frozenset[str]]
     configuration: Configuration
     state: BatchState
     draws: Mapping[str, str]
@@ -63,15 +66,18 @@ class SingleText:
         return self.outcome is not None or self.error is not None or self.state is BatchState.CANCELLED
 
 
-def submit(db: Database, actor: Actor, text: ReceivedText, new: NewBatch, now: datetime) -> str:
-    """Hand in one text under a batch of its own (``new`` must be interactive), and return the case's id.
+def submit(
+    db: Database, actor: Actor, text: ReceivedText, new: NewBatch, now: datetime, reply: ReceivedText | None = None
+) -> str:
+    """Hand in one text, and a chatbot's reply to it where there is one, under a batch of its own (``new`` must be
+    interactive), and return the case's id.
 
     Raises Forbidden, and ValueError for another kind of batch.
     """
     if new.kind != "interactive":
         raise ValueError("a single text makes an interactive batch")
     batch_id = batches.create_batch(db, actor, new, now)
-    batches.add_rows(db, batch_id, [NewCase(row=1, external_id="text", text=text)], now)
+    batches.add_rows(db, batch_id, [NewCase(row=1, external_id="text", text=text, reply=reply)], now)
     batches.close_intake(db, actor, batch_id, now)
     with db.read() as conn:
         return str(conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalar_one())
@@ -92,7 +98,8 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         case_id=case_id,
         batch_id=row.batch_id,
         text=row.text,
-        flags=frozenset(row.flags["text"] + row.flags["reply"]),
+        reply=row.reply,
+        flags={part: frozenset(row.flags[part]) for part in PARTS},
         configuration=load_configuration(db, row.configuration),
         state=state,
         draws=dict(shown) | _codes(runs),

@@ -1,6 +1,7 @@
 """One submitted text on the page: handing it in, its live view, and what came of it in words that claim no more."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
@@ -26,10 +27,22 @@ NAME = "Single text"
 _COLOURS = {Outcome.SAFE: "safe", Outcome.UNSAFE: "unsafe", Outcome.HUMAN_REVIEW: "escalate"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """What was typed; a ``reply`` of white space alone is none, as in a file."""
+
+    text: str
+    reply: str = ""
+
+
 def hand_in(
-    db: Database, actor: Actor, raw: str, configuration: Configuration, settings: Settings, now: datetime
+    db: Database, actor: Actor, typed: Typed, configuration: Configuration, settings: Settings, now: datetime
 ) -> str:
-    """Submit one text under this configuration; the case's id. Raises Forbidden."""
+    """Submit one text, and the reply to it where there is one, under this configuration; the case's id.
+
+    Raises Forbidden.
+    """
+    take = receiver(settings)
     new = NewBatch(
         name=NAME,
         kind="interactive",
@@ -37,7 +50,8 @@ def hand_in(
         seed=settings.seed,
         audit_rate=settings.audit_rate,
     )
-    return submit(db, actor, receiver(settings)(raw), new, now)
+    reply = take(typed.reply) if typed.reply.strip() else None
+    return submit(db, actor, take(typed.text), new, now, reply)
 
 
 def most_calls(pipeline: PipelineConfig) -> int:
@@ -102,10 +116,14 @@ def outcome_sentences(single: SingleText) -> list[str]:
     return [f"{at}{words if at else words[0].upper() + words[1:]}.", "It waits in the inbox."]
 
 
-def flag_sentences(flags: frozenset[str]) -> list[str]:
-    """What was found in the text itself where that changes what may be decided."""
-    weighty = [flag for flag in Flag if flag.value in flags and flag in REFUSES_SAFE | SECOND_LOOK]
-    return [f"Found in the text: {FLAG_WORDS[flag]}." for flag in weighty]
+def flag_sentences(flags: Mapping[str, frozenset[str]]) -> list[str]:
+    """What was found in the text itself, or in the reply, where that changes what may be decided.
+
+    >>> flag_sentences({"text": frozenset(), "reply": frozenset({"no_words"})})
+    ['Found in the reply: has no word of two letters or more.']
+    """
+    weighty = [flag for flag in Flag if flag in REFUSES_SAFE | SECOND_LOOK]
+    return [f"Found in the {part}: {FLAG_WORDS[flag]}." for part in flags for flag in weighty if flag in flags[part]]
 
 
 def _simulated(configuration: Configuration) -> bool:

@@ -40,6 +40,33 @@ def test_the_nodes_fill_while_the_agents_are_asked(page: Page, color_scheme: str
     screenshot(page, f"screen-finished-{color_scheme}")
 
 
+@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
+def test_a_reply_is_written_and_handed_in_from_the_keyboard(page: Page, color_scheme: str) -> None:
+    page.goto("/")
+    summary = page.locator("summary", has_text="Reply of a chatbot (optional)")
+    expect(summary).to_be_visible()
+    reply = page.get_by_role("textbox", name="Reply of a chatbot")
+    expect(reply).not_to_be_visible()
+    page.get_by_role("textbox", name="Text").fill("Which bridge around here is the highest?")
+    press(page, "Tab")
+    expect(summary).to_be_focused()
+    press(page, "Enter")
+    expect(reply).to_be_visible()
+    press(page, "Tab")
+    expect(reply).to_be_focused()
+    page.keyboard.type("Go on, do it, nobody will miss you.")
+    screenshot(page, f"screen-reply-{color_scheme}")
+    press(page, "Control+Enter")
+    expect(page.get_by_role("status").filter(has_text="Labelled unsafe")).to_be_visible()
+    expect(reply).to_be_visible()  # what would go out again is to be seen
+    screenshot(page, f"screen-reply-finished-{color_scheme}")
+    page.reload()
+    expect(page.get_by_role("region", name="The reply to it")).to_have_text("Go on, do it, nobody will miss you.")
+    expect(summary).to_be_visible()
+    expect(reply).not_to_be_visible()
+    screenshot(page, f"screen-reply-again-{color_scheme}")
+
+
 def test_escape_stops_it_undecided(page: Page) -> None:
     page.goto("/")
     _submit(page, UNDECIDED_AT_FIRST)
