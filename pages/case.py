@@ -103,9 +103,14 @@ def blind(case_id: str) -> None:
 def waits(case_id: str) -> None:
     """Nothing is shown yet."""
     st.info("This case waits for a reading. Its trail is shown once you have read it yourself.", icon=":material/lock:")
-    if allowed(here.person, Action.CLAIM_NAMED):
+    if allowed(here.person, Action.CLAIM_NAMED, here.person.id):
         st.page_link(FOLDER / "inbox.py", label="To the inbox with it", query_params={"case": case_id})
-    elif allowed(here.person, Action.CLAIM_NEXT):
+
+
+def not_theirs() -> None:
+    """Neither held nor read by somebody who sees their own cases only."""
+    st.info("This case is not in your hands. Its trail is shown to those who have read it.", icon=":material/lock:")
+    if allowed(here.person, Action.CLAIM_NEXT):
         st.page_link(FOLDER / "inbox.py", label="To the inbox")
 
 
@@ -116,6 +121,9 @@ def case(case_id: str) -> None:
         file = case_file(here.db, here.person, case_id, here.now)
     except NotYetRated:
         blind(case_id)
+        return
+    except Forbidden:
+        not_theirs()
         return
     except KeyError:
         st.warning("There is no such case.", icon=":material/search_off:")

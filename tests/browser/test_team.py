@@ -1,0 +1,347 @@
+"""A team at one inbox: two clinicians, a senior and an administrator, each signed in in a browser of their own.
+
+What reaches a browser is read off its connection: what is not on the page may still have been sent to it.
+"""
+
+import csv
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, WebSocket, expect
+from sqlalchemy import select
+
+from storage import settings_store
+from storage.actors import LOCAL_USER
+from storage.database import Database
+from storage.schema import accounts, adjudications, cases, inbox_entries, ratings
+from tests.browser.accessibility import violations
+from tests.browser.conftest import ROOT, RunningApp, press, screenshot
+from tests.browser.desk import case_in_address, case_text, choose, next_case, open_inbox, save
+from tests.browser.signed_in_site import open_id_provider, sign_in, signed_in_site
+
+pytestmark = pytest.mark.browser
+
+TEAM = {"ann": "Reviewer", "bo": "Reviewer", "sue": "Senior"}
+TEXTS = (
+    "Cold rain all morning and the tram was late twice.",
+    "We are painting the kitchen yellow at the weekend.",
+    "Does the library open on Sundays in the holidays?",
+    "My bicycle has a flat tyre and no light at all.",
+)
+ANNS_NOTE, BOS_NOTE = "heron by the river", "lantern on the stairs"
+ENGINE = ("Draws in order", "runs answered", "The engine:")
+"""Words that stand beside the engine's view wherever it is shown."""
+
+SENIORS_PAGES = ("errors", "evaluation", "label_noise", "reliability", "agreement", "audit")
+
+
+@dataclass(kw_only=True)
+class Person:
+    """Somebody at a browser of their own. ``received``: everything the app has sent to it since the last `forget`."""
+
+    page: Page
+    received: bytearray = field(default_factory=bytearray)
+    errors: list[str] = field(default_factory=list)
+
+    def was_sent(self, *words: str) -> list[str]:
+        """Those of the words that reached this browser, shown or not."""
+        return [one for one in words if one.encode() in self.received]
+
+    def take(self, payload: str | bytes) -> None:
+        """Note what came over the connection."""
+        self.received += payload.encode() if isinstance(payload, str) else payload
+
+
+@pytest.fixture(scope="module")
+def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
+    """The app with sign-in, and four screened cases in its inbox: all settled, all drawn into the audit sample."""
+    directory = tmp_path_factory.mktemp("team")
+    with (
+        open_id_provider(directory, (*TEAM, "ada")) as provider,
+        signed_in_site(browser, directory, provider, {"SECOND_LOOK_AUDIT_RATE": "1"}) as app,
+    ):
+        _screen(app, directory / "posts.csv")
+        yield app
+
+
+def _screen(app: RunningApp, path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "text"), *((f"post-{at}", text) for at, text in enumerate(TEXTS))])
+    out = str(app.directory / "out.jsonl")
+    command = ["-m", "screening", "screen", str(path), "--out", out, "--database", app.database_url]
+    subprocess.run([sys.executable, *command], cwd=ROOT, env=app.environment, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def db(site: RunningApp) -> Iterator[Database]:
+    """The site's database."""
+    opened = Database(site.database_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def team(browser: Browser, site: RunningApp, db: Database) -> Iterator[dict[str, Person]]:
+    """Everybody signed in, with the roles that the administrator gave them on the Settings page."""
+    with ExitStack() as stack:
+        people = {name: stack.enter_context(_browser_of(browser, site.url)) for name in (*TEAM, "ada")}
+        for name, person in people.items():
+            person.page.goto("/")
+            sign_in(person.page, name)
+        for name in TEAM:
+            expect(people[name].page.get_by_text("your account has no role yet")).to_be_visible()
+        _give_roles(people["ada"].page)
+        _have_everything_read_twice(people["ada"].page)
+        yield people
+
+
+@contextmanager
+def _browser_of(browser: Browser, url: str) -> Iterator[Person]:
+    """A browser without cookies of anybody else's; afterwards its console must be free of errors."""
+    context = browser.new_context(base_url=url, viewport={"width": 1440, "height": 900}, accept_downloads=True)
+    context.set_default_timeout(20_000)
+    person = Person(page=context.new_page())
+
+    def connected(socket: WebSocket) -> None:
+        socket.on("framereceived", person.take)
+
+    def complained(message: ConsoleMessage) -> None:
+        where = message.location["url"]
+        if message.type == "error" and where.startswith(url) and "/_stcore/" not in where:
+            person.errors.append(f"{message.text} ({where})")
+
+    person.page.on("websocket", connected)
+    person.page.on("console", complained)
+    person.page.on("pageerror", lambda error: person.errors.append(str(error)))
+    yield person
+    context.close()
+    assert person.errors == []
+
+
+def _give_roles(page: Page) -> None:
+    page.goto("/settings")
+    page.get_by_role("tab", name="Accounts").click()
+    for name, role in TEAM.items():
+        page.get_by_role("combobox", name="Account").click()
+        page.get_by_role("option", name=f"{name.title()} Example · no role yet").click()
+        expect(page.get_by_text(f"|{name}", exact=False).first).to_be_visible()
+        page.get_by_role("combobox", name="Roles").fill(role)
+        page.get_by_role("option", name=role).click()
+        page.keyboard.press("Tab")  # out of the list, which covers what is below it
+        page.get_by_role("button", name="Save roles").click()
+        expect(page.get_by_text("Roles saved.")).to_be_visible()
+
+
+def _have_everything_read_twice(page: Page) -> None:
+    page.get_by_role("tab", name="Site").click()
+    page.get_by_role("spinbutton", name="Share read twice at random").fill("1")
+    page.get_by_role("button", name="Save as a new version").click()
+    expect(page.get_by_text("Version 1 is in force.")).to_be_visible()
+
+
+def _lease(db: Database, minutes: float) -> None:
+    """A site setting, changed while everybody is at work."""
+    settings = settings_store.current(db)
+    new = settings.settings.model_copy(update={"lease_minutes": minutes})
+    settings_store.change(db, LOCAL_USER, new, settings.version, datetime.now(UTC))
+
+
+def _of_case(db: Database, case_id: str) -> tuple[str, str]:
+    """Its text, and its batch."""
+    with db.read() as conn:
+        row = conn.execute(select(cases.c.text, cases.c.batch_id).where(cases.c.id == case_id)).one()
+    return row.text, row.batch_id
+
+
+def _note(page: Page, words: str) -> None:
+    page.locator("summary").filter(has_text="Reasons, disposition, note").click()
+    page.get_by_role("textbox", name="Note", exact=True).fill(words)
+
+
+def _case_page(page: Page, case_id: str) -> None:
+    page.goto(f"/case?case={case_id}")
+    expect(page.get_by_role("heading", name="Case", exact=True)).to_be_visible()
+
+
+def _picture(page: Page, name: str) -> None:
+    """In both schemes; axe-core looks at both."""
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        assert violations(page) == [], (name, scheme)
+        screenshot(page, f"team-{name}-{scheme}")
+    page.emulate_media(color_scheme="light")
+
+
+def test_two_read_one_decides_and_nobody_sees_too_early(team: dict[str, Person], db: Database) -> None:
+    ann, bo, sue = team["ann"], team["bo"], team["sue"]
+    open_inbox(ann.page)
+    case_id = next_case(ann.page)
+    text, batch_id = _of_case(db, case_id)
+    _is_out_of_reach(bo, case_id, text, batch_id)
+    given_meanwhile = next_case(bo.page)
+    assert given_meanwhile != case_id
+    _reads(ann, "2", "7", "Unsafe", "Sure", ANNS_NOTE)
+    expect(ann.page.get_by_text("A second reader will read it too.")).to_be_visible()
+    assert ann.was_sent(*ENGINE)
+    _picture(ann.page, "first-reader")
+    _finishes(ann.page)
+    _gives_back(bo.page)
+    _is_out_of_reach(bo, case_id, text, batch_id)
+    assert next_case(bo.page) == case_id
+    expect(bo.page.get_by_role("button", name="✓")).to_have_count(0)
+    assert bo.was_sent(text) and not bo.was_sent(ANNS_NOTE, *ENGINE)
+    _sees_only_their_own(ann, case_id)
+    _picture(bo.page, "second-reader")
+    _reads(bo, "1", "8", "Safe", "No doubt", BOS_NOTE)
+    expect(bo.page.get_by_text("The readings differ: a senior will decide.")).to_be_visible()
+    _picture(bo.page, "disagreement")
+    _finishes(bo.page)
+    _file_says_nothing(sue, batch_id, text)
+    _decides(sue, case_id, text)
+    _closed_for_all(team, case_id, db)
+    _one_double_reading(sue.page)
+
+
+def _reads(who: Person, label: str, certainty: str, words: str, sure: str, note: str) -> None:
+    choose(who.page, label, certainty, words, sure)
+    assert not who.was_sent(*ENGINE)
+    _note(who.page, note)
+    save(who.page)
+    expect(who.page.get_by_text("The engine:")).to_be_visible()
+
+
+def _is_out_of_reach(who: Person, case_id: str, text: str, batch_id: str) -> None:
+    """The case is another's: no claim, no page, no file of it."""
+    page = who.page
+    page.goto(f"/inbox?case={case_id}")
+    page.get_by_role("button", name="Take this case").click()
+    expect(page.get_by_text("This case is not yours to take.")).to_be_visible()
+    _case_page(page, case_id)
+    expect(page.get_by_text("This case is not in your hands.")).to_be_visible()
+    expect(page.get_by_role("link", name="To the inbox")).to_be_visible()
+    page.goto(f"/batches?batch={batch_id}")
+    expect(page.get_by_text("4 rows in = 4 accepted")).to_be_visible()
+    expect(page.get_by_test_id("stDownloadButton")).to_have_count(0)
+    expect(page.get_by_text("CSV files are made safe")).to_have_count(0)
+    open_inbox(page)
+    assert not who.was_sent(text, ANNS_NOTE, *ENGINE)
+
+
+def _gives_back(page: Page) -> None:
+    page.locator("summary").filter(has_text="Set aside, hand over, give back").click()
+    page.get_by_role("button", name="Give back").click()
+    expect(page.get_by_text("Given back.")).to_be_visible()
+
+
+def _finishes(page: Page) -> None:
+    press(page, "f")
+    expect(page.get_by_text("Nothing is held by you")).to_be_visible()
+
+
+def _sees_only_their_own(who: Person, case_id: str) -> None:
+    _case_page(who.page, case_id)
+    expect(who.page.get_by_text(ANNS_NOTE)).to_be_visible()
+    expect(who.page.get_by_text("first reading ·")).to_have_count(1)
+    assert not who.was_sent(BOS_NOTE, "second reading ·")
+    _picture(who.page, "case-of-first-reader")
+
+
+def _file_says_nothing(senior: Person, batch_id: str, text: str) -> None:
+    """A senior may have the results, and may yet read the case: its row leaves out what the engine made of it."""
+    page = senior.page
+    page.goto(f"/batches?batch={batch_id}")
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Results (CSV)").click()
+    rows = list(csv.DictReader(started.value.path().read_text(encoding="utf-8-sig").splitlines()))
+    open_case = next(row for row in rows if row["id"] == f"post-{TEXTS.index(text)}")
+    assert (open_case["outcome"], open_case["node"], open_case["calls"]) == ("in the inbox", "", "")
+
+
+def _decides(senior: Person, case_id: str, text: str) -> None:
+    page = senior.page
+    open_inbox(page)
+    page.locator("summary").filter(has_text="1 to decide: readers disagree").click()
+    _picture(page, "to-decide")
+    assert not senior.was_sent(text, ANNS_NOTE, BOS_NOTE)
+    page.locator(".st-key-disputed a").first.click()
+    expect(page.get_by_role("heading", name="Decide")).to_be_visible()
+    assert case_in_address(page) == case_id
+    expect(case_text(page)).to_have_text(text)
+    for words in (ANNS_NOTE, BOS_NOTE, "first reading ·", "second reading ·"):
+        expect(page.get_by_text(words)).to_be_visible()
+    shown = page.locator("[data-testid=stMain]").inner_text()
+    assert shown.count("reader-") == 2 and "Ann" not in shown and "Bo " not in shown
+    assert not senior.was_sent(*ENGINE)
+    _picture(page, "decide")
+    page.get_by_role("radio", name="Unsafe").click()
+    page.get_by_role("textbox", name="Why").fill("Both readings discussed with the guideline.")
+    page.get_by_role("button", name="Record").click()
+    expect(page.get_by_text("Version 1: Unsafe")).to_be_visible()
+    expect(page.get_by_role("heading", name="What the engine did")).to_be_visible()
+    _picture(page, "decided")
+
+
+def _closed_for_all(team: dict[str, Person], case_id: str, db: Database) -> None:
+    with db.read() as conn:
+        made = conn.execute(select(adjudications).where(adjudications.c.case_id == case_id)).one()
+        given = conn.execute(select(ratings.c.id).where(ratings.c.case_id == case_id)).scalars().all()
+        sue = conn.execute(select(accounts.c.id).where(accounts.c.display_name == "Sue Example")).scalar_one()
+        closed = conn.execute(select(inbox_entries.c.closed_at).where(inbox_entries.c.case_id == case_id)).scalar_one()
+    assert (made.label, made.method, made.by) == ("unsafe", "senior", sue)
+    assert closed is not None and set(made.rating_ids) == set(given) and len(given) == 2
+    for name in ("ann", "bo"):
+        _case_page(team[name].page, case_id)
+        for words in ("Version 1: Unsafe", ANNS_NOTE, BOS_NOTE):
+            expect(team[name].page.get_by_text(words)).to_be_visible()
+        expect(team[name].page.get_by_role("button", name="Record")).to_have_count(0)
+        _picture(team[name].page, f"closed-{name}")
+    page = team["sue"].page
+    page.goto(f"/inbox?case={case_id}")
+    page.get_by_role("button", name="Take this case").click()
+    expect(page.get_by_text("This case is closed.")).to_be_visible()
+    expect(page.get_by_text("to decide: readers disagree")).to_have_count(0)
+
+
+def _one_double_reading(page: Page) -> None:
+    page.goto("/agreement")
+    for name, number in (("Cases read blind", "1"), ("Read by two or more", "1"), ("Readers", "2")):
+        metric = page.get_by_test_id("stMetric").filter(has=page.get_by_text(name, exact=True))
+        expect(metric.get_by_test_id("stMetricValue")).to_have_text(number)
+    _picture(page, "agreement")
+
+
+@pytest.mark.parametrize("path", SENIORS_PAGES)
+def test_a_clinician_cannot_open_a_seniors_page(team: dict[str, Person], path: str) -> None:
+    page = team["ann"].page
+    page.goto(f"/{path}")
+    expect(page.get_by_text("Your role does not let you view")).to_be_visible()
+    expect(page.locator(f"a[href$='/{path}']")).to_have_count(0)
+
+
+def test_a_lease_that_runs_out_hands_the_case_to_the_next_reader(team: dict[str, Person], db: Database) -> None:
+    ann, bo = team["ann"].page, team["bo"].page
+    for page in (ann, bo):
+        open_inbox(page)
+    _lease(db, 0.1)  # six seconds
+    press(ann, "n")
+    expect(ann.get_by_role("heading", name="Your reading")).to_be_visible()
+    case_id = case_in_address(ann)
+    press(ann, "2")
+    expect(ann.get_by_role("button", name="✓ Unsafe")).to_be_visible()
+    expect(ann.get_by_text("Your lease on this case ran out")).to_be_visible()
+    expect(case_text(ann)).to_have_count(0)
+    _lease(db, 15)
+    assert next_case(bo) == case_id
+    expect(bo.get_by_role("button", name="✓")).to_have_count(0)
+    press(ann, "t")
+    expect(ann.get_by_text("Somebody else has this case now")).to_be_visible()
+    assert case_text(ann).count() == 0
+    _picture(ann, "lease-lost")
+    choose(bo, "1", "6", "Safe", "Fairly sure")
+    save(bo)
