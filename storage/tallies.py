@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, case, func, insert, select, update
+from sqlalchemy import Case, Column, Connection, RowMapping, case, func, insert, literal, select, update
 
 from screening.labels import Outcome
 from storage.schema import batch_tallies, case_errors, cases, node_runs, rejected_rows, screenings
@@ -78,10 +78,15 @@ def add(conn: Connection, batch_id: str, row: int, more: Totals) -> None:
     table = batch_tallies.c
     values: dict[str, Any] = {name: table[name] + getattr(more, name) for name in _SUMS if getattr(more, name)}
     if more.last_completed_at is not None:
-        values["last_completed_at"] = more.last_completed_at
+        values["last_completed_at"] = _later(table.last_completed_at, more.last_completed_at)
     if values:
         shard = (table.batch_id == batch_id, table.shard == row % SHARDS)
         conn.execute(update(batch_tallies).where(*shard).values(values))
+
+
+def _later(known: Column[Any], other: datetime) -> Case[Any]:
+    """The later of both: outcomes are not committed in the order in which they were completed."""
+    return case((known > other, known), else_=literal(other, known.type))
 
 
 def one_outcome(outcome: Outcome, now: datetime) -> Totals:

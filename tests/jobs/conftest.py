@@ -1,8 +1,9 @@
 """Tests of the jobs run on both kinds of database, with real worker processes and a real stub of the service."""
 
 from tests.databases import database_url, db, postgresql_server, postgresql_url, sqlite_template, sqlite_url
-from tests.jobs.processes import stub, workers
+from tests.jobs.processes import apps, stub, workers
 
 __all__ = [
-    "database_url", "db", "postgresql_server", "postgresql_url", "sqlite_template", "sqlite_url", "stub", "workers",
+    "apps", "database_url", "db", "postgresql_server", "postgresql_url", "sqlite_template", "sqlite_url", "stub",
+    "workers",
 ]  # fmt: skip

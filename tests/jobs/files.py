@@ -8,6 +8,8 @@ from typing import Any
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.port import system_clock
+from pages.components import uploads
+from pages.components.uploads import Upload
 from screening.datasets.reader import read_table
 from screening.pipeline import preset
 from screening.settings import Settings
@@ -43,6 +45,15 @@ def batch_from(db: Database, path: Path, chosen: Settings) -> str:
     batch_id = open_batch(db, LOCAL_USER, request(path), chosen, Agents(chosen), system_clock)
     fill_batch(db, LOCAL_USER, batch_id, read_table(path, path.name), chosen, system_clock)
     return batch_id
+
+
+def hand_over(db: Database, path: Path, chosen: Settings) -> Upload:
+    """The file as the upload page hands it to `IntakeRuns`: kept, confirmed as proposed, with an empty batch."""
+    with path.open("rb") as stream:
+        kept = uploads.keep(chosen.data_directory / "uploads", path.name, stream, LOCAL_USER.id)
+    report = read_table(kept.path, kept.name).report
+    batch_id = open_batch(db, LOCAL_USER, request(path), chosen, Agents(chosen), system_clock)
+    return uploads.begun(kept, batch_id, report.mapping, dict(report.labels))
 
 
 def request(path: Path) -> BatchRequest:

@@ -1,4 +1,4 @@
-"""Real worker processes to start and kill, and a stub of the service that notes who asked what and when."""
+"""Real worker and app processes to start and kill, and a stub of the service that notes who asked what and when."""
 
 import asyncio
 import os
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -36,7 +37,7 @@ class NotingStub(StubServer):
 
 
 class Workers:
-    """Worker processes of this test. ``options`` are settings without their prefix."""
+    """Worker processes of this test, or apps. ``options`` are settings without their prefix."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -81,6 +82,20 @@ class Workers:
             self.kill()
 
 
+def app_program(port: int) -> tuple[str, ...]:
+    """The app as `serve.py` starts it."""
+    return ("-m", "streamlit", "run", "app.py", "--server.port", str(port), "--server.headless=true")
+
+
+def serves(port: int) -> bool:
+    """Whether the app on this port answers that it is well."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
 def environment(database_url: str, options: Mapping[str, Any]) -> dict[str, str]:
     """What a process of the program is started with."""
     names = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
@@ -103,6 +118,16 @@ def wait_for(condition: Callable[[], bool], within_s: float) -> float:
 def workers(tmp_path: Path) -> Iterator[Workers]:
     """Processes that end with the test."""
     started = Workers(tmp_path)
+    yield started
+    started.end()
+
+
+@pytest.fixture
+def apps(tmp_path: Path) -> Iterator[Workers]:
+    """Apps that end with the test."""
+    folder = tmp_path / "apps"
+    folder.mkdir()
+    started = Workers(folder)
     yield started
     started.end()
 

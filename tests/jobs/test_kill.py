@@ -1,29 +1,35 @@
-"""SIGKILL at any moment: nothing is lost, nothing is committed twice, nothing committed is asked again."""
+"""SIGKILL at any moment, to the app, the workers or both: nothing is lost, doubled, or asked again once committed."""
 
 import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
+from pages.components.uploads import Upload
 from storage import tallies
-from storage.batches import progress
+from storage.actors import LOCAL_USER
+from storage.batches import progress, rejected
 from storage.database import Database
+from storage.intake import takes_rows
 from storage.schema import case_starts, cases, inbox_entries, node_runs, pending_cases, screenings
-from tests.jobs.files import batch_from, settings, write_posts
-from tests.jobs.processes import NotingStub, Workers, wait_for
+from tests.free_port import free_port
+from tests.jobs.files import hand_over, settings, write_posts
+from tests.jobs.processes import NotingStub, Workers, app_program, serves, wait_for
 from tests.stub_server import StubPlan, TextRule
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
-ROWS, KILLS = 300, 20
+ROWS, REJECTED_EVERY = 300, 50
+ROUNDS = (("worker",),) * 9 + (("app",),) * 7 + (("app", "worker"),) * 4
 PLAN = StubPlan(
-    latency_s=0.08,
-    jitter_s=0.08,
+    latency_s=0.2,
+    jitter_s=0.15,
     weights={"safe": 0.97, "escalate": 0.03},
     texts=(
         TextRule(contains="want to die", weights={"unsafe": 0.97, "escalate": 0.03}),
@@ -32,55 +38,100 @@ PLAN = StubPlan(
 )
 
 
-def test_twenty_kills_over_one_batch(
+@dataclass(kw_only=True)
+class Site:
+    """An app and its workers, started and killed."""
+
+    apps: Workers
+    workers: Workers
+    url: str
+    options: dict[str, Any]
+    most_workers: int
+    port: int = field(default_factory=free_port)
+
+    def start(self) -> None:
+        """Whatever is missing."""
+        if not self.apps.alive:
+            self.apps.start(self.url, self.options, app_program(self.port))
+        while len(self.workers.alive) < self.most_workers:
+            self.workers.start(self.url, self.options)
+
+    def up(self) -> None:
+        """Wait until all of them serve and work."""
+        wait_for(lambda: serves(self.port) or self.apps.dead(), 60)
+        for number in range(len(self.workers.alive)):
+            self.workers.up(number)
+
+    def kill(self, victim: str) -> None:
+        """Kill the app, or the worker that has lived longest; it must not have ended by itself."""
+        processes = self.apps if victim == "app" else self.workers
+        assert not processes.dead(0), f"the {victim} ended by itself"
+        processes.kill(0)
+
+
+def test_app_and_workers_killed_again_and_again_over_one_batch(
     db: Database,
     database_url: str,
+    apps: Workers,
     workers: Workers,
     stub: Callable[[StubPlan], NotingStub],
     tmp_path: Path,
 ) -> None:
     service = stub(PLAN)
+    most_workers = 1 if db.kind == "sqlite" else 2
     options = {
         "ANTHROPIC_BASE_URL": service.url,
         "ANTHROPIC_API_KEY": "k",
         "requests_per_minute": 1_000_000,
-        "cases_in_flight": 8,
+        "cases_in_flight": 8 // most_workers,
+        "data_directory": tmp_path / "data",
     }
-    accepted = write_posts(tmp_path / "posts.csv", ROWS)
-    batch_id = batch_from(db, tmp_path / "posts.csv", settings(database_url, options))
-    at_once = 1 if db.kind == "sqlite" else 2
+    accepted = write_posts(tmp_path / "posts.csv", ROWS, REJECTED_EVERY)
+    upload = hand_over(db, tmp_path / "posts.csv", settings(database_url, options))
+    site = Site(apps=apps, workers=workers, url=database_url, options=options, most_workers=most_workers)
     started = time.monotonic()
-    _kill_again_and_again(workers, database_url, options, at_once, random.Random(20))
-    assert progress(db, batch_id).pending > 0, "the batch was over before the last kill"
-    killed = time.monotonic() - started
+    kills = _kill_again_and_again(site, db, upload, random.Random(20))
+    found, killed = progress(db, str(upload.batch_id)), time.monotonic() - started
+    assert 0 < found.pending < accepted, "all or nothing was screened by the last kill"
     service.plan = PLAN.model_copy(update={"latency_s": 0.0, "jitter_s": 0.0})
-    workers.start(database_url, options)
-    wait_for(lambda: progress(db, batch_id).finished_at is not None, 120)
-    _each_row_once(db, batch_id, accepted)
+    site.start()
+    wait_for(lambda: progress(db, str(upload.batch_id)).finished_at is not None and serves(site.port), 120)
+    wait_for(lambda: not list(upload.path.parent.iterdir()), 10)
+    _each_row_once(db, str(upload.batch_id), accepted)
     asked_in_vain = _nothing_committed_asked_again(db, service)
-    print(f"{db.kind}: {KILLS} kills in {killed:.0f} s, done after {time.monotonic() - started:.0f} s,", asked_in_vain)
+    took = f"{killed:.0f} s, done after {time.monotonic() - started:.0f} s, {found.pending} were pending"
+    print(f"{db.kind}: {dict(kills)} in {took}; {asked_in_vain}")
 
 
-def _kill_again_and_again(
-    workers: Workers, url: str, options: dict[str, Any], at_once: int, rng: random.Random
-) -> None:
-    for number in range(KILLS):
-        while len(workers.alive) < at_once:
-            workers.start(url, options)
-        if number % 5:
-            workers.up(0)
-            time.sleep(rng.uniform(0.0, 0.9))
+def _kill_again_and_again(site: Site, db: Database, upload: Upload, rng: random.Random) -> Counter[str]:
+    kills: Counter[str] = Counter()
+    for number, victims in enumerate(rng.sample(ROUNDS, len(ROUNDS))):
+        site.start()
+        if number % 2:
+            site.up()
+            time.sleep(rng.uniform(0.0, 0.7))
         else:
-            time.sleep(rng.uniform(0.0, 2.0))  # while it starts
-        workers.kill(0)
-    workers.end()
+            time.sleep(rng.uniform(0.0, 3.0))  # while they start
+        kills["while rows come in"] += takes_rows(db, str(upload.batch_id))
+        for victim in rng.sample(victims, len(victims)):
+            site.kill(victim)
+            kills[victim] += 1
+    site.apps.end()
+    site.workers.end()
+    assert len(ROUNDS) >= 20 and kills["app"] >= 8 and kills["worker"] >= 8 and kills["while rows come in"], kills
+    return kills
 
 
 def _each_row_once(db: Database, batch_id: str, accepted: int) -> None:
     found = progress(db, batch_id)
     assert (found.accepted, found.rejected) == (accepted, ROWS - accepted)
     assert found.safe + found.unsafe + found.human_review + found.pending == accepted
+    refused = [(one.row, one.line, one.external_id, one.reason) for one in rejected(db, LOCAL_USER, batch_id)]
+    empty = range(REJECTED_EVERY, ROWS + 1, REJECTED_EVERY)
+    assert refused == [(row, row + 1, f"p{row}", "empty_text") for row in empty]
     with db.read() as conn:
+        taken_in = conn.execute(select(cases.c.row, cases.c.external_id).order_by(cases.c.id)).all()
+        assert list(map(tuple, taken_in)) == [(row, f"p{row}") for row in range(1, ROWS + 1) if row not in empty]
         outcomes = Counter(dict(conn.execute(select(screenings.c.case_id, func.count()).group_by("case_id")).all()))
         assert set(outcomes.values()) == {1} and len(outcomes) == accepted == len(set(_ids(conn, cases.c.id)))
         assert not _ids(conn, pending_cases.c.case_id)

@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from storage.batches import progress
 from storage.database import Database
-from tests.jobs.processes import Workers, wait_for
+from tests.jobs.processes import Workers, serves, wait_for
 from tests.jobs.running import batch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -33,14 +32,6 @@ def _children(pid: int) -> dict[str, int]:
     return found
 
 
-def _serves(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5) as answer:
-            return answer.status == 200
-    except OSError:
-        return False
-
-
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
 def test_a_killed_worker_comes_back_and_nothing_outlives_a_killed_supervisor(
     sqlite_url: str, workers: Workers, tmp_path: Path
@@ -50,18 +41,18 @@ def test_a_killed_worker_comes_back_and_nothing_outlives_a_killed_supervisor(
     options = {"sampler": "simulated", "simulated_latency_s": 0.3, "data_directory": tmp_path}
     workers.start(sqlite_url, options, ("serve.py", "--port", str(port)))
     pid = workers.alive[-1].pid
-    wait_for(lambda: progress(db, batch_id).pending < 400 and _serves(port), 90)
+    wait_for(lambda: progress(db, batch_id).pending < 400 and serves(port), 90)
     first = _children(pid)
     os.kill(first["worker"], signal.SIGKILL)
     left = progress(db, batch_id).pending
     wait_for(lambda: _children(pid).get("worker") not in (None, first["worker"]), 30)
     wait_for(lambda: progress(db, batch_id).pending < left - 10, 60)
     children = _children(pid)
-    assert children["app"] == first["app"] and _serves(port)
+    assert children["app"] == first["app"] and serves(port)
     workers.kill()
     wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children.values()), 30)
-    assert not _serves(port)
+    assert not serves(port)
     workers.start(sqlite_url, options | {"simulated_latency_s": 0}, ("serve.py", "--port", str(port)))
-    wait_for(lambda: progress(db, batch_id).finished_at is not None and _serves(port), 90)
+    wait_for(lambda: progress(db, batch_id).finished_at is not None and serves(port), 90)
     workers.kill(sign=signal.SIGTERM)
     db.close()

@@ -1,0 +1,105 @@
+"""SIGKILL while a file is taken in: every row of it is in once, in order, whoever goes on with it."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from pages.components.uploads import Upload
+from screening.settings import Settings
+from storage import tallies
+from storage.actors import LOCAL_USER
+from storage.database import Database
+from storage.intake import last_row, rejected, takes_rows
+from storage.schema import audit_events, batch_events, cases, pending_cases
+from tests.jobs.files import hand_over, settings, write_posts
+from tests.jobs.processes import wait_for
+from tests.jobs.taking_in import started
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+ROWS, REJECTED_EVERY, LEAST_KILLS = 5_000, 40, 8
+
+
+@pytest.fixture
+def chosen(database_url: str, tmp_path: Path) -> Settings:
+    """The settings of every process of this test."""
+    return settings(database_url, {"data_directory": tmp_path / "data"})
+
+
+@pytest.fixture
+def upload(db: Database, chosen: Settings, tmp_path: Path) -> Upload:
+    """A file handed over, of which nothing is in."""
+    write_posts(tmp_path / "posts.csv", ROWS, REJECTED_EVERY)
+    return hand_over(db, tmp_path / "posts.csv", chosen)
+
+
+def test_a_file_is_taken_in_whole_however_often_the_process_dies(
+    db: Database, chosen: Settings, upload: Upload
+) -> None:
+    batch_id, rng, hits, kills = str(upload.batch_id), random.Random(8), 0, 0
+    while (process := _until_a_moment(db, batch_id, lambda: [started(chosen)], rng, 0.5)[0]).is_alive():
+        _kill(process)
+        kills += 1
+        hits += 0 < last_row(db, batch_id) < ROWS
+    assert process.exitcode == 0
+    print(f"{db.kind}: {kills} kills, {hits} of them with part of the file in")
+    assert hits >= LEAST_KILLS
+    _each_row_once(db, upload)
+
+
+def test_two_processes_over_one_file_take_it_in_once(db: Database, chosen: Settings, upload: Upload) -> None:
+    """One that outlived its app beside the one that was started for it; now and then either dies."""
+    batch_id, rng, hits = str(upload.batch_id), random.Random(9), 0
+    both = [started(chosen), started(chosen)]
+    while hits < LEAST_KILLS:
+        _until_a_moment(db, batch_id, lambda: both, rng, 0.15)
+        assert all(process.is_alive() for process in both), "one ended before the file was in"
+        number = rng.randrange(2)
+        _kill(both[number])
+        hits += 0 < last_row(db, batch_id) < ROWS
+        both[number] = started(chosen)
+    _kill(both.pop(rng.randrange(2)))
+    assert takes_rows(db, batch_id), "the file was in before the last kill"
+    both.append(started(chosen))
+    for process in both:
+        process.join(120)
+        assert process.exitcode == 0 and not takes_rows(db, batch_id)
+    _each_row_once(db, upload)
+
+
+def _until_a_moment(
+    db: Database, batch_id: str, begin: Callable[[], list[ForkServerProcess]], rng: random.Random, longest_s: float
+) -> list[ForkServerProcess]:
+    """Some moment after rows came in, now and then one before; earlier only where they end by themselves."""
+    before = last_row(db, batch_id)
+    processes = begin()
+    if rng.random() < 0.75:
+        wait_for(lambda: last_row(db, batch_id) > before or not all(one.is_alive() for one in processes), 60)
+    processes[0].join(rng.uniform(0.0, longest_s))
+    return processes
+
+
+def _kill(process: ForkServerProcess) -> None:
+    process.kill()
+    process.join(30)
+
+
+def _each_row_once(db: Database, upload: Upload) -> None:
+    batch_id, refused = str(upload.batch_id), set(range(REJECTED_EVERY, ROWS + 1, REJECTED_EVERY))
+    with db.read() as conn:
+        found = conn.execute(select(cases.c.row, cases.c.external_id, cases.c.text).order_by(cases.c.row)).all()
+        pending = set(conn.execute(select(pending_cases.c.row)).scalars())
+        assert tallies.recount(conn, batch_id) == tallies.totals(conn, [batch_id])[batch_id]
+        events = Counter(conn.execute(select(batch_events.c.event)).scalars())
+        audited = conn.execute(select(audit_events.c.action, func.count()).group_by("action")).all()
+    rows = [row.row for row in found]
+    assert rows == sorted(set(range(1, ROWS + 1)) - refused) and set(rows) == pending
+    assert all(row.external_id == f"p{row.row}" and f"day {row.row}." in row.text for row in found)
+    assert [row.row for row in rejected(db, LOCAL_USER, batch_id)] == sorted(refused)
+    assert events == {"intake_closed": 1} and dict(map(tuple, audited))["intake_closed"] == 1
+    assert not list(upload.path.parent.iterdir())
