@@ -1,6 +1,7 @@
 """The researcher's pages in a real browser: charts drawn, a cell opened, a report downloaded, hostile words as text."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from storage.identifiers import new_id
 from storage.inbox import claim_next
 from storage.ratings import submit_rating
 from tests.browser.accessibility import violations
-from tests.browser.conftest import RunningApp, screenshot
+from tests.browser.conftest import RunningApp, press, screenshot
 from tests.pages.researched import sample_rows, screening_of
 from tests.storage.inbox_cases import form
 
@@ -122,3 +123,22 @@ def test_labels_and_theory_open(page: Page, batch_id: str, color_scheme: str) ->
     page.wait_for_timeout(700)
     screenshot(page, f"theory-{color_scheme}")
     assert violations(page) == []
+
+
+def test_a_plan_fixed_on_the_settings_page_is_the_one_claimed_by(page: Page, batch_id: str) -> None:
+    page.goto("/settings")
+    page.get_by_role("tab", name="Site").click()
+    expect(page.get_by_text("It was never changed.", exact=True)).to_be_visible()
+    page.get_by_label("Misses allowed").fill("2")
+    press(page, "Enter")
+    needed = page.get_by_test_id("stMetric").filter(has_text="Audited unsafe texts needed")
+    expect(needed).to_contain_text("124")
+    page.get_by_role("button", name="Fix this plan").click()
+    expect(page.get_by_text("is in force.")).to_be_visible()
+    screenshot(page, "settings-plan")
+    assert violations(page) == []
+    page.goto("/reliability")
+    expect(page.get_by_text(re.compile("cannot be guaranteed yet: 0 of 124"))).to_be_visible()
+    expect(
+        page.get_by_text(re.compile("Last changed on .* changed after misses were seen is no guarantee"))
+    ).to_be_visible()
