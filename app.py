@@ -12,7 +12,7 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
-from pages.components import resources
+from pages.components import resources, streamed
 from pages.components.http import (
     DeepLink,
     SecurityHeaders,
@@ -38,6 +38,7 @@ async def resumed(_app: st.App) -> AsyncIterator[None]:
 app = st.App(
     Path(__file__).parent / "pages" / "shell.py",
     lifespan=resumed,
+    routes=[streamed.ROUTE],
     middleware=[
         Middleware(SecurityHeaders, policy=content_policy(INDEX.read_text(encoding="utf-8"))),
         Middleware(UploadGuard, sign_in=SIGN_IN),

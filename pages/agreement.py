@@ -1,14 +1,13 @@
 """How far readers agree, with intervals and with the reason where a figure is undefined; and who changed their mind."""
 
+from collections.abc import Iterator
 from functools import partial
-from io import BytesIO
 
 import streamlit as st
 
 from pages.components import agreement_view as view
 from pages.components import resources
-from pages.components.exports import lines_file
-from pages.components.sign_in import rechecked
+from pages.components.streamed import CSV, JSONL, StreamedFile, show_files
 from screening.text.display import visible
 from storage.batches import list_batches
 from storage.policy import Action, allowed, require
@@ -27,10 +26,10 @@ def chosen_batch() -> str | None:
     )
 
 
-def download(batch_id: str | None, kind: str) -> BytesIO:
+def download(batch_id: str | None, kind: str) -> Iterator[str]:
     """The ratings matrix, made and logged when it is asked for."""
     found = exported_readings(db, person, key, resources.now(), batch_id)
-    return lines_file(view.as_csv(found) if kind == "csv" else view.as_jsonl(found))
+    return view.as_csv(found) if kind == "csv" else view.as_jsonl(found)
 
 
 st.title("Agreement")
@@ -65,17 +64,11 @@ st.html(view.switching_html(switches(db, person, key, batch_id)))
 st.caption("Where one reader closed a case alone, the adjudicated label is that reader's own last one.")
 if allowed(person, Action.EXPORT):
     st.header("Ratings matrix")
-    with st.container(horizontal=True):
-        for kind, label, mime in (
-            ("csv", "Matrix CSV", "text/csv"),
-            ("jsonl", "Readings JSONL", "application/x-ndjson"),
-        ):
-            st.download_button(
-                label,
-                data=rechecked(partial(download, batch_id, kind)),
-                file_name=f"readings.{kind}",
-                mime=mime,
-                on_click="ignore",
-                icon=":material/download:",
-                key=f"readings_{kind}",
+    show_files(
+        [
+            StreamedFile(
+                label=label, name=f"readings.{kind}", media_type=media, lines=partial(download, batch_id, kind)
             )
+            for kind, label, media in (("csv", "Matrix (CSV)", CSV), ("jsonl", "Readings (JSON lines)", JSONL))
+        ]
+    )

@@ -1,23 +1,18 @@
 """Where the engine and the reference labels part: a confusion matrix whose cells open their cases."""
 
-from functools import partial
-from io import BytesIO
-
 import streamlit as st
 
 from pages.components import confusion_matrix as matrix
-from pages.components import relabelled_export as files
 from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.cell_list import case_list, filters
-from pages.components.exports import lines_file
-from pages.components.sign_in import rechecked
+from pages.components.relabelled_export import relabelled_files
+from pages.components.streamed import show_files
 from screening.text.display import visible
 from storage.batches import BatchSummary, list_batches
 from storage.cells import Cell, groups
 from storage.confusion import Labels, confusion
 from storage.policy import Action, allowed, require
-from storage.relabelled import relabelled_rows
 
 MOST_BATCHES = 200
 
@@ -70,13 +65,6 @@ def chosen_cell(counts: matrix.Counts, key: str) -> tuple[str, str] | None:
     return found
 
 
-def download(batch: BatchSummary, kind: str, *, with_text: bool) -> BytesIO:
-    """The relabelled data set, made when it is asked for; whoever asks must still be signed in."""
-    key = resources.settings().pseudonym_secret
-    rows = relabelled_rows(db, person, batch.id, key, resources.now(), with_text=with_text)
-    return lines_file(files.as_csv(rows) if kind == "csv" else files.as_jsonl(rows))
-
-
 def export(batch: BatchSummary) -> None:
     """Both files, for those who may take data out."""
     if not allowed(person, Action.EXPORT):
@@ -88,19 +76,7 @@ def export(batch: BatchSummary) -> None:
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         with_text = st.toggle("With texts", value=True, key="export_texts")
-        for kind, label, mime in (
-            ("csv", "Relabelled CSV", "text/csv"),
-            ("jsonl", "Relabelled JSONL", "application/x-ndjson"),
-        ):
-            st.download_button(
-                label,
-                data=rechecked(partial(download, batch, kind, with_text=with_text)),
-                file_name=f"relabelled-{batch.id[:12]}.{kind}",
-                mime=mime,
-                on_click="ignore",
-                icon=":material/download:",
-                key=f"download_{kind}",
-            )
+        show_files(relabelled_files(person, batch.id, with_text=with_text))
 
 
 def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[str, str] | None:

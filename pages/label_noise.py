@@ -7,14 +7,13 @@ from pages.components import resources
 from pages.components.batch_choice import choose_batch
 from pages.components.contrast import legible_controls
 from pages.components.experiment import provenance
-from pages.components.label_noise import agreements, ranked, relabelled_metrics, relabelled_objects
-from pages.components.sign_in import rechecked
-from screening.export import jsonl_lines
+from pages.components.label_noise import agreements, ranked, relabelled_metrics
+from pages.components.relabelled_export import relabelled_files
+from pages.components.streamed import show_files
 from screening.label_noise import NOTE, Ranking, SecondLook
 from screening.results_table import rate_text
 from storage.policy import Action, allowed, require
 from storage.recorded_draws import RecordedBatch, recorded_batch, recording_state, waiting_for_a_reading
-from storage.relabelled import relabelled_rows
 from storage.second_looks import request_second_looks
 
 WORDS = {Ranking.EVIDENCE: "Contradiction by the draws", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
@@ -101,20 +100,7 @@ def _relabelled(batch: RecordedBatch, versions: int) -> None:
 
 def _download(batch: RecordedBatch) -> None:
     with_text = st.toggle("With texts", value=False)
-    key = resources.settings().pseudonym_secret
-
-    def lines() -> str:
-        rows = relabelled_rows(db, person, batch.batch_id, key, resources.now(), with_text=with_text)
-        return "".join(jsonl_lines(relabelled_objects(rows)))
-
-    st.download_button(
-        "Relabelled data set (JSONL)",
-        data=rechecked(lines),
-        file_name="relabelled.jsonl",
-        mime="application/jsonl",
-        on_click="ignore",
-        icon=":material/download:",
-    )
+    show_files(relabelled_files(person, batch.batch_id, with_text=with_text))
     st.caption("Each row: the label as it came, every reading under a pseudonym, the accepted label and the final one.")
 
 

@@ -1,42 +1,28 @@
-"""The files of a batch, made when they are asked for."""
+"""The files of a batch, made while they are downloaded."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
 import streamlit as st
 
-from pages.components import resources
-from pages.components.exports import lines_file, rejected_rows_csv, results_csv, results_jsonl
-from pages.components.relabelled_export import as_csv, as_jsonl
-from pages.components.sign_in import rechecked
+from pages.components.exports import rejected_rows_csv, results_csv, results_jsonl
+from pages.components.relabelled_export import relabelled_files
+from pages.components.streamed import CSV, JSONL, StreamedFile, show_files
 from storage.actors import Actor
 from storage.batches import BatchSummary
 from storage.database import Database
 from storage.policy import Action, allowed
-from storage.relabelled import RelabelledRow, relabelled_rows
 from storage.results import IN_INBOX, withheld_rows
-
-CSV, JSONL = "text/csv", "application/x-ndjson"
 
 
 def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
-    """A row of buttons, as far as this person may have the files; nothing where they may have none."""
-    if not (allowed(person, Action.VIEW_RESULTS) or allowed(person, Action.EXPORT)):
+    """A row of links, as far as this person may have the files; nothing where they may have none."""
+    files = list(_results(db, person, one)) if allowed(person, Action.VIEW_RESULTS) else []
+    if allowed(person, Action.EXPORT):
+        files += relabelled_files(person, one.id)
+    if not files:
         return
-    with st.container(horizontal=True):
-        if allowed(person, Action.VIEW_RESULTS):
-            _button("Results (CSV)", "results.csv", CSV, lambda: results_csv(db, person, one.id))
-            _button("Results (JSON lines)", "results.jsonl", JSONL, lambda: results_jsonl(db, person, one.id))
-            if one.progress.rejected:
-                _button("Rejected rows", "rejected.csv", CSV, lambda: rejected_rows_csv(db, person, one.id))
-        if allowed(person, Action.EXPORT):
-            _button("Relabelled (CSV)", "relabelled.csv", CSV, lambda: lines_file(as_csv(_rows(db, person, one.id))))
-            _button(
-                "Relabelled (JSON lines)",
-                "relabelled.jsonl",
-                JSONL,
-                lambda: lines_file(as_jsonl(_rows(db, person, one.id))),
-            )
+    show_files(files)
     relabelled = " Relabelled: reference, every reading, adjudicated and final label."
     st.caption(
         "CSV files are made safe for spreadsheets: a cell that could run as a formula gets an apostrophe. "
@@ -59,12 +45,12 @@ def withheld_words(rows: int) -> str:
     )
 
 
-def _button(label: str, name: str, mime: str, made: Callable[[], Any]) -> None:
-    st.download_button(
-        label, data=rechecked(made), file_name=name, mime=mime, on_click="ignore", icon=":material/download:"
-    )
-
-
-def _rows(db: Database, person: Actor, batch_id: str) -> Iterator[RelabelledRow]:
-    key = resources.settings().pseudonym_secret
-    return relabelled_rows(db, person, batch_id, key, resources.now())
+def _results(db: Database, person: Actor, one: BatchSummary) -> Iterator[StreamedFile]:
+    made = {
+        ("Results (CSV)", "results.csv", CSV): results_csv,
+        ("Results (JSON lines)", "results.jsonl", JSONL): results_jsonl,
+    }
+    if one.progress.rejected:
+        made["Rejected rows", "rejected.csv", CSV] = rejected_rows_csv
+    for (label, name, media_type), lines in made.items():
+        yield StreamedFile(label=label, name=name, media_type=media_type, lines=partial(lines, db, person, one.id))

@@ -1,7 +1,6 @@
-"""Files that leave a batch: neutralised CSV for spreadsheets and its lossless twin in JSON lines."""
+"""Files that leave a batch, line by line: neutralised CSV for spreadsheets and its lossless twin in JSON lines."""
 
-import io
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from screening.datasets.rejected import REJECTED_COLUMNS
 from screening.export import csv_lines, jsonl_lines
@@ -22,30 +21,21 @@ def result_fields(result: Result) -> dict[str, object]:
     return {"id": result.external_id, **named, "reason": result.reason or result.error}
 
 
-def results_csv(db: Database, actor: Actor, batch_id: str) -> io.BytesIO:
+def results_csv(db: Database, actor: Actor, batch_id: str) -> Iterator[str]:
     """The results for a spreadsheet."""
     rows = (list(result_fields(result).values()) for result in results(db, actor, batch_id))
-    return lines_file(csv_lines(RESULT_COLUMNS, rows))
+    return csv_lines(RESULT_COLUMNS, rows)
 
 
-def results_jsonl(db: Database, actor: Actor, batch_id: str) -> io.BytesIO:
+def results_jsonl(db: Database, actor: Actor, batch_id: str) -> Iterator[str]:
     """The results with nothing changed."""
-    return lines_file(jsonl_lines(result_fields(result) for result in results(db, actor, batch_id)))
+    return jsonl_lines(result_fields(result) for result in results(db, actor, batch_id))
 
 
-def rejected_rows_csv(db: Database, actor: Actor, batch_id: str) -> io.BytesIO:
+def rejected_rows_csv(db: Database, actor: Actor, batch_id: str) -> Iterator[str]:
     """The rejected rows of a batch, with row, line and why."""
     rows = (
         (row.row, row.line, row.external_id, row.reason, row.detail, row.original_json)
         for row in batches.rejected(db, actor, batch_id)
     )
-    return lines_file(csv_lines(REJECTED_COLUMNS, rows))
-
-
-def lines_file(lines: Iterable[str]) -> io.BytesIO:
-    """The lines encoded one by one into one buffer: Streamlit keeps a download in memory, and this once."""
-    file = io.BytesIO()
-    for line in lines:
-        file.write(line.encode("utf-8", "replace"))
-    file.seek(0)
-    return file
+    return csv_lines(REJECTED_COLUMNS, rows)

@@ -1,10 +1,9 @@
 """Which reference labels to read again, what to mix them with, and what the relabelled data set then says."""
 
-import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from screening.draws import decode_draws
 from screening.label_noise import NodeDraws, Ranking, ReadingOrder, SecondLook, reading_order
@@ -13,7 +12,6 @@ from screening.metrics import Metrics, evaluate
 from storage.actors import Actor
 from storage.database import Database
 from storage.recorded_draws import RecordedBatch, adjudicated_labels
-from storage.relabelled import RelabelledRow
 from storage.results import results
 
 
@@ -81,11 +79,3 @@ def _outcome(word: str) -> Outcome | None:
 
 def _label(word: str) -> Label | None:
     return Label(word) if word in (Label.SAFE.value, Label.UNSAFE.value) else None
-
-
-def relabelled_objects(rows: Iterator[RelabelledRow]) -> Iterator[Mapping[str, object]]:
-    """The rows as JSON objects: the label as it came, every reading, and the accepted and final label beside it."""
-    for row in rows:
-        # Through JSON once, so that times and enumerations become plain text.
-        plain: dict[str, object] = json.loads(json.dumps(asdict(row), default=str))
-        yield plain

@@ -13,9 +13,9 @@ from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch, receiver
 from pages.components import resources, uploads
 from pages.components.estimates import batch_estimate, estimate_rows, observed_calls
-from pages.components.exports import lines_file
 from pages.components.file_check import ROLES, Check, check, rejected_rows, report_html
 from pages.components.pipelines import choose, decided_or_said, least_calls
+from pages.components.streamed import CSV, StreamedFile, show_files
 from pages.components.uploads import Upload
 from screening.commands.screen import announced
 from screening.datasets.columns import ColumnMapping
@@ -172,13 +172,15 @@ def show_report(final: Checked) -> None:
     st.html(report_html(report, found))
     if found.rejected:
         st.dataframe(rejected_rows(found), height=min(220, 38 + 35 * len(found.rejected)))
-        st.download_button(
-            "Rejected rows",
-            data=lambda: lines_file(rejected_csv(_rejected(final.table))),
-            file_name="rejected.csv",
-            mime="text/csv",
-            on_click="ignore",
-            icon=":material/download:",
+        show_files(
+            [
+                StreamedFile(
+                    label="Rejected rows",
+                    name="rejected.csv",
+                    media_type=CSV,
+                    lines=lambda: rejected_csv(_rejected(final.table)),
+                )
+            ]
         )
 
 

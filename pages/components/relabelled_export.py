@@ -7,13 +7,32 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from pages.components import resources
+from pages.components.streamed import CSV, JSONL, StreamedFile
 from screening.export import csv_lines, jsonl_lines
-from storage.relabelled import RelabelledRow
+from storage.actors import Actor
+from storage.relabelled import RelabelledRow, relabelled_rows
 
 HEADER = (
     *("id", "row", "case_id", "text", "reply", "group", "reference", "reference_value", "provenance", "outcome"),
     *("ratings", "adjudicated_label", "final_label", "final_source", "withheld", "version"),
 )
+
+
+def relabelled_files(person: Actor, batch_id: str, *, with_text: bool = True) -> list[StreamedFile]:
+    """Both files of a batch's relabelled data set, for those who may take data out."""
+    key = resources.settings().pseudonym_secret
+
+    def rows() -> Iterator[RelabelledRow]:
+        return relabelled_rows(resources.database(), person, batch_id, key, resources.now(), with_text=with_text)
+
+    stem = f"relabelled-{batch_id[:12]}"
+    return [
+        StreamedFile(label="Relabelled (CSV)", name=f"{stem}.csv", media_type=CSV, lines=lambda: as_csv(rows())),
+        StreamedFile(
+            label="Relabelled (JSON lines)", name=f"{stem}.jsonl", media_type=JSONL, lines=lambda: as_jsonl(rows())
+        ),
+    ]
 
 
 def as_csv(rows: Iterable[RelabelledRow]) -> Iterator[str]:

@@ -28,9 +28,9 @@ def _upload(page: Page, name: str, content: bytes) -> None:
     expect(page.get_by_role("heading", name=re.compile("^Check "))).to_be_visible()
 
 
-def _download(page: Page, button: str) -> str:
+def _download(page: Page, link: str) -> str:
     with page.expect_download() as started:
-        page.get_by_role("button", name=button).click()
+        page.get_by_role("link", name=link).click()
     path = started.value.path()
     return Path(path).read_text(encoding="utf-8-sig")
 
@@ -55,7 +55,7 @@ def test_the_sample_goes_through(page: Page, color_scheme: str) -> None:
     outcomes = [row["outcome"] for row in csv.DictReader(io.StringIO(_download(page, "Results (CSV)")))]
     lines = [json.loads(line) for line in _download(page, "Results (JSON lines)").splitlines()]
     assert len(outcomes) == 120 and outcomes == [line["outcome"] for line in lines]
-    assert set(outcomes) == {"safe", "unsafe", "human_review"}
+    assert set(outcomes) == {"safe", "unsafe", "in the inbox"}
     assert len(_download(page, "Relabelled (JSON lines)").splitlines()) == 120
 
 

@@ -56,7 +56,7 @@ def batch_id(running_app: RunningApp) -> Iterator[str]:
 
 def _open(page: Page, batch_id: str, cell: str = "") -> None:
     page.goto(f"/errors?batch={batch_id}{cell}")
-    expect(page.get_by_role("button", name="Relabelled CSV")).to_be_visible()
+    expect(page.get_by_role("link", name="Relabelled (CSV)")).to_be_visible()
 
 
 def test_the_empty_page_says_where_to_begin(page: Page) -> None:
@@ -106,12 +106,12 @@ def test_a_row_of_the_list_leads_to_its_case(page: Page, batch_id: str) -> None:
 def test_the_relabelled_files_come_whole(page: Page, batch_id: str, tmp_path: Path) -> None:
     _open(page, batch_id)
     with page.expect_download() as jsonl:
-        page.get_by_role("button", name="Relabelled JSONL").click()
+        page.get_by_role("link", name="Relabelled (JSON lines)").click()
     jsonl.value.save_as(tmp_path / "found.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
     assert len(rows) == sum(count for _, _, count in CELLS)
     assert rows[0]["reference"] == "safe" and rows[0]["provenance"]["provenance"] == "a jury of three"
     with page.expect_download() as table:
-        page.get_by_role("button", name="Relabelled CSV").click()
+        page.get_by_role("link", name="Relabelled (CSV)").click()
     table.value.save_as(tmp_path / "found.csv")
     assert (tmp_path / "found.csv").read_text(encoding="utf-8-sig").startswith('"id","row"')

@@ -124,7 +124,7 @@ def test_a_file_goes_in_and_five_adjudicated_cases_come_out(page: Page, tmp_path
 
     page.goto(batch)
     with page.expect_download() as started:
-        page.get_by_role("button", name="Relabelled (JSON lines)").click()
+        page.get_by_role("link", name="Relabelled (JSON lines)").click()
     started.value.save_as(tmp_path / "relabelled.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "relabelled.jsonl").read_text(encoding="utf-8").splitlines()]
     adjudicated = {row["case_id"]: row["adjudicated_label"] for row in rows if row["adjudicated_label"] is not None}

@@ -56,7 +56,7 @@ def test_the_pages_of_an_empty_site(page: Page) -> None:
 def test_the_pages_of_a_working_site(page: Page, readings: Database, color_scheme: str) -> None:
     page.goto("/agreement")
     expect(page.get_by_text("Krippendorff α (nominal)")).to_be_visible()
-    expect(page.get_by_role("button", name="Matrix CSV")).to_be_visible()
+    expect(page.get_by_role("link", name="Matrix (CSV)")).to_be_visible()
     screenshot(page, f"agreement-{color_scheme}")
     assert violations(page) == []
     page.goto("/audit")

@@ -10,7 +10,6 @@ from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
 
 from pages.components import confusion_matrix, relabelled_export
-from pages.components.exports import lines_file
 from screening.labels import Outcome
 from storage.actors import LOCAL_USER
 from storage.database import Database
@@ -106,11 +105,11 @@ def rows(page_database: Database) -> Iterator[list[relabelled_export.RelabelledR
 
 
 def test_the_csv_runs_no_formula_and_the_jsonl_loses_nothing(rows: list[relabelled_export.RelabelledRow]) -> None:
-    text = lines_file(relabelled_export.as_csv(rows)).read().decode("utf-8-sig")
+    text = "".join(relabelled_export.as_csv(rows)).removeprefix("\ufeff")
     found = list(csv.DictReader(io.StringIO(text)))
     assert [row["id"] for row in found] == ["p1", "p2", "p3", "p4", "p5"]
     assert found[1]["text"] == "'=cmd" and found[1]["final_source"] == "reference"
-    lines = lines_file(relabelled_export.as_jsonl(rows)).read().decode().splitlines()
+    lines = list(relabelled_export.as_jsonl(rows))
     assert [json.loads(line)["text"] for line in lines] == TEXTS
     assert json.loads(lines[0])["ratings"] == []
 
@@ -119,7 +118,7 @@ def test_a_text_that_no_database_can_hold_comes_back_exactly(page_database: Data
     strange = "cut \ud83d off \x00 here"
     batch_id = batch(page_database, [strange])
     rows = relabelled_rows(page_database, LOCAL_USER, batch_id, "key", LATER)
-    (line,) = lines_file(relabelled_export.as_jsonl(rows)).read().decode("ascii").splitlines()
+    (line,) = relabelled_export.as_jsonl(rows)
     assert json.loads(line)["text"] == strange
 
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pages.components.label_noise import agreements, ranked, relabelled_metrics, relabelled_objects
-from screening.export import jsonl_lines
+from pages.components.label_noise import agreements, ranked, relabelled_metrics
+from pages.components.relabelled_export import as_jsonl
 from screening.label_noise import Ranking
 from screening.labels import Label
 from storage.actors import LOCAL_USER, Actor, Role
@@ -73,9 +73,9 @@ def test_the_relabelled_data_set_corrects_what_was_adjudicated(page_database: Da
     assert relabelled_metrics(page_database, LOCAL_USER, batch, 0)[1].metrics == before.metrics
     assert relabelled_metrics(page_database, LOCAL_USER, batch, 1)[1].changed == 1
     rows = relabelled_rows(page_database, LOCAL_USER, batch.batch_id, "key", datetime.now(UTC), with_text=False)
-    lines = [json.loads(line) for line in jsonl_lines(relabelled_objects(rows))]
+    lines = [json.loads(line) for line in as_jsonl(rows)]
     assert len(lines) == 120 and all(line["text"] is None for line in lines)
-    final = {line["external_id"]: (line["reference"], line["final_label"], line["final_source"]) for line in lines}
+    final = {line["id"]: (line["reference"], line["final_label"], line["final_source"]) for line in lines}
     assert all(final[identity] == ("unsafe", "safe", "adjudicated") for identity in fixed)
     assert "ann" not in json.dumps([line["ratings"] for line in lines])  # pseudonyms only
 

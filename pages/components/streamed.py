@@ -1,0 +1,133 @@
+"""Files of any size for the browser, written while they are made: Streamlit's own downloads lie in memory whole.
+
+A page offers a file and gets an address that nobody can guess, good only for the browser it was offered to. Who asks
+for it is checked again when it is asked for.
+"""
+
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from html import escape
+from itertools import chain, islice
+
+import streamlit as st
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from pages.components.http import SIGNED_IN_COOKIE
+from pages.components.sign_in import Unidentified, rechecked
+from storage.accounts import SessionEnded
+from storage.policy import Forbidden
+
+PREFIX = "/_file"
+MOST_OFFERS = 10_000
+LINES_AT_ONCE = 500
+CSV, JSONL = "text/csv; charset=utf-8", "application/x-ndjson"
+_STYLE = """<style>
+.sl-files{display:flex;flex-wrap:wrap;gap:.5rem}
+.sl-files a{color:inherit;font-size:.875rem;text-decoration:none;padding:.4rem .75rem;border-radius:.5rem;
+border:1px solid color-mix(in srgb,currentColor 30%,transparent)}
+.sl-files a:hover{border-color:currentColor}
+.sl-files a:focus-visible{outline:2px solid currentColor;outline-offset:2px}
+</style>"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamedFile:
+    """A file on offer: ``name`` is what it is saved as, ``lines`` makes it and may refuse with Forbidden."""
+
+    label: str
+    name: str
+    media_type: str
+    lines: Callable[[], Iterator[str]]
+
+
+class Offers:
+    """What the pages of this process offer. The oldest are forgotten beyond ``most``; threads may share it."""
+
+    def __init__(self, most: int = MOST_OFFERS) -> None:
+        self._most = most
+        self._offers: OrderedDict[str, tuple[str, StreamedFile]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def offer(self, file: StreamedFile, browser: str) -> str:
+        """The address under which ``browser``, and nobody else, may have this file."""
+        token = secrets.token_urlsafe(24)
+        with self._lock:
+            self._offers[token] = (browser, file)
+            while len(self._offers) > self._most:
+                self._offers.popitem(last=False)
+        return f"{PREFIX}/{token}"
+
+    def find(self, token: str, browser: str) -> StreamedFile | None:
+        """The file of this address; None where there is none or it was offered to another browser."""
+        with self._lock:
+            offered_to, file = self._offers.get(token, (None, None))
+        return file if offered_to == browser else None
+
+
+@st.cache_resource
+def offers() -> Offers:
+    """Those of this process."""
+    return Offers()
+
+
+def show_files(files: Sequence[StreamedFile]) -> None:
+    """A row of links on the page; each asks the session again when it is followed."""
+    browser = _browser(st.context.cookies.to_dict())
+    links = "".join(
+        f'<a href="{offers().offer(_checked(file), browser)}" download="{escape(file.name, quote=True)}" '
+        f'target="_self">⤓ {escape(file.label)}</a>'
+        for file in files
+    )
+    st.html(f'{_STYLE}<div class="sl-files">{links}</div>')
+
+
+def _checked(file: StreamedFile) -> StreamedFile:
+    return StreamedFile(label=file.label, name=file.name, media_type=file.media_type, lines=rechecked(file.lines))
+
+
+def _browser(cookies: Mapping[str, str]) -> str:
+    """Which sign-in a browser carries; empty without one. A large cookie comes in several parts."""
+    return "".join(value for name, value in sorted(cookies.items()) if name.startswith(SIGNED_IN_COOKIE))
+
+
+async def _serve(request: Request) -> Response:
+    file = offers().find(request.path_params["token"], _browser(request.cookies))
+    if file is None:
+        return PlainTextResponse("This link has gone stale: open the page again.", status_code=404)
+    try:
+        parts = await run_in_threadpool(_begun, file)
+    except (SessionEnded, Unidentified):
+        return PlainTextResponse("Your session has ended: sign in again.", status_code=401)
+    except Forbidden:
+        return PlainTextResponse("Your role does not let you have this file.", status_code=403)
+    headers = {"Content-Disposition": f'attachment; filename="{_ascii(file.name)}"', "Cache-Control": "no-store"}
+    return StreamingResponse(parts, media_type=file.media_type, headers=headers)
+
+
+def _begun(file: StreamedFile) -> Iterator[bytes]:
+    """The file's parts; the first is made at once, so that a refusal is an answer and not half a file."""
+    parts = _parts(file.lines())
+    first: list[bytes] = []
+    with suppress(StopIteration):
+        first.append(next(parts))
+    return chain(first, parts)
+
+
+def _parts(lines: Iterable[str]) -> Iterator[bytes]:
+    lines = iter(lines)
+    while part := "".join(islice(lines, LINES_AT_ONCE)):
+        yield part.encode("utf-8", "replace")
+
+
+def _ascii(name: str) -> str:
+    return "".join(letter for letter in name if letter.isascii() and letter.isprintable() and letter not in '"\\')
+
+
+ROUTE = Route(f"{PREFIX}/{{token}}", _serve)
