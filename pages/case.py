@@ -69,8 +69,8 @@ def people(case_id: str, *, closed: bool) -> None:
     """Readings and accepted labels, for whom they are."""
     st.html('<h2 class="sl-h2">Readings</h2>')
     try:
-        given = ratings.ratings_of(here.db, here.person, case_id)
-        made = adjudication.versions(here.db, here.person, case_id)
+        given = ratings.ratings_of(here.db, here.person, case_id, here.now)
+        made = adjudication.versions(here.db, here.person, case_id, here.now)
     except (Forbidden, Unread):
         st.caption("Other people's readings are not shown to you.")
         return
@@ -86,12 +86,14 @@ def people(case_id: str, *, closed: bool) -> None:
 def blind(case_id: str) -> None:
     """An open case that this person has not read; a senior may decide between readers who disagree."""
     try:
-        ratings.ratings_of(here.db, here.person, case_id)
+        ratings.ratings_of(here.db, here.person, case_id, here.now)
     except (Forbidden, Unread):
         waits(case_id)
         return
     st.info(
-        "Two readers disagree. The engine's view stays hidden: you have not read the case.", icon=":material/gavel:"
+        "Two readers disagree. The engine's view stays hidden: you have not read the case. A reading of your own would "
+        "not count as blind any more, since theirs are shown to you here.",
+        icon=":material/gavel:",
     )
     name = f"case_text_{case_id}"
     if name not in st.session_state:

@@ -110,10 +110,10 @@ def _needs(reason: str) -> None:
         raise ReasonNeeded("say why")
 
 
-def versions(db: Database, actor: Actor, case_id: str) -> tuple[Adjudication, ...]:
+def versions(db: Database, actor: Actor, case_id: str, now: datetime) -> tuple[Adjudication, ...]:
     """All versions of a case's label, the first one first, for whom its readings are. Raises Forbidden, Unread."""
-    with db.read() as conn:
-        see_readings(conn, actor, case_id)
+    with db.write() as conn:
+        see_readings(conn, actor, case_id, now)
         return versions_in(conn, case_id)
 
 

@@ -39,11 +39,12 @@ def reveal(conn: Connection, actor: Actor, case_id: str, now: datetime, *, open_
     require(actor, Action.VIEW_EVIDENCE, actor.id if rated or holding else None)
     if entry is not None and entry.closed_at is None and not rated and not (holding and _urgent(entry, open_at_once)):
         raise NotYetRated("rate the text first: what the engine says of it is shown afterwards")
-    conn.execute(
-        insert_into(conn, reveals)
-        .values(case_id=case_id, reviewer=actor.id, before_rating=not rated, at=now)
-        .on_conflict_do_nothing()
-    )
+    _remember(conn, actor, case_id, now, before_rating=not rated)
+
+
+def _remember(conn: Connection, actor: Actor, case_id: str, now: datetime, *, before_rating: bool) -> None:
+    row = {"case_id": case_id, "reviewer": actor.id, "before_rating": before_rating, "at": now}
+    conn.execute(insert_into(conn, reveals).values(row).on_conflict_do_nothing())
 
 
 def _urgent(entry: Any, open_at_once: bool) -> bool:
@@ -58,7 +59,8 @@ def rated_by(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
 
 def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bool:
     """Whether a rating given now is blind. The first one is, unless the engine's view was served to this person
-    before, live while they had the text screened, or as evidence; a later one is while nothing was served at all.
+    before, live while they had the text screened, or as evidence, or other people's readings were; a later one is
+    while nothing was served at all.
     """
     seen = conn.execute(
         select(reveals.c.before_rating).where(reveals.c.case_id == case_id, reveals.c.reviewer == actor.id)
@@ -71,14 +73,16 @@ def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bo
     return (seen is not True if first else seen is None) and conn.execute(own).first() is None
 
 
-def see_readings(conn: Connection, actor: Actor, case_id: str) -> None:
-    """Allow this person everybody's readings of a case. While it is open these are for those who have read it, and
-    for seniors once two readers disagree. Raises Forbidden, Unread.
+def see_readings(conn: Connection, actor: Actor, case_id: str, now: datetime) -> None:
+    """Allow this person everybody's readings of a case, in the caller's transaction. While it is open these are for
+    those who have read it, and for seniors once two readers disagree: a reading of a senior's own is no longer blind
+    then. Raises Forbidden, Unread.
     """
     mine = conn.execute(select(rated_by(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
     require(actor, Action.VIEW_RATINGS, actor.id if mine else None)
     entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
-    if entry is None or entry.closed_at is not None or mine:
+    if entry is None or mine:
         return
-    if not (entry.reading == "third" and allowed(actor, Action.ADJUDICATE)):
+    if entry.closed_at is None and not (entry.reading == "third" and allowed(actor, Action.ADJUDICATE)):
         raise Unread("the readings so far are shown once you have read the case")
+    _remember(conn, actor, case_id, now, before_rating=True)

@@ -183,8 +183,16 @@ def ratings_in(conn: Connection, case_ids: Sequence[str]) -> dict[str, list[Rati
     return found
 
 
-def ratings_of(db: Database, actor: Actor, case_id: str) -> tuple[Rating, ...]:
-    """All versions of all readings of a case, in the order they were given. Raises Forbidden, Unread."""
+def my_rating(db: Database, actor: Actor, case_id: str) -> Rating | None:
+    """The last version of the actor's own reading of a case; None where they gave none. Raises Forbidden."""
+    require(actor, Action.VIEW_RATINGS, actor.id)
     with db.read() as conn:
-        see_readings(conn, actor, case_id)
+        row = _last(conn, actor, case_id)
+    return None if row is None else rating_of(row)
+
+
+def ratings_of(db: Database, actor: Actor, case_id: str, now: datetime) -> tuple[Rating, ...]:
+    """All versions of all readings of a case, in the order they were given. Raises Forbidden, Unread."""
+    with db.write() as conn:
+        see_readings(conn, actor, case_id, now)
         return tuple(ratings_in(conn, [case_id])[case_id])

@@ -240,7 +240,7 @@ def test_what_reviewers_write_and_read_is_not_in_the_audit_log(
     other = inbox.claim_next(db, ANN, NOW)
     assert other is not None and other.case_id == second
     inbox.hold(db, ANN, second, other.token, f"I know somebody called {WORD}", NOW)
-    if made := versions(db, SENIOR, first):  # one reading was enough
+    if made := versions(db, SENIOR, first, NOW):  # one reading was enough
         amend(db, SENIOR, first, RatingLabel("safe"), f"As {WORD} says.", made[-1].version, NOW + MINUTE)
     else:
         adjudicate(db, SENIOR, first, RatingLabel("unsafe"), f"As {WORD} says.", NOW + MINUTE)

@@ -5,6 +5,7 @@ from html import escape
 
 import streamlit as st
 
+from pages.components.evidence_view import engine_label
 from pages.components.inbox_desk import UNOPENED, Desk, Here, keep, uncover
 from pages.components.inbox_words import TIER_MARKS, TIER_WORDS, clock_words, due_words, plain_name, why_words
 from pages.components.resources import now as moment
@@ -33,13 +34,13 @@ def tier_html(tier: Tier) -> str:
     return f'<span class="sl-tier sl-t{int(tier)}">{TIER_MARKS[tier]} {escape(TIER_WORDS[tier])}</span>'
 
 
-def head_html(name: str, claim: Claim | None, now: datetime) -> str:
-    """Name, tier, why, and the time left to the target."""
+def head_html(name: str, claim: Claim | None, now: datetime, *, settled: bool = False) -> str:
+    """Name, tier, why, and the time left to the target; ``settled`` as `why_words` takes it."""
     if claim is None:
         return f'<div class="sl-head"><h2>{escape(name)}</h2></div>'
+    why = f"{why_words(claim.why, settled=settled)} · {due_words(claim.due_at, now)}"
     return (
-        f'<div class="sl-head"><h2>{escape(name)}</h2>{tier_html(claim.tier)}'
-        f'<span class="t">{escape(why_words(claim.why))} · {escape(due_words(claim.due_at, now))}</span></div>'
+        f'<div class="sl-head"><h2>{escape(name)}</h2>{tier_html(claim.tier)}<span class="t">{escape(why)}</span></div>'
     )
 
 
@@ -58,7 +59,8 @@ def case_head(here: Here, desk: Desk) -> None:
     """Header and countdown; the page is run again at the moment the lease is over."""
     name = plain_name(desk.text.external_id, desk.case_id) if desk.text else f"case {desk.case_id[-6:]}"
     left, right = st.columns([1, 0.42], vertical_alignment="center")
-    left.html(head_html(name, desk.claim, here.now))
+    settled = desk.evidence is not None and engine_label(desk.evidence) is not None
+    left.html(head_html(name, desk.claim, here.now, settled=settled))
     with right:
         if desk.mine is None and not desk.lost(here.now):
             st.fragment(polled(_countdown), run_every=TICK_S)(desk.claim)

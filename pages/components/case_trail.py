@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from html import escape
 
+from pages.components.evidence_view import engine_label
 from pages.components.inbox_words import TIER_WORDS, why_words
 from pages.components.words import FLAG_WORDS, error_words
 from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, Flag
@@ -38,7 +39,8 @@ def _facts(file: CaseFile, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if file.entry is not None:
         entry = file.entry
         state = f"closed {entry.closed_at:%Y-%m-%d %H:%M} UTC" if entry.closed_at else f"open, {entry.reading} reading"
-        yield "Inbox", f"{TIER_WORDS[entry.tier]}: {why_words(entry.why)} · {state}"
+        why = why_words(entry.why, settled=engine_label(evidence) is not None)
+        yield "Inbox", f"{TIER_WORDS[entry.tier]}: {why} · {state}"
     if evidence.configuration_version is not None:
         yield "Ran with", f"configuration {evidence.configuration_version[:16]}…"
 

@@ -13,7 +13,6 @@ import streamlit as st
 
 from storage import inbox, ratings
 from storage.actors import Actor
-from storage.blindness import Unread
 from storage.database import Database
 from storage.evidence import CaseText, Evidence, case_text, evidence
 from storage.identifiers import new_id
@@ -121,10 +120,9 @@ def _found(here: Here, case_id: str) -> Desk:
 
 def _my_rating(here: Here, case_id: str) -> Rating | None:
     try:
-        given = ratings.ratings_of(here.db, here.person, case_id)
-    except (Forbidden, Unread):
+        return ratings.my_rating(here.db, here.person, case_id)
+    except Forbidden:
         return None
-    return next((each for each in reversed(given) if each.reviewer == here.person.id), None)
 
 
 def _kept_alive(here: Here, desk: Desk) -> Desk:

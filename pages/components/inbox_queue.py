@@ -181,6 +181,8 @@ def _disagreements(here: Here) -> None:
         return
     words = f"{len(disputed)}{'+' if len(disputed) == 5 else ''} to decide: readers disagree"
     with st.expander(words, key="disputed", icon=":material/gavel:"):
+        if not all(each.read_by_me for each in disputed):
+            st.caption("The page of a case shows both readings. To read one blind yourself, take it from the list.")
         for each in disputed:
             name = plain_name(each.external_id, each.case_id).replace("_", "\\_")
             mine = " · read by you" if each.read_by_me else ""

@@ -55,8 +55,14 @@ CERTAINTY_WORDS: Mapping[int, str] = {1: "Guess", 2: "Unsure", 3: "Fairly sure",
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.#/-]{0,23}")
 
 
-def why_words(why: str) -> str:
-    """Why a case has its tier; a reason without words of its own is shown as it is."""
+def why_words(why: str, *, settled: bool = False) -> str:
+    """Why a case has its tier; a reason without words of its own is shown as it is.
+
+    ``settled``: the engine's view is shown beside it, and the engine had decided. Until then such a case is given the
+    reason of those that were not settled, so that nothing gives it away.
+    """
+    if settled:
+        return "The agents settled it; it is read as a check"
     return WHY_WORDS.get(why, why.replace("_", " "))
 
 

@@ -16,7 +16,7 @@ OUTCOME_WORDS: Mapping[Outcome, str] = {
 OUTCOME_ICONS: Mapping[Outcome, str] = {Outcome.SAFE: "✓", Outcome.UNSAFE: "▲", Outcome.HUMAN_REVIEW: "→"}
 
 REASON_WORDS: Mapping[Reason, str] = {
-    Reason.IDENTIFIED: "the last agent's usual answer was identified",
+    Reason.IDENTIFIED: "the agent's usual answer was identified",
     Reason.ESCALATED: "the last agent's usual answer is that a person must look",
     Reason.EXHAUSTED: "the answers were too mixed: the budget was spent before one label stood out",
     Reason.CURTAILED: "the answers were too mixed: the rest of the budget could not have settled it",

@@ -64,6 +64,18 @@ def test_nothing_of_the_engine_before_the_reading_and_all_of_it_after(open_page:
     assert "Goes to a clinician" in _shown(page)
 
 
+def test_what_the_agents_settled_is_not_told_before_the_reading_and_not_denied_after(
+    open_page: Opener, page_database: Database
+) -> None:
+    [audited] = fill(page_database, outcome="safe")
+    page = _press(open_page("inbox"), "next_case")
+    assert "The agents did not settle it" in _shown(page)
+    page = _press(_choose(page, audited), f"save_{audited}")
+    shown = _shown(page) + _shown(open_page("case", case=audited))
+    assert shown.count("The agents settled it; it is read as a check") == 2
+    assert "did not settle" not in shown
+
+
 def test_label_and_certainty_are_asked_for(open_page: Opener, page_database: Database, case_id: str) -> None:
     page = _press(_press(open_page("inbox"), "next_case"), f"save_{case_id}")
     assert page.error[0].value == "Choose a label and a certainty first."
@@ -147,7 +159,7 @@ def test_a_p0_case_may_be_opened_at_once_and_is_then_not_blind(open_page: Opener
     page = _press(_press(open_page("inbox"), "next_case"), f"at_once_{urgent}")
     page = _press(_choose(page, urgent), f"save_{urgent}")
     assert "Stored as not blind." in _shown(page)
-    assert [each.blind for each in ratings.ratings_of(page_database, LOCAL_USER, urgent)] == [False]
+    assert [each.blind for each in ratings.ratings_of(page_database, LOCAL_USER, urgent, _now())] == [False]
 
 
 def test_a_case_that_is_not_in_hand_shows_nothing_of_itself(
@@ -192,7 +204,7 @@ def test_a_break_is_offered_between_cases_and_loses_nothing(open_page: Opener, p
     page = _press(page, "take_break")
     assert "Come back when you are ready" in _shown(page)
     assert inbox.my_claims(page_database, LOCAL_USER, _now()) == ()
-    assert len(ratings.ratings_of(page_database, LOCAL_USER, first)) == 1
+    assert len(ratings.ratings_of(page_database, LOCAL_USER, first, _now())) == 1
     assert counts(page_database, LOCAL_USER, _now()).free == 1 and second
 
 

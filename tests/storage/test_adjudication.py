@@ -1,5 +1,6 @@
 """When a second reading is due, what agreement and disagreement do, and that nothing is overwritten."""
 
+from collections.abc import Callable
 from datetime import datetime
 
 import pytest
@@ -23,7 +24,8 @@ from storage.inbox import NotAvailable
 from storage.policy import Forbidden
 from storage.queue import State, counts
 from storage.rating_form import RatingForm, RatingLabel
-from storage.ratings import Receipt, ratings_of, revise, submit_rating
+from storage.ratings import Receipt, my_rating, ratings_of, revise, submit_rating
+from storage.reading_table import reading_table
 from storage.second_readings import coin
 from storage.settings_store import SecondReadingRule, SiteSettings, change
 from storage.tiers import Tier
@@ -63,7 +65,7 @@ def test_a_rule_asks_for_a_second_reading(db: Database, filled: RatingForm, due:
     assert read(db, ANN, filled, "a").next is (Next.SECOND_READING if due else Next.CLOSED)
     assert inbox.claim_next(db, ANN, NOW) is None, "never by the first reader"
     assert (inbox.claim_next(db, BO, NOW) is not None) is due
-    assert (versions(db, ANN, case_id) == ()) is due
+    assert (versions(db, ANN, case_id, NOW) == ()) is due
 
 
 def test_a_site_with_one_reader_is_not_left_waiting(db: Database) -> None:
@@ -100,10 +102,10 @@ def test_two_readings_that_agree_adjudicate(db: Database) -> None:
     (case_id,) = fill(db)
     read(db, ANN, form("unsafe", 4), "a", ask=True)
     assert read(db, BO, form("unsafe", 2), "b", LATER).next is Next.CLOSED
-    (made,) = versions(db, ANN, case_id)
+    (made,) = versions(db, ANN, case_id, NOW)
     assert (made.label, made.method, made.by) == (RatingLabel.UNSAFE, Method.AGREEMENT, "system")
     assert made.rating_ids == ("a" * 32, "b" * 32)
-    assert [rating.reading for rating in ratings_of(db, BO, case_id)] == ["first", "second"]
+    assert [rating.reading for rating in ratings_of(db, BO, case_id, NOW)] == ["first", "second"]
 
 
 def disagreement(db: Database) -> str:
@@ -129,7 +131,7 @@ def test_two_readings_that_disagree_wait_for_a_senior(db: Database) -> None:
     made = adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "the second paragraph", LATER)
     assert (made.method, made.by, made.reason) == (Method.SENIOR, "sue", "the second paragraph")
     assert disagreements(db, SENIOR) == ()
-    assert len(ratings_of(db, SENIOR, case_id)) == 2
+    assert len(ratings_of(db, SENIOR, case_id, NOW)) == 2
 
 
 def test_a_senior_may_read_blind_first_and_then_decide(db: Database) -> None:
@@ -144,7 +146,35 @@ def test_a_senior_may_read_blind_first_and_then_decide(db: Database) -> None:
     assert disagreements(db, SENIOR)[0].read_by_me
     made = adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "as discussed", LATER, Method.DISCUSSION)
     assert made.rating_ids == ("a" * 32, "b" * 32, "c" * 32)
-    assert [rating.reading for rating in ratings_of(db, SENIOR, case_id)] == ["first", "second", "third"]
+    assert [rating.reading for rating in ratings_of(db, SENIOR, case_id, NOW)] == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("look", [ratings_of, versions])
+def test_a_senior_who_was_shown_the_readings_does_not_read_blind(db: Database, look: Callable[..., object]) -> None:
+    case_id = disagreement(db)
+    look(db, SENIOR, case_id, LATER)
+    claim = inbox.claim_next(db, SENIOR, LATER)
+    assert claim is not None and claim.case_id == case_id
+    with pytest.raises(NotYetRated):
+        evidence(db, SENIOR, case_id, LATER)
+    submit_rating(db, SENIOR, case_id, claim.token, form(), LATER, "c" * 32)
+    adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "read", LATER)
+    assert [rating.blind for rating in ratings_of(db, ANN, case_id, LATER)] == [True, True, False]
+    (labels,) = reading_table(db, SENIOR, "key").labels
+    assert len(labels) == 2, "agreement is among those who did not know what the others said"
+
+
+def test_ones_own_reading_shows_nothing_of_the_others(db: Database) -> None:
+    case_id = disagreement(db)
+    assert my_rating(db, SENIOR, case_id) is None
+    mine = my_rating(db, BO, case_id)
+    assert mine is not None and (mine.reviewer, mine.reading) == ("bo", "second")
+    claim = inbox.claim_next(db, SENIOR, LATER)
+    assert claim is not None
+    submit_rating(db, SENIOR, case_id, claim.token, form(), LATER, "c" * 32)
+    assert [rating.blind for rating in ratings_of(db, SENIOR, case_id, LATER)] == [True, True, True]
+    with pytest.raises(Forbidden):
+        my_rating(db, ADMIN, case_id)
 
 
 def test_an_adjudication_needs_a_reason_a_reading_and_a_free_case(db: Database) -> None:
@@ -179,7 +209,7 @@ def test_amendments_are_versions_with_reasons_and_lose_no_race(db: Database) -> 
         amend(db, SENIOR, case_id, RatingLabel.UNSAFE, "", 2, LATER)
     with pytest.raises(Forbidden):
         amend(db, ANN, case_id, RatingLabel.UNSAFE, "mine", 2, LATER)
-    assert [(one.version, one.label) for one in versions(db, RESEARCHER, case_id)] == [(1, "unsafe"), (2, "safe")]
+    assert [(one.version, one.label) for one in versions(db, RESEARCHER, case_id, NOW)] == [(1, "unsafe"), (2, "safe")]
 
 
 def test_unsafe_softened_after_the_reveal_is_read_again(db: Database) -> None:
@@ -189,9 +219,9 @@ def test_unsafe_softened_after_the_reveal_is_read_again(db: Database) -> None:
     evidence(db, ANN, case_id, LATER)
     assert revise(db, ANN, case_id, form("safe", 5), "the engine says so", LATER, "b" * 32).next is Next.SECOND_READING
     with pytest.raises(Unread):
-        versions(db, RESEARCHER, case_id)
+        versions(db, RESEARCHER, case_id, NOW)
     assert read(db, BO, form("unsafe", 4), "c", LATER).next is Next.SENIOR
-    assert [one.label for one in versions(db, ANN, case_id)] == ["unsafe"], "until a senior has decided"
+    assert [one.label for one in versions(db, ANN, case_id, NOW)] == ["unsafe"], "until a senior has decided"
 
 
 def test_a_closed_case_whose_reader_changes_their_mind_is_opened_again(db: Database) -> None:
@@ -210,7 +240,7 @@ def test_a_revision_that_keeps_the_label_changes_nothing_else(db: Database) -> N
     (case_id,) = fill(db)
     read(db, ANN, form("safe", 4), "a")
     assert revise(db, ANN, case_id, form("safe", 1), "less sure", LATER, "b" * 32).next is Next.CLOSED
-    assert len(versions(db, ANN, case_id)) == 1
+    assert len(versions(db, ANN, case_id, NOW)) == 1
 
 
 def test_revisions_while_the_case_is_open_only_add_versions(db: Database) -> None:

@@ -54,8 +54,8 @@ def refuses_everything(db: Database, who: Actor, case_id: str, token: str | None
         lambda: queue(db, who, NOW),
         lambda: handed_to_me(db, who, NOW),
         lambda: load_draft(db, who, case_id),
-        lambda: ratings_of(db, who, case_id),
-        lambda: versions(db, who, case_id),
+        lambda: ratings_of(db, who, case_id, NOW),
+        lambda: versions(db, who, case_id, NOW),
         lambda: reading_table(db, who, "key"),
         lambda: switches(db, who, "key"),
         lambda: list(relabelled_rows(db, who, batch, "key", NOW)),
@@ -95,14 +95,14 @@ def test_a_second_reader_is_as_blind_as_the_first(db: Database) -> None:
     submit_rating(db, ANN, case_id, token, form(), NOW, "a" * 32)
     second = inbox.claim_next(db, BO, NOW)
     assert second is not None
-    for refused in (lambda: evidence(db, BO, case_id, NOW), lambda: ratings_of(db, SENIOR, case_id)):
+    for refused in (lambda: evidence(db, BO, case_id, NOW), lambda: ratings_of(db, SENIOR, case_id, NOW)):
         with pytest.raises((NotYetRated, Unread)):
             refused()
     with pytest.raises(Forbidden):
-        ratings_of(db, BO, case_id)
+        ratings_of(db, BO, case_id, NOW)
     submit_rating(db, BO, case_id, second.token, form(), NOW, "b" * 32)
     assert evidence(db, BO, case_id, LATER).outcome == "human_review"
-    assert [rating.reviewer for rating in ratings_of(db, BO, case_id)] == ["ann", "bo"]
+    assert [rating.reviewer for rating in ratings_of(db, BO, case_id, NOW)] == ["ann", "bo"]
 
 
 def test_p0_may_be_opened_at_once_by_its_holder_and_the_rating_is_not_blind(db: Database) -> None:
@@ -114,7 +114,7 @@ def test_p0_may_be_opened_at_once_by_its_holder_and_the_rating_is_not_blind(db: 
         evidence(db, ANN, case_id, NOW)
     assert evidence(db, ANN, case_id, NOW, open_at_once=True).outcome == "human_review"
     submit_rating(db, ANN, case_id, token, form(), NOW, "a" * 32)
-    (rating,) = ratings_of(db, ANN, case_id)
+    (rating,) = ratings_of(db, ANN, case_id, NOW)
     assert rating.blind is False
     assert reading_table(db, RESEARCHER, "key").case_ids == (), "left out of accuracy and agreement"
 
@@ -138,14 +138,14 @@ def test_whoever_saw_the_evidence_as_a_researcher_does_not_rate_blind_later(db: 
         conn.execute(insert(inbox_entries).values(case_id=case_id, tier=3, why="x", entered_at=NOW, due_at=NOW))
     token = inbox.claim_next(db, EVERYTHING, NOW).token  # type: ignore[union-attr]
     submit_rating(db, EVERYTHING, case_id, token, form(), NOW, "a" * 32)
-    assert [rating.blind for rating in ratings_of(db, EVERYTHING, case_id)] == [False]
+    assert [rating.blind for rating in ratings_of(db, EVERYTHING, case_id, NOW)] == [False]
 
 
 def test_whoever_watched_the_engine_live_does_not_rate_blind(db: Database) -> None:
     (case_id,) = fill(db, kind="interactive", created_by=ANN.id)
     token = inbox.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
     submit_rating(db, ANN, case_id, token, form(), NOW, "a" * 32)
-    assert [rating.blind for rating in ratings_of(db, ANN, case_id)] == [False]
+    assert [rating.blind for rating in ratings_of(db, ANN, case_id, NOW)] == [False]
 
 
 def test_the_text_is_for_the_holder_and_each_view_is_one_event(db: Database) -> None:

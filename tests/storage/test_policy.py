@@ -68,7 +68,7 @@ SERVICES: dict[str, tuple[Action, str | None, Call]] = {
         lambda db, who, case: ratings.submit_rating(db, who, case, "no token", form(), NOW, "0" * 32),
     ),
     "revise": (Action.RATE, None, lambda db, who, case: ratings.revise(db, who, case, form(), "why", NOW, "0" * 32)),
-    "ratings_of": (Action.VIEW_RATINGS, None, lambda db, who, case: ratings.ratings_of(db, who, case)),
+    "ratings_of": (Action.VIEW_RATINGS, None, lambda db, who, case: ratings.ratings_of(db, who, case, NOW)),
     "save_draft": (Action.RATE, "me", lambda db, who, case: drafts.save_draft(db, who, case, {}, NOW)),
     "adjudicate": (
         Action.ADJUDICATE,
@@ -81,7 +81,7 @@ SERVICES: dict[str, tuple[Action, str | None, Call]] = {
         lambda db, who, case: adjudication.amend(db, who, case, RatingLabel.SAFE, "why", 1, NOW),
     ),
     "disagreements": (Action.ADJUDICATE, None, lambda db, who, case: adjudication.disagreements(db, who)),
-    "versions": (Action.VIEW_RATINGS, None, lambda db, who, case: adjudication.versions(db, who, case)),
+    "versions": (Action.VIEW_RATINGS, None, lambda db, who, case: adjudication.versions(db, who, case, NOW)),
     "reading_table": (Action.VIEW_AGREEMENT, None, lambda db, who, case: reading_table.reading_table(db, who, "key")),
     "switches": (Action.VIEW_AGREEMENT, None, lambda db, who, case: reading_table.switches(db, who, "key")),
     "relabelled_rows": (
