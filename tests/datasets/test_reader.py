@@ -20,7 +20,7 @@ from screening.datasets.rejected import AcceptedRow, RejectedRow, rejected_csv
 from screening.datasets.source import FileFormat
 from screening.labels import Label
 from screening.text.flags import Flag
-from screening.text.received import original_text
+from screening.text.received import ReceivedText, original_text, receive
 from tests.fixtures.bad_inputs import bad_inputs
 
 
@@ -252,6 +252,22 @@ def test_duplicates_compare_everything_that_counts() -> None:
         4: Reason.DUPLICATE,
         5: Reason.DUPLICATE,
     }
+
+
+def test_reading_goes_on_after_a_row_as_if_it_had_begun_there() -> None:
+    """Duplicates are known from the whole file, so a row fares the same whether those before it are asked for."""
+    content = b"id,text\n1,a day\n2,another\n1,a day\n\n3,\n4,a last day\n"
+    table = read_table(content)
+    whole, received = list(table.rows()), []
+
+    def noted(raw: str) -> ReceivedText:
+        received.append(raw)
+        return receive(raw)
+
+    for after in range(len(whole) + 2):
+        received.clear()
+        assert list(table.rows(noted, after=after)) == whole[after:]
+        assert len(received) == sum(isinstance(row, AcceptedRow) for row in whole[after:])
 
 
 def test_a_workbook_is_read_under_any_name() -> None:

@@ -1,7 +1,9 @@
 """Rows in = accepted + rejected, whatever happens on the way, and every text comes back exactly."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import select
@@ -23,8 +25,9 @@ from storage.batches import (
     rejected,
 )
 from storage.database import Database
+from storage.intake import last_row, takes_rows
 from storage.policy import Forbidden
-from storage.schema import cases
+from storage.schema import audit_events, batch_events, cases
 from tests.storage.batch_of import LATER, NOW, batch, waiting
 
 HOSTILE = [
@@ -69,6 +72,40 @@ def test_after_a_crash_the_same_rows_again_make_the_same_batch(db: Database, cra
     assert len(waiting(db)) == len(set(waiting(db))) == 7
 
 
+def test_two_that_add_the_same_rows_at_once_add_each_once_and_close_once(db: Database) -> None:
+    def take_in(chunk: int) -> str:
+        try:
+            add_rows(db, batch_id, rows, NOW, chunk=chunk)
+            close_intake(db, SYSTEM, batch_id, NOW)
+        except IntakeClosed:
+            return "closed by the other"
+        return "through"
+
+    batch_id = batch(db, closed=False)
+    rows = [RejectedRow(row=row, reason="empty") if row % 7 == 0 else _case(row) for row in range(1, 211)]
+    with ThreadPoolExecutor(2) as pool:
+        ends = list(pool.map(take_in, (3, 4)))
+    assert "through" in ends and set(ends) <= {"through", "closed by the other"}
+    found = progress(db, batch_id)
+    assert (found.accepted, found.rejected, len(waiting(db))) == (180, 30, 180)
+    assert (last_row(db, batch_id), takes_rows(db, batch_id)) == (210, False)
+    with db.read() as conn:
+        assert Counter(conn.execute(select(batch_events.c.event)).scalars()) == {"intake_closed": 1}
+        assert list(conn.execute(select(audit_events.c.action)).scalars()).count("intake_closed") == 1
+
+
+def test_rows_that_were_judged_otherwise_the_first_time_stay_as_they_are(db: Database) -> None:
+    """Between a crash and going on the site's limits may have changed: a row is accepted or rejected, never both."""
+
+    def overtaken() -> Iterator[NewCase | RejectedRow]:
+        yield _case(1)
+        add_rows(db, batch_id, [RejectedRow(row=1, reason="empty"), RejectedRow(row=2, reason="empty")], NOW)
+        yield from (_case(2), _case(3))
+
+    batch_id = batch(db, closed=False)
+    assert add_rows(db, batch_id, overtaken(), NOW) == Intake(accepted=1, rejected=2)
+
+
 def test_every_text_comes_back_exactly(db: Database) -> None:
     rows = [
         NewCase(row=row, external_id=text[:20], text=receive(text), reply=receive(text[::-1]), group=text[:9])
@@ -107,6 +144,7 @@ def test_a_closed_or_cancelled_batch_takes_no_more(db: Database) -> None:
     closed, cancelled = batch(db), batch(db, closed=False)
     cancel(db, LOCAL_USER, cancelled, NOW)
     for batch_id in (closed, cancelled):
+        assert not takes_rows(db, batch_id)
         with pytest.raises(IntakeClosed):
             add_rows(db, batch_id, [_case(1)], NOW)
 
@@ -125,6 +163,7 @@ def test_nobody_fills_or_closes_what_is_not_theirs(db: Database) -> None:
         close_intake(db, stranger, batch(db, closed=False), NOW)
     with pytest.raises(UnknownBatch):
         add_rows(db, "0" * 32, [_case(1)], NOW)
+    assert not takes_rows(db, "0" * 32) and last_row(db, "0" * 32) == 0
 
 
 def test_the_audit_coin_falls_at_its_rate_and_is_kept(db: Database) -> None:

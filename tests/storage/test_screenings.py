@@ -191,6 +191,14 @@ def test_the_sums_are_those_of_the_facts(db: Database) -> None:
     assert summed.known_cost_usd is None
 
 
+def test_the_last_outcome_is_the_latest_in_whatever_order_they_are_committed(db: Database) -> None:
+    batch_id = batch(db, ["one text"])
+    with db.write() as conn:
+        for moment in (NOW, LATER, NOW):
+            tallies.add(conn, batch_id, 1, tallies.one_outcome(Outcome.SAFE, moment))
+        assert tallies.totals(conn, [batch_id])[batch_id].last_completed_at == LATER
+
+
 def test_a_case_whose_outcome_never_fits_its_runs_is_not_tried_for_ever(db: Database) -> None:
     case_id = _only(db)
     commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE))
