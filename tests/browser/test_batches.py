@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from storage.database import Database
 from tests.browser.conftest import ROOT, RunningApp, screenshot
+from tests.jobs.files import hand_over, settings, write_posts
 
 pytestmark = pytest.mark.browser
 
@@ -95,6 +97,29 @@ def test_work_goes_on_with_the_page_closed_and_after_a_kill(page: Page, running_
     expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=90_000)
     expect(page.get_by_text("400 rows in = 400 accepted + 0 rejected")).to_be_visible()
     assert len(_download(page, "Results (JSON lines)").splitlines()) == 400
+
+
+def test_a_file_that_is_not_taken_in_says_why_and_a_button_goes_on(
+    page: Page, running_app: RunningApp, tmp_path: Path
+) -> None:
+    db, path = Database(running_app.database_url), tmp_path / "damaged.csv"
+    write_posts(path, 30)
+    upload = hand_over(db, path, settings(running_app.database_url, {"data_directory": running_app.directory / "data"}))
+    db.close()
+    whole = upload.path.read_bytes()
+    upload.path.write_bytes(whole + b'31,"a quote that is never closed\n')
+    running_app.stop("app", kill=True)
+    running_app.start("app")
+    page.goto(f"/batches?batch={upload.batch_id}")
+    expect(
+        page.get_by_role("alert").filter(has_text="Taking rows in stopped after 0: Line 32: a quote")
+    ).to_be_visible()
+    screenshot(page, "batches-intake-stopped")
+    upload.path.write_bytes(whole)
+    page.get_by_role("button", name="Go on taking rows in").click()
+    expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("Taking rows in stopped")).to_have_count(0)
+    assert not upload.path.exists()
 
 
 def test_pause_holds_the_numbers(page: Page) -> None:
