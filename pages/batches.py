@@ -85,7 +85,7 @@ def missing_rows(one: BatchSummary, found: Stopped) -> None:
     st.html(
         '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
         f'background:light-dark(#fdf1f0,#2c1614)"><b>Taking rows in stopped after {one.progress.rows_in:,}:</b> '
-        f"{escape(visible(found.why))}. The rows that are in are screened; the file is kept.</div>"
+        f"{escape(visible(found.why))} The rows that are in are screened; the file is kept.</div>"
     )
     if allowed(person, Action.CONTROL_BATCH, one.created_by) and st.button(
         "Go on taking rows in", icon=":material/play_arrow:"

@@ -157,11 +157,7 @@ def _last_row(conn: Connection, batch_id: str) -> int:
 
 
 def _alone(conn: Connection, batch_id: str) -> str:
-    """Let no other process add to this batch or close it until the transaction ends; the batch's owner.
-
-    SQLite has one writer anyway. On PostgreSQL the row is locked as for an update that leaves its key alone, so that
-    the batch's cases can be inserted meanwhile.
-    """
+    """Let no other process add to this batch or close it until the transaction ends; the batch's owner."""
     query = select(batches.c.created_by).where(batches.c.id == batch_id).with_for_update(key_share=True)
     owner: str | None = conn.execute(query).scalar()
     if owner is None:

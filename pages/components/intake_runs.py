@@ -87,4 +87,6 @@ class IntakeRuns:
 
 def _why(error: Exception) -> str:
     """A refusal is written for people; of anything else only its kind is told, for it may quote a text."""
-    return str(error) if isinstance(error, FileRefused) else f"{error_words('internal_error')} ({type(error).__name__})"
+    if isinstance(error, FileRefused):
+        return str(error)
+    return f"{error_words('internal_error').capitalize()} ({type(error).__name__})."
