@@ -1,7 +1,6 @@
 """The inbox in a real browser, worked by keyboard alone; hostile texts shown as nothing but text; axe-core."""
 
 import csv
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 from sqlalchemy import func, select
 
 from screening.text.display import visible
@@ -21,6 +20,7 @@ from storage.schema import adjudications, cases, inbox_entries
 from storage.schema import ratings as ratings_table
 from tests.browser.accessibility import violations
 from tests.browser.conftest import ROOT, RunningApp, press, screenshot
+from tests.browser.desk import case_in_address, case_text, choose, next_case, open_inbox, save, tab_to
 from tests.fixtures.bad_inputs import bad_inputs
 from tests.storage.inbox_cases import BO, form, register
 
@@ -77,72 +77,26 @@ def _rated(db: Database) -> int:
         return int(conn.execute(select(func.count()).select_from(ratings_table)).scalar_one())
 
 
-def _case(page: Page) -> str:
-    found = re.search("case=([0-9a-f]{32})", page.url)
-    assert found is not None
-    return found[1]
-
-
-def _next(page: Page) -> str:
-    """The next case by its key; returns its id."""
-    press(page, "n")
-    expect(page.get_by_role("heading", name="Your reading")).to_be_visible()
-    expect(_text(page)).to_be_visible()
-    return _case(page)
-
-
-def _text(page: Page) -> Locator:
-    return page.get_by_role("region", name="Text of this case")
-
-
-def _choose(page: Page, label: str, certainty: str, words: str, sure: str) -> None:
-    press(page, label)
-    expect(page.get_by_role("button", name=f"✓ {words}")).to_be_visible()
-    press(page, certainty)
-    expect(page.get_by_role("button", name=f"✓ {sure}")).to_be_visible()
-
-
-def _save(page: Page) -> None:
-    press(page, "Control+Enter")
-    expect(page.get_by_role("heading", name="Saved")).to_be_visible()
-
-
-def _tab_to(page: Page, wanted: Locator) -> None:
-    """As a person without a mouse gets there."""
-    expect(wanted).to_be_visible()
-    for _ in range(150):
-        press(page, "Tab")
-        if wanted.evaluate("element => element === document.activeElement || element.contains(document.activeElement)"):
-            return
-    raise AssertionError("it cannot be reached by Tab")
-
-
-def _open(page: Page, path: str = "/inbox") -> None:
-    page.goto(path)
-    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
-    expect(page.get_by_role("button", name="Next case")).to_be_visible()
-
-
 def test_five_cases_by_keyboard_alone(page: Page, db: Database) -> None:
     _lease(db, 15)
     before = _rated(db)
-    _open(page)
-    first = _next(page)
+    open_inbox(page)
+    first = next_case(page)
     expect(page.get_by_text("runs answered")).to_have_count(0)  # blind first
-    _choose(page, "2", "7", "Unsafe", "Sure")
-    _save(page)
+    choose(page, "2", "7", "Unsafe", "Sure")
+    save(page)
     expect(page.get_by_text("The engine:")).to_be_visible()
     expect(page.get_by_label("Draws in order").first).to_be_visible()
-    second = _next(page)
+    second = next_case(page)
     assert second != first
-    _choose(page, "1", "8", "Safe", "No doubt")
+    choose(page, "1", "8", "Safe", "No doubt")
     _lease(db, 0.1)  # six seconds, for the case that is claimed ahead by the next save
-    _save(page)
+    save(page)
     _lose_the_lease_once(page, db)
     disputed = _ask_a_second_opinion(page)
-    _next(page)
-    _choose(page, "3", "5", "Insufficient information", "Unsure")
-    _save(page)
+    next_case(page)
+    choose(page, "3", "5", "Insufficient information", "Unsure")
+    save(page)
     assert _rated(db) == before + 5
     press(page, "f")
     expect(page.get_by_text("Nothing is held by you")).to_be_visible()
@@ -152,26 +106,26 @@ def test_five_cases_by_keyboard_alone(page: Page, db: Database) -> None:
 
 
 def _lose_the_lease_once(page: Page, db: Database) -> None:
-    case_id = _next(page)
-    _choose(page, "2", "5", "Unsafe", "Unsure")
+    case_id = next_case(page)
+    choose(page, "2", "5", "Unsafe", "Unsure")
     expect(page.get_by_text("Your lease on this case ran out")).to_be_visible()
-    expect(_text(page)).to_have_count(0)
+    expect(case_text(page)).to_have_count(0)
     expect(page.get_by_text("kept as a draft")).to_be_visible()
     screenshot(page, "inbox-lease-lost")
     _lease(db, 15)
     press(page, "t")
-    expect(_text(page)).to_be_visible()
+    expect(case_text(page)).to_be_visible()
     expect(page.get_by_role("button", name="✓ Unsafe")).to_be_visible()
-    assert _case(page) == case_id
-    _save(page)
+    assert case_in_address(page) == case_id
+    save(page)
 
 
 def _ask_a_second_opinion(page: Page) -> str:
-    case_id = _next(page)
+    case_id = next_case(page)
     press(page, "a")
     expect(page.get_by_role("button", name="Second reader asked")).to_be_visible()
-    _choose(page, "1", "7", "Safe", "Sure")
-    _save(page)
+    choose(page, "1", "7", "Safe", "Sure")
+    save(page)
     expect(page.get_by_text("A second reader will read it too.")).to_be_visible()
     return case_id
 
@@ -188,21 +142,21 @@ def _read_second(db: Database, case_id: str) -> None:
 
 
 def _adjudicate(page: Page, db: Database, case_id: str) -> None:
-    _open(page)
+    open_inbox(page)
     folded = page.get_by_text("1 to decide: readers disagree")
-    _tab_to(page, page.locator("summary").filter(has=folded))
+    tab_to(page, page.locator("summary").filter(has=folded))
     press(page, "Enter")
-    _tab_to(page, page.locator(".st-key-disputed a").first)
+    tab_to(page, page.locator(".st-key-disputed a").first)
     press(page, "Enter")
     expect(page.get_by_role("heading", name="Decide")).to_be_visible()
     group = page.locator(".st-key-adjudication").get_by_role("radiogroup", name="The label that counts")
-    _tab_to(page, group)
+    tab_to(page, group)
     press(page, "ArrowRight")
     press(page, "Space")
     expect(group.get_by_role("radio", name="Unsafe")).to_be_checked()
-    _tab_to(page, page.get_by_role("textbox", name="Why"))
+    tab_to(page, page.get_by_role("textbox", name="Why"))
     page.keyboard.type("Read together with the guideline.")
-    _tab_to(page, page.get_by_role("button", name="Record"))
+    tab_to(page, page.get_by_role("button", name="Record"))
     press(page, "Enter")
     expect(page.get_by_text("Version 1: Unsafe")).to_be_visible()
     with db.read() as conn:
@@ -212,9 +166,9 @@ def _adjudicate(page: Page, db: Database, case_id: str) -> None:
 
 def test_a_double_press_decides_nothing_unseen(page: Page, db: Database) -> None:
     before = _rated(db)
-    _open(page)
-    _next(page)
-    _choose(page, "2", "6", "Unsafe", "Fairly sure")
+    open_inbox(page)
+    next_case(page)
+    choose(page, "2", "6", "Unsafe", "Fairly sure")
     for key in ("Control+Enter", "Control+Enter", "n", "n", "Control+Enter", "Control+Enter"):
         press(page, key)
     page.wait_for_timeout(3_000)
@@ -222,35 +176,35 @@ def test_a_double_press_decides_nothing_unseen(page: Page, db: Database) -> None
 
 
 def test_a_note_is_saved_from_within_it_and_keys_do_not_act_there(page: Page, db: Database) -> None:
-    _open(page)
-    case_id = _next(page)
-    _choose(page, "1", "7", "Safe", "Sure")
-    _tab_to(page, page.locator("summary").filter(has_text="Reasons, disposition, note"))
+    open_inbox(page)
+    case_id = next_case(page)
+    choose(page, "1", "7", "Safe", "Sure")
+    tab_to(page, page.locator("summary").filter(has_text="Reasons, disposition, note"))
     press(page, "Enter")
-    _tab_to(page, page.get_by_role("textbox", name="Note", exact=True))
+    tab_to(page, page.get_by_role("textbox", name="Note", exact=True))
     page.keyboard.type("n 2 s x: a song")
-    _save(page)
+    save(page)
     with db.read() as conn:
         row = conn.execute(select(ratings_table).where(ratings_table.c.case_id == case_id)).one()
     assert (row.label, row.fields["note"]) == ("safe", "n 2 s x: a song")
 
 
 def test_a_reload_keeps_case_draft_and_reading(page: Page, db: Database) -> None:
-    _open(page)
-    case_id = _next(page)
-    _choose(page, "3", "4", "Insufficient information", "Guess")
+    open_inbox(page)
+    case_id = next_case(page)
+    choose(page, "3", "4", "Insufficient information", "Guess")
     page.reload()
     expect(page.get_by_role("button", name="✓ Insufficient information")).to_be_visible()
     expect(page.get_by_role("button", name="✓ Guess")).to_be_visible()
-    assert _case(page) == case_id
-    _save(page)
+    assert case_in_address(page) == case_id
+    save(page)
     page.reload()
     expect(page.get_by_role("button", name="Change my reading")).to_be_visible()
     press(page, "v")
     expect(page.get_by_role("textbox", name="Why you change it")).to_be_visible()
     press(page, "2")
     expect(page.get_by_role("button", name="✓ Unsafe")).to_be_visible()
-    _tab_to(page, page.get_by_role("textbox", name="Why you change it"))
+    tab_to(page, page.get_by_role("textbox", name="Why you change it"))
     page.keyboard.type("Second thoughts.")
     press(page, "Control+Enter")
     expect(page.get_by_text("(version 2)")).to_be_visible()
@@ -264,7 +218,7 @@ def test_a_reload_keeps_case_draft_and_reading(page: Page, db: Database) -> None
 
 
 def test_shortcuts_can_be_switched_off(page: Page, db: Database) -> None:
-    _open(page)
+    open_inbox(page)
     page.get_by_role("button", name="Shortcuts: on").click()
     expect(page.get_by_role("button", name="Shortcuts: off")).to_be_visible()
     press(page, "n")
@@ -281,25 +235,25 @@ def test_a_hostile_text_is_shown_verbatim(page: Page, db: Database, hostile: dic
     page.goto(f"/case?case={case_id}" if closed else f"/inbox?case={case_id}")
     if not closed:
         take = page.get_by_role("button", name="Take this case")
-        expect(take.or_(_text(page))).to_be_visible()
+        expect(take.or_(case_text(page))).to_be_visible()
         if take.is_visible():
             take.click()
-    expect(_text(page)).to_be_visible()
-    assert _text(page).inner_text().strip() == visible(hostile["text"]).strip()
-    assert _text(page).locator("*").count() == 0
+    expect(case_text(page)).to_be_visible()
+    assert case_text(page).inner_text().strip() == visible(hostile["text"]).strip()
+    assert case_text(page).locator("*").count() == 0
 
 
 @pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
 def test_axe_finds_no_violation(page: Page, db: Database, color_scheme: str) -> None:
-    _open(page)
+    open_inbox(page)
     assert violations(page) == []
     screenshot(page, f"inbox-idle-{color_scheme}")
-    _next(page)
-    _choose(page, "2", "7", "Unsafe", "Sure")
+    next_case(page)
+    choose(page, "2", "7", "Unsafe", "Sure")
     assert violations(page) == []
     screenshot(page, f"inbox-reading-{color_scheme}")
-    _save(page)
-    case_id = _case(page)
+    save(page)
+    case_id = case_in_address(page)
     assert violations(page) == []
     assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight") <= 900
     screenshot(page, f"inbox-revealed-{color_scheme}")

@@ -4,8 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +19,8 @@ from storage.drafts import load_draft
 from storage.schema import ratings, sessions
 from storage.tiers import Tier
 from tests.browser.accessibility import violations
-from tests.browser.conftest import ROOT, RunningApp, _warm_up, screenshot
+from tests.browser.conftest import ROOT, RunningApp, screenshot
+from tests.browser.signed_in_site import open_id_provider, sign_in, signed_in_site
 from tests.free_port import free_port
 from tests.storage.inbox_cases import fill
 
@@ -31,50 +30,15 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real OpenID provider process; its URL."""
-    port = free_port()
-    log = tmp_path_factory.mktemp("provider") / "provider.log"
-    users = [f'--user-claims={{"sub": "{name}", "name": "{name.title()} Example"}}' for name in ("ann", "rae", "new")]
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "oidc_provider_mock", "-p", str(port), *users], stdout=out, stderr=out
-        )
-    url = f"http://127.0.0.1:{port}"
-    for _ in range(300):
-        try:
-            urllib.request.urlopen(f"{url}/.well-known/openid-configuration", timeout=2).close()
-            break
-        except OSError:
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.1)
-    yield url
-    process.terminate()
-    process.wait(timeout=15)
+    with open_id_provider(tmp_path_factory.mktemp("provider"), ("ann", "rae", "new")) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
 def site(browser: Browser, provider: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
-    """The app with that provider in its secrets file, which is nowhere but in this test's directory."""
-    directory = tmp_path_factory.mktemp("site")
-    url = f"http://127.0.0.1:{free_port()}"
-    secrets = directory / "secrets.toml"
-    secrets.write_text(
-        f'[auth]\nredirect_uri = "{url}/oauth2callback"\ncookie_secret = "{os.urandom(16).hex()}"\n'
-        f'client_id = "second-look"\nclient_secret = "x"\n'
-        f'server_metadata_url = "{provider}/.well-known/openid-configuration"\n'
-    )
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SECOND_LOOK_", "STREAMLIT_"))}
-    environment = kept | {
-        "DATABASE_URL": f"sqlite:///{directory / 'second_look.db'}",
-        "SECOND_LOOK_DATA_DIRECTORY": str(directory / "data"),
-        "SECOND_LOOK_SAMPLER": "simulated",
-        "SECOND_LOOK_FIRST_ADMINS": f'["{provider}|ada"]',
-        "STREAMLIT_SECRETS_FILES": str(secrets),
-    }
-    app = RunningApp(url=url, directory=directory, environment=environment)
-    app.start("app")
-    _warm_up(browser, url)
-    yield app
-    app.stop("app")
+    """The app with that provider."""
+    with signed_in_site(browser, tmp_path_factory.mktemp("site"), provider) as app:
+        yield app
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +63,6 @@ def visitor(browser: Browser, site: RunningApp, db: Database) -> Iterator[Page]:
     context.close()
 
 
-def _sign_in(page: Page, name: str) -> None:
-    page.get_by_role("button", name="Sign in").click()
-    page.get_by_placeholder("sub").fill(name)
-    page.get_by_role("button", name="Authorize").click()
-
-
 def _end_idle(db: Database) -> None:
     """Let every session have been idle for a day."""
     with db.write() as conn:
@@ -122,14 +80,14 @@ def test_nothing_is_shown_before_signing_in(visitor: Page) -> None:
 
 def test_a_deep_link_leads_through_the_sign_in_to_where_it_points(visitor: Page) -> None:
     visitor.goto("/errors?batch=0123abc")
-    _sign_in(visitor, "rae")
+    sign_in(visitor, "rae")
     expect(visitor.get_by_role("heading", name="Errors", exact=True)).to_be_visible()
     assert "/errors" in visitor.url
 
 
 def test_a_role_that_does_not_reach_is_refused_and_not_offered(visitor: Page) -> None:
     visitor.goto("/errors")
-    _sign_in(visitor, "ann")
+    sign_in(visitor, "ann")
     expect(visitor.get_by_text("Your role does not let you view results")).to_be_visible()
     expect(visitor.get_by_role("link", name="Errors")).to_have_count(0)
     screenshot(visitor, "refused")
@@ -137,7 +95,7 @@ def test_a_role_that_does_not_reach_is_refused_and_not_offered(visitor: Page) ->
 
 def test_a_newcomer_is_told_that_a_role_is_missing(visitor: Page, provider: str) -> None:
     visitor.goto("/")
-    _sign_in(visitor, "new")
+    sign_in(visitor, "new")
     expect(visitor.get_by_text("your account has no role yet")).to_be_visible()
     expect(visitor.get_by_text(f"{provider}|new")).to_be_visible()
     screenshot(visitor, "no-role")
@@ -145,13 +103,13 @@ def test_a_newcomer_is_told_that_a_role_is_missing(visitor: Page, provider: str)
 
 def test_the_site_names_its_first_admin(visitor: Page) -> None:
     visitor.goto("/")
-    _sign_in(visitor, "ada")
+    sign_in(visitor, "ada")
     expect(visitor.get_by_role("link", name="Batches")).to_be_visible()
 
 
 def test_an_idle_session_is_refused_at_the_next_action_and_leads_back(visitor: Page, db: Database) -> None:
     visitor.goto("/batches")
-    _sign_in(visitor, "rae")
+    sign_in(visitor, "rae")
     expect(visitor.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
     _end_idle(db)
     visitor.get_by_role("link", name="Errors").click()
@@ -160,7 +118,7 @@ def test_an_idle_session_is_refused_at_the_next_action_and_leads_back(visitor: P
     expect(visitor.get_by_text("your session has ended")).to_be_visible()
     assert violations(visitor) == []
     visitor.get_by_role("link", name="Sign in again").click()
-    _sign_in(visitor, "rae")
+    sign_in(visitor, "rae")
     expect(visitor.get_by_role("heading", name="Errors", exact=True)).to_be_visible()
 
 
@@ -168,7 +126,7 @@ def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) ->
     """The action that is refused brings a note with it: even that is kept."""
     (case_id,) = fill(db, [Tier.P2], kind="interactive")
     visitor.goto("/inbox")
-    _sign_in(visitor, "ann")
+    sign_in(visitor, "ann")
     visitor.get_by_role("button", name="Next case").click()
     visitor.get_by_role("button", name="Unsafe", exact=False).first.click()
     expect(visitor.get_by_role("button", name="✓ Unsafe")).to_be_visible()
@@ -184,14 +142,14 @@ def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) ->
     with db.read() as conn:
         assert conn.execute(select(ratings.c.id)).all() == []
     visitor.get_by_role("link", name="Sign in again").click()
-    _sign_in(visitor, "ann")
+    sign_in(visitor, "ann")
     expect(visitor.get_by_role("heading", name="Inbox")).to_be_visible()
     assert f"case={case_id}" in visitor.url
 
 
 def test_a_revoked_session_is_refused_in_every_tab(visitor: Page, db: Database) -> None:
     visitor.goto("/batches")
-    _sign_in(visitor, "rae")
+    sign_in(visitor, "rae")
     expect(visitor.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
     other = visitor.context.new_page()
     other.goto("/errors")
@@ -206,7 +164,7 @@ def test_a_revoked_session_is_refused_in_every_tab(visitor: Page, db: Database) 
 
 def test_signing_out_ends_the_session_on_the_server(visitor: Page) -> None:
     visitor.goto("/batches")
-    _sign_in(visitor, "rae")
+    sign_in(visitor, "rae")
     expect(visitor.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
     cookies = visitor.context.cookies()
     visitor.get_by_role("button", name="Account").click()
