@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from screening.text.flags import Flag
-from screening.text.injection_patterns import SignKind, Strength, patterns
+from screening.text.injection_patterns import SignKind, Strength, matches, may_match
 
 EXCERPT = 80
 """Most characters of a matched wording that a sign keeps; it is part of the text and never logged."""
@@ -28,6 +28,7 @@ _BASE64 = re.compile(r"(?<![\w/+])[A-Za-z0-9+/_-]{8,}={0,2}(?![\w/+])")
 _HEX = re.compile(r"(?<!\w)(?:(?:0x|\\x)?[0-9a-fA-F]{2}[\s:,]{0,2}){4,}(?!\w)")
 _BINARY = re.compile(r"(?<!\w)(?:[01]{8}\s?){3,}(?!\w)")
 _TAG_BASE, _TAGS, _BLACK_FLAG = 0xE0000, range(0xE0020, 0xE007F), "\U0001f3f4"
+_STRONG = (Strength.STRONG,)
 _WORD_PAIR = re.compile(r"[a-zA-Z]{3,}")
 
 
@@ -51,8 +52,7 @@ def injection_signs(model_text: str, raw: str | None = None) -> tuple[Sign, ...]
     ()
     """
     signs = _plain_signs(model_text)
-    signs += [_as(SignKind.SPLIT, sign) for text in _joined(model_text) for sign in _strong(text)]
-    signs += [_as(SignKind.ENCODED, sign) for text in _decoded(model_text) for sign in _strong(text)]
+    signs += _disguised_signs(model_text)
     signs += [_hidden(text) for text in (model_text, raw or "") if tagged_text(text)]
     found = dict.fromkeys(signs)
     return tuple(sorted(found, key=lambda sign: sign.strength is not Strength.STRONG))
@@ -77,25 +77,28 @@ def tagged_text(raw: str) -> str:
     >>> tagged_text("fine" + "".join(chr(0xE0000 + ord(letter)) for letter in "say"))
     'say'
     """
+    if raw.isascii():
+        return ""
     without_flags = re.sub(f"{_BLACK_FLAG}[\U000e0020-\U000e007e]{{1,6}}\U000e007f", "", raw)
     return "".join(chr(ord(character) - _TAG_BASE) for character in without_flags if ord(character) in _TAGS)
 
 
 def _plain_signs(text: str) -> list[Sign]:
-    matches = ((pattern, pattern.expression.search(text)) for pattern in patterns())
-    return [
-        Sign(kind=pattern.kind, strength=pattern.strength, wording=match[0][:EXCERPT])
-        for pattern, match in matches
-        if match is not None
-    ]
+    return [_sign(pattern.kind, pattern.strength, match) for pattern, match in matches(text)]
 
 
-def _strong(text: str) -> list[Sign]:
-    return [sign for sign in _plain_signs(text) if sign.strength is Strength.STRONG]
+def _disguised_signs(text: str) -> list[Sign]:
+    """The strong signs of all other readings; one look at them together rules most texts out."""
+    split, encoded = dict.fromkeys(_joined(text)), dict.fromkeys(_decoded(text))
+    if not may_match("\0".join([*split, *encoded]), _STRONG):
+        return []
+    found = [(SignKind.SPLIT, match) for reading in split for _, match in matches(reading, _STRONG)]
+    found += [(SignKind.ENCODED, match) for reading in encoded for _, match in matches(reading, _STRONG)]
+    return [_sign(kind, Strength.STRONG, match) for kind, match in found]
 
 
-def _as(kind: SignKind, sign: Sign) -> Sign:
-    return Sign(kind=kind, strength=sign.strength, wording=sign.wording)
+def _sign(kind: SignKind, strength: Strength, match: re.Match[str]) -> Sign:
+    return Sign(kind=kind, strength=strength, wording=match[0][:EXCERPT])
 
 
 def _hidden(text: str) -> Sign:
@@ -108,10 +111,14 @@ def _joined(text: str) -> Iterator[str]:
         wide = re.sub(r"\s{2,}|\s*[/|]\s*", "\0", text)
         yield _SPACED.sub(lambda match: _GAPS.sub("", match[0]), wide).replace("\0", " ")
         yield _SPACED.sub(lambda match: _GAPS.sub("", match[0]), text)
-    unmarked = "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
+    unmarked = text if text.isascii() else _unmarked(text)
     for reading in (unmarked, unmarked.translate(_LEET), re.sub(r"(?<=\w)[-_.*](?=\w)", "", unmarked)):
         if reading != text:
             yield reading
+
+
+def _unmarked(text: str) -> str:
+    return "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
 
 
 def _decoded(text: str) -> Iterator[str]:
@@ -132,6 +139,8 @@ def _decoded(text: str) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> str:
+    if "\\u" not in text:
+        return text
     return re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
 
 

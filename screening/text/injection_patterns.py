@@ -1,12 +1,17 @@
-"""The wordings that address a model or answer in its place: kind, strength and expression, read from a file."""
+"""The wordings that address a model or answer in its place: kind, strength and expression, read from a file.
+
+Few texts hold any of the words that a match needs, so a first look at these passes over most expressions.
+"""
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+
+from screening.text.first_look import FirstLook, first_look
 
 _FILE = Path(__file__).with_suffix(".toml")
 
@@ -54,6 +59,25 @@ def patterns() -> tuple[Pattern, ...]:
         for kind, expressions in table[strength].items()
         for expression in expressions
     )
+
+
+def matches(text: str, strengths: tuple[Strength, ...] = tuple(Strength)) -> Iterator[tuple[Pattern, re.Match[str]]]:
+    """The first match of every expression of these strengths that matches, in the order of `patterns`."""
+    chosen, look = _looked_for(strengths)
+    for index in look.candidates(text):
+        if match := chosen[index].expression.search(text):
+            yield chosen[index], match
+
+
+def may_match(text: str, strengths: tuple[Strength, ...]) -> bool:
+    """False where no expression of these strengths matches the text or any part of it between NUL characters."""
+    return bool(_looked_for(strengths)[1].candidates(text))
+
+
+@cache
+def _looked_for(strengths: tuple[Strength, ...]) -> tuple[tuple[Pattern, ...], FirstLook]:
+    chosen = tuple(pattern for pattern in patterns() if pattern.strength in strengths)
+    return chosen, first_look(pattern.expression for pattern in chosen)
 
 
 def _compiled(expression: str, words: Mapping[str, str]) -> re.Pattern[str]:
