@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable, Iterator
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -38,12 +39,26 @@ def upload(db: Database, chosen: Settings, tmp_path: Path) -> Upload:
     return hand_over(db, tmp_path / "posts.csv", chosen)
 
 
+@pytest.fixture
+def start(chosen: Settings) -> Iterator[Callable[[], ForkServerProcess]]:
+    """Starts processes that take in what is unfinished and end with the test."""
+    begun: list[ForkServerProcess] = []
+
+    def one() -> ForkServerProcess:
+        begun.append(started(chosen))
+        return begun[-1]
+
+    yield one
+    for process in begun:
+        _kill(process)
+
+
 def test_a_file_is_taken_in_whole_however_often_the_process_dies(
-    db: Database, chosen: Settings, upload: Upload
+    db: Database, start: Callable[[], ForkServerProcess], upload: Upload
 ) -> None:
     batch_id, rng, kills, hits = str(upload.batch_id), random.Random(8), 0, 0
     while kills < MOST_KILLS:
-        before, process = last_row(db, batch_id), started(chosen)
+        before, process = last_row(db, batch_id), start()
         _some_moment(db, batch_id, before, [process], rng)
         if not process.is_alive():
             break
@@ -51,7 +66,7 @@ def test_a_file_is_taken_in_whole_however_often_the_process_dies(
         kills += 1
         hits += 0 < last_row(db, batch_id) < ROWS
     else:
-        process = started(chosen)
+        process = start()
     process.join(120)
     assert process.exitcode == 0
     print(f"{db.kind}: {kills} kills, {hits} of them with part of the file in")
@@ -59,20 +74,22 @@ def test_a_file_is_taken_in_whole_however_often_the_process_dies(
     _each_row_once(db, upload)
 
 
-def test_two_processes_over_one_file_take_it_in_once(db: Database, chosen: Settings, upload: Upload) -> None:
+def test_two_processes_over_one_file_take_it_in_once(
+    db: Database, start: Callable[[], ForkServerProcess], upload: Upload
+) -> None:
     """One that outlived its app beside the one that was started for it; now and then either dies."""
     batch_id, rng, hits = str(upload.batch_id), random.Random(9), 0
-    both = [started(chosen), started(chosen)]
+    both = [start(), start()]
     while hits < LEAST_HITS:
         _some_moment(db, batch_id, last_row(db, batch_id), both, rng)
         assert all(process.is_alive() for process in both), "one ended before the file was in"
         number = rng.randrange(2)
         _kill(both[number])
         hits += 0 < last_row(db, batch_id) < ROWS
-        both[number] = started(chosen)
+        both[number] = start()
     _kill(both.pop(rng.randrange(2)))
     assert takes_rows(db, batch_id), "the file was in before the last kill"
-    both.append(started(chosen))
+    both.append(start())
     for process in both:
         process.join(120)
         assert process.exitcode == 0 and not takes_rows(db, batch_id)
