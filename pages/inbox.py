@@ -31,10 +31,14 @@ from storage.tiers import Tier
 WIDTHS = (0.25, 0.42, 0.33)
 
 here = Here(db=resources.database(), person=resources.actor(), site=resources.site(), now=resources.now())
+MAY_READ = allowed(here.person, Action.CLAIM_NEXT)
 
 
 def left_column(desk: Desk | None, tiers: Collection[Tier] | None, found: Counts) -> None:
     """The main button, the list, and what each may set for themselves."""
+    if not MAY_READ:
+        queue_rows(here, desk, tiers, found)
+        return
     next_button(here, desk, tiers)
     if (said := st.session_state.pop("inbox_said", None)) is not None:
         st.info(said, icon=":material/info:")
@@ -107,11 +111,14 @@ with st.container(key="inbox"):
     with left:
         heading = st.empty()
         tiers = tier_filter()
-        desk = current(here)
+        desk = current(here) if MAY_READ else None
         found = counts(here.db, here.person, here.now, tiers)
         heading.html(title_html(found))
         left_column(desk, tiers, found)
-    if desk is None:
+    if not MAY_READ:
+        with middle:
+            nothing("You see what waits", "Reading the cases and deciding on them is for clinicians.")
+    elif desk is None:
         with middle:
             nothing("No case on your desk", empty_words(found) if not found.free else "Take the next case (N).")
         with right:

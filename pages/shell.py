@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.controls import controls
-from pages.components.navigation import pages_for
+from pages.components.navigation import landing, pages_for
 from pages.components.notices import footer_html, notice_html
 from pages.components.sign_in import Unidentified, current_actor, gate, without_role
 from storage.policy import Forbidden
@@ -18,7 +18,8 @@ try:
     person, unknown = current_actor(), None
 except Unidentified as problem:
     person, unknown = None, problem
-page = st.navigation(pages_for(person), position="top" if person else "hidden")  # first, always: see app.py
+pages = pages_for(person)
+page = st.navigation(pages, position="top" if person else "hidden")  # first, always: see app.py
 site = resources.site()
 st.html(notice_html(site, simulated=resources.settings().simulated))
 body, end = st.container(), st.container()
@@ -36,6 +37,8 @@ with body:
     if not person.roles:
         without_role(person)
         st.stop()
+    if (onward := landing(page, pages)) is not None:
+        st.switch_page(onward)
     resources.intake_runs()  # goes on with the files that an earlier process left unfinished
     try:
         page.run()

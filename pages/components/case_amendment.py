@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.components.inbox_desk import Here
 from pages.components.inbox_words import LABEL_WORDS
@@ -23,6 +24,7 @@ def adjudication_form(
     with st.container(border=True, key="adjudication"):
         title = "Amend the accepted label" if closed else "Decide"
         st.html(f'<h2 class="sl-h2">{title}</h2>')
+        alert = st.empty()
         version = f"{case_id}_{len(made)}"
         label = st.pills(
             "The label that counts", list(LABEL_WORDS), key=f"decide_{version}", format_func=LABEL_WORDS.__getitem__
@@ -30,7 +32,7 @@ def adjudication_form(
         reason = st.text_input("Why", key=f"decide_why_{version}", max_chars=2_000)
         discussed = st.pills("How", ["alone", "in a discussion"], key=f"decide_how_{version}", default="alone")
         if st.button("Record", key=f"record_{version}", type="primary", icon=":material/gavel:"):
-            _record(here, case_id, label, reason, made, discussed=discussed == "in a discussion", closed=closed)
+            _record(here, case_id, label, reason, made, alert, discussed=discussed == "in a discussion", closed=closed)
 
 
 def _record(
@@ -39,12 +41,13 @@ def _record(
     label: RatingLabel | None,
     reason: str,
     made: Sequence[Adjudication],
+    alert: DeltaGenerator,
     *,
     discussed: bool,
     closed: bool,
 ) -> None:
     if label is None:
-        st.error("Choose a label first.", icon=":material/edit:")
+        alert.error("Choose a label first.", icon=":material/edit:")
         return
     try:
         if closed:
@@ -53,6 +56,6 @@ def _record(
             method = Method.DISCUSSION if discussed else Method.SENIOR
             adjudication.adjudicate(here.db, here.person, case_id, label, reason, here.now, method)
     except (ReasonNeeded, StaleVersion, NotAvailable) as refused:
-        st.error(f"{str(refused)[0].upper()}{str(refused)[1:]}.", icon=":material/edit_note:")
+        alert.error(f"{str(refused)[0].upper()}{str(refused)[1:]}.", icon=":material/edit_note:")
         return
     st.rerun()

@@ -13,7 +13,7 @@ from storage.settings_store import SiteSettings
 _STYLE = """<style>
 .st-key-controls{position:fixed;top:.45rem;right:1rem;z-index:999992;width:auto!important;flex-wrap:nowrap}
 .st-key-controls .stPopover{width:auto!important}
-[data-testid=stHeader] [data-testid=stToolbar]{padding-right:14rem}
+[data-testid=stHeader] [data-testid=stToolbar]{padding-right:17rem}
 .st-key-controls button{min-height:2.1rem;padding:.15rem .7rem}
 .st-key-stop_switch button{border-color:light-dark(#b42318,#f0796f);color:light-dark(#8f150e,#ffb3ab)}
 @media (max-width:640px){.st-key-controls{top:3.2rem}}

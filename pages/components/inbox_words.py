@@ -62,7 +62,7 @@ def why_words(why: str, *, settled: bool = False) -> str:
     reason of those that were not settled, so that nothing gives it away.
     """
     if settled:
-        return "The agents settled it; it is read as a check"
+        return "Settled by the agents, read as a check"
     return WHY_WORDS.get(why, why.replace("_", " "))
 
 

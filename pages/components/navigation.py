@@ -112,10 +112,14 @@ ENTRIES = (
 
 
 def pages_for(actor: Actor | None) -> Sequence[st.Page]:
-    """The pages that exist, hidden where this person could do nothing on them; the first visible one is the home."""
+    """The pages that exist, hidden where this person could do nothing on them.
+
+    The first one is the home of everybody, so that every other page has one address for all; who cannot see the home
+    is sent on by `landing`.
+    """
     found = [entry for entry in ENTRIES if (FOLDER / f"{entry.file}.py").exists()]
     visible = [entry for entry in found if actor and any(_may(actor, action) for action in entry.actions)]
-    home = next(iter(visible or found))
+    home = found[0]
     return [
         st.Page(
             FOLDER / f"{entry.file}.py",
@@ -128,6 +132,13 @@ def pages_for(actor: Actor | None) -> Sequence[st.Page]:
         )
         for entry in found
     ]
+
+
+def landing(page: st.Page, pages: Sequence[st.Page]) -> st.Page | None:
+    """Where somebody is sent on to who came to a home that is hidden from them; None: the page is as good as any."""
+    if page.url_path or page.visibility == "visible":
+        return None
+    return next((each for each in pages if each.visibility == "visible"), None)
 
 
 def _may(actor: Actor, action: Action) -> bool:

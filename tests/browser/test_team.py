@@ -275,6 +275,8 @@ def _decides(senior: Person, case_id: str, text: str) -> None:
     assert shown.count("reader-") == 2 and "Ann" not in shown and "Bo " not in shown
     assert not senior.was_sent(*ENGINE)
     _picture(page, "decide")
+    page.get_by_role("button", name="Record").click()
+    expect(page.get_by_text("Choose a label first.")).to_be_in_viewport()
     page.get_by_role("radio", name="Unsafe").click()
     page.get_by_role("textbox", name="Why").fill("Both readings discussed with the guideline.")
     page.get_by_role("button", name="Record").click()
@@ -317,6 +319,19 @@ def test_a_clinician_cannot_open_a_seniors_page(team: dict[str, Person], path: s
     page.goto(f"/{path}")
     expect(page.get_by_text("Your role does not let you view")).to_be_visible()
     expect(page.locator(f"a[href$='/{path}']")).to_have_count(0)
+
+
+def test_an_administrator_sees_what_waits_and_reads_nothing(team: dict[str, Person]) -> None:
+    page = team["ada"].page
+    page.goto("/batches")
+    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.goto("/inbox")
+    expect(page.get_by_text("You see what waits")).to_be_visible()
+    expect(page.locator("[class*='st-key-row_']").first).to_be_visible()
+    expect(page.get_by_role("button", name="Next case")).to_have_count(0)
+    _picture(page, "administrator")
+    assert not team["ada"].was_sent(*TEXTS, ANNS_NOTE, BOS_NOTE, *ENGINE)
 
 
 def test_a_lease_that_runs_out_hands_the_case_to_the_next_reader(team: dict[str, Person], db: Database) -> None:

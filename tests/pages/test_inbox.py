@@ -72,7 +72,7 @@ def test_what_the_agents_settled_is_not_told_before_the_reading_and_not_denied_a
     assert "The agents did not settle it" in _shown(page)
     page = _press(_choose(page, audited), f"save_{audited}")
     shown = _shown(page) + _shown(open_page("case", case=audited))
-    assert shown.count("The agents settled it; it is read as a check") == 2
+    assert shown.count("Settled by the agents, read as a check") == 2
     assert "did not settle" not in shown
 
 

@@ -12,7 +12,7 @@ from storage.actors import LOCAL_USER
 from storage.database import Database
 from storage.policy import Action, allowed
 from tests.pages.conftest import ROOT, Opener
-from tests.storage.inbox_cases import ANN, NOW, RESEARCHER, register
+from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, fill, register
 
 MINUTE = timedelta(minutes=1)
 
@@ -38,7 +38,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def visit(open_page: Opener, page_database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Opener:
     """Open the site as somebody whose institution says that they signed in at this moment."""
-    register(page_database, ANN, RESEARCHER)
+    register(page_database, ADMIN, ANN, RESEARCHER)
     monkeypatch.setattr(http, "sign_in_configured", lambda: True)
     st.cache_resource.clear()
 
@@ -108,6 +108,23 @@ def test_a_revoked_session_is_refused(visit: Opener, clock: Clock, page_database
     revoke(page_database, LOCAL_USER, ANN.id, clock.now)
     page.run()
     assert "You were signed out" in _said(page) and not page.text_area
+
+
+def test_an_administrator_lands_where_they_can_do_something(visit: Opener) -> None:
+    page = visit(ADMIN.id)
+    assert not page.exception and [each.value for each in page.title] == ["Batches"]
+
+
+def test_an_administrator_sees_what_waits_and_is_offered_no_case(visit: Opener, page_database: Database) -> None:
+    [case_id] = fill(page_database)
+    page = visit(ADMIN.id)
+    page.query_params["case"] = case_id
+    page = page.switch_page(str(ROOT / "pages" / "inbox.py")).run()
+    assert not page.exception and not page.error
+    shown = " ".join(element.proto.body for element in page.get("html"))
+    assert "You see what waits" in shown and "1 free" in shown
+    assert [button.disabled for button in page.button if button.key == f"row_{case_id}"] == [True]
+    assert "next_case" not in [button.key for button in page.button]
 
 
 def test_a_newcomer_has_no_role_and_no_page(visit: Opener) -> None:
