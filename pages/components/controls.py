@@ -16,7 +16,6 @@ _STYLE = """<style>
 [data-testid=stHeader] [data-testid=stToolbar]{padding-right:17rem}
 .st-key-controls button{min-height:2.1rem;padding:.15rem .7rem}
 .st-key-stop_switch button{border-color:light-dark(#b42318,#f0796f);color:light-dark(#8f150e,#ffb3ab)}
-@media (max-width:640px){.st-key-controls{top:3.2rem}}
 </style>"""
 
 
