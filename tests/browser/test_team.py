@@ -7,13 +7,12 @@ import csv
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, WebSocket, expect
+from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import select
 
 from storage import settings_store
@@ -24,6 +23,7 @@ from tests.browser.accessibility import violations
 from tests.browser.conftest import ROOT, RunningApp, press, screenshot
 from tests.browser.desk import case_in_address, case_text, choose, next_case, open_inbox, save
 from tests.browser.signed_in_site import open_id_provider, sign_in, signed_in_site
+from tests.browser.team import Person, browser_of, give_roles, have_everything_read_twice
 
 pytestmark = pytest.mark.browser
 
@@ -39,23 +39,6 @@ ENGINE = ("Draws in order", "runs answered", "The engine:")
 """Words that stand beside the engine's view wherever it is shown."""
 
 SENIORS_PAGES = ("errors", "evaluation", "label_noise", "reliability", "agreement", "audit")
-
-
-@dataclass(kw_only=True)
-class Person:
-    """Somebody at a browser of their own. ``received``: everything the app has sent to it since the last `forget`."""
-
-    page: Page
-    received: bytearray = field(default_factory=bytearray)
-    errors: list[str] = field(default_factory=list)
-
-    def was_sent(self, *words: str) -> list[str]:
-        """Those of the words that reached this browser, shown or not."""
-        return [one for one in words if one.encode() in self.received]
-
-    def take(self, payload: str | bytes) -> None:
-        """Note what came over the connection."""
-        self.received += payload.encode() if isinstance(payload, str) else payload
 
 
 @pytest.fixture(scope="module")
@@ -90,59 +73,15 @@ def db(site: RunningApp) -> Iterator[Database]:
 def team(browser: Browser, site: RunningApp, db: Database) -> Iterator[dict[str, Person]]:
     """Everybody signed in, with the roles that the administrator gave them on the Settings page."""
     with ExitStack() as stack:
-        people = {name: stack.enter_context(_browser_of(browser, site.url)) for name in (*TEAM, "ada")}
+        people = {name: stack.enter_context(browser_of(browser, site.url)) for name in (*TEAM, "ada")}
         for name, person in people.items():
             person.page.goto("/")
             sign_in(person.page, name)
         for name in TEAM:
             expect(people[name].page.get_by_text("your account has no role yet")).to_be_visible()
-        _give_roles(people["ada"].page)
-        _have_everything_read_twice(people["ada"].page)
+        give_roles(people["ada"].page, TEAM)
+        have_everything_read_twice(people["ada"].page)
         yield people
-
-
-@contextmanager
-def _browser_of(browser: Browser, url: str) -> Iterator[Person]:
-    """A browser without cookies of anybody else's; afterwards its console must be free of errors."""
-    context = browser.new_context(base_url=url, viewport={"width": 1440, "height": 900}, accept_downloads=True)
-    context.set_default_timeout(20_000)
-    person = Person(page=context.new_page())
-
-    def connected(socket: WebSocket) -> None:
-        socket.on("framereceived", person.take)
-
-    def complained(message: ConsoleMessage) -> None:
-        where = message.location["url"]
-        if message.type == "error" and where.startswith(url) and "/_stcore/" not in where:
-            person.errors.append(f"{message.text} ({where})")
-
-    person.page.on("websocket", connected)
-    person.page.on("console", complained)
-    person.page.on("pageerror", lambda error: person.errors.append(str(error)))
-    yield person
-    context.close()
-    assert person.errors == []
-
-
-def _give_roles(page: Page) -> None:
-    page.goto("/settings")
-    page.get_by_role("tab", name="Accounts").click()
-    for name, role in TEAM.items():
-        page.get_by_role("combobox", name="Account").click()
-        page.get_by_role("option", name=f"{name.title()} Example · no role yet").click()
-        expect(page.get_by_text(f"|{name}", exact=False).first).to_be_visible()
-        page.get_by_role("combobox", name="Roles").fill(role)
-        page.get_by_role("option", name=role).click()
-        page.keyboard.press("Tab")  # out of the list, which covers what is below it
-        page.get_by_role("button", name="Save roles").click()
-        expect(page.get_by_text("Roles saved.")).to_be_visible()
-
-
-def _have_everything_read_twice(page: Page) -> None:
-    page.get_by_role("tab", name="Site").click()
-    page.get_by_role("spinbutton", name="Share read twice at random").fill("1")
-    page.get_by_role("button", name="Save as a new version").click()
-    expect(page.get_by_text("Version 1 is in force.")).to_be_visible()
 
 
 def _lease(db: Database, minutes: float) -> None:
