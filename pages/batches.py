@@ -22,6 +22,7 @@ MOST_PAGES = 500
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_BATCHES)
+by_label = allowed(person, Action.VIEW_RESULTS)
 
 
 def current() -> BatchSummary | None:
@@ -49,7 +50,7 @@ def live(batch_id: str, shown: BatchState, shown_stopped: Stopped | None) -> Non
     found = batches.progress(db, batch_id, resources.now())
     if (found.state, stopped(batch_id, found.state)) != (shown, shown_stopped):
         st.rerun(scope="app")
-    st.html(progress_html(found))
+    st.html(progress_html(found, by_label=by_label))
 
 
 def controls(one: BatchSummary) -> None:
@@ -121,7 +122,7 @@ def everything() -> None:
         return
     number = st.session_state.setdefault("batches_shown", 0)
     picked = st.dataframe(
-        [list_row(one) for one in found[:PAGE]],
+        [list_row(one, by_label=by_label) for one in found[:PAGE]],
         hide_index=True,
         on_select="rerun",
         selection_mode="single-row",

@@ -14,6 +14,9 @@ ACTIVE = frozenset({BatchState.RUNNING, BatchState.TAKING_IN})
 ENDED = frozenset({BatchState.FINISHED, BatchState.CANCELLED})
 """States after which nothing changes: even a paused batch may still take rows in."""
 
+Part = tuple[str, str, str, int]
+"""Colour, sign, words and number of cases."""
+
 _STATE_COLOURS = {
     BatchState.FINISHED: "safe",
     BatchState.CAPPED: "escalate",
@@ -31,9 +34,14 @@ _STYLE = """<style>
 </style>"""
 
 
-def progress_html(found: Progress) -> str:
-    """The whole panel."""
-    return f'{STYLE}{_STYLE}<div class="sl-live">{_state(found)}{_bar(found)}{_counts(found)}{_spent(found)}</div>'
+def progress_html(found: Progress, *, by_label: bool) -> str:
+    """The whole panel. Not ``by_label`` for those who read blind: where all rows of a batch end alike, the counts
+    of labels would give each of them away.
+    """
+    parts = _parts(found, by_label=by_label)
+    return (
+        f'{STYLE}{_STYLE}<div class="sl-live">{_state(found)}{_bar(found, parts)}{_counts(parts)}{_spent(found)}</div>'
+    )
 
 
 def _state(found: Progress) -> str:
@@ -42,29 +50,29 @@ def _state(found: Progress) -> str:
     return f'<span class="sl-badge sl-c-{colour}" role="status">{escape(STATE_WORDS[found.state])}</span>{why}'
 
 
-def _parts(found: Progress) -> tuple[tuple[str, str, str, int], ...]:
+def _parts(found: Progress, *, by_label: bool) -> tuple[Part, ...]:
+    labelled = ("safe", "✓", "labelled safe", found.safe), ("unsafe", "▲", "labelled unsafe", found.unsafe)
     return (
-        ("safe", "✓", "labelled safe", found.safe),
-        ("unsafe", "▲", "labelled unsafe", found.unsafe),
+        *(labelled if by_label else (("open", "✓", "settled by the agents", found.safe + found.unsafe),)),
         ("escalate", "→", "to a clinician", found.human_review),
         ("quiet", "○", "pending", found.pending - found.failed),
         ("escalate", "!", "failed, to be retried", found.failed),
     )
 
 
-def _bar(found: Progress) -> str:
+def _bar(found: Progress, parts: tuple[Part, ...]) -> str:
     total = max(1, found.accepted)
-    decided = [part for part in _parts(found)[:3] if part[3]]
+    decided = [part for part in parts[:-2] if part[3]]
     pieces = "".join(
         f'<i class="sl-c-{colour}" style="width:{100 * count / total:.2f}%"></i>' for colour, _, _, count in decided
     )
     return f'<div class="sl-parts" aria-hidden="true">{pieces}</div>'
 
 
-def _counts(found: Progress) -> str:
+def _counts(parts: tuple[Part, ...]) -> str:
     counts = "".join(
         f'<span class="sl-c-{colour}"><b>{count:,}</b><span><em aria-hidden="true">{icon}</em> {words}</span></span>'
-        for colour, icon, words, count in _parts(found)
+        for colour, icon, words, count in parts
         if count or words != "failed, to be retried"
     )
     return f'<div class="sl-counts">{counts}</div>'
@@ -80,17 +88,17 @@ def _spent(found: Progress) -> str:
     return f'<p style="color:var(--soft);margin:.7rem 0 0">{escape(" · ".join(words))}</p>'
 
 
-def list_row(one: BatchSummary) -> dict[str, object]:
+def list_row(one: BatchSummary, *, by_label: bool) -> dict[str, object]:
     """One batch as a row of the list; the name is a cell, so nothing in it is markup."""
     found = one.progress
+    labelled = {"Safe": found.safe, "Unsafe": found.unsafe}
     return {
         "Batch": one.name,
         "Started": one.created_at,
         "State": STATE_WORDS[found.state],
         "Rows": found.rows_in,
         "Rejected": found.rejected,
-        "Safe": found.safe,
-        "Unsafe": found.unsafe,
+        **(labelled if by_label else {"Settled": found.safe + found.unsafe}),
         "Clinician": found.human_review,
         "Pending": found.pending,
         "Calls": found.calls,

@@ -8,10 +8,11 @@ from streamlit.testing.v1 import AppTest
 
 from pages.components import http, resources, sign_in
 from storage.accounts import SessionEnded, revoke
-from storage.actors import LOCAL_USER
+from storage.actors import LOCAL_USER, Actor
 from storage.database import Database
 from storage.policy import Action, allowed
 from tests.pages.conftest import ROOT, Opener
+from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, fill, register
 
 MINUTE = timedelta(minutes=1)
@@ -160,3 +161,20 @@ def test_a_download_asks_the_session_when_it_is_pressed(
     clock.now += 31 * MINUTE
     with pytest.raises(SessionEnded):
         make()
+
+
+@pytest.mark.parametrize(
+    ("person", "columns", "words"),
+    [(ANN, {"Settled"}, "settled by the agents"), (RESEARCHER, {"Safe", "Unsafe"}, "labelled safe")],
+)
+def test_the_counts_of_a_batch_tell_no_label_to_those_who_read_blind(
+    visit: Opener, page_database: Database, person: Actor, columns: set[str], words: str
+) -> None:
+    batch_id = batch(page_database, ["one", "two"])
+    for case_id in waiting(page_database):
+        decide(page_database, case_id)  # all safe: counts of labels would say so of each
+    page = visit(person.id).switch_page(str(ROOT / "pages" / "batches.py")).run()
+    assert set(page.dataframe[0].value.columns) & {"Safe", "Unsafe", "Settled"} == columns
+    page.query_params["batch"] = batch_id
+    shown = " ".join(element.proto.body for element in page.run().get("html"))
+    assert not page.exception and words in shown and ("labelled" in shown) == (person == RESEARCHER)
