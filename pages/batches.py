@@ -8,6 +8,7 @@ from pages.components import resources, uploads
 from pages.components.batch_downloads import downloads
 from pages.components.batch_progress import ACTIVE, ENDED, list_row, progress_html
 from pages.components.intake_runs import Stopped
+from pages.components.missing_rows import missing_rows, stopped
 from pages.components.new_batch import check_file, upload_file
 from pages.components.sign_in import polled
 from screening.text.display import visible
@@ -38,11 +39,6 @@ def back(label: str) -> None:
     if st.button(label, icon=":material/arrow_back:"):
         st.query_params.clear()
         st.rerun()
-
-
-def stopped(batch_id: str, state: BatchState) -> Stopped | None:
-    """Whether rows of its file are missing that nobody takes in."""
-    return None if state in ENDED else resources.intake_runs().stopped(batch_id)
 
 
 def live(batch_id: str, shown: BatchState, shown_stopped: Stopped | None) -> None:
@@ -81,20 +77,6 @@ def controls(one: BatchSummary) -> None:
                     st.rerun()
 
 
-def missing_rows(one: BatchSummary, found: Stopped) -> None:
-    """Why rows of the file are not in, and the way on."""
-    st.html(
-        '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
-        f'background:light-dark(#fdf1f0,#2c1614)"><b>Taking rows in stopped after {one.progress.rows_in:,}:</b> '
-        f"{escape(visible(found.why))} The rows that are in are screened; the file is kept.</div>"
-    )
-    if allowed(person, Action.CONTROL_BATCH, one.created_by) and st.button(
-        "Go on taking rows in", icon=":material/play_arrow:"
-    ):
-        resources.intake_runs().start(found.upload)
-        st.rerun()
-
-
 def show(one: BatchSummary) -> None:
     """One batch."""
     back("All batches")
@@ -104,7 +86,7 @@ def show(one: BatchSummary) -> None:
         halted = stopped(one.id, state)
         st.fragment(polled(live), run_every=None if state in ENDED else POLL_S)(one.id, state, halted)
         if halted:
-            missing_rows(one, halted)
+            missing_rows(person, one, halted)
         controls(one)
     downloads(db, person, one)
 
