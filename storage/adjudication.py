@@ -3,13 +3,14 @@
 A later change is a new version; nothing is overwritten. What readings do by themselves is in `storage.settling`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from sqlalchemy import Connection, select
 
-from storage.actors import Actor
+from storage.actors import LOCAL_USER, Actor
 from storage.audit_log import append
 from storage.blindness import see_readings
 from storage.claims import NotAvailable
@@ -23,7 +24,7 @@ from storage.tiers import Tier
 
 __all__ = [
     "Adjudication", "Disagreement", "Method", "Next", "ReasonNeeded", "StaleVersion", "adjudicate", "amend",
-    "disagreements", "versions",
+    "disagreements", "is_party", "versions",
 ]  # fmt: skip
 
 _entry = inbox_entries.c
@@ -60,7 +61,8 @@ def adjudicate(
 ) -> Adjudication:
     """A senior's decision on an open case that has at least one reading.
 
-    Raises Forbidden, ReasonNeeded, or NotAvailable when it is closed, unread, or being read at the moment.
+    Raises Forbidden, ReasonNeeded, or NotAvailable when it is closed, unread, or being read at the moment, or when
+    one of two readers who disagree would decide between them alone.
     """
     require(actor, Action.ADJUDICATE)
     _needs(reason)
@@ -70,10 +72,21 @@ def adjudicate(
             raise NotAvailable("this case is not open")
         if entry.holder not in (None, actor.id) and entry.lease_expires_at > now:
             raise NotAvailable("somebody is reading this case at the moment")
-        if not latest_readings(conn, case_id):
+        readers = [reading.reviewer for reading in latest_readings(conn, case_id)]
+        if not readers:
             raise NotAvailable("nobody has read this case yet")
+        if method is Method.SENIOR and is_party(actor, readers):
+            raise NotAvailable("you are one of the two readers: somebody else decides, or you do in a discussion")
         close(conn, case_id, label, method, actor, reason.strip(), now)
         return _recorded(conn, actor, case_id, "adjudicated", now)
+
+
+def is_party(actor: Actor, readers: Sequence[str]) -> bool:
+    """Whether this is one of the first two ``readers`` of a case read by two or more: theirs is the disagreement.
+
+    Where nobody signs in there is one local user and nobody else who could decide.
+    """
+    return actor != LOCAL_USER and len(readers) > 1 and actor.id in readers[:2]
 
 
 def amend(

@@ -8,11 +8,20 @@ from streamlit.delta_generator import DeltaGenerator
 from pages.components.inbox_desk import Here
 from pages.components.inbox_words import LABEL_WORDS
 from storage import adjudication
+from storage.actors import Actor
 from storage.adjudication import Adjudication, Method, ReasonNeeded, StaleVersion
 from storage.inbox import NotAvailable
 from storage.policy import Action, allowed
 from storage.rating_form import RatingLabel
 from storage.ratings import Rating
+
+ALONE, DISCUSSED = "alone", "in a discussion"
+
+
+def ways_to_decide(person: Actor, readers: Sequence[str], *, closed: bool) -> list[str]:
+    """A reader whom another one contradicts does not decide between the two alone."""
+    party = not closed and adjudication.is_party(person, list(dict.fromkeys(readers)))
+    return [DISCUSSED] if party else [ALONE, DISCUSSED]
 
 
 def adjudication_form(
@@ -30,9 +39,10 @@ def adjudication_form(
             "The label that counts", list(LABEL_WORDS), key=f"decide_{version}", format_func=LABEL_WORDS.__getitem__
         )
         reason = st.text_input("Why", key=f"decide_why_{version}", max_chars=2_000)
-        discussed = st.pills("How", ["alone", "in a discussion"], key=f"decide_how_{version}", default="alone")
+        ways = ways_to_decide(here.person, [rating.reviewer for rating in given], closed=closed)
+        discussed = st.pills("How", ways, key=f"decide_how_{version}", default=ways[0])
         if st.button("Record", key=f"record_{version}", type="primary", icon=":material/gavel:"):
-            _record(here, case_id, label, reason, made, alert, discussed=discussed == "in a discussion", closed=closed)
+            _record(here, case_id, label, reason, made, alert, discussed=discussed == DISCUSSED, closed=closed)
 
 
 def _record(

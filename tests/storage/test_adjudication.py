@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from storage import inbox
-from storage.actors import Actor
+from storage.actors import LOCAL_USER, Actor
 from storage.adjudication import (
     Method,
     Next,
@@ -15,6 +15,7 @@ from storage.adjudication import (
     adjudicate,
     amend,
     disagreements,
+    is_party,
     versions,
 )
 from storage.blindness import NotYetRated, Unread
@@ -132,6 +133,30 @@ def test_two_readings_that_disagree_wait_for_a_senior(db: Database) -> None:
     assert (made.method, made.by, made.reason) == (Method.SENIOR, "sue", "the second paragraph")
     assert disagreements(db, SENIOR) == ()
     assert len(ratings_of(db, SENIOR, case_id, NOW)) == 2
+
+
+def test_one_of_two_readers_who_disagree_does_not_decide_alone(db: Database) -> None:
+    site(db)
+    (case_id,) = fill(db)
+    read(db, ANN, form("unsafe", 4), "a", ask=True)
+    assert read(db, SENIOR, form("safe", 5), "b", LATER).next is Next.SENIOR
+    with pytest.raises(NotAvailable, match="one of the two readers"):
+        adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "mine was right", LATER)
+    made = adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "with Ann", LATER, Method.DISCUSSION)
+    assert made.method is Method.DISCUSSION
+
+
+@pytest.mark.parametrize(
+    ("who", "readers", "party"),
+    [
+        (SENIOR, ["ann", "sue"], True),
+        (SENIOR, ["ann", "bo", "sue"], False),
+        (SENIOR, ["sue"], False),
+        (LOCAL_USER, ["local", "bo"], False),
+    ],
+)
+def test_a_party_is_one_of_the_first_two_readers(who: Actor, readers: list[str], party: bool) -> None:
+    assert is_party(who, readers) is party
 
 
 def test_a_senior_may_read_blind_first_and_then_decide(db: Database) -> None:
