@@ -3,7 +3,6 @@
 import multiprocessing
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -30,7 +29,7 @@ PEOPLE = [person(f"r{number:02d}") for number in range(REVIEWERS)]
 
 @dataclass
 class Clock:
-    """One time for all threads: each look at it is a second later, so that leases run out in the middle."""
+    """One time for all threads: each look at it is a step later."""
 
     step: timedelta
     now: datetime = NOW
@@ -40,6 +39,11 @@ class Clock:
         with self.lock:
             self.now += self.step
             return self.now
+
+    def skip(self, span: timedelta) -> None:
+        """So much time goes by at once."""
+        with self.lock:
+            self.now += span
 
 
 @dataclass
@@ -51,14 +55,17 @@ class Diary:
     refused: list[str] = field(default_factory=list)
 
 
-def work(url: str, who: Actor, clock: Callable[[], datetime], lease: timedelta, seed: int) -> Diary:
-    """Claim, read (sometimes dawdle), submit (sometimes twice), until the inbox is empty; on own connections."""
+def work(url: str, who: Actor, clock: Clock, lease: timedelta, seed: int, *, dawdles: bool = False) -> Diary:
+    """Claim, read, submit (sometimes twice), until the inbox is empty; on own connections.
+
+    Who ``dawdles`` sits over the first case until every lease that is given by then has run out.
+    """
     database, diary, dice = Database(url, pool_size=1), Diary(), Random(seed)
     try:
         while (claim := inbox.claim_next(database, who, now := clock(), lease)) is not None:
             diary.claims.append((claim.case_id, now, claim.expires_at))
-            for _ in range(dice.randrange(0, 3)):
-                clock()
+            if dawdles and len(diary.claims) == 1:
+                clock.skip(lease)
             submission = f"{dice.getrandbits(128):032x}"
             try:
                 for _ in range(1 + (dice.random() < 0.2)):
@@ -72,9 +79,12 @@ def work(url: str, who: Actor, clock: Callable[[], datetime], lease: timedelta, 
     return diary
 
 
-def all_at_once(url: str, clock: Clock, lease: timedelta) -> list[Diary]:
+def all_at_once(url: str, lease: timedelta, dawdlers: int = 0) -> list[Diary]:
+    clock = Clock(timedelta(microseconds=1))
     with ThreadPoolExecutor(REVIEWERS) as pool:
-        jobs = [pool.submit(work, url, who, clock, lease, seed) for seed, who in enumerate(PEOPLE)]
+        jobs = [
+            pool.submit(work, url, who, clock, lease, seed, dawdles=seed < dawdlers) for seed, who in enumerate(PEOPLE)
+        ]
         return [job.result() for job in jobs]
 
 
@@ -111,7 +121,7 @@ def held_at(db: Database, diaries: list[Diary]) -> None:
 
 def test_twenty_five_reviewers_share_two_hundred_cases(db: Database, database_url: str) -> None:
     ids = fill(db, [Tier(number % 4) for number in range(CASES)])
-    diaries = all_at_once(database_url, Clock(timedelta(microseconds=1)), timedelta(hours=1))
+    diaries = all_at_once(database_url, timedelta(hours=1))
     check(db, diaries)
     claimed = Counter(case_id for diary in diaries for case_id, _, _ in diary.claims)
     assert claimed == Counter(ids), "each case was claimed exactly once"
@@ -120,10 +130,11 @@ def test_twenty_five_reviewers_share_two_hundred_cases(db: Database, database_ur
 
 def test_leases_that_run_out_in_the_middle(db: Database, database_url: str) -> None:
     fill(db, [Tier(number % 4) for number in range(CASES)])
-    diaries = all_at_once(database_url, Clock(timedelta(seconds=1)), timedelta(seconds=45))
+    diaries = all_at_once(database_url, timedelta(minutes=15), dawdlers=5)
     check(db, diaries)
     held_at(db, diaries)
-    assert any(diary.refused for diary in diaries), "the leases were short enough to matter"
+    assert all(diary.refused for diary in diaries[:5] if diary.claims), "who dawdled was refused"
+    assert sum(len(diary.claims) for diary in diaries) > CASES, "their cases went to others"
 
 
 def test_two_readings_of_every_case_never_by_one_person(db: Database, database_url: str) -> None:
