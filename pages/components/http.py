@@ -21,7 +21,9 @@ SIGN_IN_AGAIN = "/sign-in-again"
 """Address that forgets the sign-in cookie; its ``next`` says where the person was."""
 NEXT_LIFETIME_S = 600
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
-_NOT_A_PAGE = ("/_stcore", "/static", "/media", "/component", "/oauth2callback", "/auth", "/app/static")
+FILES = "/_file"
+"""Where the addresses of streamed files begin."""
+_NOT_A_PAGE = (FILES, "/_stcore", "/static", "/media", "/component", "/oauth2callback", "/auth", "/app/static")
 
 
 class UnsafeBind(Exception):

@@ -19,12 +19,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pages.components.http import SIGNED_IN_COOKIE
+from pages.components.http import FILES, SIGNED_IN_COOKIE
 from pages.components.sign_in import Unidentified, rechecked
 from storage.accounts import SessionEnded
 from storage.policy import Forbidden
 
-PREFIX = "/_file"
 MOST_OFFERS = 10_000
 LINES_AT_ONCE = 500
 CSV, JSONL = "text/csv; charset=utf-8", "application/x-ndjson"
@@ -62,7 +61,7 @@ class Offers:
             self._offers[token] = (browser, file)
             while len(self._offers) > self._most:
                 self._offers.popitem(last=False)
-        return f"{PREFIX}/{token}"
+        return f"{FILES}/{token}"
 
     def find(self, token: str, browser: str) -> StreamedFile | None:
         """The file of this address; None where there is none or it was offered to another browser."""
@@ -130,4 +129,4 @@ def _ascii(name: str) -> str:
     return "".join(letter for letter in name if letter.isascii() and letter.isprintable() and letter not in '"\\')
 
 
-ROUTE = Route(f"{PREFIX}/{{token}}", _serve)
+ROUTE = Route(f"{FILES}/{{token}}", _serve)

@@ -87,7 +87,7 @@ def test_a_deep_link_survives_the_sign_in_once() -> None:
     assert client.get("/").text == "reached"
 
 
-@pytest.mark.parametrize("path", ["/favicon.png", "/errors/_stcore/host-config", "/static/js/index.js"])
+@pytest.mark.parametrize("path", ["/favicon.png", "/errors/_stcore/host-config", "/static/js/index.js", "/_file/token"])
 def test_what_a_page_fetches_by_itself_is_no_deep_link(path: str) -> None:
     client = _client(sign_in=True)
     client.get(path)
