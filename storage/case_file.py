@@ -37,18 +37,25 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaseFile:
-    """One case. ``flags`` by part, "text" and "reply".
+class Part:
+    """A text as received and the copy that the agents are shown."""
 
-    ``model_text`` is the copy that the agents are shown. ``waits_for_retry``: pending, and its last attempt failed.
+    text: str
+    model_text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseFile:
+    """One case. ``flags`` and ``parts`` by part, "text" and, where there is one, "reply".
+
+    ``waits_for_retry``: pending, and its last attempt failed.
     """
 
     case_id: str
     batch_id: str
     batch_name: str
     row: int
-    text: str
-    model_text: str
+    parts: Mapping[str, Part]
     text_sha256: str
     flags: Mapping[str, tuple[str, ...]]
     group: str | None
@@ -72,8 +79,7 @@ def case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFi
         batch_id=row.batch_id,
         batch_name=row.batch_name,
         row=row.row,
-        text=row.text,
-        model_text=row.text if row.model_text is None else row.model_text,
+        parts=_parts(row),
         text_sha256=row.text_sha256,
         flags=_flags(row.flags),
         group=row.group_name,
@@ -82,6 +88,15 @@ def case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFi
         waits_for_retry=row.pending is not None and row.ready_at is None,
         entry=entry,
     )
+
+
+def _parts(row: Any) -> dict[str, Part]:
+    given = {"text": (row.text, row.model_text), "reply": (row.reply, row.model_reply)}
+    return {
+        name: Part(text=text, model_text=text if shown is None else shown)
+        for name, (text, shown) in given.items()
+        if text is not None
+    }
 
 
 def _row(conn: Connection, case_id: str) -> Any:

@@ -34,8 +34,10 @@ def _facts(file: CaseFile, evidence: Evidence) -> Iterator[tuple[str, str]]:
     for part, flags in file.flags.items():
         for flag in flags:
             yield f"Found in the {part}", flag_sentence(flag)
-    for sign in sorted({str(sign.kind) for sign in injection_signs(file.model_text, file.text)}):
-        yield "Sign of injection", sign.replace("_", " ")
+    for name, part in file.parts.items():
+        where = "" if name == "text" else f" (in the {name})"
+        for sign in sorted({str(sign.kind) for sign in injection_signs(part.model_text, part.text)}):
+            yield "Sign of injection", sign.replace("_", " ") + where
     if file.entry is not None:
         entry = file.entry
         state = f"closed {entry.closed_at:%Y-%m-%d %H:%M} UTC" if entry.closed_at else f"open, {entry.reading} reading"

@@ -6,7 +6,7 @@ from sqlalchemy import insert, update
 from storage import inbox, ratings
 from storage.actors import Actor
 from storage.blindness import NotYetRated
-from storage.case_file import case_file
+from storage.case_file import Part, case_file
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.notes import notes
@@ -38,11 +38,12 @@ def test_the_file_says_where_a_case_came_from_and_what_failed(db: Database) -> N
     [case_id] = fill(db)
     _read(db, case_id)
     with db.write() as conn:
-        conn.execute(update(cases).values(flags={"text": ["obfuscated"], "reply": []}, model_text="as read"))
+        conn.execute(update(cases).values(flags={"text": ["obfuscated"], "reply": []}, model_text="as read", reply="r"))
         error = {"kind": "timeout", "message": "no answer", "calls": 2, "at": NOW}
         conn.execute(insert(case_errors).values(case_id=case_id, **error))
     file = case_file(db, ANN, case_id, NOW)
-    assert (file.batch_name, file.row, file.model_text) == ("posts.csv", 1, "as read")
+    assert (file.batch_name, file.row, file.parts["text"].model_text) == ("posts.csv", 1, "as read")
+    assert file.parts["reply"] == Part(text="r", model_text="r")
     assert file.flags == {"text": ("obfuscated",), "reply": ()}
     assert [(each.kind, each.calls) for each in file.errors] == [("timeout", 2)]
     assert file.entry is not None and file.entry.closed_at == NOW and not file.waits_for_retry
