@@ -52,7 +52,7 @@ async def test_a_wave_is_concurrent_and_its_draws_come_in_request_order():
     """The nonces tell which request an answer belongs to; the stub answers in another order than it was asked."""
     nonces = random.Random(5)
     expected = [f"{nonces.getrandbits(64):016x}" for _ in range(30)]
-    plan = StubPlan(latency_s=0.02, jitter_s=0.2, weights={"safe": 0.4, "unsafe": 0.3, "escalate": 0.3})
+    plan = StubPlan(latency_s=0.5, jitter_s=0.2, weights={"safe": 0.4, "unsafe": 0.3, "escalate": 0.3})
     async with (
         StubServer(plan) as stub,
         AnthropicSampler(settings_for(stub), load_prompts(), rng=random.Random(5)) as sampler,
