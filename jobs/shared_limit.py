@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from jobs.agents import Agents, model_settings
@@ -96,20 +96,16 @@ async def share_places(db: Database, gate: RateGate, total: int, worker: str) ->
 async def limited_agents(settings: Settings, db: Database, worker: str) -> AsyncIterator[Agents]:
     """The agents of one process; where there may be other workers, under the limits that all share."""
     if db.kind == "sqlite" or settings.simulated:
-        agents = Agents(settings)
-        try:
+        async with aclosing(Agents(settings)) as agents:
             yield agents
-        finally:
-            await agents.aclose()
         return
     gate = default_gate(model_settings(settings), SharedLimiter(db=db, pace=pace_of(settings.requests_per_minute)))
     gate.resize(0)
-    agents = Agents(settings, gate)
     share = asyncio.create_task(share_places(db, gate, settings.concurrency, worker))
     try:
-        yield agents
+        async with aclosing(Agents(settings, gate)) as agents:
+            yield agents
     finally:
-        await agents.aclose()
         share.cancel()
         with suppress(asyncio.CancelledError):
             await share

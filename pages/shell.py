@@ -9,6 +9,7 @@ from pages.components.controls import controls
 from pages.components.navigation import landing, pages_for
 from pages.components.notices import footer_html, notice_html
 from pages.components.sign_in import Unidentified, current_actor, gate, without_role
+from pages.components.words import sentence
 from storage.policy import Forbidden
 
 ICON = Path(__file__).parent / "components" / "icon.png"
@@ -29,7 +30,7 @@ with end:  # before the page, which may stop the script
         controls(resources.database(), person, site)
 with body:
     if unknown is not None:
-        st.error(f"{str(unknown).capitalize()}.", icon=":material/error:")
+        st.error(sentence(unknown), icon=":material/error:")
         st.stop()
     if person is None:
         gate()

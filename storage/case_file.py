@@ -9,6 +9,7 @@ from sqlalchemy import Connection, select
 
 from storage.actors import Actor
 from storage.blindness import reveal
+from storage.case_texts import shown_to_agents
 from storage.database import Database
 from storage.schema import batches, case_errors, cases, inbox_entries, pending_cases
 from storage.tiers import Tier
@@ -91,12 +92,11 @@ def case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFi
 
 
 def _parts(row: Any) -> dict[str, Part]:
-    given = {"text": (row.text, row.model_text), "reply": (row.reply, row.model_reply)}
-    return {
-        name: Part(text=text, model_text=text if shown is None else shown)
-        for name, (text, shown) in given.items()
-        if text is not None
-    }
+    shown = shown_to_agents(row)
+    parts = {"text": Part(text=row.text, model_text=shown.text)}
+    if shown.reply is not None:
+        parts["reply"] = Part(text=row.reply, model_text=shown.reply)
+    return parts
 
 
 def _row(conn: Connection, case_id: str) -> Any:

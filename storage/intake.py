@@ -74,12 +74,12 @@ class _Target:
 def add_rows(
     db: Database, batch_id: str, rows: Iterable[NewCase | RejectedRow], now: datetime, chunk: int = CHUNK
 ) -> Intake:
-    """Add rows in ascending order and return the batch's totals. After a crash call it again with all rows: those
-    up to the last one stored are skipped, also when another process adds the same rows at the same time.
+    """Add rows in ascending order and return the batch's totals. After a crash call it again with all rows, or those
+    after `last_row`: what is stored is skipped, also when another process adds the same rows at the same time.
     Raises UnknownBatch, IntakeClosed, and ValueError for rows out of order.
     """
     target = _target(db, batch_id)
-    remaining = _after(rows, last_row(db, batch_id))
+    remaining = _ascending(rows)
     while part := list(islice(remaining, chunk)):
         with db.write() as conn:
             _alone(conn, batch_id)
@@ -165,14 +165,13 @@ def _alone(conn: Connection, batch_id: str) -> str:
     return owner
 
 
-def _after(rows: Iterable[NewCase | RejectedRow], last: int) -> Iterator[NewCase | RejectedRow]:
+def _ascending(rows: Iterable[NewCase | RejectedRow]) -> Iterator[NewCase | RejectedRow]:
     previous = 0
     for row in rows:
         if row.row <= previous:
             raise ValueError(f"row {row.row} comes after row {previous}: rows count up from 1")
         previous = row.row
-        if row.row > last:
-            yield row
+        yield row
 
 
 def _events(conn: Connection, batch_id: str) -> set[str]:

@@ -41,12 +41,6 @@ def pending_cases(
         return chosen
 
 
-def may_continue(db: Database, case_id: str) -> bool:
-    """Whether the case's batch allows another call; read before each node."""
-    with db.read() as conn:
-        return standing(conn, _place(conn, case_id)[0], count_failed=False).allows_calls
-
-
 def batch_allows(db: Database, batch_id: str) -> bool:
     """Whether the batch is neither paused nor cancelled nor capped. A cap may be passed by what was in flight."""
     with db.read() as conn:

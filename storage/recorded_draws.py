@@ -17,6 +17,7 @@ from screening.screen import MAIN
 from storage.actors import Actor
 from storage.batch_state import UnknownBatch
 from storage.blindness import withheld
+from storage.case_texts import shown_to_agents
 from storage.configurations import Configuration, load_configuration
 from storage.database import Database
 from storage.policy import Action, require
@@ -115,16 +116,9 @@ def _book(conn: Connection, batch_id: str, places: Mapping[str, int]) -> DrawBoo
 def _item(row: Any, with_texts: bool) -> Item:
     return Item(
         id=row.external_id,
-        text=_shown(row) if with_texts else _NO_TEXT,
+        text=shown_to_agents(row) if with_texts else _NO_TEXT,
         reference=None if row.reference is None else Label(row.reference),
         group=row.group_name,
-    )
-
-
-def _shown(row: Any) -> ScreenedText:
-    return ScreenedText(
-        text=row.text if row.model_text is None else row.model_text,
-        reply=row.reply if row.model_reply is None else row.model_reply,
     )
 
 

@@ -1,7 +1,6 @@
 """The relabelled data set: for each row what the file said, every reading, the accepted label, and where it is from."""
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ from sqlalchemy import Connection, select
 from storage.actors import Actor
 from storage.audit_log import append
 from storage.blindness import withheld
+from storage.case_texts import as_received
 from storage.database import Database
 from storage.policy import Action, require
 from storage.pseudonyms import pseudonym
@@ -149,8 +149,8 @@ def _row(
         case_id=row.id,
         row=row.row,
         external_id=row.external_id,
-        text=_as_received(row.text, row.text_original_json) if with_text else None,
-        reply=_as_received(row.reply, row.reply_original_json) if with_text else None,
+        text=as_received(row.text, row.text_original_json) if with_text else None,
+        reply=as_received(row.reply, row.reply_original_json) if with_text else None,
         group=row.group_name,
         reference=row.reference,
         reference_value=row.reference_value,
@@ -163,11 +163,6 @@ def _row(
         final_source="adjudicated" if accepted else "reference" if row.reference else "none",
         withheld=hidden,
     )
-
-
-def _as_received(stored: str | None, original_json: str | None) -> str | None:
-    """The exact text: where a database cannot hold it, it is kept as ASCII JSON of the string or of its parts."""
-    return stored if original_json is None else "".join(json.loads(original_json))
 
 
 def _reader_rating(rating: Rating, key: str) -> ReaderRating:

@@ -12,6 +12,7 @@ from screening.labels import Label, Outcome
 from screening.screen import NodeRun, Screening
 from screening.text.flags import REFUSES_SAFE
 from storage import tallies
+from storage.case_texts import shown_to_agents
 from storage.configurations import Configuration, load_configuration
 from storage.database import Database, insert_once
 from storage.pending import (
@@ -19,7 +20,6 @@ from storage.pending import (
     batch_allows,
     end_starts,
     keep_error,
-    may_continue,
     pending_cases,
     record_error,
     record_start,
@@ -33,7 +33,7 @@ from storage.tiers import Placement, audit_placement, due_at, tier_for
 
 __all__ = [
     "CaseForScreening", "UnknownCase", "UnsafeCommit", "batch_allows", "case_for_screening", "case_of", "case_row",
-    "commit_outcome", "commit_run", "committed_runs", "may_continue", "pending_cases", "record_error", "record_start",
+    "commit_outcome", "commit_run", "committed_runs", "pending_cases", "record_error", "record_start",
     "record_withdrawal",
 ]  # fmt: skip
 
@@ -81,7 +81,7 @@ def case_of(row: Row[Any], configuration: Configuration) -> CaseForScreening:
         case_id=row.id,
         batch_id=row.batch_id,
         row=row.row,
-        text=_shown(row),
+        text=shown_to_agents(row),
         flags=frozenset(row.flags["text"] + row.flags["reply"]),
         configuration=configuration,
         seed=row.seed,
@@ -159,13 +159,6 @@ def _case(conn: Connection, case_id: str) -> Row[Any]:
     if row is None:
         raise UnknownCase(case_id)
     return row
-
-
-def _shown(row: Row[Any]) -> ScreenedText:
-    return ScreenedText(
-        text=row.text if row.model_text is None else row.model_text,
-        reply=row.reply if row.model_reply is None else row.model_reply,
-    )
 
 
 def _require_allowed(screening: Screening, case: Row[Any]) -> None:

@@ -7,6 +7,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from pages.components.inbox_desk import Here
 from pages.components.inbox_words import LABEL_WORDS
+from pages.components.words import sentence
 from storage import adjudication
 from storage.actors import Actor
 from storage.adjudication import Adjudication, Method, ReasonNeeded, StaleVersion
@@ -66,6 +67,6 @@ def _record(
             method = Method.DISCUSSION if discussed else Method.SENIOR
             adjudication.adjudicate(here.db, here.person, case_id, label, reason, here.now, method)
     except (ReasonNeeded, StaleVersion, NotAvailable) as refused:
-        alert.error(f"{str(refused)[0].upper()}{str(refused)[1:]}.", icon=":material/edit_note:")
+        alert.error(sentence(refused), icon=":material/edit_note:")
         return
     st.rerun()

@@ -20,6 +20,7 @@ from pages.components.inbox_words import (
 )
 from pages.components.navigation import FOLDER
 from pages.components.shortcuts import key_of
+from pages.components.words import sentence
 from screening.text.display import visible
 from storage import care
 from storage.adjudication import disagreements
@@ -168,7 +169,7 @@ def claim_or_say(here: Here, case_id: str) -> None:
     try:
         take(here, case_id)
     except NotAvailable as refused:
-        st.session_state["inbox_said"] = f"{str(refused)[0].upper()}{str(refused)[1:]}."
+        st.session_state["inbox_said"] = sentence(refused)
     except Forbidden:
         st.session_state["inbox_said"] = "This case is not yours to take."
     st.rerun()

@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 from pages.components import inbox_desk
 from pages.components.inbox_desk import Desk, Here, clear, keep
 from pages.components.shortcuts import key_of
+from pages.components.words import sentence
 from storage import inbox
 from storage.accounts import colleagues
 from storage.actors import Actor
@@ -109,10 +110,10 @@ def _left(desk: Desk, act: Callable[[], object], words: str, alert: DeltaGenerat
     try:
         act()
     except NotAvailable as refused:
-        alert.error(f"{str(refused)[0].upper()}{str(refused)[1:]}.", icon=":material/edit_note:")
+        alert.error(sentence(refused), icon=":material/edit_note:")
         return
     except NoteNeeded as needed:
-        st.session_state[f"needs_note_{desk.case_id}"] = f"{str(needed)[0].upper()}{str(needed)[1:]}."
+        st.session_state[f"needs_note_{desk.case_id}"] = sentence(needed)
         st.rerun()
     except (LeaseLost, Forbidden):
         words = LOST

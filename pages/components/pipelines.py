@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from pages.components.words import sentence
 from screening.pipeline import PairwiseMixtureConfig, PipelineConfig, Preset, UndecidableError, preset
 from screening.settings import Settings
 
@@ -61,7 +62,7 @@ def decided_or_said(choice: Choice) -> PipelineConfig | None:
     try:
         return choice.pipeline()
     except UndecidableError as refusal:
-        st.error(f"{str(refusal)[0].upper()}{str(refusal)[1:]}.", icon=":material/block:")
+        st.error(sentence(refusal), icon=":material/block:")
         return None
 
 

@@ -13,6 +13,7 @@ from pages.components.leave_panel import say
 from pages.components.navigation import FOLDER
 from pages.components.rating_form import choices, draft_of, form_of, missing, more_fields, point_out
 from pages.components.shortcuts import key_of
+from pages.components.words import sentence
 from storage.adjudication import ReasonNeeded
 from storage.evidence import Evidence
 from storage.ratings import Rating
@@ -108,7 +109,7 @@ def _revision(here: Here, desk: Desk, mine: Rating) -> None:
     try:
         inbox_desk.revise(here, desk, form, reason)
     except ReasonNeeded as needed:
-        st.error(f"{str(needed).capitalize()}.", icon=":material/edit_note:")
+        st.error(sentence(needed), icon=":material/edit_note:")
         return
     st.session_state[f"revising_{desk.case_id}"] = False
     st.rerun()

@@ -7,9 +7,8 @@ for it is checked again when it is asked for.
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import chain, islice
 
@@ -88,7 +87,7 @@ def show_files(files: Sequence[StreamedFile]) -> None:
 
 
 def _checked(file: StreamedFile) -> StreamedFile:
-    return StreamedFile(label=file.label, name=file.name, media_type=file.media_type, lines=rechecked(file.lines))
+    return replace(file, lines=rechecked(file.lines))
 
 
 def _browser(cookies: Mapping[str, str]) -> str:
@@ -113,14 +112,10 @@ async def _serve(request: Request) -> Response:
 def _begun(file: StreamedFile) -> Iterator[bytes]:
     """The file's parts; the first is made at once, so that a refusal is an answer and not half a file."""
     parts = _parts(file.lines())
-    first: list[bytes] = []
-    with suppress(StopIteration):
-        first.append(next(parts))
-    return chain(first, parts)
+    return chain([next(parts, b"")], parts)
 
 
-def _parts(lines: Iterable[str]) -> Iterator[bytes]:
-    lines = iter(lines)
+def _parts(lines: Iterator[str]) -> Iterator[bytes]:
     while part := "".join(islice(lines, LINES_AT_ONCE)):
         yield part.encode("utf-8", "replace")
 

@@ -72,6 +72,16 @@ DELTA_MEANING = (
 )
 
 
+def sentence(refusal: Exception) -> str:
+    """What an exception of ours says, as a sentence of its own.
+
+    >>> sentence(ValueError("say why"))
+    'Say why.'
+    """
+    words = str(refusal)
+    return f"{words[0].upper()}{words[1:]}."
+
+
 def error_words(kind: str) -> str:
     """A failure's kind in words; a kind without words of its own is shown as it is."""
     return ERROR_WORDS.get(kind, kind.replace("_", " "))

@@ -1,13 +1,13 @@
 """A text at the edge: what is stored, what the model is shown, and what was found on the way in."""
 
 import hashlib
-import json
 import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from screening.text.characters import EMOJI, Invisible, Kind, invisibles, is_mark
+from screening.text.exact import escaped, unescaped
 from screening.text.flags import REFUSES_SAFE, REFUSES_SCREENING, Detector, Flag
 from screening.text.language import VALIDATED_LANGUAGES, is_supported
 from screening.text.obfuscation import is_obfuscated
@@ -23,7 +23,6 @@ HIDDEN_RUN = 4
 
 _LOST = "\ufffd"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_PAIR = re.compile("[\ud800-\udbff](?=[\udc00-\udfff])")
 _WORD = re.compile(r"[^\W\d_]{2,}|[^\W\d_][^\W\d_'’]+")
 _NONCHARACTER = re.compile("[\ufdd0-\ufdef\ufffe\uffff]")
 _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
@@ -88,7 +87,7 @@ def receive(
         flags = flags.union(*(detector(model_text) for detector in detectors))
     return ReceivedText(
         stored=stored,
-        original_json=None if stored == raw else _escaped(raw),
+        original_json=None if stored == raw else escaped(raw),
         sha256=text_sha256(raw),
         model_text=model_text,
         flags=flags,
@@ -106,13 +105,7 @@ def original_text(text: ReceivedText) -> str:
     >>> original_text(receive("tired \\ud83d")) == "tired \\ud83d"
     True
     """
-    return text.stored if text.original_json is None else "".join(json.loads(text.original_json))
-
-
-def _escaped(raw: str) -> str:
-    """ASCII JSON of the text; a list of strings to be joined where JSON would merge two surrogates into one."""
-    parts = _PAIR.sub(lambda high: high.group() + "\x00\x00split", raw).split("\x00\x00split")
-    return json.dumps(raw if len(parts) == 1 else parts)
+    return text.stored if text.original_json is None else unescaped(text.original_json)
 
 
 def _storable(raw: str) -> str:

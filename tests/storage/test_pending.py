@@ -15,7 +15,6 @@ from storage.policy import Forbidden
 from storage.schema import audit_events, cases, pending_cases, screenings
 from storage.screenings import (
     batch_allows,
-    may_continue,
     record_error,
     record_start,
     record_withdrawal,
@@ -106,7 +105,6 @@ def test_a_stopped_batch_gives_out_nothing_and_allows_no_call(db: Database, stop
     getattr(batches, stop)(db, LOCAL_USER, batch_id, NOW)
     assert {place[0] for place in _rows(db, waiting(db))} == {other}
     assert not batch_allows(db, batch_id)
-    assert not may_continue(db, case_id)
     batches.resume(db, LOCAL_USER, batch_id, LATER)
     assert (case_id in waiting(db)) is (stop == "pause"), "a cancelled batch stays cancelled"
     assert progress(db, batch_id).pending == 6
@@ -120,7 +118,7 @@ def _first_of(db: Database, batch_id: str) -> str:
 def test_a_cap_on_calls_stops_the_batch_and_a_higher_one_lets_it_go_on(db: Database) -> None:
     batch_id = batch(db, TEXTS, max_calls=12)
     for case_id in waiting(db)[:2]:
-        assert may_continue(db, case_id)
+        assert batch_allows(db, batch_id)
         decide(db, case_id)
     found = progress(db, batch_id)
     assert (found.state, found.why, found.calls) == (BatchState.CAPPED, "max_calls", 12)
