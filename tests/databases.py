@@ -92,3 +92,11 @@ def db(database_url: str) -> Iterator[Database]:
     database = Database(database_url)
     yield database
     database.close()
+
+
+@pytest.fixture
+def postgresql_db(postgresql_url: str) -> Iterator[Database]:
+    """An open PostgreSQL of this test's own."""
+    database = Database(postgresql_url)
+    yield database
+    database.close()

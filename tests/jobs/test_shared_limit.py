@@ -35,7 +35,11 @@ LIVE = "My neighbour brought us apples and we talked about the garden."
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_two_workers_never_exceed_the_limit_of_one_account(
-    postgresql_url: str, workers: Workers, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
+    postgresql_url: str,
+    postgresql_db: Database,
+    workers: Workers,
+    stub: Callable[[StubPlan], NotingStub],
+    tmp_path: Path,
 ) -> None:
     service, limit = stub(StubPlan(latency_s=0.02)), 600
     options = {
@@ -45,7 +49,7 @@ def test_two_workers_never_exceed_the_limit_of_one_account(
         "concurrency": 10,
     }
     write_posts(tmp_path / "posts.csv", 400)
-    db = Database(postgresql_url)
+    db = postgresql_db
     batch_id = batch_from(db, tmp_path / "posts.csv", settings(postgresql_url, options))
     for _ in range(2):
         workers.start(postgresql_url, options)
@@ -56,7 +60,6 @@ def test_two_workers_never_exceed_the_limit_of_one_account(
     requests, busiest = service.counters.requests, service.counters.busiest(60.0)
     cancel(db, LOCAL_USER, batch_id, system_clock())
     assert progress(db, batch_id).pending > 0, "there was too little to do"
-    db.close()
     print(f"limit {limit} a minute: {busiest} in the busiest minute, {service.counters.busiest(1.0)} in a second")
     assert busiest <= limit
     assert requests > 0.85 * limit, "the limit should be used, too"
