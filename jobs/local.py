@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from jobs.port import INTERACTIVE_PLACES
 from jobs.screening_job import ScreeningJob, to_the_end
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
 from storage import screenings
 
 POLL_S = 0.2
-INTERACTIVE_PLACES = 4
-"""Places kept free for a person who waits, so that a batch never fills the loop."""
 AFTER_A_BREAK_S = 1.0
 """Pause when a case could not even be noted as failed (a full disk): it is pending and would come again at once."""
 

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 Clock = Callable[[], datetime]
+INTERACTIVE_PLACES = 4
+"""Cases that somebody waits for which a worker takes beside the most it may of batches: no batch ever fills it."""
 
 
 def system_clock() -> datetime:

@@ -16,13 +16,12 @@ from procrastinate.jobs import Job, Status
 from psycopg import AsyncConnection
 from psycopg.sql import SQL, Identifier
 
+from jobs.port import INTERACTIVE_PLACES
 from jobs.screening_job import ScreeningJob, to_the_end
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
 from storage import screenings
 
 INTERACTIVE, BATCH = "interactive", "batch"
-INTERACTIVE_PLACES = 4
-"""Places of their own for texts that somebody waits for."""
 FEED_EVERY_S = 0.25
 LEAST_WAITING = 100
 """Cases kept waiting in the engine; more where more are in work, because each round then takes more."""

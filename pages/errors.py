@@ -6,6 +6,7 @@ from pages.components import confusion_matrix as matrix
 from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.cell_list import case_list, filters
+from pages.components.provenance import provenance
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
 from screening.text.display import visible
@@ -93,7 +94,7 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
     columns = [matrix.Column(title=name, counts=found) for name, found in
                (("Original labels", original), ("With adjudications", adjudicated))]  # fmt: skip
     st.html(matrix.metrics_html(columns))
-    st.text(f"Reference labels: {matrix.provenance(batch.intake)}.")
+    st.text(f"Reference labels: {provenance(batch.intake)}.")
     st.caption("They are what the metrics compare with; an agent's δ speaks of its own usual answer, not of these.")
     return cell
 

@@ -6,14 +6,16 @@ from pages.components import evaluation_view as view
 from pages.components import resources
 from pages.components.batch_choice import choose_batch
 from pages.components.contrast import legible_controls
-from pages.components.experiment import Experiment, labelled_items, load, provenance
+from pages.components.experiment import Experiment, labelled_items, load
+from pages.components.provenance import provenance
 from screening.datasets.evaluation import SUICIDE_WATCH
 from screening.experiments import ConditionResult
 from storage.batches import BatchSummary
+from storage.confusion import Labels
 from storage.policy import Action, require
 from storage.recorded_draws import waiting_for_a_reading
 
-ORIGINAL, ADJUDICATED = "File's labels", "Adjudicated labels"
+LABELS: dict[Labels, str] = {"original": "File's labels", "adjudicated": "Adjudicated labels"}
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_RESULTS)
@@ -24,8 +26,8 @@ def _results(_experiment: Experiment, _items: tuple, key: tuple) -> tuple[Condit
     return _experiment.run(_items, _experiment.conditions)
 
 
-def _notes(experiment: Experiment, batch: BatchSummary, labelled: int) -> None:
-    source = provenance(experiment.batch.intake)  # words from outside: as text, never as markup
+def _notes(experiment: Experiment, batch: BatchSummary, labelled: int, labels: Labels) -> None:
+    source = provenance(experiment.batch.intake, labels)  # words from outside: as text, never as markup
     st.text(f"{labelled:,} of {len(experiment.batch.items):,} texts have a reference label. From: {source}.")
     if experiment.made:
         st.caption(
@@ -55,10 +57,10 @@ if chosen is None:
     st.info("No batch yet. Upload a file with reference labels on the Batches page; the sample data is one.")
     st.stop()
 experiment = load(db, person, chosen.id)
-labels = right.selectbox("Measured against", [ORIGINAL, ADJUDICATED], key="evaluation_labels")
-items = labelled_items(db, person, experiment, "adjudicated" if labels == ADJUDICATED else "original")
+labels = right.selectbox("Measured against", list(LABELS), format_func=LABELS.__getitem__, key="evaluation_labels")
+items = labelled_items(db, person, experiment, labels)
 labelled = sum(item.reference is not None for item in items)
-_notes(experiment, chosen, labelled)
+_notes(experiment, chosen, labelled, labels)
 if not labelled:
     st.info("This batch has no reference labels, so there is nothing to compare with. Every rate is undefined.")
     st.stop()
@@ -67,7 +69,7 @@ _unsettled(results)
 subset = SUICIDE_WATCH if any(item.group == SUICIDE_WATCH for item in items) else None
 tabs = st.tabs(["Results", "Budget sweep", "Calls and tokens", "What if", "Cases"])
 with tabs[0]:
-    view.show_results(view.table_of(experiment, results, subset))
+    view.show_results(view.table_of(experiment, results, subset, labels))
 with tabs[1]:
     view.show_sweep(experiment, items)
 with tabs[2]:

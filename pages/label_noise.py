@@ -6,8 +6,8 @@ import streamlit as st
 from pages.components import resources
 from pages.components.batch_choice import choose_batch
 from pages.components.contrast import legible_controls
-from pages.components.experiment import provenance
 from pages.components.label_noise import agreements, ranked, relabelled_metrics
+from pages.components.provenance import provenance
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
 from screening.label_noise import NOTE, Ranking, SecondLook

@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 import pandas as pd
 from pandas.io.formats.style import Styler
 
 from screening.labels import Label, Outcome
 from screening.metrics import Metrics, Proportion, from_counts
-from screening.text.display import visible
 from storage.results import PENDING
 
 Counts = Mapping[tuple[str, str], int]
@@ -144,19 +142,3 @@ def _proportion_html(found: Proportion) -> str:
         f"<td>{found.value:.3f} ({found.low:.3f}–{found.high:.3f})"
         f"<small>{found.numerator:,} of {found.denominator:,}</small></td>"
     )
-
-
-def provenance(intake: Mapping[str, Any]) -> str:
-    """Where the reference labels are from, as far as the file said; plain text, whatever the file holds."""
-    said = intake.get("provenance") or intake.get("label_provenance")
-    column = intake.get("label_column")
-    parts = [str(said)] if said else []
-    if column:
-        parts.append(f"column “{column}” of the file")
-    if values := intake.get("labels"):
-        pairs = values.items() if isinstance(values, Mapping) else []
-        parts.append(", ".join(f"“{value}” read as {label}" for value, label in list(pairs)[:8]))
-    parts = [part for part in parts if part]
-    if not said:
-        parts.append("who gave the labels is not stated")
-    return visible("; ".join(parts))

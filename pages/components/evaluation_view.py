@@ -5,23 +5,27 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 import streamlit as st
 
-from pages.components.experiment import Experiment, WhatIf, budget_conditions, provenance
+from pages.components.experiment import Experiment, WhatIf, budget_conditions
 from pages.components.figures import Axes, Series, bars, curves, histogram, palette
+from pages.components.provenance import provenance
 from screening.conditions import Condition
 from screening.experiments import ConditionResult, consistently_missed, empirical_gaps, frontier
 from screening.labels import Label, Outcome
 from screening.metrics import REFERENCES, Metrics, Proportion
 from screening.recording import Item
 from screening.results_table import ResultsTable, TableRow, csv_table, latex_table, number_text, rate_text, row_of
+from storage.confusion import Labels
 
 ERRORS = ((Label.SAFE, Outcome.UNSAFE), (Label.UNSAFE, Outcome.SAFE))
 LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
 
 
-def table_of(experiment: Experiment, results: Sequence[ConditionResult], subset: str | None) -> ResultsTable:
-    """The results as the table that is shown and exported."""
+def table_of(
+    experiment: Experiment, results: Sequence[ConditionResult], subset: str | None, labels: Labels
+) -> ResultsTable:
+    """The results as the table that is shown and exported; it says which labels it was measured against."""
     rows = tuple(row_of(each.name, each.metrics, each.unsettled, subset, each.cost_usd) for each in results)
-    source = provenance(experiment.batch.intake)
+    source = provenance(experiment.batch.intake, labels)
     return ResultsTable(title=experiment.batch.name, provenance=source, rows=rows, subset_name=subset)
 
 

@@ -1,9 +1,9 @@
 """A batch as an experiment: its draws, further ones where the agents are simulated, and its reference labels."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import streamlit as st
 
@@ -23,6 +23,7 @@ from screening.recording import Item, fill_draws
 from screening.replay import Record
 from screening.samplers.simulated import SimulatedSampler
 from storage.actors import Actor
+from storage.confusion import Labels
 from storage.database import Database
 from storage.recorded_draws import RecordedBatch, RecordingState, adjudicated_labels, recorded_batch, recording_state
 
@@ -31,7 +32,6 @@ MOST_EXTENDED = 300
 
 DRAWS = max(BUDGETS)
 NO_TEXT = ScreenedText(text="")
-Labels = Literal["original", "adjudicated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +86,15 @@ def _made(batch: RecordedBatch) -> int:
         return 0
 
 
-def labelled_items(
-    db: Database, person: Actor, experiment: Experiment, labels: Labels, version: int | None = None
-) -> tuple[Item, ...]:
-    """The items with the file's references, or with what clinicians accepted (as of a version) in their place.
+def labelled_items(db: Database, person: Actor, experiment: Experiment, labels: Labels) -> tuple[Item, ...]:
+    """The items with the file's references, or with what clinicians accepted in their place.
 
     A text found to hold too little information then has no reference.
     """
     batch = experiment.batch
     if labels == "original":
         return batch.items
-    accepted = adjudicated_labels(db, person, batch.batch_id, version)
+    accepted = adjudicated_labels(db, person, batch.batch_id)
     return tuple(
         replace(item, reference=_reference(accepted[case_id])) if case_id in accepted else item
         for case_id, item in zip(batch.case_ids, batch.items, strict=True)
@@ -105,14 +103,6 @@ def labelled_items(
 
 def _reference(label: str) -> Label | None:
     return Label(label) if label in (Label.SAFE.value, Label.UNSAFE.value) else None
-
-
-def provenance(intake: Mapping[str, Any], labels: Labels = "original") -> str:
-    """Where the reference labels come from, as far as the intake says."""
-    stated = intake.get("provenance") or "who gave the labels is not stated"
-    column = f"column {intake['label_column']!r} of the file; " if intake.get("label_column") else ""
-    accepted = "clinicians' adjudications where there are any, else " if labels == "adjudicated" else ""
-    return f"{accepted}{column}{stated}"
 
 
 def budget_conditions(rule: Literal["pairwise", "elimination"]) -> tuple[tuple[int, Condition], ...]:

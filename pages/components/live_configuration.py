@@ -52,7 +52,7 @@ def facts(configuration: Configuration, settings: Settings) -> list[tuple[str, s
         ("Pipeline", f"{configuration.pipeline.name}: {_chain(configuration.pipeline)}"),
         ("Stopping rule", _rule(configuration.pipeline)),
         ("Calls per minute, at most", f"{settings.requests_per_minute:,} over all workers"),
-        ("Calls in flight, at most", f"{settings.concurrency} per worker"),
+        ("Calls in flight, at most", f"{settings.concurrency:,} over all workers"),
         ("Longest wait", f"{settings.call_timeout_s:g} s for an answer, {settings.node_deadline_s:g} s for a wave"),
         ("Texts", f"up to {settings.max_text_characters:,} characters; safe only in: {', '.join(settings.languages)}"),
         ("Audit sample", f"{settings.audit_rate:.0%} of automatic decisions are read by clinicians, unmarked"),

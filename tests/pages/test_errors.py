@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
 
-from pages.components import confusion_matrix, relabelled_export
+from pages.components import relabelled_export
 from screening.labels import Outcome
 from storage.actors import LOCAL_USER
 from storage.database import Database
@@ -120,9 +120,3 @@ def test_a_text_that_no_database_can_hold_comes_back_exactly(page_database: Data
     rows = relabelled_rows(page_database, LOCAL_USER, batch_id, "key", LATER)
     (line,) = relabelled_export.as_jsonl(rows)
     assert json.loads(line)["text"] == strange
-
-
-def test_provenance_is_told_or_said_to_be_unknown() -> None:
-    assert confusion_matrix.provenance({}) == "who gave the labels is not stated"
-    told = confusion_matrix.provenance({"provenance": "jury of 3", "label_column": "y", "labels": {"1": "unsafe"}})
-    assert told == "jury of 3; column “y” of the file; “1” read as unsafe"

@@ -3,7 +3,7 @@
 import pytest
 
 from pages.components.evaluation_view import results_frame, table_of
-from pages.components.experiment import WhatIf, budget_conditions, labelled_items, load, provenance
+from pages.components.experiment import WhatIf, budget_conditions, labelled_items, load
 from screening.conditions import Condition
 from screening.labels import Label
 from storage.actors import LOCAL_USER, Actor, Role
@@ -23,7 +23,7 @@ def test_the_results_table_holds_the_ten_conditions_ours_and_the_batch_s_own(
 ) -> None:
     experiment = load(page_database, LOCAL_USER, batch_id)
     results = experiment.run(experiment.batch.items, experiment.conditions)
-    frame = results_frame(table_of(experiment, results, None))
+    frame = results_frame(table_of(experiment, results, None, "original"))
     assert len(frame) == 13 and list(frame["Condition"])[-1] == "this batch's own"
     assert experiment.made > 0 and not frame["Unsettled"].any()
     undefined = frame[frame["Condition"] == "B=50"].iloc[0]
@@ -72,7 +72,19 @@ def test_adjudicated_labels_fall_back_on_the_file_s(page_database: Database, bat
     experiment = load(page_database, LOCAL_USER, batch_id)
     assert labelled_items(page_database, LOCAL_USER, experiment, "adjudicated") == experiment.batch.items
     assert {item.reference for item in experiment.batch.items} == {Label.SAFE, Label.UNSAFE}
-    assert provenance({"label_column": "label"}) == "column 'label' of the file; who gave the labels is not stated"
+
+
+def test_what_is_shown_and_exported_says_which_labels_it_is_measured_against(
+    open_page: Opener, page_database: Database, batch_id: str
+) -> None:
+    adjudicated = "clinicians' adjudications where there are any, else: "
+    app = open_page("evaluation")
+    assert not any(adjudicated in text.value for text in app.text)
+    app.selectbox(key="evaluation_labels").set_value("adjudicated").run()
+    assert not app.exception and any(adjudicated in text.value for text in app.text)
+    experiment = load(page_database, LOCAL_USER, batch_id)
+    assert table_of(experiment, (), None, "adjudicated").provenance.startswith(adjudicated)
+    assert not table_of(experiment, (), None, "original").provenance.startswith(adjudicated)
 
 
 def test_the_page_shows_the_table_and_replays_a_what_if(open_page: Opener, batch_id: str) -> None:
