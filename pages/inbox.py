@@ -74,7 +74,7 @@ def middle_column(desk: Desk) -> None:
     elif desk.claim is not None and desk.claim.tier is Tier.P0 and not desk.lost(here.now):
         at_once(desk, desk.case_id)
     if desk.mine is None and desk.claim is not None and desk.claim.tier <= Tier.P1:
-        st.caption(f"If somebody may be in danger: {here.site.help_text}")
+        st.text(f"If somebody may be in danger: {here.site.help_text}")  # a site's own words: as text
 
 
 def at_once(desk: Desk, case_id: str) -> None:

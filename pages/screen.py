@@ -89,7 +89,7 @@ def settled(single: SingleText) -> None:
     """What came of it; what failed can be taken up again."""
     st.html(status_html(single, waiting=False))
     if single.outcome is not None and single.outcome != "safe":
-        st.caption(f"If you are worried about somebody: {resources.site().help_text}")
+        st.text(f"If you are worried about somebody: {resources.site().help_text}")  # a site's own words
     if (
         single.error is not None
         and single.state != "cancelled"
