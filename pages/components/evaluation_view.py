@@ -85,7 +85,18 @@ def show_sweep(experiment: Experiment, items: Sequence[Item]) -> None:
     st.plotly_chart(curves(series, axes, palette(st.context.theme.type)), key="sweep", alt="Rates by budget")
     undecided = [budget for budget, each in zip(budgets, results, strict=True) if not each.metrics.accuracy.denominator]
     shown = f" Undefined where nothing was decided: B = {', '.join(map(str, undecided))}." if undecided else ""
-    st.caption(f"Bands are Wilson 95 %; n = {results[-1].metrics.n}; symmetric δ = 0.05; abstentions go on.{shown}")
+    counted = sweep_counts(budgets, results)
+    st.caption(f"Bands are Wilson 95 %; {counted}; symmetric δ = 0.05; abstentions go on.{shown}")
+
+
+def sweep_counts(budgets: Sequence[int], results: Sequence[ConditionResult]) -> str:
+    """How many texts the points of a sweep describe, and at which budgets some had too few recorded draws."""
+    fewest, most = (choose(each.metrics.n for each in results) for choose in (min, max))
+    counted = f"n = {most:,}" if fewest == most else f"n = {fewest:,} to {most:,}"
+    short = [f"B = {at}: {each.unsettled:,}" for at, each in zip(budgets, results, strict=True) if each.unsettled]
+    if not short:
+        return counted
+    return f"{counted}; left out for want of recorded draws, at {', '.join(short)}: those points are of easier texts"
 
 
 def _rate_series(name: str, x: Sequence[int], rates: Sequence[Proportion]) -> Series:
@@ -102,6 +113,7 @@ def show_calls(experiment: Experiment, results: Sequence[ConditionResult]) -> No
     series = [_points("On the frontier", best, "lines+markers"), _points("Beaten", others, "markers")]
     axes = Axes(x="mean calls per text", y="accuracy of decided cases", x_log=True, y_percent=True)
     st.plotly_chart(curves(series, axes, colours), key="frontier", alt="Accuracy against mean calls per text")
+    st.caption("Bars are Wilson 95 %; the counts behind each point, and the texts left out, stand under Results.")
     left, right = st.columns(2)
     tokens = [each.metrics.tokens for each in results]
     if any(value is not None for value in tokens):
@@ -130,6 +142,8 @@ def _points(name: str, results: Sequence[ConditionResult], mode: str) -> Series:
         name=name,
         x=[each.metrics.mean_calls or 0 for each in results],
         y=[each.metrics.accuracy.value for each in results],
+        low=[each.metrics.accuracy.low for each in results],
+        high=[each.metrics.accuracy.high for each in results],
         names=[each.name for each in results],
         mode="lines+markers" if mode == "lines+markers" else "markers",
         stepped=True,

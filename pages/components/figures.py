@@ -32,7 +32,8 @@ _MARKERS = ("circle", "x", "square", "diamond", "triangle-up", "cross")
 class Series:
     """One line or cloud of points. None in ``y`` is an undefined value: a gap, never 0.
 
-    ``low`` and ``high`` make a band around it; ``names`` are written beside the points.
+    ``low`` and ``high`` make a band around it, or a bar at each point of a ``stepped`` one, whose line says nothing
+    of what lies between; ``names`` are written beside the points.
     """
 
     name: str
@@ -67,7 +68,7 @@ def curves(series: Sequence[Series], axes: Axes, colours: Palette) -> go.Figure:
     figure = go.Figure()
     for number, one in enumerate(series):
         colour = colours.series[number % len(colours.series)]
-        if one.low is not None and one.high is not None:
+        if one.low is not None and one.high is not None and not one.stepped:
             figure.add_trace(_band(one, colour))
         figure.add_trace(_line(one, colour, number, colours))
     return _laid_out(figure, axes, colours)
@@ -103,9 +104,18 @@ def _line(one: Series, colour: str, number: int, colours: Palette) -> go.Scatter
             "shape": "hv" if one.stepped else "linear",
         },
         marker={"color": colour, "size": 9, "symbol": _MARKERS[number % len(_MARKERS)]},
+        error_y=_bars(one) if one.stepped else None,
         connectgaps=False,
         legendgroup=one.name,
     )
+
+
+def _bars(one: Series) -> dict[str, object]:
+    """From ``low`` to ``high`` at each point; none where a value is undefined."""
+    points = list(zip(one.y, one.low or one.y, one.high or one.y, strict=True))
+    above = [0.0 if y is None or high is None else high - y for y, _, high in points]
+    below = [0.0 if y is None or low is None else y - low for y, low, _ in points]
+    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1, "width": 3}
 
 
 def _band(one: Series, colour: str) -> go.Scatter:

@@ -2,10 +2,13 @@
 
 import pytest
 
-from pages.components.evaluation_view import results_frame, table_of
-from pages.components.experiment import WhatIf, budget_conditions, labelled_items, load
+from pages.components.evaluation_view import results_frame, sweep_counts, table_of
+from pages.components.experiment import NO_TEXT, WhatIf, budget_conditions, labelled_items, load
 from screening.conditions import Condition
+from screening.experiments import run_conditions
 from screening.labels import Label
+from screening.recording import Item
+from screening.replay import Record
 from storage.actors import LOCAL_USER, Actor, Role
 from storage.database import Database
 from storage.policy import Forbidden
@@ -36,6 +39,18 @@ def test_the_batch_s_own_condition_replays_to_what_was_recorded(page_database: D
     experiment = load(page_database, LOCAL_USER, batch_id)
     own, recommended = experiment.run(experiment.batch.items, [experiment.conditions[-1], experiment.conditions[-2]])
     assert own.outcomes == recommended.outcomes and own.metrics.calls == recommended.metrics.calls
+
+
+def test_a_sweep_says_how_many_texts_each_point_is_of() -> None:
+    codes = ["SSSSSSSSSSS"] * 3 + ["UUUUUU"] * 3 + ["SUE" * 6] * 4  # the four mixed ones soon want more than is there
+    labels = [Label.SAFE] * 3 + [Label.UNSAFE] * 7
+    items = [Item(id=str(n), text=NO_TEXT, reference=label, group=None) for n, label in enumerate(labels)]
+    record = Record.from_codes(dict.fromkeys(("worker", "risk", "legal"), codes))
+    sweep = [(budget, condition) for budget, condition in budget_conditions("pairwise") if budget in (6, 50, 100)]
+    results = run_conditions(items, [condition for _, condition in sweep], record)
+    assert sweep_counts([6], results[:1]) == "n = 10"
+    told = sweep_counts([6, 50, 100], results)
+    assert told.startswith("n = 6 to 10; left out for want of recorded draws, at B = 50: 4, B = 100: 4")
 
 
 def test_who_may_not_see_results_may_not_load_them(page_database: Database, batch_id: str) -> None:
