@@ -68,7 +68,9 @@ def upload_file() -> None:
 
 
 def check_file(upload: Upload) -> None:
-    """Everything before the first call."""
+    """Everything before the first call; of a file that is a batch already, the batch."""
+    if upload.batch_id:
+        show_batch_of(upload)
     st.html(f'<h2 style="margin:0;padding:0">Check {escape(visible(upload.name))}</h2>')
     try:
         _check_file(upload)
@@ -223,10 +225,18 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
 
 def start(upload: Upload, request: BatchRequest, mapping: ColumnMapping, labels: Labels) -> None:
     """Open the batch, take the file in beside the page, and show the batch."""
-    batch_id = opened(request)
-    resources.intake_runs().start(uploads.begun(upload, batch_id, mapping, dict(labels)))
-    del st.query_params["upload"]
-    st.query_params["batch"] = batch_id
+    try:
+        source = uploads.begun(upload, lambda: opened(request), mapping, dict(labels))
+    except FileNotFoundError:  # from another window: it is in, or was not wanted
+        st.query_params.clear()
+        st.rerun()
+    resources.intake_runs().start(source)
+    show_batch_of(source)
+
+
+def show_batch_of(upload: Upload) -> None:
+    """Lead on to the batch that this file became: it is started once, whoever comes back to it."""
+    st.query_params.from_dict({"batch": str(upload.batch_id)})
     st.rerun()
 
 

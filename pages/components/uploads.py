@@ -4,8 +4,9 @@ import hashlib
 import json
 import re
 import secrets
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ KEPT_S = 24 * 3600
 NAME_LIMIT = 120
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 _CHUNK = 1 << 20
+_beginning = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +72,23 @@ def remember(upload: Upload) -> None:
     written.replace(upload.path.with_suffix(".json"))
 
 
-def begun(upload: Upload, batch_id: str, mapping: ColumnMapping, labels: dict[str, Label | None]) -> Upload:
-    """The upload as the source of a batch, so that taking it in can go on after a restart."""
-    changed = replace(upload, batch_id=batch_id, mapping=mapping, label_values=labels)
-    remember(changed)
-    return changed
+def begun(
+    upload: Upload, open_batch: Callable[[], str], mapping: ColumnMapping, labels: dict[str, Label | None]
+) -> Upload:
+    """The upload as the source of a new batch, so that taking it in can go on after a restart.
+
+    A file becomes one batch, however often and from how many windows it is started: the first stays, and
+    ``open_batch`` is not called again. Raises FileNotFoundError when the file was put away meanwhile.
+    """
+    with _beginning:
+        known = _read(upload.path.with_suffix(".json"))
+        if known is None:
+            raise FileNotFoundError("the file was put away")
+        if known.batch_id:
+            return known
+        changed = replace(upload, batch_id=open_batch(), mapping=mapping, label_values=labels)
+        remember(changed)
+        return changed
 
 
 def find(directory: Path, token: str, owner: str) -> Upload | None:

@@ -217,6 +217,23 @@ def test_taking_in_goes_on_after_a_restart(open_page: Opener, page_database: Dat
     assert (batch.progress.state, batch.progress.rows_in) == (BatchState.RUNNING, 2)
 
 
+def test_a_file_that_was_started_leads_to_its_batch(open_page: Opener, page_database: Database) -> None:
+    """The browser's Back button or a second window: there is nothing to start or to put away any more."""
+    page = _upload(open_page, b"id,text\n1,a quiet day\n2,another one\n")
+    token = page.query_params["upload"]
+    runs = resources.intake_runs()
+    start, runs.start = runs.start, lambda upload: None  # type: ignore[method-assign]  # for now nothing is taken in
+    _button(page, "Start screening").click().run()
+    (batch,) = batches.list_batches(page_database, LOCAL_USER)
+    again = open_page("batches", upload=token if isinstance(token, str) else token[0])
+    assert again.query_params.get("batch") in (batch.id, [batch.id]) and "upload" not in again.query_params
+    assert not [button for button in again.button if button.label.startswith(("Start", "Choose another"))]
+    runs.start = start  # type: ignore[method-assign]
+    runs.resume()
+    runs.wait()
+    assert [one.progress.rows_in for one in batches.list_batches(page_database, LOCAL_USER)] == [2]
+
+
 def test_somebody_elses_upload_is_not_served(open_page: Opener, tmp_path: Path) -> None:
     page = _upload(open_page, b"id,text\n1,a quiet day\n")
     token = page.query_params["upload"]
