@@ -108,7 +108,8 @@ def show_calls(experiment: Experiment, results: Sequence[ConditionResult]) -> No
     """Accuracy against calls with its frontier, tokens by condition, and the gaps that make a text easy or hard."""
     colours, kept = palette(st.context.theme.type), frontier(results)
     defined = _without_twins(each for each in results if each.metrics.accuracy.value is not None)
-    best = sorted((each for each in defined if each.name in kept), key=lambda each: each.metrics.mean_calls or 0)
+    defined.sort(key=lambda each: each.metrics.mean_calls or 0)
+    best = [each for each in defined if each.name in kept]
     others = [each for each in defined if each.name not in kept]
     series = [_points("On the frontier", best, "lines+markers"), _points("Beaten", others, "markers")]
     axes = Axes(x="mean calls per text", y="accuracy of decided cases", x_log=True, y_percent=True)

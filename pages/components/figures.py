@@ -25,6 +25,8 @@ LIGHT = Palette(
 DARK = Palette(series=("#5bb8cf", "#e89a4c", "#b296e3", "#57bd86", "#f0796f", "#98a5ae"), ink="#e8eef1", grid="#35424b")
 
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_BESIDE = ("top left", "bottom right")
+"""Where names stand in turn: beside the bar of their point, and neighbours not on one another."""
 _MARKERS = ("circle", "x", "square", "diamond", "triangle-up", "cross")
 
 
@@ -95,7 +97,7 @@ def _line(one: Series, colour: str, number: int, colours: Palette) -> go.Scatter
         y=list(one.y),
         mode=one.mode + ("+text" if one.names else ""),
         text=list(one.names) if one.names else None,
-        textposition="top center",
+        textposition=[_BESIDE[at % len(_BESIDE)] for at in range(len(one.x))],
         textfont={"color": colours.ink, "size": 11},
         line={
             "color": colour,
