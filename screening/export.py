@@ -3,36 +3,44 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 PREFIX = "'"
-"""Put before a cell that a spreadsheet could run; `original_cell` takes it away again."""
+"""Put before what a spreadsheet could run; `original_cell` takes it away again."""
 
-_STARTERS = frozenset("=+-@\t\r\n" + "＝＋－＠" + "−﹢﹣﹦﹫⁺⁻₊₋⁼₌")
-_SKIPPED = " \"'`´‘’“”\x00\x0b\x0c\u00a0\u00ad\u2000\u2001\u2002\u2003\u2009\u200b\u200e\u202f\u2060\u3000\ufeff"
+_FORMULA = "=+\\-@＝＋－＠−﹢﹣﹦﹫⁺⁻₊₋⁼₌"
+_SKIPPED = (  # quotes, control characters, spaces and what is not seen; as ranges of a pattern
+    r"\"'`´‘’“”\x00-\x08\x0b\x0c\x0e-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
+)
+_BREAK = ";\t\r\n"
+_AT_START = re.compile(rf"(?=[{_SKIPPED}]*[{_FORMULA}\t\r\n]|{PREFIX})")
+_INSIDE = re.compile(rf"[{_BREAK}](?=[{_SKIPPED}]*[{_FORMULA}]|{PREFIX})")
+_UNDONE = re.compile(rf"([{_BREAK}]){PREFIX}")
 
 
 def neutralise(cell: str) -> str:
-    """The cell, with an apostrophe before it where a spreadsheet could take it for a formula.
+    """The cell, with an apostrophe before whatever a spreadsheet could take for a formula.
 
-    That is when its first character, spaces, quotes and invisible ones aside, starts a formula (= + - @, tab,
-    carriage return, their full-width and small forms). A cell that begins with an apostrophe gets another one,
-    so the change can always be undone: the round trip is ``original_cell(neutralise(cell)) == cell``.
+    That is at the start, and after each semicolon, tab and line end: many spreadsheets split a file at semicolons or
+    tabs, quoted for commas or not. There it stands where the first character, spaces, quotes and invisible ones
+    aside, starts a formula (= + - @, their full-width and small forms; at the start also a tab or a line end), and
+    where an apostrophe stands already, so that the round trip is exact: ``original_cell(neutralise(cell)) == cell``.
 
-    >>> neutralise("=1+1"), neutralise("'=1"), neutralise("fine - really")
-    ("'=1+1", "''=1", 'fine - really')
+    >>> neutralise("=1+1"), neutralise("'=1"), neutralise("fine - really"), neutralise("hi;=1+1; bye")
+    ("'=1+1", "''=1", 'fine - really', "hi;'=1+1; bye")
     """
-    first = cell.lstrip(_SKIPPED)[:1]
-    return PREFIX + cell if first in _STARTERS or cell.startswith(PREFIX) else cell
+    before = PREFIX if _AT_START.match(cell) else ""
+    return before + _INSIDE.sub(rf"\g<0>{PREFIX}", cell)
 
 
 def original_cell(cell: str) -> str:
     """The cell before `neutralise`.
 
-    >>> original_cell("'=1+1"), original_cell("fine")
-    ('=1+1', 'fine')
+    >>> original_cell("'=1+1"), original_cell("hi;'=1+1"), original_cell("fine")
+    ('=1+1', 'hi;=1+1', 'fine')
     """
-    return cell.removeprefix(PREFIX)
+    return _UNDONE.sub(r"\1", cell.removeprefix(PREFIX))
 
 
 def csv_lines(

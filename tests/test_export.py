@@ -15,18 +15,33 @@ from tests.fixtures.bad_inputs import bad_inputs
 STARTERS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 TEXTS = [one["text"] for one in bad_inputs() if len(one["text"]) < 1000]
 ANY_TEXT = st.text(st.characters(codec="utf-8"), max_size=20) | st.text(
-    st.sampled_from("'\"=+-@\t\r ＝a\u200b"), max_size=6
+    st.sampled_from("'\"=+-@\t\r\n;, ＝a\u200b"), max_size=8
 )
 
 
 @pytest.mark.parametrize(
-    "cell", ["=1", "+1", "-1", "@here", "\t=1", "\r=1", "＝1+1", "'=1", '"=1"', " =1", "\u200b=1", "'fine"]
+    "cell", ["=1", "+1", "-1", "@here", "\t1", "\r1", "＝1+1", "'=1", '"=1"', " =1", "\u200b=1", "\u2004=1", "'fine"]
 )
 def test_a_cell_that_could_run_is_prefixed(cell: str) -> None:
     assert neutralise(cell) == "'" + cell
 
 
-@pytest.mark.parametrize("cell", ["", "fine", 'a,"=1"', "I am ok - really", "1+1", "–", "n't"])
+@pytest.mark.parametrize(
+    ("cell", "safe"),
+    [
+        ("hi;=1+1;bye", "hi;'=1+1;bye"),
+        ("hi\t=1", "hi\t'=1"),
+        ("one\r\n- two\n@three", "one\r\n'- two\n'@three"),
+        ('a; "=1"', 'a;\' "=1"'),
+        ("a;'b", "a;''b"),
+        ("\t=1", "'\t'=1"),
+    ],
+)
+def test_so_is_what_could_run_after_a_separator_inside_a_cell(cell: str, safe: str) -> None:
+    assert neutralise(cell) == safe
+
+
+@pytest.mark.parametrize("cell", ["", "fine", 'a,"=1"', "I am ok - really", "1+1", "–", "n't", "a; b\r\n\r\nc;\td"])
 def test_other_cells_stay(cell: str) -> None:
     assert neutralise(cell) == cell
 
@@ -37,6 +52,18 @@ def test_the_round_trip(cell: str) -> None:
     safe = neutralise(cell)
     assert not safe.startswith(STARTERS)
     assert original_cell(safe) == cell
+
+
+@settings(max_examples=200)
+@given(st.lists(st.lists(ANY_TEXT, min_size=2, max_size=2), min_size=1, max_size=3))
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_no_cell_is_a_formula_whatever_a_spreadsheet_splits_at(separator: str, rows: list[list[str]]) -> None:
+    content = "".join(csv_lines(rows[0], rows, byte_order_mark=False))
+    read = list(csv.reader(io.StringIO(content, newline=""), delimiter=separator))
+    first = {cell.lstrip('"\t\r\n \u200b')[:1] for row in read for cell in row}
+    assert first.isdisjoint(STARTERS)
+    if separator == ",":
+        assert [[original_cell(cell) for cell in row] for row in read] == [rows[0], *rows]
 
 
 def test_csv_read_back_holds_every_text_and_no_formula() -> None:

@@ -25,7 +25,7 @@ def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
     show_files(files)
     relabelled = " Relabelled: reference, every reading, adjudicated and final label."
     st.caption(
-        "CSV files are made safe for spreadsheets: a cell that could run as a formula gets an apostrophe. "
+        "CSV files are made safe for spreadsheets: an apostrophe stands before what could run as a formula. "
         "The JSON lines lose nothing." + (relabelled if allowed(person, Action.EXPORT) else "")
     )
     if allowed(person, Action.VIEW_RESULTS) and (withheld := withheld_rows(db, person, one.id)):
