@@ -1,4 +1,7 @@
-"""No test reaches another machine: a connection to anything but loopback is refused, and fails the test that tried."""
+"""No test reaches another machine: a connection to anything but loopback is refused, and fails the test that tried.
+
+None fails for being slow, either: examples of hypothesis have no time limit of their own.
+"""
 
 import ipaddress
 import sys
@@ -6,6 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 class NotLoopback(OSError):

@@ -202,7 +202,7 @@ def outcomes(db: Database, batch_id: str) -> dict[int, str]:
 async def one_pass(look: Database, job: ScreeningJob, *scripts: Script) -> None:
     """Start every pending case once, one after the other, each as a task that the scripts may cancel."""
     loop = asyncio.get_running_loop()
-    for case_id in pending_cases(look, 100, now=system_clock()):
+    for case_id in pending_cases(look, 100):
         task = asyncio.ensure_future(job.screen_case(case_id))
         for script in scripts:
             script.cancel = partial(loop.call_soon_threadsafe, task.cancel)
@@ -252,7 +252,7 @@ SCRIPTS = st.tuples(
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(faults=SCRIPTS)
 def test_no_fault_anywhere_makes_a_case_safe_and_a_retry_settles_all(
     db: Database, database_url: str, undisturbed: dict[int, str], faults: tuple[dict[int, Fault], dict[int, Fault]]

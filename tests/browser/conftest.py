@@ -28,9 +28,9 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
-START_LIMIT_S = 60
+START_LIMIT_S = 180
 OWN = ("data:", "blob:", "about:")
-EXPECT_MS = 15_000
+EXPECT_MS = 45_000
 """A shared machine is slow now and then; a wait ends as soon as what it waits for is there."""
 
 
@@ -104,6 +104,13 @@ class Watch:
     def outside(self) -> list[str]:
         """Requests to anything but the app."""
         return [url for url in self.requests if not url.startswith((self.url, self.url.replace("http", "ws"), *OWN))]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The limit of a test holds its fixtures' time as well: the first of a module starts the app."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")

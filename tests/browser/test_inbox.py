@@ -3,6 +3,7 @@
 import csv
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ from storage.identifiers import new_id
 from storage.schema import adjudications, cases, inbox_entries
 from storage.schema import ratings as ratings_table
 from tests.browser.accessibility import violations
-from tests.browser.conftest import ROOT, RunningApp, press, screenshot
+from tests.browser.conftest import EXPECT_MS, ROOT, RunningApp, press, screenshot
 from tests.browser.desk import case_in_address, case_text, choose, next_case, open_inbox, save, tab_to
 from tests.fixtures.bad_inputs import bad_inputs
 from tests.storage.inbox_cases import BO, form, register
@@ -171,6 +172,9 @@ def test_a_double_press_decides_nothing_unseen(page: Page, db: Database) -> None
     choose(page, "2", "6", "Unsafe", "Fairly sure")
     for key in ("Control+Enter", "Control+Enter", "n", "n", "Control+Enter", "Control+Enter"):
         press(page, key)
+    saved = time.monotonic() + EXPECT_MS / 1000
+    while _rated(db) == before and time.monotonic() < saved:
+        page.wait_for_timeout(200)
     page.wait_for_timeout(3_000)
     assert _rated(db) == before + 1
 

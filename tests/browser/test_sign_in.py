@@ -169,7 +169,7 @@ def test_signing_out_ends_the_session_on_the_server(visitor: Page) -> None:
     cookies = visitor.context.cookies()
     visitor.get_by_role("button", name="Account").click()
     visitor.get_by_role("button", name="Sign out").click()
-    visitor.wait_for_timeout(2_000)
+    expect(visitor.get_by_role("button", name="Account")).to_have_count(0)
     visitor.context.add_cookies(cookies)  # type: ignore[arg-type]
     visitor.goto("/batches")
     expect(visitor.get_by_text("You were signed out")).to_be_visible()

@@ -142,7 +142,7 @@ def test_the_simulated_agents_find_none_of_the_risky_texts_safe(
 def test_the_wire_carries_what_the_paper_asked_with_and_usage_is_summed(
     screened: Callable[..., Screened], stub: StartStub, tmp_path: Path
 ) -> None:
-    server = stub(StubPlan(latency_s=0.05))
+    server = stub(StubPlan(latency_s=1.0))
     result = screened(_texts(tmp_path, {"1": "We watched a film and had dinner together."}), "--sampler", "anthropic")
     assert result.outcomes() == {"1": "safe"}
     asked = server.counters

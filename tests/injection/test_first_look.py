@@ -114,7 +114,7 @@ def test_whatever_an_expression_matches_the_first_look_admits(index):
                 assert may_match(f"before\0{text}\0after", (Strength.STRONG,))
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(data=st.data())
 def test_whatever_hypothesis_makes_of_an_expression_the_first_look_admits(data):
     index = data.draw(st.sampled_from([8, 18, 26, 28, 34, 37, 38, 44, 45, 46, 47, 52, 53, 54, 57]))

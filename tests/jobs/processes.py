@@ -20,7 +20,7 @@ from tests.stub_server import StubPlan, StubServer
 from tests.stub_server.asked import read_asked
 
 ROOT = Path(__file__).parents[2]
-UP = b"screening what is pending"
+UP = "screening what is pending"
 
 
 class NotingStub(StubServer):
@@ -61,10 +61,17 @@ class Workers:
 
     def up(self, number: int = -1, within_s: float = 60.0) -> None:
         """Wait until it has prepared its database and begins to work."""
-        process = self.alive[number]
-        log: Path = process.log  # type: ignore[attr-defined]
-        wait_for(lambda: UP in log.read_bytes() or process.poll() is not None, within_s)
-        assert process.poll() is None, log.read_text()
+        wait_for(lambda: self.is_up(number), within_s)
+
+    def is_up(self, number: int = -1) -> bool:
+        """Whether it has begun to work; fails with its log when it ended instead."""
+        assert not self.dead(number), self.log_of(number)
+        return UP in self.log_of(number)
+
+    def log_of(self, number: int = -1) -> str:
+        """What it has logged so far."""
+        log: Path = self.alive[number].log  # type: ignore[attr-defined]
+        return log.read_text(encoding="utf-8", errors="replace")
 
     def dead(self, number: int = -1) -> bool:
         """Whether it ended by itself."""

@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from pages.components.uploads import Upload
 from storage import tallies
 from storage.actors import LOCAL_USER
-from storage.batches import progress, rejected
+from storage.batches import Progress, progress, rejected
 from storage.database import Database
 from storage.intake import takes_rows
 from storage.schema import case_starts, cases, inbox_entries, node_runs, pending_cases, screenings
@@ -36,8 +36,7 @@ PLAN = StubPlan(
         TextRule(contains="pointless", weights={"unsafe": 0.15, "escalate": 0.8, "safe": 0.05}),
     ),
 )
-SLOWER = PLAN.model_copy(update={"latency_s": 0.5})
-"""For the rest of the batch, so that it outlasts the kills on a slow machine too."""
+SLOWEST_S = 8.0
 
 
 @dataclass(kw_only=True)
@@ -49,6 +48,7 @@ class Site:
     url: str
     options: dict[str, Any]
     most_workers: int
+    meanwhile: Callable[[], None]
     port: int = field(default_factory=free_port)
 
     def start(self) -> None:
@@ -60,14 +60,16 @@ class Site:
 
     def up(self) -> None:
         """Wait until all of them serve and work."""
-        wait_for(lambda: serves(self.port) or self.apps.dead(), 60)
-        for number in range(len(self.workers.alive)):
-            self.workers.up(number)
+        wait_for(self._is_up, 120)
+
+    def _is_up(self) -> bool:
+        self.meanwhile()
+        return (serves(self.port) or self.apps.dead()) and all(map(self.workers.is_up, range(len(self.workers.alive))))
 
     def kill(self, victim: str) -> None:
         """Kill the app, or the worker that has lived longest; it must not have ended by itself."""
         processes = self.apps if victim == "app" else self.workers
-        assert not processes.dead(0), f"the {victim} ended by itself"
+        assert not processes.dead(0), f"the {victim} ended by itself:\n{processes.log_of(0)[-4000:]}"
         processes.kill(0)
 
 
@@ -90,24 +92,35 @@ def test_app_and_workers_killed_again_and_again_over_one_batch(
     }
     accepted = write_posts(tmp_path / "posts.csv", ROWS, REJECTED_EVERY)
     upload = hand_over(db, tmp_path / "posts.csv", settings(database_url, options))
-    site = Site(apps=apps, workers=workers, url=database_url, options=options, most_workers=most_workers)
+
+    def brake() -> None:
+        service.plan = slower(progress(db, str(upload.batch_id)))
+
+    site = Site(
+        apps=apps, workers=workers, url=database_url, options=options, most_workers=most_workers, meanwhile=brake
+    )
     started = time.monotonic()
-    kills = _kill_again_and_again(site, db, upload, service, random.Random(20))
+    kills = _kill_again_and_again(site, db, upload, random.Random(20))
     found, killed = progress(db, str(upload.batch_id)), time.monotonic() - started
     assert 0 < found.pending < accepted, "all or nothing was screened by the last kill"
     service.plan = PLAN.model_copy(update={"latency_s": 0.0, "jitter_s": 0.0})
     site.start()
     wait_for(lambda: progress(db, str(upload.batch_id)).finished_at is not None and serves(site.port), 120)
-    wait_for(lambda: not list(upload.path.parent.iterdir()), 10)
+    wait_for(lambda: not list(upload.path.parent.iterdir()), 60)
     _each_row_once(db, str(upload.batch_id), accepted)
     asked_in_vain = _nothing_committed_asked_again(db, service)
     took = f"{killed:.0f} s, done after {time.monotonic() - started:.0f} s, {found.pending} were pending"
     print(f"{db.kind}: {dict(kills)} in {took}; {asked_in_vain}")
 
 
-def _kill_again_and_again(
-    site: Site, db: Database, upload: Upload, service: NotingStub, rng: random.Random
-) -> Counter[str]:
+def slower(found: Progress) -> StubPlan:
+    """The fewer cases are left the later the service answers: the batch outlasts the kills on any machine."""
+    pending = found.pending if found.accepted else ROWS
+    slowness = max(1.0, (ROWS / 2 / max(pending, 1)) ** 2)
+    return PLAN.model_copy(update={"latency_s": min(slowness * PLAN.latency_s, SLOWEST_S)})
+
+
+def _kill_again_and_again(site: Site, db: Database, upload: Upload, rng: random.Random) -> Counter[str]:
     kills: Counter[str] = Counter()
     for number, victims in enumerate(rng.sample(ROUNDS, len(ROUNDS))):
         site.start()
@@ -116,9 +129,7 @@ def _kill_again_and_again(
             time.sleep(rng.uniform(0.0, 0.7))
         else:
             time.sleep(rng.uniform(0.0, 3.0))  # while they start
-        found = progress(db, str(upload.batch_id))
-        if found.accepted and found.pending < ROWS / 3:
-            service.plan = SLOWER
+        site.meanwhile()
         kills["while rows come in"] += takes_rows(db, str(upload.batch_id))
         for victim in rng.sample(victims, len(victims)):
             site.kill(victim)

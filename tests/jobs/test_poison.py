@@ -35,8 +35,7 @@ def test_a_case_that_kills_its_worker_three_times_ends_with_a_human(
     while progress(db, batch_id).finished_at is None:
         assert deaths <= MOST_STARTS, "killed once more than allowed"
         workers.start(database_url, {}, ("-m", "tests.jobs.killing_worker", database_url))
-        workers.up()
-        wait_for(lambda: workers.dead() or progress(db, batch_id).finished_at is not None, 60)
+        wait_for(lambda: workers.dead() or progress(db, batch_id).finished_at is not None, 120)
         deaths += workers.dead()
         workers.kill()
     assert deaths == MOST_STARTS

@@ -1,5 +1,6 @@
 """What goes over the wire, and what comes back as draws: the real library against the real stub."""
 
+import asyncio
 import json
 import random
 import re
@@ -48,14 +49,28 @@ async def test_the_wire_carries_version_temperature_and_ten_tokens():
     assert sampler._client.open_telemetry["traces"]["content_mode"] != "content"
 
 
+class _Gathering(StubServer):
+    """Answers nobody before 30 calls are in, then in another order than they came."""
+
+    def __init__(self, plan):
+        super().__init__(plan)
+        self.all_in = asyncio.Barrier(30)
+
+    async def _answer(self, request, body, number):
+        async with asyncio.timeout(60):
+            await self.all_in.wait()
+        await asyncio.sleep(0.2 * self._rng.random())
+        return await super()._answer(request, body, number)
+
+
 async def test_a_wave_is_concurrent_and_its_draws_come_in_request_order():
     """The nonces tell which request an answer belongs to; the stub answers in another order than it was asked."""
     nonces = random.Random(5)
     expected = [f"{nonces.getrandbits(64):016x}" for _ in range(30)]
-    plan = StubPlan(latency_s=0.5, jitter_s=0.2, weights={"safe": 0.4, "unsafe": 0.3, "escalate": 0.3})
+    plan = StubPlan(weights={"safe": 0.4, "unsafe": 0.3, "escalate": 0.3})
     async with (
-        StubServer(plan) as stub,
-        AnthropicSampler(settings_for(stub), load_prompts(), rng=random.Random(5)) as sampler,
+        _Gathering(plan) as stub,
+        AnthropicSampler(settings_for(stub, call_timeout_s=60.0), load_prompts(), rng=random.Random(5)) as sampler,
     ):
         draws = await sampler.draw(wave(30))
         assert stub.counters.max_in_flight == 30

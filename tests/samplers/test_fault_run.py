@@ -109,7 +109,7 @@ async def test_five_hundred_cases_through_a_failing_service():
 async def test_without_retries_failed_cases_stay_pending_and_none_is_safe_by_a_fault():
     plan = StubPlan(seed=1, faults={Fault.SERVER_ERROR: 0.1}, weights={"unsafe": 1})
     async with StubServer(plan) as stub:
-        outcomes, runs, counts, errors = await run_batch(stub, 40, max_retries=0)
+        outcomes, runs, counts, errors = await run_batch(stub, 40, max_retries=0, call_timeout_s=60.0)
     tally = Counter(outcomes.values())
     assert tally[None] == errors["server_error"] > 0
     assert tally[None] + tally[Outcome.UNSAFE] == 40

@@ -16,8 +16,8 @@ WORDS = {label.value: label for label in Label}
 TEXT = ScreenedText(text="The tram was late again.")
 
 
-def sampler_for(stub: StubServer) -> LogprobsSampler:
-    settings = ModelSettings(base_url=stub.url, model="llama3.1:8b", temperature=None, call_timeout_s=2.0)
+def sampler_for(stub: StubServer, patience_s: float = 20.0) -> LogprobsSampler:
+    settings = ModelSettings(base_url=stub.url, model="llama3.1:8b", temperature=None, call_timeout_s=patience_s)
     return LogprobsSampler(settings, load_prompts(), random.Random(1))
 
 
@@ -68,7 +68,7 @@ async def test_an_answer_outside_the_labels_is_an_unparsable_draw():
 
 @pytest.mark.parametrize("fault", [Fault.OVERLOADED, Fault.DROPPED, Fault.HANG, Fault.MALFORMED, Fault.WRONG_SHAPE])
 async def test_a_fault_is_an_error_and_no_draw(fault):
-    async with StubServer(StubPlan(script=(fault,), hang_s=60.0)) as stub, sampler_for(stub) as sampler:
+    async with StubServer(StubPlan(script=(fault,), hang_s=60.0)) as stub, sampler_for(stub, 2.0) as sampler:
         with pytest.raises(SamplerError) as error:
             await sampler.draw(wave(2))
     assert TEXT.text not in str(error.value)

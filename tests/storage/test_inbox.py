@@ -231,7 +231,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=STEPS)
 def test_every_open_case_is_counted_once_and_free_means_claimable(sqlite_url: str, steps) -> None:  # type: ignore[no-untyped-def]
     database = Database(sqlite_url)
