@@ -7,8 +7,8 @@ import streamlit as st
 
 from pages.components import agreement_view as view
 from pages.components import resources
+from pages.components.batch_choice import batch_titles
 from pages.components.streamed import CSV, JSONL, StreamedFile, show_files
-from screening.text.display import visible
 from storage.batches import list_batches
 from storage.policy import Action, allowed, require
 from storage.reading_table import exported_readings, open_disagreements, reading_table, switches
@@ -20,10 +20,8 @@ key = resources.settings().pseudonym_secret
 
 def chosen_batch() -> str | None:
     """A batch's id, None for all of them."""
-    names = {batch.id: batch.name for batch in list_batches(db, person, 200)}
-    return st.selectbox(
-        "Batch", list(names), index=None, placeholder="All", format_func=lambda one: visible(names[one])
-    )
+    titles = batch_titles(list_batches(db, person, 200))
+    return st.selectbox("Batch", list(titles), index=None, placeholder="All", format_func=titles.__getitem__)
 
 
 def download(batch_id: str | None, kind: str) -> Iterator[str]:

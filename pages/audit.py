@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.components import resources
+from pages.components.options import told_apart
 from pages.components.sign_in import rechecked
 from screening.text.display import visible
 from storage.actors import LOCAL_USER, SYSTEM
@@ -79,7 +80,7 @@ def said(checked: Checked) -> None:
 def chosen(people: dict[str, str]) -> Which:
     """What the list is narrowed to."""
     with st.container(horizontal=True):
-        who = st.selectbox("Person", list(people), index=None, placeholder="Anybody", format_func=people.get)
+        who = st.selectbox("Person", list(people), index=None, placeholder="Anybody", format_func=people.__getitem__)
         action = st.selectbox("Action", kinds(db, person), index=None, placeholder="Any", format_func=in_words)
         subject = st.text_input("Case, batch or account", placeholder="Identifier", max_chars=64)
     return Which(subject=subject.strip() or None, who=who, action=action)
@@ -107,7 +108,7 @@ st.caption("Identifiers and numbers only, never a text. Each event's hash covers
 check()
 st.header("Events")
 people = {key: visible(name) for key, name in names(db, person).items()}
-people |= {LOCAL_USER.id: LOCAL_USER.name, SYSTEM.id: SYSTEM.name}
+people = told_apart(people | {LOCAL_USER.id: LOCAL_USER.name, SYSTEM.id: SYSTEM.name})
 which = chosen(people)
 count = count_events(db, person, which)
 if not count:

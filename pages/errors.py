@@ -4,8 +4,10 @@ import streamlit as st
 
 from pages.components import confusion_matrix as matrix
 from pages.components import resources
+from pages.components.batch_choice import batch_titles
 from pages.components.case_link import case_link
 from pages.components.cell_list import case_list, filters
+from pages.components.options import told_apart
 from pages.components.provenance import provenance
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
@@ -26,17 +28,13 @@ def chosen_batch() -> BatchSummary | None:
     batches = {batch.id: batch for batch in list_batches(db, person, MOST_BATCHES)}
     if not batches:
         return None
+    titles = batch_titles(batches.values())
     ids, named = list(batches), st.query_params.get("batch")
     index = ids.index(named) if named in ids else 0
-    chosen = st.selectbox("Batch", ids, index=index, format_func=lambda key: title(batches[key]), key="batch")
+    chosen = st.selectbox("Batch", ids, index=index, format_func=titles.__getitem__, key="batch")
     if chosen != named:
         st.query_params.from_dict({"batch": chosen})
     return batches[chosen]
-
-
-def title(batch: BatchSummary) -> str:
-    """A batch in one line."""
-    return f"{visible(batch.name)} · {batch.created_at:%d %b %Y %H:%M} UTC · {batch.progress.accepted:,} texts"
 
 
 def chosen_cell(counts: matrix.Counts, key: str) -> tuple[str, str] | None:
@@ -109,9 +107,11 @@ with left:
     with st.container(horizontal=True):
         words = {"original": "As in the file", "adjudicated": "With adjudications"}
         labels = st.selectbox("Reference labels", list(words), format_func=lambda key: words[key], key="labels")
-        names = groups(db, person, batch.id)
+        names = told_apart({name: visible(name) for name in groups(db, person, batch.id)})
         group = (
-            st.selectbox("Group", names, index=None, placeholder="All", format_func=visible, key="group")
+            st.selectbox(
+                "Group", list(names), index=None, placeholder="All", format_func=names.__getitem__, key="group"
+            )
             if names
             else None
         )

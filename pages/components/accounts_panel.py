@@ -1,8 +1,11 @@
 """Who may do what: roles, switching an account off, ending its sessions. For administrators."""
 
+from collections.abc import Mapping
+
 import streamlit as st
 
 from pages.components import resources
+from pages.components.options import told_apart
 from screening.text.display import visible
 from storage.accounts import Account, LastAdmin, list_accounts, revoke, set_active, set_roles
 from storage.actors import Actor, Role
@@ -15,15 +18,24 @@ def accounts_panel(db: Database, person: Actor) -> None:
     if not found:
         st.info("Nobody has an account: without sign-in there is one local user, who may do everything.")
         return
-    chosen = st.selectbox("Account", list(found), format_func=lambda key: _title(found[key]))
+    titles, ids = _titles(found), list(found)
+    last = st.session_state.get("accounts_last")  # new roles are new words, for which the box begins anew
+    index = ids.index(last) if last in found else 0
+    chosen = st.selectbox("Account", ids, index=index, format_func=titles.__getitem__)
     if said := st.session_state.pop("accounts_said", None):
         st.success(said)
     _one(db, person, found[chosen])
 
 
-def _title(account: Account) -> str:
+def _titles(found: Mapping[str, Account]) -> dict[str, str]:
+    """Names are told apart whatever the roles, so that nobody's words become another's when roles change."""
+    names = told_apart({key: visible(account.display_name) for key, account in found.items()})
+    return told_apart({key: f"{names[key]} · {_standing(account)}" for key, account in found.items()})
+
+
+def _standing(account: Account) -> str:
     roles = ", ".join(sorted(account.roles)) or "no role yet"
-    return f"{visible(account.display_name)} · {roles}{'' if account.active else ' · switched off'}"
+    return f"{roles}{'' if account.active else ' · switched off'}"
 
 
 def _one(db: Database, person: Actor, account: Account) -> None:
@@ -32,19 +44,20 @@ def _one(db: Database, person: Actor, account: Account) -> None:
     roles = st.multiselect("Roles", list(Role), sorted(account.roles), format_func=str.title, key=f"roles_{account.id}")
     with st.container(horizontal=True):
         if st.button("Save roles", key=f"save_{account.id}", type="primary"):
-            _done(lambda: set_roles(db, person, account.id, frozenset(roles), resources.now()), "Roles saved.")
+            _done(account, lambda: set_roles(db, person, account.id, frozenset(roles), resources.now()), "Roles saved.")
         if st.button("End sessions", key=f"revoke_{account.id}", help="Refused at their next action; drafts are kept."):
-            _done(lambda: revoke(db, person, account.id, resources.now()), "Sessions ended.")
+            _done(account, lambda: revoke(db, person, account.id, resources.now()), "Sessions ended.")
         word = "Switch off" if account.active else "Switch on"
         if st.button(word, key=f"active_{account.id}"):
-            _done(lambda: set_active(db, person, account.id, not account.active, resources.now()), f"{word}: done.")
+            switched = not account.active
+            _done(account, lambda: set_active(db, person, account.id, switched, resources.now()), f"{word}: done.")
 
 
-def _done(act, said):  # type: ignore[no-untyped-def]
+def _done(account, act, said):  # type: ignore[no-untyped-def]
     try:
         act()
     except LastAdmin:
         st.error("This is the last account that can manage accounts.")
     else:
-        st.session_state["accounts_said"] = said
+        st.session_state["accounts_said"], st.session_state["accounts_last"] = said, account.id
         st.rerun()

@@ -1,7 +1,11 @@
 """Choosing a batch on the researcher's pages; the choice is in the address, so it survives a reload."""
 
+from collections.abc import Iterable
+
 import streamlit as st
 
+from pages.components.options import told_apart
+from screening.text.display import visible
 from storage.actors import Actor
 from storage.batches import BatchSummary, list_batches
 from storage.database import Database
@@ -13,12 +17,12 @@ def choose_batch(db: Database, person: Actor, page: str) -> BatchSummary | None:
     if not found:
         return None
     asked = st.query_params.get("batch")
-    places = list(found)
+    places, titles = list(found), batch_titles(found.values())
     chosen = st.selectbox(
         "Batch",
         places,
         index=places.index(asked) if asked in found else 0,
-        format_func=lambda batch_id: _name(found[batch_id]),
+        format_func=titles.__getitem__,
         key=f"{page}_batch",
     )
     if chosen != asked:
@@ -26,5 +30,11 @@ def choose_batch(db: Database, person: Actor, page: str) -> BatchSummary | None:
     return found[chosen]
 
 
-def _name(batch: BatchSummary) -> str:
-    return f"{batch.name} · {batch.created_at:%Y-%m-%d %H:%M} · {batch.progress.accepted:,} texts"
+def batch_titles(batches: Iterable[BatchSummary]) -> dict[str, str]:
+    """Each batch in one line of its own, by id."""
+    return told_apart(
+        {
+            one.id: f"{visible(one.name)} · {one.created_at:%Y-%m-%d %H:%M} UTC · {one.progress.accepted:,} texts"
+            for one in batches
+        }
+    )

@@ -7,14 +7,16 @@ from streamlit.delta_generator import DeltaGenerator
 
 from pages.components import inbox_desk
 from pages.components.inbox_desk import Desk, Here, clear, keep
+from pages.components.options import told_apart
 from pages.components.shortcuts import key_of
 from pages.components.words import sentence
 from storage import inbox
 from storage.accounts import colleagues
-from storage.actors import Actor
 from storage.inbox import LeaseLost, NotAvailable, NoteNeeded
 from storage.policy import Forbidden
 
+To = tuple[str, str]
+"""An account's id, and the name under which it was chosen."""
 LOST = "The lease on this case was over already. What you filled in is kept as a draft."
 
 
@@ -68,7 +70,7 @@ def _ask(here: Here, desk: Desk, note: str) -> None:
     st.rerun()
 
 
-def _acts(here: Here, desk: Desk, note: str, to: Actor | None) -> dict[str, tuple[Callable[[], object], str]]:
+def _acts(here: Here, desk: Desk, note: str, to: To | None) -> dict[str, tuple[Callable[[], object], str]]:
     """What each button does, and what is said afterwards."""
     given = (here.person, desk.case_id, desk.claim.token if desk.claim else "")
     acts: dict[str, tuple[Callable[[], object], str]] = {
@@ -78,18 +80,18 @@ def _acts(here: Here, desk: Desk, note: str, to: Actor | None) -> dict[str, tupl
         "release": (lambda: inbox.release(here.db, *given, here.now, note), "Given back."),
     }
     if to is not None:
-        words = f"Handed over to {_name(to)}."
-        acts["hand_over"] = (lambda: inbox.hand_over(here.db, *given, to.id, note, here.now), words)
+        account_id, name = to
+        words = f"Handed over to {name}."
+        acts["hand_over"] = (lambda: inbox.hand_over(here.db, *given, account_id, note, here.now), words)
     return acts
 
 
-def _with_note(here: Here, desk: Desk) -> tuple[str, Actor | None, str]:
+def _with_note(here: Here, desk: Desk) -> tuple[str, To | None, str]:
     """The folded part: a note for the next reader, and what goes with it."""
     needed = f"needs_note_{desk.case_id}" in st.session_state
     with st.expander("Set aside, hand over, give back", key=f"away_{desk.case_id}_{needed}", expanded=needed):
         note = st.text_input("Note for the next reader", key=f"away_note_{desk.case_id}", max_chars=2_000)
-        others = colleagues(here.db, here.person)
-        to = st.pills("Hand over to", others, key=f"to_{desk.case_id}", format_func=_name) if others else None
+        to = _colleague(here, desk)
         with st.container(horizontal=True, gap="xsmall"):
             names = {"hold": "Set aside", "hand_over": "Hand over", "release": "Give back"}
             off = {"hand_over": to is None}
@@ -101,8 +103,18 @@ def _with_note(here: Here, desk: Desk) -> tuple[str, Actor | None, str]:
     return note, to, "".join(pressed[:1])
 
 
-def _name(person: Actor) -> str:
-    return "".join(letter for letter in person.name if letter.isalnum() or letter in " .-")
+def _colleague(here: Here, desk: Desk) -> To | None:
+    """Whom to hand it to, under a name that is told apart and holds no markup, which the words of a pill may be."""
+    others = colleagues(here.db, here.person)
+    if not others:
+        return None
+    names = told_apart({person.id: _plain(person.name) for person in others})
+    chosen = st.pills("Hand over to", others, key=f"to_{desk.case_id}", format_func=lambda one: names[one.id])
+    return (chosen.id, names[chosen.id]) if chosen else None
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name if letter.isalnum() or letter in " .-").strip() or "No name"
 
 
 def _left(desk: Desk, act: Callable[[], object], words: str, alert: DeltaGenerator) -> None:
