@@ -1,12 +1,11 @@
 """From a file to a batch: upload, look at what it holds, confirm the columns and labels, see the price, start."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-import pandas as pd
 import streamlit as st
 
 from jobs.agents import Agents
@@ -14,6 +13,8 @@ from jobs.intake import BatchRequest, open_batch, receiver
 from pages.components import resources, uploads
 from pages.components.estimates import batch_estimate, estimate_rows, observed_calls
 from pages.components.file_check import ROLES, Check, check, rejected_rows, report_html
+from pages.components.label_values import Labels, confirm_labels
+from pages.components.options import told_apart
 from pages.components.pipelines import choose, decided_or_said, least_calls
 from pages.components.streamed import CSV, StreamedFile, show_files
 from pages.components.uploads import Upload
@@ -27,10 +28,6 @@ from screening.text.display import visible
 from storage.batches import list_batches
 
 NOT_USED = "(not used)"
-READINGS = ("safe", "unsafe", "no reference")
-
-Labels = Mapping[str, Label | None]
-LabelItems = tuple[tuple[str, Label | None], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +38,11 @@ class Checked:
     found: Check
 
 
-@st.cache_resource(max_entries=8, ttl=3600, show_spinner="Reading the file …")
+def _as_bytes(words: str) -> bytes:
+    return words.encode(errors="surrogatepass")  # a broken byte in a label or a column's name
+
+
+@st.cache_resource(max_entries=8, ttl=3600, show_spinner="Reading the file …", hash_funcs={str: _as_bytes})
 def checked(
     path: Path, name: str, mapping: ColumnMapping | None, labels: tuple[tuple[str, Label | None], ...]
 ) -> Checked:
@@ -125,47 +126,18 @@ def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None) ->
     """Which column is what; None until the text's is chosen."""
     st.markdown("**Columns**: please confirm")
     options = [NOT_USED, *columns]
+    shown = told_apart({one: visible(one) for one in options})
     chosen: dict[str, str | None] = {}
     for place, (role, words) in zip(st.columns(len(ROLES)), ROLES.items(), strict=True):
         before = getattr(proposed, role) if proposed else None
         at = options.index(before) if before in options else 0
-        picked = place.selectbox(words, options, index=at, format_func=visible, key=f"column_{role}")
+        picked = place.selectbox(words, options, index=at, format_func=shown.__getitem__, key=f"column_{role}")
         chosen[role] = None if picked == NOT_USED else picked
     text = chosen.pop("text")
     if text is None:
         st.caption("Choose the column that holds the text.")
         return None
     return ColumnMapping(text=text, **chosen)
-
-
-def confirm_labels(table: Table) -> Labels:
-    """What each value of the label column stands for; unmapped values are shown and give no reference."""
-    report = table.report
-    values = {value: count for value, count in report.label_values.items() if value.strip()}
-    if report.mapping.label is None or not values:
-        st.caption("No label column: there will be no confusion matrix.")
-        return {}
-    known = {value: label.value for value, label in report.labels.items()}
-    rows = pd.DataFrame(
-        [{"Value": value, "Rows": count, "Read as": known.get(value, READINGS[2])} for value, count in values.items()]
-    )
-    if report.unmapped:
-        st.html(
-            f'<p style="margin:0"><b>{len(report.unmapped)} label values are neither safe nor unsafe</b>; '
-            "they are kept as they stand and give no reference label unless you say what they mean.</p>"
-        )
-    edited = st.data_editor(
-        rows,
-        key=f"labels_{report.mapping.label}",
-        disabled=["Value", "Rows"],
-        hide_index=True,
-        column_config={"Read as": st.column_config.SelectboxColumn(options=list(READINGS), required=True)},
-        height=min(250, 40 + 35 * len(rows)),
-    )
-    return {
-        row["Value"]: None if row["Read as"] == READINGS[2] else Label(row["Read as"])
-        for row in edited.to_dict("records")
-    }
 
 
 def show_report(final: Checked) -> None:

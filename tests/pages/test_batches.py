@@ -245,3 +245,16 @@ def test_somebody_elses_upload_is_not_served(open_page: Opener, tmp_path: Path) 
 
 def test_an_unknown_batch_is_said(open_page: Opener) -> None:
     assert open_page("batches", batch="0" * 32).error[0].value == "There is no such batch."
+
+
+def test_a_broken_byte_in_a_label_is_shown_and_its_row_keeps_what_it_is(
+    open_page: Opener, page_database: Database
+) -> None:
+    rows = "".join(f"{number},ein schöner Tag {number} für Übung,größer\n" for number in range(40))
+    content = ("id,text,label\n" + rows).encode() + b"41,ein Tag mehr,gr\xf6\xdfer\n42,noch einer,safe\n"
+    page = _upload(open_page, content)
+    values = next(frame.value for frame in page.dataframe if "Read as" in frame.value.columns)
+    assert list(values["Value"]) == ["größer", "gr⟨U+DCF6⟩⟨U+DCDF⟩er", "safe"]
+    assert list(values["Read as"]) == ["no reference", "no reference", "safe"]
+    found = list(results(page_database, LOCAL_USER, _started(page)))
+    assert [row.reference for row in found] == [None] * 41 + ["safe"]

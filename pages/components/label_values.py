@@ -1,0 +1,48 @@
+"""What the values of a file's label column stand for, as a person confirms it."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+import streamlit as st
+
+from screening.datasets.reader import Table
+from screening.labels import Label
+from screening.text.display import visible
+
+READINGS = ("safe", "unsafe", "no reference")
+
+Labels = Mapping[str, Label | None]
+
+
+def confirm_labels(table: Table) -> Labels:
+    """What each value of the label column stands for; unmapped values are shown and give no reference."""
+    report = table.report
+    values = {value: count for value, count in report.label_values.items() if value.strip()}
+    if report.mapping.label is None or not values:
+        st.caption("No label column: there will be no confusion matrix.")
+        return {}
+    known = {value: label.value for value, label in report.labels.items()}
+    rows = pd.DataFrame(
+        {
+            "Value": [visible(value) for value in values],  # a broken byte is no text that can be sent
+            "Rows": list(values.values()),
+            "Read as": [known.get(value, READINGS[2]) for value in values],
+        }
+    )
+    if report.unmapped:
+        st.html(
+            f'<p style="margin:0"><b>{len(report.unmapped)} label values are neither safe nor unsafe</b>; '
+            "they are kept as they stand and give no reference label unless you say what they mean.</p>"
+        )
+    edited = st.data_editor(
+        rows,
+        key=f"labels_{report.mapping.label!a}",
+        disabled=["Value", "Rows"],
+        hide_index=True,
+        column_config={"Read as": st.column_config.SelectboxColumn(options=list(READINGS), required=True)},
+        height=min(250, 40 + 35 * len(rows)),
+    )
+    return {
+        value: None if read_as == READINGS[2] else Label(read_as)
+        for value, read_as in zip(values, edited["Read as"], strict=True)
+    }
