@@ -1,11 +1,12 @@
 """The list of cases behind one cell of the matrix: filters, a page of rows, and the way to each case."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pandas as pd
 import streamlit as st
 
+from pages.components.options import told_apart
 from pages.components.text_starts import starts_of
 from pages.components.words import REASON_WORDS
 from screening.screen import Reason
@@ -40,11 +41,12 @@ def filters(db: Database, person: Actor, cell: Cell) -> Cell:
 
 
 def _choice(label, options, words):  # type: ignore[no-untyped-def]
+    shown = told_apart({one: words(one) for one in options})
     return st.selectbox(
         label,
         options,
         index=None,
-        format_func=words,
+        format_func=shown.__getitem__,
         placeholder="Any",
         key=f"cell_{label.lower().replace(' ', '_')}",
         width=138,
@@ -54,9 +56,8 @@ def _choice(label, options, words):  # type: ignore[no-untyped-def]
 def case_list(db: Database, person: Actor, cell: Cell) -> str | None:
     """One page of the cell's cases; the id of the one that is chosen."""
     with_text = st.toggle("Show the start of each text", key="cell_texts", help="Each text shown is in the audit log.")
-    key = "|".join(map(str, (cell.batch_id, cell.reference, cell.outcome, cell.labels, cell.node, cell.reason)))
-    number = st.session_state.get(f"page_{key}", 1)
-    page = cell_page(db, person, cell, PAGE, PAGE * (number - 1))
+    key = "|".join(map(str, astuple(cell)))  # all of it: under another filter the page chosen may not exist
+    page, number = _page(db, person, cell, st.session_state.get(f"page_{key}", 1))
     _counts(page)
     if not page.cases:
         return None
@@ -84,6 +85,12 @@ def case_list(db: Database, person: Actor, cell: Cell) -> str | None:
         st.pagination(-(-page.found // PAGE), key=f"page_{key}")
     rows = chosen["selection"]["rows"]
     return page.cases[rows[0]].case_id if rows and rows[0] < len(page.cases) else None
+
+
+def _page(db: Database, person: Actor, cell: Cell, number: int) -> tuple[CellPage, int]:
+    """That page of the cases; the first where there are so few by now that it is none."""
+    page = cell_page(db, person, cell, PAGE, PAGE * (number - 1))
+    return (page, number) if page.cases or number == 1 else (cell_page(db, person, cell, PAGE), 1)
 
 
 def _counts(page: CellPage) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
 from pages.components import relabelled_export
@@ -14,9 +14,9 @@ from screening.labels import Outcome
 from storage.actors import LOCAL_USER
 from storage.database import Database
 from storage.relabelled import relabelled_rows
-from storage.schema import audit_events
+from storage.schema import audit_events, cases
 from tests.pages.conftest import Opener
-from tests.storage.batch_of import LATER, batch, decide, waiting
+from tests.storage.batch_of import LATER, batch, commit, commit_run, decide, run, screening, waiting
 
 TEXTS = ["a quiet day", "=cmd", "write to me@example.org", "nothing", "![x](http://outside.example/x.png)"]
 
@@ -96,6 +96,39 @@ def test_a_filter_narrows_the_cell(open_page: Opener, page_database: Database) -
     page = open_page("errors", batch=_whole(page_database), cell="unsafe.safe")
     page.selectbox(key="cell_gap").set_value("0.5 or less").run()
     assert any(caption.value.startswith("0 cases") for caption in page.caption)
+
+
+def _thirty_missed(db: Database) -> str:
+    """A cell of two pages; agents were in two minds about three of its cases."""
+    batch_id = batch(db, [f"text {number}" for number in range(30)], references="U" * 30)
+    for number, case_id in enumerate(waiting(db)):
+        made = run("SSSSSSE" if number % 10 == 0 else "SSSSSS")
+        assert commit_run(db, case_id, 0, made) and commit(db, case_id, screening(Outcome.SAFE, made))
+    return batch_id
+
+
+def test_a_filter_chosen_on_the_second_page_lists_its_cases(open_page: Opener, page_database: Database) -> None:
+    page = open_page("errors", batch=_thirty_missed(page_database), cell="unsafe.safe")
+    page = page.pagination[0].set_value(2).run()
+    assert list(page.dataframe[1].value["Row"]) == [26, 27, 28, 29, 30]
+    page.selectbox(key="cell_gap").set_value("0.8 or less").run()
+    assert list(page.dataframe[1].value["Row"]) == [1, 11, 21]
+
+
+def test_another_filter_begins_on_its_first_page(open_page: Opener, page_database: Database) -> None:
+    page = open_page("errors", batch=_thirty_missed(page_database), cell="unsafe.safe")
+    page = page.pagination[0].set_value(2).run()
+    page.selectbox(key="cell_label_from").set_value("file").run()
+    assert list(page.dataframe[1].value["Row"]) == list(range(1, 26))
+
+
+def test_a_page_that_is_gone_gives_way_to_the_first(open_page: Opener, page_database: Database) -> None:
+    page = open_page("errors", batch=_thirty_missed(page_database), cell="unsafe.safe")
+    page = page.pagination[0].set_value(2).run()
+    with page_database.write() as conn:
+        conn.execute(update(cases).where(cases.c.row > 20).values(reference="safe"))
+    page = page.run()
+    assert len(page.dataframe[1].value) == 20
 
 
 @pytest.fixture
