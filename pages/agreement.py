@@ -1,17 +1,15 @@
 """How far readers agree, with intervals and with the reason where a figure is undefined; and who changed their mind."""
 
-from collections.abc import Iterator
-from functools import partial
-
 import streamlit as st
 
 from pages.components import agreement_view as view
 from pages.components import resources
 from pages.components.batch_choice import batch_titles
-from pages.components.streamed import CSV, JSONL, StreamedFile, show_files
+from pages.components.readings_export import readings_files
+from pages.components.streamed import show_files
 from storage.batches import list_batches
 from storage.policy import Action, allowed, require
-from storage.reading_table import exported_readings, open_disagreements, reading_table, switches
+from storage.reading_table import open_disagreements, reading_table, switches
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_AGREEMENT)
@@ -22,12 +20,6 @@ def chosen_batch() -> str | None:
     """A batch's id, None for all of them."""
     titles = batch_titles(list_batches(db, person, 200))
     return st.selectbox("Batch", list(titles), index=None, placeholder="All", format_func=titles.__getitem__)
-
-
-def download(batch_id: str | None, kind: str) -> Iterator[str]:
-    """The ratings matrix, made and logged when it is asked for."""
-    found = exported_readings(db, person, key, resources.now(), batch_id)
-    return view.as_csv(found) if kind == "csv" else view.as_jsonl(found)
 
 
 st.title("Agreement")
@@ -62,11 +54,4 @@ st.html(view.switching_html(switches(db, person, key, batch_id)))
 st.caption("Where one reader closed a case alone, the adjudicated label is that reader's own last one.")
 if allowed(person, Action.EXPORT):
     st.header("Ratings matrix")
-    show_files(
-        [
-            StreamedFile(
-                label=label, name=f"readings.{kind}", media_type=media, lines=partial(download, batch_id, kind)
-            )
-            for kind, label, media in (("csv", "Matrix (CSV)", CSV), ("jsonl", "Readings (JSON lines)", JSONL))
-        ]
-    )
+    show_files(readings_files(batch_id))

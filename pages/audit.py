@@ -51,7 +51,7 @@ def check() -> None:
         pressed = st.button("Verify the whole log", type="primary", icon=":material/verified_user:")
         st.download_button(
             "Download an anchor",
-            data=rechecked(lambda: anchor(db).as_json().encode()),
+            data=rechecked(Action.VIEW_AUDIT, lambda: anchor(db).as_json().encode()),
             file_name="audit-anchor.json",
             mime="application/json",
             on_click="ignore",

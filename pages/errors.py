@@ -75,7 +75,7 @@ def export(batch: BatchSummary) -> None:
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         with_text = st.toggle("With texts", value=True, key="export_texts")
-        show_files(relabelled_files(person, batch.id, with_text=with_text))
+        show_files(relabelled_files(batch.id, with_text=with_text))
 
 
 def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[str, str] | None:

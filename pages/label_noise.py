@@ -100,7 +100,7 @@ def _relabelled(batch: RecordedBatch, versions: int) -> None:
 
 def _download(batch: RecordedBatch) -> None:
     with_text = st.toggle("With texts", value=False)
-    show_files(relabelled_files(person, batch.batch_id, with_text=with_text))
+    show_files(relabelled_files(batch.batch_id, with_text=with_text))
     st.caption("Each row: the label as it came, every reading under a pseudonym, the accepted label and the final one.")
 
 

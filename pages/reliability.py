@@ -44,7 +44,7 @@ found = _verified(version)
 view.show_claims(found, now)
 st.download_button(
     "Report to print (STARD)",
-    data=rechecked(lambda: report_html(found, now, resources.now())),
+    data=rechecked(Action.VIEW_RESULTS, lambda: report_html(found, now, resources.now())),
     file_name=f"reliability-{version}.html",
     mime="text/html",
     on_click="ignore",

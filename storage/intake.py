@@ -19,8 +19,8 @@ from storage.identifiers import new_id
 from storage.policy import Action, require
 from storage.schema import batch_events, batches, cases, live_runs, pending_cases, rejected_rows
 from storage.tallies import totals
+from storage.text_pages import text_page
 
-PAGE = 1_000
 CHUNK = 250
 """Rows a transaction. So many are read before the first is screened; reading takes far longer than storing them."""
 _NO_MORE_ROWS = frozenset({BatchEvent.INTAKE_CLOSED, BatchEvent.CANCELLED})
@@ -124,13 +124,13 @@ def rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[RejectedRow]
     require(actor, Action.VIEW_RESULTS)
     table, last = rejected_rows.c, 0
     while True:
-        query = select(rejected_rows).where(table.batch_id == batch_id, table.row > last)
+        query = select(rejected_rows).where(table.batch_id == batch_id, table.row > last).order_by(table.row)
         with db.read() as conn:
-            page = conn.execute(query.order_by(table.row).limit(PAGE)).all()
+            page = text_page(conn, query)
         for found in page:
             fields = {name: value for name, value in found._mapping.items() if name != "batch_id"}
             yield RejectedRow(**fields)
-        if len(page) < PAGE:
+        if not page:
             return
         last = page[-1].row
 

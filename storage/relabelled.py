@@ -18,8 +18,11 @@ from storage.pseudonyms import pseudonym
 from storage.ratings import Rating, ratings_in
 from storage.schema import adjudications, batches, cases, inbox_entries, ratings, screenings
 from storage.settling import Adjudication, versions_in
+from storage.text_pages import text_page
 
-CHUNK = 500
+_CASE = cases.c
+_OF_A_CASE = (_CASE.id, _CASE.row, _CASE.external_id, _CASE.reference, _CASE.reference_value, _CASE.group_name)
+_TEXTS = (_CASE.text, _CASE.text_original_json, _CASE.reply, _CASE.reply_original_json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +71,7 @@ class RelabelledRow:
 def relabelled_rows(
     db: Database, actor: Actor, batch_id: str, key: str, now: datetime, *, with_text: bool = True
 ) -> Iterator[RelabelledRow]:
-    """The rows of a batch in order, read in chunks; ``key`` is the site's pseudonym key.
+    """The rows of a batch in order, read a page at a time; ``key`` is the site's pseudonym key.
 
     The export is in the audit log before the first row is read. Raises Forbidden, KeyError for an unknown batch.
     """
@@ -104,21 +107,22 @@ def _rows(
     last = -1
     while True:
         with db.read() as conn:
-            chunk = _chunk(conn, actor, batch_id, last)
+            chunk = _chunk(conn, actor, batch_id, last, with_text=with_text)
             found = ratings_in(conn, [row.id for row in chunk])
             accepted = {row.id: versions_in(conn, row.id) for row in chunk if row.entered}
         for row in chunk:
             readings, versions = found[row.id], accepted.get(row.id, ())
             yield _row(row, readings, versions, key=key, version=version, source=source, with_text=with_text)
             last = row.row
-        if len(chunk) < CHUNK:
+        if not chunk:
             return
 
 
-def _chunk(conn: Connection, actor: Actor, batch_id: str, last: int) -> Sequence[Any]:
+def _chunk(conn: Connection, actor: Actor, batch_id: str, last: int, *, with_text: bool) -> Sequence[Any]:
     query = (
         select(
-            cases,
+            *_OF_A_CASE,
+            *(_TEXTS if with_text else ()),
             screenings.c.outcome,
             inbox_entries.c.case_id.label("entered"),
             withheld(actor, cases.c.id).label("withheld"),
@@ -127,9 +131,8 @@ def _chunk(conn: Connection, actor: Actor, batch_id: str, last: int) -> Sequence
         .outerjoin(inbox_entries, inbox_entries.c.case_id == cases.c.id)
         .where(cases.c.batch_id == batch_id, cases.c.row > last)
         .order_by(cases.c.row)
-        .limit(CHUNK)
     )
-    return conn.execute(query).all()
+    return text_page(conn, query)
 
 
 def _row(

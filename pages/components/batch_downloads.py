@@ -5,7 +5,8 @@ from functools import partial
 
 import streamlit as st
 
-from pages.components.exports import rejected_rows_csv, results_csv, results_jsonl
+from pages.components import resources
+from pages.components.exports import Export, rejected_rows_csv, results_csv, results_jsonl
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import CSV, JSONL, StreamedFile, show_files
 from storage.actors import Actor
@@ -17,9 +18,9 @@ from storage.results import IN_INBOX, withheld_rows
 
 def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
     """A row of links, as far as this person may have the files; nothing where they may have none."""
-    files = list(_results(db, person, one)) if allowed(person, Action.VIEW_RESULTS) else []
+    files = list(_results(db, one)) if allowed(person, Action.VIEW_RESULTS) else []
     if allowed(person, Action.EXPORT):
-        files += relabelled_files(person, one.id)
+        files += relabelled_files(one.id)
     if not files:
         return
     show_files(files)
@@ -45,7 +46,7 @@ def withheld_words(rows: int) -> str:
     )
 
 
-def _results(db: Database, person: Actor, one: BatchSummary) -> Iterator[StreamedFile]:
+def _results(db: Database, one: BatchSummary) -> Iterator[StreamedFile]:
     made = {
         ("Results (CSV)", "results.csv", CSV): results_csv,
         ("Results (JSON lines)", "results.jsonl", JSONL): results_jsonl,
@@ -53,4 +54,8 @@ def _results(db: Database, person: Actor, one: BatchSummary) -> Iterator[Streame
     if one.progress.rejected:
         made["Rejected rows", "rejected.csv", CSV] = rejected_rows_csv
     for (label, name, media_type), lines in made.items():
-        yield StreamedFile(label=label, name=name, media_type=media_type, lines=partial(lines, db, person, one.id))
+        yield StreamedFile(label=label, name=name, media_type=media_type, lines=partial(_made, lines, db, one.id))
+
+
+def _made(lines: Export, db: Database, batch_id: str, who: Actor) -> Iterator[str]:
+    return lines(db, who, batch_id, resources.now())

@@ -8,6 +8,7 @@ import streamlit as st
 from pages.components.experiment import Experiment, WhatIf, budget_conditions
 from pages.components.figures import Axes, Series, bars, curves, histogram, palette
 from pages.components.provenance import provenance
+from pages.components.sign_in import rechecked
 from screening.conditions import Condition
 from screening.experiments import ConditionResult, consistently_missed, empirical_gaps, frontier
 from screening.labels import Label, Outcome
@@ -15,6 +16,7 @@ from screening.metrics import REFERENCES, Metrics, Proportion
 from screening.recording import Item
 from screening.results_table import ResultsTable, TableRow, csv_table, latex_table, number_text, rate_text, row_of
 from storage.confusion import Labels
+from storage.policy import Action
 
 ERRORS = ((Label.SAFE, Outcome.UNSAFE), (Label.UNSAFE, Outcome.SAFE))
 LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
@@ -62,11 +64,10 @@ def show_results(table: ResultsTable) -> None:
         "Rates with Wilson 95 % intervals and counts. Accuracy, FPR and FNR are over decided cases; worst and best "
         "take every escalation as an error or as right. All conditions are on the same draws."
     )
-    left, right, _ = st.columns([1, 1, 3])
-    left.download_button(
-        "Table as CSV", data=lambda: "".join(csv_table(table)), file_name="results.csv", on_click="ignore"
-    )
-    right.download_button("Table as LaTeX", data=lambda: latex_table(table), file_name="results.tex", on_click="ignore")
+    made = {"CSV": ("csv", lambda: "".join(csv_table(table))), "LaTeX": ("tex", lambda: latex_table(table))}
+    for place, (name, (ending, make)) in zip(st.columns([1, 1, 3]), made.items(), strict=False):
+        data = rechecked(Action.VIEW_RESULTS, make)
+        place.download_button(f"Table as {name}", data=data, file_name=f"results.{ending}", on_click="ignore")
 
 
 def show_sweep(experiment: Experiment, items: Sequence[Item]) -> None:

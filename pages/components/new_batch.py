@@ -1,7 +1,6 @@
 """From a file to a batch: upload, look at what it holds, confirm the columns and labels, see the price, start."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -16,13 +15,13 @@ from pages.components.file_check import ROLES, Check, check, rejected_rows, repo
 from pages.components.label_values import Labels, confirm_labels
 from pages.components.options import told_apart
 from pages.components.pipelines import choose, decided_or_said, least_calls
-from pages.components.streamed import CSV, StreamedFile, show_files
+from pages.components.rejected_export import rejected_file
+from pages.components.streamed import StreamedFile, show_files
 from pages.components.uploads import Upload
 from screening.commands.screen import announced
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.reader import Table, read_table
 from screening.datasets.refused import ColumnsUnclear, FileRefused
-from screening.datasets.rejected import RejectedRow, rejected_csv
 from screening.labels import Label
 from screening.text.display import visible
 from storage.batches import list_batches
@@ -92,7 +91,7 @@ def _check_file(upload: Upload) -> None:
         labels = confirm_labels(checked(upload.path, upload.name, mapping, ()).table)
     final = checked(upload.path, upload.name, mapping, tuple(labels.items()))
     with right:
-        show_report(final)
+        show_report(final, rejected_file(upload, mapping, labels))
     offer(upload, final, mapping, labels)
 
 
@@ -140,27 +139,13 @@ def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None) ->
     return ColumnMapping(text=text, **chosen)
 
 
-def show_report(final: Checked) -> None:
-    """Counts, warnings, rejected rows."""
+def show_report(final: Checked, rejected: StreamedFile) -> None:
+    """Counts, warnings, rejected rows and the file of them."""
     report, found = final.table.report, final.found
     st.html(report_html(report, found))
     if found.rejected:
         st.dataframe(rejected_rows(found), height=min(220, 38 + 35 * len(found.rejected)))
-        show_files(
-            [
-                StreamedFile(
-                    label="Rejected rows",
-                    name="rejected.csv",
-                    media_type=CSV,
-                    lines=lambda: rejected_csv(_rejected(final.table)),
-                )
-            ]
-        )
-
-
-def _rejected(table: Table) -> Iterator[RejectedRow]:
-    rows = table.rows(receiver(resources.settings()))
-    return (row for row in rows if isinstance(row, RejectedRow))
+        show_files([rejected])
 
 
 def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels) -> None:

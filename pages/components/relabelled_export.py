@@ -1,10 +1,11 @@
 """The relabelled data set as files: CSV for spreadsheets, JSON lines that lose nothing; both made row by row."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from pages.components import resources
@@ -19,19 +20,19 @@ HEADER = (
 )
 
 
-def relabelled_files(person: Actor, batch_id: str, *, with_text: bool = True) -> list[StreamedFile]:
+def relabelled_files(batch_id: str, *, with_text: bool = True) -> list[StreamedFile]:
     """Both files of a batch's relabelled data set, for those who may take data out."""
     key = resources.settings().pseudonym_secret
 
-    def rows() -> Iterator[RelabelledRow]:
-        return relabelled_rows(resources.database(), person, batch_id, key, resources.now(), with_text=with_text)
+    def lines(written: Callable[[Iterable[RelabelledRow]], Iterator[str]], who: Actor) -> Iterator[str]:
+        return written(relabelled_rows(resources.database(), who, batch_id, key, resources.now(), with_text=with_text))
 
     stem = f"relabelled-{batch_id[:12]}"
     return [
-        StreamedFile(label="Relabelled (CSV)", name=f"{stem}.csv", media_type=CSV, lines=lambda: as_csv(rows())),
         StreamedFile(
-            label="Relabelled (JSON lines)", name=f"{stem}.jsonl", media_type=JSONL, lines=lambda: as_jsonl(rows())
-        ),
+            label=f"Relabelled ({words})", name=f"{stem}.{ending}", media_type=media, lines=partial(lines, made)
+        )
+        for words, ending, media, made in (("CSV", "csv", CSV, as_csv), ("JSON lines", "jsonl", JSONL, as_jsonl))
     ]
 
 

@@ -15,6 +15,7 @@ from screening.text.display import visible
 from storage import accounts
 from storage.accounts import Ended, SessionEnded, SignIn
 from storage.actors import LOCAL_USER, Actor
+from storage.policy import Action, require
 
 LONGEST_SUBJECT = 255
 _P = ParamSpec("_P")
@@ -87,17 +88,26 @@ def polled(tick: Callable[_P, None]) -> Callable[_P, None]:
     return checked
 
 
-def rechecked(make: Callable[[], _T]) -> Callable[[], _T]:
-    """A download's function that asks the session again when it is pressed: it then runs outside the page.
+def asking() -> Callable[[], Actor]:
+    """A function that says who asks at the moment it is called, outside the page: with the roles they have by then.
 
-    It raises SessionEnded, so that nothing is made.
+    It raises SessionEnded.
     """
     if not resources.sign_in_configured():
-        return make
+        return lambda: LOCAL_USER
     found, db, clock = sign_in_of(st.user.to_dict()), resources.database(), resources.now
+    return lambda: accounts.enter(db, found, clock())
+
+
+def rechecked(action: Action, make: Callable[[], _T]) -> Callable[[], _T]:
+    """A download's function that asks session and policy again when it is pressed.
+
+    It raises SessionEnded or Forbidden, so that nothing is made.
+    """
+    who = asking()
 
     def made() -> _T:
-        accounts.enter(db, found, clock())
+        require(who(), action)
         return make()
 
     return made

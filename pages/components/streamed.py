@@ -1,16 +1,16 @@
 """Files of any size for the browser, written while they are made: Streamlit's own downloads lie in memory whole.
 
 A page offers a file and gets an address that nobody can guess, good only for the browser it was offered to. Who asks
-for it is checked again when it is asked for.
+for it is looked up again when it is asked for, and the file is made for them with the roles they have then.
 """
 
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
-from itertools import chain, islice
+from itertools import chain
 
 import streamlit as st
 from starlette.concurrency import run_in_threadpool
@@ -19,12 +19,13 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pages.components.http import FILES, SIGNED_IN_COOKIE
-from pages.components.sign_in import Unidentified, rechecked
+from pages.components.sign_in import Unidentified, asking
 from storage.accounts import SessionEnded
+from storage.actors import Actor
 from storage.policy import Forbidden
 
 MOST_OFFERS = 10_000
-LINES_AT_ONCE = 500
+LINES_AT_ONCE, CHARACTERS_AT_ONCE = 500, 1_000_000
 CSV, JSONL = "text/csv; charset=utf-8", "application/x-ndjson"
 _STYLE = """<style>
 .sl-files{display:flex;flex-wrap:wrap;gap:.5rem}
@@ -37,12 +38,25 @@ border:1px solid color-mix(in srgb,currentColor 30%,transparent)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedFile:
-    """A file on offer: ``name`` is what it is saved as, ``lines`` makes it and may refuse with Forbidden."""
+    """A file on offer: ``name`` is what it is saved as, ``lines`` makes it for whoever asks.
+
+    It may refuse with Forbidden, and with FileNotFoundError where what it is made from was put away. An offer may
+    outlive its page by hours: ``lines`` holds what names the content, never the content.
+    """
 
     label: str
     name: str
     media_type: str
-    lines: Callable[[], Iterator[str]]
+    lines: Callable[[Actor], Iterator[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A file, the browser that may have it, and who is asking from there."""
+
+    file: StreamedFile
+    browser: str
+    who: Callable[[], Actor]
 
 
 class Offers:
@@ -50,23 +64,23 @@ class Offers:
 
     def __init__(self, most: int = MOST_OFFERS) -> None:
         self._most = most
-        self._offers: OrderedDict[str, tuple[str, StreamedFile]] = OrderedDict()
+        self._offers: OrderedDict[str, Offer] = OrderedDict()
         self._lock = threading.Lock()
 
-    def offer(self, file: StreamedFile, browser: str) -> str:
+    def offer(self, file: StreamedFile, browser: str, who: Callable[[], Actor]) -> str:
         """The address under which ``browser``, and nobody else, may have this file."""
         token = secrets.token_urlsafe(24)
         with self._lock:
-            self._offers[token] = (browser, file)
+            self._offers[token] = Offer(file=file, browser=browser, who=who)
             while len(self._offers) > self._most:
                 self._offers.popitem(last=False)
         return f"{FILES}/{token}"
 
-    def find(self, token: str, browser: str) -> StreamedFile | None:
-        """The file of this address; None where there is none or it was offered to another browser."""
+    def find(self, token: str, browser: str) -> Offer | None:
+        """The offer of this address; None where there is none or it was made to another browser."""
         with self._lock:
-            offered_to, file = self._offers.get(token, (None, None))
-        return file if offered_to == browser else None
+            found = self._offers.get(token)
+        return found if found and found.browser == browser else None
 
 
 @st.cache_resource
@@ -76,18 +90,14 @@ def offers() -> Offers:
 
 
 def show_files(files: Sequence[StreamedFile]) -> None:
-    """A row of links on the page; each asks the session again when it is followed."""
-    browser = _browser(st.context.cookies.to_dict())
+    """A row of links on the page; each asks again who this is when it is followed."""
+    browser, who = _browser(st.context.cookies.to_dict()), asking()
     links = "".join(
-        f'<a href="{offers().offer(_checked(file), browser)}" download="{escape(file.name, quote=True)}" '
+        f'<a href="{offers().offer(file, browser, who)}" download="{escape(file.name, quote=True)}" '
         f'target="_self">⤓ {escape(file.label)}</a>'
         for file in files
     )
     st.html(f'{_STYLE}<div class="sl-files">{links}</div>')
-
-
-def _checked(file: StreamedFile) -> StreamedFile:
-    return replace(file, lines=rechecked(file.lines))
 
 
 def _browser(cookies: Mapping[str, str]) -> str:
@@ -96,28 +106,43 @@ def _browser(cookies: Mapping[str, str]) -> str:
 
 
 async def _serve(request: Request) -> Response:
-    file = offers().find(request.path_params["token"], _browser(request.cookies))
-    if file is None:
+    offer = offers().find(request.path_params["token"], _browser(request.cookies))
+    if offer is None:
         return PlainTextResponse("This link has gone stale: open the page again.", status_code=404)
     try:
-        parts = await run_in_threadpool(_begun, file)
+        parts = await run_in_threadpool(_begun, offer)
     except (SessionEnded, Unidentified):
         return PlainTextResponse("Your session has ended: sign in again.", status_code=401)
     except Forbidden:
         return PlainTextResponse("Your role does not let you have this file.", status_code=403)
-    headers = {"Content-Disposition": f'attachment; filename="{_ascii(file.name)}"', "Cache-Control": "no-store"}
-    return StreamingResponse(parts, media_type=file.media_type, headers=headers)
+    except FileNotFoundError:
+        return PlainTextResponse("What this file is made from was put away: open the page again.", status_code=410)
+    name = _ascii(offer.file.name)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    return StreamingResponse(parts, media_type=offer.file.media_type, headers=headers)
 
 
-def _begun(file: StreamedFile) -> Iterator[bytes]:
+def _begun(offer: Offer) -> Iterator[bytes]:
     """The file's parts; the first is made at once, so that a refusal is an answer and not half a file."""
-    parts = _parts(file.lines())
+    parts = _parts(offer.file.lines(offer.who()))
     return chain([next(parts, b"")], parts)
 
 
 def _parts(lines: Iterator[str]) -> Iterator[bytes]:
-    while part := "".join(islice(lines, LINES_AT_ONCE)):
-        yield part.encode("utf-8", "replace")
+    """So many lines, fewer where they are long: texts may be."""
+    part, characters = list[str](), 0
+    for line in lines:
+        part.append(line)
+        characters += len(line)
+        if len(part) == LINES_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
+            yield _encoded(part)
+            part, characters = [], 0
+    if part:
+        yield _encoded(part)
+
+
+def _encoded(part: Sequence[str]) -> bytes:
+    return "".join(part).encode("utf-8", "replace")
 
 
 def _ascii(name: str) -> str:

@@ -23,11 +23,11 @@ from screening.datasets.rejected import RejectedRow, rejected_csv
 from screening.export import jsonl_lines
 from screening.pipeline import preset
 from screening.settings import SIMULATED_NOTICE, Settings
-from storage import intake as stored
 from storage.actors import LOCAL_USER, SYSTEM
 from storage.batches import BatchState, Progress, batch_state, progress
 from storage.database import Database
-from storage.results import results, withheld_rows
+from storage.exports import exported_rejected, exported_results
+from storage.results import withheld_rows
 
 NOT_BLIND = (
     "Rows that wait in the inbox of this database: {rows:,}. The results say what the engine made of them, so whoever "
@@ -174,7 +174,7 @@ def _write_results(db: Database, batch_id: str, out: Path, *, blind: bool) -> No
             "reference": result.reference,
             "group": result.group,
         }
-        for result in results(db, LOCAL_USER if blind else SYSTEM, batch_id)
+        for result in exported_results(db, LOCAL_USER if blind else SYSTEM, batch_id, system_clock())
     )
     with out.open("w", encoding="utf-8", newline="") as file:
         file.writelines(jsonl_lines(rows))
@@ -190,7 +190,7 @@ def _write_rejected(db: Database, batch_id: str, out: Path) -> None:
             detail=row.detail,
             original=row.original_json,
         )
-        for row in stored.rejected(db, LOCAL_USER, batch_id)
+        for row in exported_rejected(db, LOCAL_USER, batch_id, system_clock())
     )
     with out.open("w", encoding="utf-8", newline="") as file:
         file.writelines(rejected_csv(rows, byte_order_mark=False))

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from screening.__main__ import main
+from storage.actors import LOCAL_USER
+from storage.audit_log import Which, events
+from storage.database import Database
 from tests.fixtures.bad_inputs import bad_inputs
 from tests.stub_server.plan import Fault, StubPlan
 from tests.stub_server.server import StubServer
@@ -201,3 +204,12 @@ def test_results_of_a_kept_inbox_are_blind_on_request_and_otherwise_say_that_the
     row = json.loads(out.read_text(encoding="utf-8"))
     assert (row["id"], row["outcome"], row["calls"]) == ("1", "in the inbox", None)
     assert row["node"] is None and row["reason"] is None and row["cost_usd"] is None
+    assert _exports(kept[1]) == ["system results", "local rejected", "local results", "local rejected"]
+
+
+def _exports(url: str) -> list[str]:
+    """Who took which kind of file out, in order."""
+    db = Database(url)
+    found = events(db, LOCAL_USER, which=Which(action="exported"))
+    db.close()
+    return [f"{one.actor} {one.details['kind']}" for one in reversed(found)]

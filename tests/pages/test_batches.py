@@ -18,7 +18,7 @@ from storage.database import Database
 from storage.results import results
 from tests.pages.conftest import Opener
 from tests.pages.working import work
-from tests.storage.batch_of import batch, decide, waiting
+from tests.storage.batch_of import NOW, batch, decide, waiting
 
 FILES = Path(__file__).parent.parent / "fixtures" / "bad_csv"
 
@@ -158,13 +158,13 @@ def test_files_leave_out_what_is_yet_to_be_read_and_the_page_says_so(
     page = open_page("batches", batch=batch_id)
     said = " ".join(one.value for one in page.caption)
     assert 'Left out of 1 row (in the results it says "in the inbox")' in said and "readings stay blind" in said
-    lines = list(csv.DictReader(results_csv(page_database, LOCAL_USER, batch_id)))
+    lines = list(csv.DictReader(results_csv(page_database, LOCAL_USER, batch_id, NOW)))
     hidden = lines[0]
     known = ("\ufeff" + '"id"', "row", "reference", "outcome")
     assert [hidden[name] for name in known] == ["p1", "1", "safe", "in the inbox"]
     assert {hidden[name] for name in ("node", "reason", "calls", "cost_usd", "delta")} == {""}
     assert [(one["outcome"], one["calls"], one["withheld"]) for one in lines[1:]] == [("safe", "6", "False")] * 2
-    twin = [json.loads(line) for line in results_jsonl(page_database, LOCAL_USER, batch_id)]
+    twin = [json.loads(line) for line in results_jsonl(page_database, LOCAL_USER, batch_id, NOW)]
     assert (twin[0]["outcome"], twin[0]["calls"], twin[0]["withheld"]) == ("in the inbox", None, True)
 
 

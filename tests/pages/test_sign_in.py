@@ -7,10 +7,10 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from pages.components import http, resources, sign_in
-from storage.accounts import SessionEnded, revoke
-from storage.actors import LOCAL_USER, Actor
+from storage.accounts import SessionEnded, revoke, set_roles
+from storage.actors import LOCAL_USER, Actor, Role
 from storage.database import Database
-from storage.policy import Action, allowed
+from storage.policy import Action, Forbidden, allowed
 from tests.pages.conftest import ROOT, Opener
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, fill, register
@@ -151,16 +151,21 @@ def test_a_secrets_file_that_vanishes_opens_nothing(visit: Opener, monkeypatch: 
 def test_a_download_asks_the_session_when_it_is_pressed(
     clock: Clock, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    register(page_database, ANN)
+    register(page_database, ANN, ADMIN)
     monkeypatch.setattr(http, "sign_in_configured", lambda: True)
     st.cache_resource.clear()
     claims = {"is_logged_in": True, "iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()}
     monkeypatch.setattr("streamlit.user_info._get_user_info", lambda: claims)
-    make = sign_in.rechecked(lambda: "file")
-    assert make() == "file"
-    clock.now += 31 * MINUTE
-    with pytest.raises(SessionEnded):
+    make, who = sign_in.rechecked(Action.SCREEN_TEXT, lambda: "file"), sign_in.asking()
+    assert make() == "file" and who() == ANN
+    set_roles(page_database, ADMIN, ANN.id, frozenset({Role.ADMIN}), NOW)
+    assert who().roles == {Role.ADMIN}
+    with pytest.raises(Forbidden):
         make()
+    clock.now += 31 * MINUTE
+    for ask in (make, who):
+        with pytest.raises(SessionEnded):
+            ask()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from storage import inbox, relabelled
+from storage import inbox, text_pages
 from storage.actors import Role
 from storage.adjudication import amend
 from storage.audit_log import events
@@ -112,7 +112,7 @@ def test_an_export_is_logged_before_the_first_row_and_only_for_researchers(db: D
 
 def test_chunks_join_without_loss(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = worked(db)
-    monkeypatch.setattr(relabelled, "CHUNK", 2)
+    monkeypatch.setattr(text_pages, "ROWS", 2)
     assert [row.case_id for row in relabelled_rows(db, RESEARCHER, batch_of(db, ids[0]), KEY, LATER)] == ids
 
 
