@@ -68,8 +68,8 @@ def _measure(kind: str, url: str, rows: int) -> None:
     close_intake(db, LOCAL_USER, batch_id, now)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     asked = _milliseconds(lambda: progress(db, batch_id), 20)
-    following = _milliseconds(lambda: screenings.pending_cases(db, 32, now=now), 20)
-    decided = iter(screenings.pending_cases(db, 50, now=now))
+    following = _milliseconds(lambda: screenings.pending_cases(db, 32), 20)
+    decided = iter(screenings.pending_cases(db, 50))
     one = _milliseconds(lambda: _decide(db, next(decided), version), 50)
     print(
         f"{kind:<12}{rows:>9}{rows / took:>9.0f}{peak:>9.0f}{asked:>8.1f}ms{following:>7.1f}ms{one:>8.1f}ms", flush=True

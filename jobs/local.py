@@ -102,7 +102,6 @@ class LocalRunner:
             screenings.pending_cases,
             self._job.db,
             limit,
-            now=self._job.clock(),
             excluding=tuple(self._running),
             interactive=interactive,
         )

@@ -130,7 +130,6 @@ class ProcrastinateRunner:
             screenings.pending_cases,
             self._job.db,
             wanted,
-            now=self._job.clock(),
             excluding=known,
             interactive=queue == INTERACTIVE,
         )

@@ -95,8 +95,8 @@ def settled(single: SingleText) -> None:
         and single.state != "cancelled"
         and st.button("Try again", icon=":material/replay:", key=f"retry_{single.case_id}")
     ):
+        single_texts.watch(db, person, single.case_id, resources.now())  # first, or a worker finds it unwatched
         batches.retry_failed(db, person, single.batch_id, resources.now())
-        single_texts.watch(db, person, single.case_id, resources.now())
         st.rerun()
     st.html(view_html(single, resources.now()))
 

@@ -14,6 +14,7 @@ from screening.verification.audit import audit_coin
 from storage import audit_log, tallies
 from storage.actors import SYSTEM, Actor
 from storage.batch_state import BatchEvent, UnknownBatch
+from storage.clock import shared_now
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.policy import Action, require
@@ -193,7 +194,7 @@ def _insert(conn: Connection, target: _Target, part: Sequence[NewCase | Rejected
         ]
         conn.execute(insert(pending_cases), waiting)
     if accepted and target.interactive:
-        live: dict[str, Any] = {"node": None, "draws": {}, "updated_at": now, "viewer_seen_at": now}
+        live: dict[str, Any] = {"node": None, "draws": {}, "updated_at": now, "viewer_seen_at": shared_now(conn, now)}
         conn.execute(insert(live_runs), [{"case_id": row["id"], **live} for row in accepted])
     if refused:
         conn.execute(insert(rejected_rows), refused)

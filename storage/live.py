@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Connection, delete, select
 
 from screening.draws import Draw, decode_draws
 from storage.actors import Actor
+from storage.clock import shared_now
 from storage.database import Database, insert_into
 from storage.pending import end_starts, keep_error, park
 from storage.policy import Action, require
 from storage.schema import batches, cases, live_runs, pending_cases
+
+_NEVER = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +37,9 @@ def update_live(db: Database, case_id: str, node: str, variant: str, codes: str,
     with db.write() as conn:
         if conn.execute(waits).scalar() is None:
             return False
-        draws = conn.execute(select(table.draws).where(table.case_id == case_id)).scalar()
-        shown = {"node": node, "draws": {**(draws or {}), f"{node}/{variant}": codes}, "updated_at": now}
-        if draws is None:
-            conn.execute(insert(live_runs), {"case_id": case_id, "viewer_seen_at": now, **shown})
-        else:
-            conn.execute(update(live_runs).where(table.case_id == case_id).values(shown))
+        draws = conn.execute(select(table.draws).where(table.case_id == case_id)).scalar() or {}
+        shown = {"node": node, "draws": {**draws, f"{node}/{variant}": codes}, "updated_at": now}
+        _insert_or_change(conn, {"case_id": case_id, "viewer_seen_at": shared_now(conn, now), **shown}, shown)
     return True
 
 
@@ -61,20 +61,25 @@ def read_live(db: Database, actor: Actor, case_id: str) -> Live | None:
 
 def viewer_seen(db: Database, case_id: str, now: datetime) -> None:
     """Somebody watches this case."""
-    row: dict[str, Any] = {"case_id": case_id, "node": None, "draws": {}, "updated_at": now, "viewer_seen_at": now}
     with db.write() as conn:
-        statement = insert_into(conn, live_runs).values(row)
-        conn.execute(
-            statement.on_conflict_do_update(index_elements=["case_id"], set_={"viewer_seen_at": row["viewer_seen_at"]})
-        )
+        _seen(conn, case_id, shared_now(conn, now), now)
 
 
-def unwatched(db: Database, before: datetime) -> list[str]:
-    """Single texts still to be decided that nobody has watched since ``before``."""
+def viewer_left(db: Database, case_id: str, now: datetime) -> None:
+    """Nobody watches this case any more: it is `unwatched` at once."""
+    with db.write() as conn:
+        _seen(conn, case_id, _NEVER, now)
+
+
+def unwatched(db: Database, now: datetime, after: timedelta) -> list[str]:
+    """Single texts still to be decided that nobody has watched for longer than ``after``.
+
+    Who watches and who asks may be on two machines: on PostgreSQL its clock counts for both, not their ``now``.
+    """
     query = select(live_runs.c.case_id).join(pending_cases, pending_cases.c.case_id == live_runs.c.case_id)
-    seen_earlier = query.where(live_runs.c.viewer_seen_at < before, pending_cases.c.ready_at.is_not(None))
     with db.read() as conn:
-        return list(conn.execute(seen_earlier).scalars())
+        long_ago = live_runs.c.viewer_seen_at < shared_now(conn, now) - after
+        return list(conn.execute(query.where(long_ago, pending_cases.c.ready_at.is_not(None))).scalars())
 
 
 def withdraw(db: Database, case_id: str, now: datetime) -> None:
@@ -84,6 +89,17 @@ def withdraw(db: Database, case_id: str, now: datetime) -> None:
         end_starts(conn, case_id, now)
         park(conn, case_id)
         conn.execute(delete(live_runs).where(live_runs.c.case_id == case_id))
+
+
+def _seen(conn: Connection, case_id: str, at: datetime, now: datetime) -> None:
+    row: dict[str, Any] = {"case_id": case_id, "node": None, "draws": {}, "updated_at": now, "viewer_seen_at": at}
+    _insert_or_change(conn, row, {"viewer_seen_at": at})
+
+
+def _insert_or_change(conn: Connection, row: Mapping[str, Any], change: Mapping[str, Any]) -> None:
+    """The row where there is none, else the change: who watches and who draws may both be the first."""
+    statement = insert_into(conn, live_runs).values(dict(row))
+    conn.execute(statement.on_conflict_do_update(index_elements=["case_id"], set_=dict(change)))
 
 
 def _node_and_variant(key: str) -> tuple[str, str]:

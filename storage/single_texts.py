@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, select
@@ -23,7 +23,6 @@ from storage.schema import batches as batches_table
 from storage.schema import case_errors, cases, live_runs, pending_cases, screenings
 
 PARTS = ("text", "reply")
-LONG_AGO = timedelta(hours=1)
 
 
 class UnknownText(LookupError):
@@ -121,7 +120,7 @@ def stop(db: Database, actor: Actor, case_id: str, now: datetime) -> None:
     with db.read() as conn:
         row = _own_row(conn, actor, case_id)
     batches.cancel(db, actor, row.batch_id, now)
-    live.viewer_seen(db, case_id, now - LONG_AGO)  # the worker lets go at once of what nobody watches
+    live.viewer_left(db, case_id, now)  # the worker lets go at once of what nobody watches
 
 
 def _own_row(conn: Connection, actor: Actor, case_id: str) -> Row[Any]:

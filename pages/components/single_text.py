@@ -9,7 +9,15 @@ from jobs.intake import receiver
 from pages.components.live_style import STYLE
 from pages.components.live_view import budget_html, live_html
 from pages.components.trail import evidence_sentence, node_views
-from pages.components.words import DELTA_MEANING, FLAG_WORDS, OUTCOME_ICONS, OUTCOME_WORDS, REASON_WORDS, error_words
+from pages.components.words import (
+    DELTA_MEANING,
+    FLAG_WORDS,
+    OUTCOME_ICONS,
+    OUTCOME_WORDS,
+    REASON_WORDS,
+    STATE_WORDS,
+    error_words,
+)
 from screening.labels import Label, Outcome
 from screening.pipeline import PipelineConfig
 from screening.screen import Reason
@@ -63,7 +71,7 @@ def view_html(single: SingleText, now: datetime) -> str:
     """The budget and the nodes as they stand."""
     pipeline = single.configuration.pipeline
     until = single.completed_at or (None if single.ended else now)
-    seconds = (until - single.submitted_at).total_seconds() if until else None
+    seconds = max((until - single.submitted_at).total_seconds(), 0.0) if until else None  # by two machines' clocks
     cost = single.cost_usd if single.completed_at else 0.0 if _simulated(single.configuration) else None
     return budget_html(single.calls, most_calls(pipeline), cost_usd=cost, seconds=seconds) + live_html(
         node_views(pipeline, single.draws, ended=single.ended)
@@ -98,6 +106,8 @@ def _status(single: SingleText, *, waiting: bool) -> tuple[str, str, Sequence[st
         return "■ Stopped", "quiet", ["Nothing was decided. The text is kept as undecided, never as safe."]
     if single.error is not None:
         return "! Not decided", "escalate", [f"It is kept, undecided: {error_words(single.error)}."]
+    if single.state is BatchState.PAUSED:
+        return STATE_WORDS[single.state], "quiet", ["Somebody paused it; it goes on when it is resumed."]
     if waiting:
         return "○ Waiting for the worker", "quiet", ["It starts as soon as the worker process is free or running."]
     return "● Asking the agents", "open", flag_sentences(single.flags)

@@ -97,9 +97,19 @@ pending_cases = Table(
     case_id(primary_key=True),
     Column("batch_id", Id, nullable=False),
     Column("row", BigInteger, nullable=False),
-    Column("ready_at", Moment),  # not before this moment; None: failed, waits for a retry request
+    Column("ready_at", Moment),  # their order, never a time to wait for; None: failed, waits for a retry request
 )
-Index("ix_pending_cases_order", pending_cases.c.batch_id, pending_cases.c.ready_at, pending_cases.c.row)
+# What failed stays out of the index that a poll walks: it may wait for ever for a person, as abandoned texts do.
+_ready, _failed = pending_cases.c.ready_at.is_not(None), pending_cases.c.ready_at.is_(None)
+Index(
+    "ix_pending_cases_ready",
+    pending_cases.c.batch_id,
+    pending_cases.c.ready_at,
+    pending_cases.c.row,
+    sqlite_where=_ready,
+    postgresql_where=_ready,
+)
+Index("ix_pending_cases_failed", pending_cases.c.batch_id, sqlite_where=_failed, postgresql_where=_failed)
 
 # Running sums of a batch's facts, added to in the transaction that inserts the fact; in several shards so that
 # workers on one batch do not wait for one row. `tallies.recount` derives the same sums from the facts.

@@ -15,6 +15,7 @@ from pages.components import resources
 from screening.__main__ import main
 from storage import live, settings_store
 from storage.actors import LOCAL_USER
+from storage.batches import pause, resume
 from storage.database import Database
 from storage.schema import batches, cases
 from tests.pages.conftest import Opener
@@ -102,6 +103,34 @@ def test_stop_leaves_the_text_undecided(open_page: Opener, page_database: Databa
     work(page_database)
     page.run()
     assert "Stopped" in _shown(page)
+
+
+def test_what_stopped_a_text_is_said_and_it_can_be_tried_again(
+    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    resources.settings.clear()
+    page = _submit(open_page(), "A quiet day.")
+    for _ in range(2):
+        with monkeypatch.context() as worker:
+            worker.setenv("SECOND_LOOK_MODEL", "claude-3-5-haiku-20241022")
+            work(page_database)  # with other agents than the text was handed in for: that stops a batch
+        page.run()
+        assert "the settings now name other agents" in _shown(page) and _stop(page).disabled
+        next(button for button in page.button if button.label == "Try again").click().run()
+        assert "Asking the agents" in _shown(page) and not _stop(page).disabled
+
+
+def test_a_text_that_an_administrator_paused_says_so(open_page: Opener, page_database: Database) -> None:
+    page = _submit(open_page(), "The weather was nice and we walked to the lake.")
+    with page_database.read() as conn:
+        batch_id = conn.execute(select(batches.c.id)).scalar_one()
+    pause(page_database, LOCAL_USER, batch_id, system_clock())
+    assert "Paused" in _shown(page.run())
+    resume(page_database, LOCAL_USER, batch_id, system_clock())
+    work(page_database)
+    assert "Labelled safe" in _shown(page.run())
 
 
 def test_a_reload_finds_the_text_by_its_address(open_page: Opener, page_database: Database) -> None:

@@ -65,7 +65,7 @@ def batch(
 
 def waiting(db: Database, limit: int = 1_000) -> list[str]:
     """What may be started now."""
-    return screenings.pending_cases(db, limit, now=LATER)
+    return screenings.pending_cases(db, limit)
 
 
 def run(codes: str, label: Label | None = Label.SAFE, node: str = "worker", tokens: int = 100) -> NodeRun:

@@ -1,16 +1,30 @@
 """Which case is next: somebody who waits first, batches even, nothing that is stopped, capped or failed."""
 
 from collections import Counter
-from datetime import timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Engine, event, select
 
 from screening.labels import Label, Outcome
-from storage import batches, live
+from screening.text.received import receive
+from storage import batches, live, single_texts
 from storage.actors import LOCAL_USER, SYSTEM, Actor, Role
-from storage.batches import BatchState, Caps, batch_state, change_caps, progress, retry_failed
+from storage.batches import (
+    BatchState,
+    Caps,
+    NewCase,
+    add_rows,
+    batch_state,
+    change_caps,
+    progress,
+    retry_failed,
+)
 from storage.database import Database
+from storage.pending import record_interruption
 from storage.policy import Forbidden
 from storage.schema import audit_events, cases, pending_cases, screenings
 from storage.screenings import (
@@ -41,7 +55,7 @@ def test_a_text_somebody_waits_for_comes_before_every_batch(db: Database) -> Non
     batch(db, TEXTS)
     interactive = batch(db, ["one text"], kind="interactive")
     assert _rows(db, waiting(db, 1)) == [(interactive, 1)]
-    assert len(take(db, 10, now=LATER, interactive=True)) == 1
+    assert len(take(db, 10, interactive=True)) == 1
 
 
 @pytest.mark.parametrize("step", [1, 4])
@@ -49,7 +63,7 @@ def test_batches_share_the_work_however_few_are_taken_at_once(db: Database, step
     one, other = batch(db, TEXTS), batch(db, TEXTS)
     flying: list[str] = []
     for _ in range(8 // step):
-        flying += take(db, step, now=LATER, excluding=flying)
+        flying += take(db, step, excluding=flying)
         shares = Counter(batch_id for batch_id, _ in _rows(db, flying))
         assert abs(shares[one] - shares[other]) <= 1
     assert len(set(flying)) == 8
@@ -79,6 +93,51 @@ def test_a_failed_case_waits_for_a_retry_request_and_stays_pending(db: Database)
     assert record_start(db, first, "worker", LATER) == 1, "an error is an orderly end, not a dead worker"
 
 
+def test_work_is_looked_for_past_all_that_waits_for_a_person(db: Database) -> None:
+    abandoned = [batch(db, ["a text"], kind="interactive") for _ in range(3)]
+    for case_id in waiting(db):
+        live.withdraw(db, case_id, NOW)
+    file = batch(db, TEXTS)
+    with _statements() as statements:
+        assert len(waiting(db)) == 6
+    looked_at = {value for _, values in statements for value in _values(values)}
+    assert file in looked_at and not looked_at.intersection(abandoned)
+    searches = [(text, values) for text, values in statements if "pending_cases.ready_at" in text]
+    assert len(searches) == 2, "one for the batches, one for the cases of the one that has any"
+    for text, values in searches:
+        plan = _plan(db, text, values)
+        assert "ix_pending_cases_ready" in plan and "ix_pending_cases_failed" not in plan, plan
+
+
+@contextmanager
+def _statements() -> Iterator[list[tuple[str, Any]]]:
+    """What is sent to a database meanwhile, each with its values."""
+    sent: list[tuple[str, Any]] = []
+
+    def note(_conn: Any, _cursor: Any, statement: str, values: Any, _context: Any, _many: bool) -> None:
+        sent.append((statement, values))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def _values(values: Any) -> list[Any]:
+    return list(values.values()) if isinstance(values, dict) else list(values)
+
+
+def _plan(db: Database, statement: str, values: Any) -> str:
+    """How the database finds it; a table of a few rows would be read whole, unless it is kept from that."""
+    with db.read() as conn:
+        if db.kind == "postgresql":
+            conn.exec_driver_sql("SET LOCAL enable_seqscan = off")
+            conn.exec_driver_sql("SET LOCAL enable_bitmapscan = off")
+        explain = "EXPLAIN" if db.kind == "postgresql" else "EXPLAIN QUERY PLAN"
+        return "\n".join(str(row[-1]) for row in conn.exec_driver_sql(f"{explain} {statement}", values))
+
+
 def test_a_retried_case_comes_after_those_never_tried(db: Database) -> None:
     batch_id = batch(db, TEXTS[:3])
     first, second, third = waiting(db)
@@ -96,6 +155,30 @@ def test_a_fault_that_is_not_the_cases_pauses_its_batch(db: Database) -> None:
     assert (found.state, found.why, found.failed) == (BatchState.PAUSED, "bad_key", 0)
     batches.resume(db, LOCAL_USER, batch_id, LATER)
     assert waiting(db)[0] == first
+
+
+def test_a_single_text_says_what_stopped_it_and_can_be_tried_again(db: Database) -> None:
+    batch_id = batch(db, ["one text"], kind="interactive")
+    (case_id,) = waiting(db)
+    record_start(db, case_id, "worker", NOW)
+    record_error(db, case_id, "spend_cap", "the limit on spending is reached", NOW, stops_batch=True)
+    shown = single_texts.look(db, LOCAL_USER, case_id)
+    assert (shown.error, shown.state, shown.ended) == ("spend_cap", BatchState.NEEDS_RETRY, True)
+    assert waiting(db) == []
+    assert retry_failed(db, LOCAL_USER, batch_id, LATER) == 1
+    shown = single_texts.look(db, LOCAL_USER, case_id)
+    assert (shown.error, shown.state, shown.ended) == (None, BatchState.RUNNING, False)
+    assert waiting(db) == [case_id]
+
+
+@pytest.mark.parametrize("ahead", [timedelta(days=-1), timedelta(days=1)])
+def test_what_came_in_is_ready_at_once_whatever_the_clock_of_who_took_it_in(db: Database, ahead: timedelta) -> None:
+    batch_id, now = batch(db, closed=False), datetime.now(UTC) + ahead
+    add_rows(db, batch_id, [NewCase(row=1, external_id="p1", text=receive("a text"))], now)
+    (case_id,) = waiting(db)
+    record_error(db, case_id, "timeout", "", now)
+    retry_failed(db, LOCAL_USER, batch_id, now)
+    assert waiting(db) == [case_id]
 
 
 @pytest.mark.parametrize("stop", ["pause", "cancel"])
@@ -144,6 +227,17 @@ def test_a_cost_cap_without_a_known_cost_fails_closed(db: Database) -> None:
     assert (found.state, found.why, found.cost_usd) == (BatchState.CAPPED, "cost_unknown", None)
 
 
+def test_a_case_during_which_the_database_went_away_is_taken_up_again_but_not_for_ever(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:1])
+    (case_id,) = waiting(db)
+    for starts in (1, 2, 3):
+        assert record_start(db, case_id, "worker", NOW) == starts, "it counts as the worker's death does"
+        record_interruption(db, case_id, NOW, calls=2)
+        assert waiting(db) == [case_id]
+    found = progress(db, batch_id)
+    assert (found.failed, found.lost_calls, found.state) == (0, 6, BatchState.RUNNING)
+
+
 def test_a_withdrawn_case_is_as_if_it_had_not_been_started(db: Database) -> None:
     batch(db, TEXTS[:1])
     (case_id,) = waiting(db)
@@ -164,33 +258,3 @@ def test_only_the_owner_or_an_admin_controls_a_batch_and_each_control_is_in_the_
     with db.read() as conn:
         logged = conn.execute(select(audit_events.c.action).order_by(audit_events.c.seq)).scalars().all()
     assert logged == ["batch_created", "intake_closed", "batch_paused", "batch_cancelled"]
-
-
-def test_nothing_is_watched_for_ever(db: Database) -> None:
-    batch(db, TEXTS)
-    batch(db, ["a", "b"], kind="interactive")
-    gone, watched = take(db, 2, now=LATER, interactive=True)
-    live.viewer_seen(db, watched, LATER)
-    assert live.unwatched(db, LATER - timedelta(seconds=10)) == [gone]
-    live.withdraw(db, gone, LATER)
-    assert live.unwatched(db, LATER - timedelta(seconds=10)) == []
-    assert take(db, 10, now=LATER, interactive=True) == [watched]
-    with db.read() as conn:
-        assert conn.execute(select(func.count()).where(pending_cases.c.case_id == gone)).scalar() == 1
-
-
-def test_the_live_view_shows_the_draws_so_far_to_whoever_submitted_it(db: Database) -> None:
-    batch(db, ["a text"], kind="interactive")
-    (case_id,) = waiting(db)
-    live.update_live(db, case_id, "worker", "main", "EE", NOW)
-    live.update_live(db, case_id, "worker", "main", "EEE?", NOW)
-    live.update_live(db, case_id, "risk", "main", "S", LATER)
-    shown = live.read_live(db, LOCAL_USER, case_id)
-    assert shown is not None
-    assert {key: "".join(draw.code for draw in draws) for key, draws in shown.draws.items()} == {
-        ("worker", "main"): "EEE?",
-        ("risk", "main"): "S",
-    }
-    assert (shown.node, shown.updated_at) == ("risk", LATER)
-    with pytest.raises(Forbidden):
-        live.read_live(db, Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER})), case_id)

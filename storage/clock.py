@@ -1,0 +1,15 @@
+"""The one clock of a site, for moments that several processes write and compare."""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection, DateTime, func, select
+
+
+def shared_now(conn: Connection, now: datetime) -> datetime:
+    """The time now, the same for whoever asks: PostgreSQL's own, so that machines need not agree on theirs; with
+    SQLite, where all is on one machine, the caller's ``now``.
+    """
+    if conn.dialect.name != "postgresql":
+        return now
+    asked = select(func.clock_timestamp(type_=DateTime(timezone=True)))
+    return conn.execute(asked).scalar_one().astimezone(UTC)
