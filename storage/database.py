@@ -11,6 +11,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 BUSY_TIMEOUT_S = 30
 """How long a SQLite writer waits for the one before it; far more than any transaction here takes."""
@@ -115,6 +116,17 @@ def insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) ->
     """
     statement = insert_into(connection, table).values(row).on_conflict_do_nothing()
     return connection.execute(statement.returning(*table.primary_key.columns)).first() is not None
+
+
+def lost_connection(error: BaseException) -> bool:
+    """Whether PostgreSQL went away, or was not there to connect to: no fault of what was being written.
+
+    Known by SQLAlchemy having given the connection up, or by the driver having no code of the server's for it.
+    """
+    if not isinstance(error, DBAPIError):
+        return False
+    unanswered = isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") is None
+    return error.connection_invalidated or unanswered
 
 
 def _keep_texts_out_of_logs() -> None:
