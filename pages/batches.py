@@ -61,7 +61,8 @@ def controls(one: BatchSummary) -> None:
         if state is BatchState.PAUSED and st.button("Resume", type="primary", icon=":material/play_arrow:"):
             batches.resume(db, person, one.id, now)
             st.rerun()
-        if one.progress.failed and st.button(f"Retry {one.progress.failed:,} failed", icon=":material/replay:"):
+        failed = 0 if state in ENDED else one.progress.failed
+        if failed and st.button(f"Retry {failed:,} failed", icon=":material/replay:"):
             batches.retry_failed(db, person, one.id, now)
             st.rerun()
         if state is BatchState.CAPPED and st.button("Go on without a cap", icon=":material/play_arrow:"):

@@ -42,6 +42,10 @@ class UnknownBatch(LookupError):
     """There is no batch of this id."""
 
 
+class BatchCancelled(ValueError):
+    """The batch was ended for good: nothing of it is taken up again."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
     """The most a batch may use; None is no cap."""
@@ -107,6 +111,19 @@ def standing(conn: Connection, batch_id: str, *, count_failed: bool = True) -> S
         return standings(conn, [batch_id], count_failed=count_failed)[batch_id]
     except KeyError:
         raise UnknownBatch(batch_id) from None
+
+
+def was_cancelled(conn: Connection, batch_id: str) -> bool:
+    """Whether somebody ended this batch for good."""
+    table = batch_events.c
+    cancelled = select(table.id).where(table.batch_id == batch_id, table.event == BatchEvent.CANCELLED.value)
+    return conn.execute(cancelled.limit(1)).first() is not None
+
+
+def require_going(conn: Connection, batch_id: str) -> None:
+    """Raise BatchCancelled where no worker would ever take up anything of this batch again."""
+    if was_cancelled(conn, batch_id):
+        raise BatchCancelled(f"batch {batch_id} was cancelled: nothing of it is taken up again")
 
 
 def _standing(caps: Caps, sums: Totals, failed: int, events: list[tuple[str, dict[str, Any]]]) -> Standing:

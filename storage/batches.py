@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 
 from storage import audit_log, tallies
 from storage.actors import SYSTEM, Actor
-from storage.batch_state import BatchEvent, BatchState, Caps, Standing, UnknownBatch, standing, standings
+from storage.batch_state import BatchEvent, BatchState, Caps, Standing, UnknownBatch, require_going, standing, standings
 from storage.database import Database
 from storage.identifiers import Entropy, new_id
 from storage.intake import Intake, IntakeClosed, NewCase, RejectedRow, add_rows, close_intake, rejected
@@ -125,8 +125,9 @@ def cancel(db: Database, actor: Actor, batch_id: str, now: datetime) -> None:
 
 
 def retry_failed(db: Database, actor: Actor, batch_id: str, now: datetime) -> int:
-    """Take up again the cases whose last attempt failed; returns how many."""
+    """Take up again the cases whose last attempt failed; returns how many. Raises BatchCancelled."""
     with db.write() as conn:
+        require_going(conn, batch_id)
         statement = update(pending_cases).where(
             pending_cases.c.batch_id == batch_id, pending_cases.c.ready_at.is_(None)
         )

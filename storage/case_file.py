@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from storage.actors import Actor
+from storage.batch_state import was_cancelled
 from storage.blindness import reveal
 from storage.case_texts import shown_to_agents
 from storage.database import Database
@@ -49,12 +50,13 @@ class Part:
 class CaseFile:
     """One case. ``flags`` and ``parts`` by part, "text" and, where there is one, "reply".
 
-    ``waits_for_retry``: pending, and its last attempt failed.
+    ``waits_for_retry``: pending, its last attempt failed, and its batch was not cancelled. ``batch_owner`` began that.
     """
 
     case_id: str
     batch_id: str
     batch_name: str
+    batch_owner: str
     row: int
     parts: Mapping[str, Part]
     text_sha256: str
@@ -75,10 +77,13 @@ def case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFi
         row = _row(conn, case_id)
         reveal(conn, actor, case_id, now)
         errors, entry = _errors(conn, case_id), _entry(conn, case_id)
+        failed = row.pending is not None and row.ready_at is None
+        waits_for_retry = failed and not was_cancelled(conn, row.batch_id)
     return CaseFile(
         case_id=case_id,
         batch_id=row.batch_id,
         batch_name=row.batch_name,
+        batch_owner=row.batch_owner,
         row=row.row,
         parts=_parts(row),
         text_sha256=row.text_sha256,
@@ -86,7 +91,7 @@ def case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFi
         group=row.group_name,
         received_at=row.created_at,
         errors=errors,
-        waits_for_retry=row.pending is not None and row.ready_at is None,
+        waits_for_retry=waits_for_retry,
         entry=entry,
     )
 
@@ -101,7 +106,8 @@ def _parts(row: Any) -> dict[str, Part]:
 
 def _row(conn: Connection, case_id: str) -> Any:
     query = (
-        select(cases, batches.c.name.label("batch_name"), pending_cases.c.ready_at)
+        select(cases, batches.c.name.label("batch_name"), batches.c.created_by.label("batch_owner"))
+        .add_columns(pending_cases.c.ready_at)
         .add_columns(pending_cases.c.case_id.label("pending"))
         .join(batches, batches.c.id == cases.c.batch_id)
         .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)

@@ -56,7 +56,7 @@ def _parts(found: Progress, *, by_label: bool) -> tuple[Part, ...]:
         *(labelled if by_label else (("open", "✓", "settled by the agents", found.safe + found.unsafe),)),
         ("escalate", "→", "to a clinician", found.human_review),
         ("quiet", "○", "pending", found.pending - found.failed),
-        ("escalate", "!", "failed, to be retried", found.failed),
+        ("escalate", "!", "failed" if found.state in ENDED else "failed, to be retried", found.failed),
     )
 
 
@@ -73,7 +73,7 @@ def _counts(parts: tuple[Part, ...]) -> str:
     counts = "".join(
         f'<span class="sl-c-{colour}"><b>{count:,}</b><span><em aria-hidden="true">{icon}</em> {words}</span></span>'
         for colour, icon, words, count in parts
-        if count or words != "failed, to be retried"
+        if count or not words.startswith("failed")
     )
     return f'<div class="sl-counts">{counts}</div>'
 

@@ -15,6 +15,7 @@ from storage import batches
 from storage.actors import LOCAL_USER
 from storage.batch_state import BatchState
 from storage.database import Database
+from storage.pending import record_error
 from storage.results import results
 from tests.pages.conftest import Opener
 from tests.pages.working import work
@@ -187,6 +188,18 @@ def test_pause_resume_and_cancel(open_page: Opener, page_database: Database) -> 
     _button(page, "Cancel this batch").click().run()
     assert batches.batch_state(page_database, batch_id) is BatchState.CANCELLED
     assert "1" in _shown(page) and "pending" in _shown(page)
+
+
+def test_what_failed_in_a_cancelled_batch_is_said_and_not_offered_again(
+    open_page: Opener, page_database: Database
+) -> None:
+    batch_id = batch(page_database, ["one", "two"])
+    record_error(page_database, waiting(page_database)[0], "timeout", "", NOW)
+    page = open_page("batches", batch=batch_id)
+    assert "Retry 1 failed" in _labels(page) and "failed, to be retried" in _shown(page)
+    _button(page, "Cancel this batch").click().run()
+    assert not any(label.startswith("Retry") for label in _labels(page))
+    assert "</em> failed</span>" in _shown(page) and "to be retried" not in _shown(page)
 
 
 def test_a_cap_stops_the_batch_and_says_so(open_page: Opener, page_database: Database) -> None:

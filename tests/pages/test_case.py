@@ -12,12 +12,13 @@ from pages.components.trail import node_view
 from screening.pipeline import preset
 from storage import inbox, ratings
 from storage.actors import LOCAL_USER
+from storage.batches import cancel
 from storage.database import Database
 from storage.evidence import Evidence, NodeEvidence
 from storage.identifiers import new_id
 from storage.schema import case_errors, cases, pending_cases, screenings
-from tests.pages.conftest import Opener
-from tests.storage.inbox_cases import NOW, fill, form
+from tests.pages.conftest import ROOT, Opener
+from tests.storage.inbox_cases import NOW, RESEARCHER, fill, form, register
 
 
 def _now() -> datetime:
@@ -107,18 +108,48 @@ def test_an_amendment_is_a_version_with_its_reason_and_what_it_changed(
     assert "The second line was overlooked." in _shown(page) and "Version 1: Safe" in _shown(page)
 
 
-def test_a_failed_case_can_be_taken_up_again(open_page: Opener, page_database: Database) -> None:
-    [case_id] = fill(page_database, entered=False)
-    with page_database.write() as conn:
+def _failed(db: Database, created_by: str = "rae") -> str:
+    """A case that is pending and whose last attempt failed."""
+    [case_id] = fill(db, entered=False, created_by=created_by)
+    with db.write() as conn:
         conn.execute(screenings.delete())
         batch = conn.execute(cases.select()).one().batch_id
         conn.execute(insert(pending_cases).values(case_id=case_id, batch_id=batch, row=1, ready_at=None))
         error = {"kind": "overloaded", "message": "try later", "calls": 3, "at": NOW}
         conn.execute(insert(case_errors).values(case_id=case_id, **error))
-    page = open_page("case", case=case_id)
+    return case_id
+
+
+def test_a_failed_case_can_be_taken_up_again(open_page: Opener, page_database: Database) -> None:
+    page = open_page("case", case=_failed(page_database))
     assert "has not decided it yet" in _shown(page) and "3 calls made in vain. try later" in _shown(page)
     page.button(key="retry").click().run()
     assert not page.exception and not [button for button in page.button if button.key == "retry"]
+
+
+@pytest.mark.parametrize(("owner", "offered"), [("rae", True), ("somebody", False)])
+def test_only_who_may_control_the_batch_is_offered_another_try(
+    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch, owner: str, offered: bool
+) -> None:
+    register(page_database, RESEARCHER)
+    case_id = _failed(page_database, owner)
+    monkeypatch.setattr("pages.components.http.sign_in_configured", lambda: True)
+    page = open_page()
+    page.user = {"is_logged_in": True, "iss": "idp", "sub": RESEARCHER.id, "iat": _now().timestamp()}
+    page.run().query_params["case"] = case_id
+    page = page.switch_page(str(ROOT / "pages" / "case.py")).run()
+    assert "3 calls made in vain" in _shown(page)
+    assert [button.key for button in page.button if button.key == "retry"] == ["retry"] * offered
+
+
+def test_nothing_of_a_cancelled_batch_is_offered_another_try(open_page: Opener, page_database: Database) -> None:
+    case_id = _failed(page_database)
+    with page_database.read() as conn:
+        batch_id = conn.execute(cases.select()).one().batch_id
+    cancel(page_database, LOCAL_USER, batch_id, _now())
+    page = open_page("case", case=case_id)
+    assert "3 calls made in vain" in _shown(page)
+    assert not [button for button in page.button if button.key == "retry"]
 
 
 @pytest.mark.parametrize("query", [{}, {"case": "0" * 32}, {"case": "\x00<b>"}])

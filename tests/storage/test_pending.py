@@ -13,6 +13,7 @@ from screening.labels import Label, Outcome
 from screening.text.received import receive
 from storage import batches, live, single_texts
 from storage.actors import LOCAL_USER, SYSTEM, Actor, Role
+from storage.batch_state import BatchCancelled
 from storage.batches import (
     BatchState,
     Caps,
@@ -136,6 +137,15 @@ def _plan(db: Database, statement: str, values: Any) -> str:
             conn.exec_driver_sql("SET LOCAL enable_bitmapscan = off")
         explain = "EXPLAIN" if db.kind == "postgresql" else "EXPLAIN QUERY PLAN"
         return "\n".join(str(row[-1]) for row in conn.exec_driver_sql(f"{explain} {statement}", values))
+
+
+def test_nothing_of_a_cancelled_batch_is_taken_up_again(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:2])
+    record_error(db, waiting(db)[0], "timeout", "no answer in 30 s", NOW)
+    batches.cancel(db, LOCAL_USER, batch_id, NOW)
+    with pytest.raises(BatchCancelled, match="was cancelled"):
+        retry_failed(db, LOCAL_USER, batch_id, LATER)
+    assert progress(db, batch_id).failed == 1
 
 
 def test_a_retried_case_comes_after_those_never_tried(db: Database) -> None:
