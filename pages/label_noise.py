@@ -69,8 +69,9 @@ def _send(batch: RecordedBatch, free: list[SecondLook]) -> None:
         others = agreements(free, chosen, f"{batch.batch_id} {resources.now().isoformat()}") if mixed else ()
         case_ids = [batch.case_ids[case] for case in (*chosen, *others)]
         listed = [batch.case_ids[look.case] for look in free[:200]]
-        opened = request_second_looks(db, person, case_ids, resources.now(), shown=listed)
-        st.success(f"{opened} texts wait in the inbox now; {len(case_ids) - opened} were there before.")
+        sent = request_second_looks(db, person, case_ids, resources.now(), shown=listed)
+        rest = f" {sent.undecided} were not sent: they are not screened to their end." if sent.undecided else ""
+        st.success(f"{sent.opened} texts wait in the inbox now; {sent.there_before} were there before.{rest}")
 
 
 def _relabelled(batch: RecordedBatch, versions: int) -> None:

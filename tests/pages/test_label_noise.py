@@ -9,7 +9,7 @@ import pytest
 from pages.components.label_noise import agreements, ranked, relabelled_metrics
 from pages.components.relabelled_export import as_jsonl
 from screening.label_noise import Ranking
-from screening.labels import Label
+from screening.labels import Label, Outcome
 from storage.actors import LOCAL_USER, Actor, Role
 from storage.database import Database
 from storage.identifiers import new_id
@@ -20,6 +20,7 @@ from storage.relabelled import relabelled_rows
 from storage.second_looks import request_second_looks
 from tests.pages.conftest import Opener
 from tests.pages.researched import SAMPLE, sample_rows, screened
+from tests.storage.batch_of import batch, commit, commit_run, run, screening, waiting
 from tests.storage.inbox_cases import form, register
 
 PLANTED = SAMPLE.with_name("sample_planted_labels.csv")
@@ -110,3 +111,15 @@ def test_the_page_ranks_sends_and_lists_no_case_that_waits(open_page: Opener, pa
     assert len(app.dataframe[0].value) == listed - sent
     assert len(waiting_for_a_reading(page_database, LOCAL_USER, batch_id)) >= sent
     assert app.dataframe[1].value["Measured against"].tolist() == ["the file's labels", "adjudicated where read"]
+
+
+def test_a_text_that_is_still_pending_is_not_said_to_have_been_sent(open_page: Opener, page_database: Database) -> None:
+    batch(page_database, ["one", "two"], references="SS")
+    decided, pending = waiting(page_database)
+    for case_id in (decided, pending):  # the second stopped between two agents
+        commit_run(page_database, case_id, 0, run("UUUUUU", Label.UNSAFE))
+    commit(page_database, decided, screening(Outcome.UNSAFE, run("UUUUUU", Label.UNSAFE)))
+    page = open_page("label_noise")
+    next(button for button in page.button if button.label == "Send for a second look").click().run()
+    said = "1 texts wait in the inbox now; 0 were there before. 1 were not sent: they are not screened to their end."
+    assert page.success[0].value == said

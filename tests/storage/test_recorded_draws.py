@@ -70,8 +70,9 @@ def settle(db: Database, label: Label = Label.SAFE) -> tuple[str, str]:
 
 def test_a_second_look_is_an_ordinary_entry_and_opens_once(db: Database) -> None:
     _, case_id = settle(db)
-    assert request_second_looks(db, LOCAL_USER, [case_id], LATER) == 1
-    assert request_second_looks(db, LOCAL_USER, [case_id], LATER) == 0
+    first, again = (request_second_looks(db, LOCAL_USER, [case_id], LATER) for _ in range(2))
+    assert (first.opened, first.there_before, first.undecided) == (1, 0, 0)
+    assert (again.opened, again.there_before, again.undecided) == (0, 1, 0)
     claim = claim_next(db, LOCAL_USER, LATER)
     assert claim is not None and claim.case_id == case_id
     assert claim.why == "unsettled"  # the reason of every audit sample
@@ -80,7 +81,8 @@ def test_a_second_look_is_an_ordinary_entry_and_opens_once(db: Database) -> None
 def test_a_pending_case_and_a_reviewer_s_request_are_refused(db: Database) -> None:
     batch(db, ["one"])
     case_id = waiting(db)[0]
-    assert request_second_looks(db, LOCAL_USER, [case_id], LATER) == 0
+    sent = request_second_looks(db, LOCAL_USER, [case_id], LATER)
+    assert (sent.opened, sent.there_before, sent.undecided) == (0, 0, 1)
     with pytest.raises(Forbidden):
         request_second_looks(db, person("ann", Role.REVIEWER), [case_id], LATER)
     with pytest.raises(ValueError, match="at most"):

@@ -57,7 +57,7 @@ def test_audited_cases_are_read_and_the_others_stand_behind_them(db: Database) -
 def test_a_second_look_that_somebody_picked_counts_nowhere(db: Database) -> None:
     case_ids = settled(db, 20, audit_rate=0.05)
     due = sum(case.selected for case in audit_sample(db, LOCAL_USER, VERSION).cases)
-    opened = request_second_looks(db, LOCAL_USER, case_ids, LATER)
+    opened = request_second_looks(db, LOCAL_USER, case_ids, LATER).opened
     assert opened == 20 - due
     assert read_all(db, "unsafe") == 20
     found = audit_sample(db, LOCAL_USER, VERSION)
