@@ -1,7 +1,7 @@
 """One model answer as a draw, what an unusable answer means, and the port that draws come through."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -102,11 +102,23 @@ class ScreenedText:
     reply: str | None = None
 
 
+@dataclass(slots=True)
+class Bill:
+    """What a wave has cost so far, also when it fails or is broken off and there are no draws.
+
+    ``requests`` were charged or may have been: answered, usable or not, given up without an answer, or under way.
+    Not those that were refused, or never got through.
+    """
+
+    requests: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawRequest:
     """A wave: ``count`` draws of one node on one text, the first of them being number ``first`` (from 0).
 
-    ``urgent`` says that somebody waits for it: its calls go first where a limit holds calls back.
+    ``urgent`` says that somebody waits for it: its calls go first where a limit holds calls back. A sampler whose
+    draws are paid for writes them on ``bill``, where there is one, as they are made.
     """
 
     node: str
@@ -115,6 +127,7 @@ class DrawRequest:
     count: int
     variant: str = "main"
     urgent: bool = False
+    bill: Bill | None = field(default=None, compare=False, repr=False)
 
 
 class SamplerError(Exception):

@@ -15,7 +15,7 @@ from anthropic.types import Message
 from screening.answers import read_answer
 from screening.draws import Draw, DrawRequest, SamplerError, Usage
 from screening.prompting import PromptSet
-from screening.samplers.anthropic_attempts import AttemptFailed, Attempts
+from screening.samplers.anthropic_attempts import AttemptFailed, Attempts, written_on
 from screening.samplers.anthropic_request import PreparedCall, cache_notes, prepare_call
 from screening.samplers.ledger import CallCounts, Ledger
 from screening.samplers.model_settings import ANTHROPIC_URL, Dialect, ModelSettings, dialect
@@ -124,7 +124,7 @@ class AnthropicSampler:
         """``request.count`` concurrent calls, their draws in request order.
 
         SamplerError when a call fails for good or the node's deadline passes; then there are no draws,
-        and what was paid for is still in `counts`.
+        and what was paid for is on the request's bill and in `counts`.
         """
         return await self._settled(request, self._wire)
 
@@ -133,7 +133,8 @@ class AnthropicSampler:
         deadline_s = self._settings.node_deadline_s
         try:
             async with self._gate.wave(urgent=request.urgent, deadline_s=deadline_s):
-                return await self._wave(calls)
+                with written_on(request.bill):
+                    return await self._wave(calls)
         except TimeoutError:
             raise SamplerError("deadline", f"The node's draws did not arrive within {deadline_s:g} seconds.") from None
 

@@ -8,14 +8,16 @@ import asyncio
 import email.utils
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import anthropic
 from anthropic import APIConnectionError, APITimeoutError, Middleware, RetryableError
 from anthropic.types import Message
 
-from screening.draws import SamplerError
+from screening.draws import Bill, SamplerError
 from screening.samplers.ledger import Ledger
 from screening.samplers.rate import RateGate
 
@@ -39,7 +41,23 @@ _FINAL: Mapping[int, tuple[str, str, bool]] = {
     422: ("bad_request", "The service refused the request as malformed (422).", False),
 }
 _REDIRECTED = ("redirected", "The service points to another address: the text is not sent there.", True)
+_MAYBE_CHARGED = frozenset({"malformed", "timeout"})
+"""Failures of attempts that the service may have worked on, and so charge."""
 _SPEND_CAP = "The account's spend limit is reached: nothing can be asked until it is raised."
+
+
+# The client library stands between a wave and its attempts: only the context goes all the way through.
+_BILL: ContextVar[Bill | None] = ContextVar("bill", default=None)
+
+
+@contextmanager
+def written_on(bill: Bill | None) -> Iterator[None]:
+    """The attempts of tasks begun inside are written on this bill."""
+    token = _BILL.set(bill)
+    try:
+        yield
+    finally:
+        _BILL.reset(token)
 
 
 class AttemptFailed(RetryableError):
@@ -64,13 +82,13 @@ class Attempts(Middleware):
             retry = request.retries_taken > 0
             async with self._gate.slot(retry=retry):
                 self._ledger.attempted(retry=retry)
+                _charge(1)
                 response = await self._send(request, call_next)
             return await self._judge(response)
-        except AttemptFailed as failure:
+        except (AttemptFailed, SamplerError) as failure:
             self._ledger.failed(failure.kind)
-            raise
-        except SamplerError as final:
-            self._ledger.failed(final.kind)
+            if failure.kind not in _MAYBE_CHARGED:
+                _charge(-1)
             raise
 
     async def _send(self, request: Any, call_next: Any) -> Any:
@@ -102,6 +120,11 @@ class Attempts(Middleware):
             return SamplerError("spend_cap", _SPEND_CAP, stops_batch=True)
         self._gate.pause(1.0 if wait_s is None else wait_s)
         return AttemptFailed("rate_limited")
+
+
+def _charge(requests: int) -> None:
+    if (bill := _BILL.get()) is not None:
+        bill.requests += requests
 
 
 def final_error(status: int) -> SamplerError:
