@@ -1,33 +1,160 @@
-"""Whether batches allow calls, asked before every node of every case and looked up a few times a second."""
+"""Whether a case may ask for its next wave: looked up a few times a second, and counted here in between.
 
+The tables know a node's calls only when its run is committed. What this process has asked for since then is added to
+their sums, so that a cap is passed by about one wave and not by all that the nodes in flight still ask for.
+"""
+
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
+from screening.draws import Bill
+from storage.batch_state import BatchState, Standing
 from storage.database import Database
-from storage.screenings import batch_allows
+from storage.screenings import batch_standing
+from storage.tallies import Totals
 
 FRESH_S = 0.2
 """A pause, a cancellation or a reached cap is noticed within so long."""
-MOST_KEPT = 1_000
+
+
+class Leave(StrEnum):
+    """What a case may do next."""
+
+    GO = "go"
+    WAIT = "wait"  # others of this process may still use up the cap: ask again
+    NONE = "none"
+
+
+@dataclass(slots=True, eq=False)
+class Tab:
+    """What one case has asked for since its last committed run: ``asked`` in the wave under way, ``drawn`` before."""
+
+    asked: int = 0
+    bill: Bill = field(default_factory=Bill)
+    drawn: Totals = field(default_factory=Totals)
+
+    def ask(self, count: int) -> Bill:
+        """A wave begins; returns the bill it is to be written on."""
+        self.asked, self.bill = count, Bill()
+        return self.bill
+
+    def drew(self, calls: int, cost_usd: float | None) -> None:
+        """The wave brought its draws."""
+        more = Totals(calls=calls, unpriced_calls=calls if cost_usd is None else 0, cost_usd=cost_usd or 0.0)
+        self.drawn, self.asked, self.bill = _sum(self.drawn, more), 0, Bill()
+
+    @property
+    def lost(self) -> int:
+        """Calls paid for nothing if the case's job ends now."""
+        return self.drawn.calls + self.bill.requests
+
+
+@dataclass(slots=True)
+class _Account:
+    """One batch: its open tabs, and what was written to the tables since they were last looked at."""
+
+    standing: Standing | None = None
+    looked_at: float = 0.0
+    tabs: set[Tab] = field(default_factory=set)
+    settled: list[tuple[float, Totals]] = field(default_factory=list)
 
 
 class Allowance:
-    """Remembers each batch's answer for ``fresh_s`` seconds of ``clock``. Threads may share it."""
+    """Asked for every wave; remembers each batch's state for ``fresh_s`` seconds of ``clock``. Threads may share it."""
 
     def __init__(self, db: Database, *, fresh_s: float = FRESH_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._db = db
         self._fresh_s = fresh_s
         self._clock = clock
-        self._found: dict[str, tuple[float, bool]] = {}
+        self._lock = threading.Lock()
+        self._accounts: dict[str, _Account] = {}
 
-    def allows(self, batch_id: str) -> bool:
-        """Whether the batch was neither paused nor cancelled nor capped a moment ago. Raises UnknownBatch."""
-        now = self._clock()
-        known = self._found.get(batch_id)
-        if known is not None and now - known[0] < self._fresh_s:
-            return known[1]
-        if len(self._found) >= MOST_KEPT:
-            self._found.clear()
-        allowed = batch_allows(self._db, batch_id)
-        self._found[batch_id] = (now, allowed)
-        return allowed
+    @contextmanager
+    def tab(self, batch_id: str) -> Iterator[Tab]:
+        """A tab for one case of the batch, open inside; what is on it at the end must be in the tables by then."""
+        tab = Tab()
+        with self._lock:
+            self._accounts.setdefault(batch_id, _Account()).tabs.add(tab)
+        try:
+            yield tab
+        finally:
+            self.settle(batch_id, tab)
+            with self._lock:
+                account = self._accounts[batch_id]
+                account.tabs.remove(tab)
+                if not account.tabs:
+                    del self._accounts[batch_id]
+
+    def settle(self, batch_id: str, tab: Tab) -> None:
+        """All that is on the tab was written to the tables a moment ago."""
+        with self._lock:
+            written = _sum(tab.drawn, Totals(lost_calls=tab.bill.requests))
+            self._accounts[batch_id].settled.append((self._clock(), written))
+            tab.asked, tab.bill, tab.drawn = 0, Bill(), Totals()
+
+    def is_fresh(self, batch_id: str) -> bool:
+        """Whether the tables were looked at a moment ago."""
+        account = self._accounts[batch_id]
+        return account.standing is not None and self._clock() - account.looked_at < self._fresh_s
+
+    def look(self, batch_id: str) -> None:
+        """Look at the tables again; blocking. Raises UnknownBatch."""
+        begun = self._clock()
+        standing = batch_standing(self._db, batch_id)
+        with self._lock:
+            account = self._accounts[batch_id]
+            account.standing, account.looked_at = standing, begun
+            # What was written while we looked may be in what we saw: counted twice for a moment rather than not at all.
+            account.settled = [(at, written) for at, written in account.settled if at > begun]
+
+    def cancelled(self, batch_id: str) -> bool:
+        """Whether the batch was cancelled when last looked at."""
+        return self._standing(batch_id).state is BatchState.CANCELLED
+
+    def leave(self, batch_id: str, tab: Tab) -> Leave:
+        """Whether this case may ask for its next wave.
+
+        A paused batch ends the nodes that have begun, as their draws are paid for; a cancelled or capped one does
+        not. Where only calls of this process that are not in the tables yet make up the cap, a case that has drawn
+        nothing waits for what becomes of them; one that has gives up, so that some case always goes on or ends.
+        """
+        standing, begun = self._standing(batch_id), tab.drawn.calls > 0
+        if standing.state is BatchState.CANCELLED or (standing.state is BatchState.PAUSED and not begun):
+            return Leave.NONE
+        if not self._capped(batch_id, standing):
+            return Leave.GO
+        return Leave.NONE if begun or standing.state is BatchState.CAPPED else Leave.WAIT
+
+    def _standing(self, batch_id: str) -> Standing:
+        standing = self._accounts[batch_id].standing
+        if standing is None:
+            raise RuntimeError("look first")
+        return standing
+
+    def _capped(self, batch_id: str, standing: Standing) -> bool:
+        with self._lock:
+            account = self._accounts[batch_id]
+            drawn = [*(written for _, written in account.settled), *(tab.drawn for tab in account.tabs)]
+            asked = sum(tab.asked for tab in account.tabs)
+        known = standing.totals
+        for one in drawn:
+            known = _sum(known, one)
+        if standing.caps.reached(known):
+            return True
+        # Calls under way are reckoned at the mean price, like lost ones; before there is one, by their number alone.
+        with_asked = replace(known, lost_calls=known.lost_calls + asked)
+        return standing.caps.reached(with_asked) not in (None, "cost_unknown")
+
+
+def _sum(one: Totals, more: Totals) -> Totals:
+    return replace(
+        one,
+        calls=one.calls + more.calls,
+        lost_calls=one.lost_calls + more.lost_calls,
+        unpriced_calls=one.unpriced_calls + more.unpriced_calls,
+        cost_usd=one.cost_usd + more.cost_usd,
+    )

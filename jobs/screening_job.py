@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import ParamSpec, TypeVar
 
 from jobs.agents import Agents
-from jobs.allowance import Allowance
+from jobs.allowance import Allowance, Leave, Tab
 from jobs.port import Clock
-from screening.draws import Draw, DrawRequest, Sampler, SamplerError, encode_draws
+from screening.draws import Draw, DrawRequest, Sampler, SamplerError, Usage, encode_draws
 from screening.guard import guard_for
 from screening.labels import Outcome
 from screening.screen import NodeRun, Reason, Screening, screen
@@ -22,13 +22,15 @@ from storage.configurations import Configurations
 from storage.database import Database
 from storage.screenings import CaseForScreening
 from storage.settings_store import stopped
-from storage.starting import Started, Suspect, start_case
+from storage.starting import Started, Suspect, give_back, start_case
 
 MOST_STARTS = 3
 """Starts without an end after which a case goes to a human instead of killing another worker."""
 ALONE_AFTER = 2
 """Starts without an end after which a case runs alone among its like: so a case that kills workers takes no
 others with it, and those that were only in flight when it did are not blamed again."""
+LOOK_EVERY_S = 0.5
+"""How often a wave under way looks whether its batch was cancelled: a limit on calls may hold it back for minutes."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,31 +66,44 @@ class ScreeningJob:
 
     async def _screen_case(self, case_id: str, suspect_after: int | None) -> None:
         try:
-            started = await to_the_end(self._start, case_id, suspect_after)
-            if started is not None:
-                await self._keep_errors(*started)
+            started = await self._started(case_id, suspect_after)
         except asyncio.CancelledError:
             await to_the_end(screenings.record_withdrawal, self.db, case_id, self.clock())
             raise
+        if started is not None:
+            with self.allowance.tab(started.case.batch_id) as tab:
+                await self._keep_errors(started, tab)
 
-    def _start(self, case_id: str, suspect_after: int | None) -> tuple[Started, bool] | None:
-        """The begun case, and whether its batch allows calls; None where it has its outcome."""
-        found = start_case(self.db, self.known, case_id, self.worker, self.clock(), suspect_after=suspect_after)
-        return None if found is None else (found, self.allowance.allows(found.case.batch_id))
+    async def _started(self, case_id: str, suspect_after: int | None) -> Started | None:
+        """The begun case; None where it has its outcome, or where beginning it failed and that is kept."""
+        now = self.clock()
+        try:
+            return await to_the_end(
+                start_case, self.db, self.known, case_id, self.worker, now, suspect_after=suspect_after
+            )
+        except Suspect:
+            raise
+        except Exception as error:  # it would fail at every start: it must neither come again at once nor be lost
+            log.error("case %s could not be begun: %s", case_id, type(error).__name__)
+            await self._keep_error(case_id, "internal_error", type(error).__name__)
+            return None
 
-    async def _keep_errors(self, started: Started, allowed: bool) -> None:
+    async def _keep_errors(self, started: Started, tab: Tab) -> None:
         case = started.case
         try:
-            await self._screen(started, allowed)
+            await self._screen(started, tab)
         except Withdrawn:
-            await to_the_end(screenings.record_withdrawal, self.db, case.case_id, self.clock())
+            await to_the_end(give_back, self.db, case, self.clock(), calls=tab.lost)
+        except asyncio.CancelledError:
+            await to_the_end(give_back, self.db, case, self.clock(), calls=tab.lost)
+            raise
         except SamplerError as error:
-            await self._keep_error(case, error.kind, str(error), stops_batch=error.stops_batch)
+            await self._keep_error(case.case_id, error.kind, str(error), calls=tab.lost, stops_batch=error.stops_batch)
         except Exception as error:  # a bug must leave the case pending and visible, never decided
             log.error("case %s failed: %s", case.case_id, type(error).__name__)
-            await self._keep_error(case, "internal_error", type(error).__name__, stops_batch=False)
+            await self._keep_error(case.case_id, "internal_error", type(error).__name__, calls=tab.lost)
 
-    async def _screen(self, started: Started, allowed: bool) -> None:
+    async def _screen(self, started: Started, tab: Tab) -> None:
         case = started.case
         if started.starts > MOST_STARTS:
             await to_the_end(self._conclude, case, _to_a_human(Reason.REPEATED_FAILURE))
@@ -102,7 +117,7 @@ class ScreeningJob:
             sampler=self.agents.sampler(case.configuration, case.seed),
             position=len(started.runs),
             started_at=self.clock(),
-            allowed=allowed,
+            tab=tab,
         )
         result = await screen(
             case.text,
@@ -122,9 +137,12 @@ class ScreeningJob:
             result = _to_a_human(Reason.STOPPED, result)
         screenings.commit_outcome(self.db, case.case_id, result, cost, case.configuration.version, self.clock())
 
-    async def _keep_error(self, case: CaseForScreening, kind: str, message: str, *, stops_batch: bool) -> None:
+    async def _keep_error(
+        self, case_id: str, kind: str, message: str, *, calls: int = 0, stops_batch: bool = False
+    ) -> None:
+        now = self.clock()
         await to_the_end(
-            screenings.record_error, self.db, case.case_id, kind, message, self.clock(), stops_batch=stops_batch
+            screenings.record_error, self.db, case_id, kind, message, now, calls=calls, stops_batch=stops_batch
         )
 
 
@@ -132,8 +150,8 @@ class ScreeningJob:
 class _NodeProgress:
     """Keeps what a case has done so far: the live view after each wave, the run when its node ends.
 
-    It stands before the sampler: a node begins only while its batch allows calls. What needs no further call is
-    concluded even then.
+    It stands before the sampler: a wave is asked for only while the batch allows it, and broken off when the batch
+    is cancelled. What needs no further call is concluded even then.
     """
 
     job: ScreeningJob
@@ -141,13 +159,42 @@ class _NodeProgress:
     sampler: Sampler
     position: int
     started_at: datetime
-    allowed: bool
+    tab: Tab
     codes: str = ""
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        if not self.allowed:
-            raise Withdrawn
-        return await self.sampler.draw(replace(request, urgent=self.case.interactive))
+        await self._leave_to_draw()
+        bill = self.tab.ask(request.count)
+        wave = asyncio.ensure_future(self.sampler.draw(replace(request, urgent=self.case.interactive, bill=bill)))
+        try:
+            while not (await asyncio.wait([wave], timeout=LOOK_EVERY_S))[0]:
+                await self._look()
+                if self.job.allowance.cancelled(self.case.batch_id):
+                    raise Withdrawn
+            return self._paid(wave.result())
+        finally:
+            wave.cancel()
+            await asyncio.gather(wave, return_exceptions=True)
+
+    async def _leave_to_draw(self) -> None:
+        while True:
+            await self._look()
+            leave = self.job.allowance.leave(self.case.batch_id, self.tab)
+            if leave is Leave.NONE:
+                raise Withdrawn
+            if leave is Leave.GO:
+                return
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _look(self) -> None:
+        allowance, batch_id = self.job.allowance, self.case.batch_id
+        if not allowance.is_fresh(batch_id):
+            await to_the_end(allowance.look, batch_id)
+
+    def _paid(self, draws: Sequence[Draw]) -> Sequence[Draw]:
+        usage = sum((draw.usage for draw in draws), Usage())
+        self.tab.drew(len(draws), self.job.agents.cost_usd(self.case.configuration, usage))
+        return draws
 
     async def wave(self, request: DrawRequest, draws: Sequence[Draw]) -> None:
         self.codes = encode_draws(draws) if request.first == 0 else self.codes + encode_draws(draws)
@@ -166,9 +213,9 @@ class _NodeProgress:
         db, case_id = self.job.db, self.case.case_id
         cost = self.job.agents.cost_usd(self.case.configuration, run.usage)
         ours = screenings.commit_run(db, case_id, self.position, run, cost, self.started_at, ended_at)
+        self.job.allowance.settle(self.case.batch_id, self.tab)
         self.position += 1
         self.started_at = ended_at
-        self.allowed = self.job.allowance.allows(self.case.batch_id)
         return ours
 
 

@@ -12,6 +12,7 @@ from screening.labels import Label, Outcome
 from screening.screen import NodeRun, Screening
 from screening.text.flags import REFUSES_SAFE
 from storage import tallies
+from storage.batch_state import Standing, standing
 from storage.case_texts import shown_to_agents
 from storage.configurations import Configuration, load_configuration
 from storage.database import Database, insert_once
@@ -32,9 +33,9 @@ from storage.settings_store import current_in
 from storage.tiers import Placement, audit_placement, due_at, tier_for
 
 __all__ = [
-    "CaseForScreening", "UnknownCase", "UnsafeCommit", "batch_allows", "case_for_screening", "case_of", "case_row",
-    "commit_outcome", "commit_run", "committed_runs", "pending_cases", "record_error", "record_start",
-    "record_withdrawal",
+    "CaseForScreening", "UnknownCase", "UnsafeCommit", "batch_allows", "batch_standing", "case_for_screening",
+    "case_of", "case_row", "commit_outcome", "commit_run", "committed_runs", "pending_cases", "record_error",
+    "record_start", "record_withdrawal",
 ]  # fmt: skip
 
 
@@ -61,6 +62,12 @@ def case_for_screening(db: Database, case_id: str) -> CaseForScreening | None:
     with db.read() as conn:
         row = case_row(conn, case_id)
     return None if row.outcome is not None else case_of(row, load_configuration(db, row.configuration))
+
+
+def batch_standing(db: Database, batch_id: str) -> Standing:
+    """Where a batch stands just now; what failed is not counted. Raises UnknownBatch."""
+    with db.read() as conn:
+        return standing(conn, batch_id, count_failed=False)
 
 
 def case_row(conn: Connection, case_id: str) -> Row[Any]:

@@ -1,16 +1,17 @@
-"""A case's start as one transaction: what its job needs to know, and the note that it was begun."""
+"""A case's start as one transaction: what its job needs to know, and that it was begun; and how it is given back."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import insert
+from sqlalchemy import Connection, insert, select
 
 from screening.screen import NodeRun
+from storage import tallies
 from storage.configurations import Configurations
 from storage.database import Database
-from storage.pending import unended_starts
+from storage.pending import end_starts, keep_error, unended_starts
 from storage.runs import runs_of
-from storage.schema import case_starts
+from storage.schema import case_errors, case_starts, pending_cases
 from storage.screenings import CaseForScreening, case_of, case_row
 from storage.settings_store import current_in
 
@@ -56,3 +57,23 @@ def start_case(
         runs, stopped = runs_of(conn, case_id), current_in(conn).settings.stopped
     case = case_of(row, known.get(db, row.configuration))
     return Started(case=case, starts=earlier + 1, runs=runs, stopped=stopped)
+
+
+def give_back(db: Database, case: CaseForScreening, now: datetime, *, calls: int) -> None:
+    """Note that the attempt ended in an orderly way without an outcome: capped, cancelled, shut down.
+
+    ``calls`` were paid for draws of a node that did not end: they are lost, and count towards the batch's caps.
+    """
+    with db.write() as conn:
+        if calls:
+            why = _known_failure(conn, case.case_id) or "withdrawn"
+            keep_error(conn, case.case_id, why, "broken off in the middle of a node", calls, now)
+            tallies.add(conn, case.batch_id, case.row, tallies.Totals(lost_calls=calls))
+        end_starts(conn, case.case_id, now)
+
+
+def _known_failure(conn: Connection, case_id: str) -> str | None:
+    """Why the case waits for a retry request already, so that this stays its last error; None where it does not."""
+    parked = (pending_cases.c.case_id == case_id, pending_cases.c.ready_at.is_(None))
+    last = select(case_errors.c.kind).join(pending_cases, pending_cases.c.case_id == case_errors.c.case_id)
+    return conn.execute(last.where(*parked).order_by(case_errors.c.id.desc()).limit(1)).scalar()

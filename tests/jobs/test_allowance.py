@@ -1,0 +1,96 @@
+"""Calls that the tables do not know yet count towards a batch's caps: in number and in dollars, once, and at once."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from jobs.allowance import Allowance, Leave
+from storage import batches
+from storage.actors import LOCAL_USER
+from storage.database import Database
+from storage.tallies import Totals
+from tests.storage.batch_of import NOW, batch, commit_run, run, waiting
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _allowance(db: Database, clock: Clock | None = None) -> Allowance:
+    return Allowance(db, fresh_s=1.0, clock=clock or Clock())
+
+
+def test_calls_under_way_and_drawn_by_all_cases_make_up_the_cap(db: Database) -> None:
+    batch_id, allowance = batch(db, ["a", "b"], max_calls=10), _allowance(db)
+    with allowance.tab(batch_id) as one, allowance.tab(batch_id) as other:
+        allowance.look(batch_id)
+        one.ask(4)
+        one.drew(4, 0.0)
+        one.ask(5)
+        assert allowance.leave(batch_id, other) is Leave.GO
+        other.ask(1)
+        assert allowance.leave(batch_id, other) is Leave.WAIT, "it has drawn nothing: others may still fail for free"
+        assert allowance.leave(batch_id, one) is Leave.NONE
+        one.drew(5, 0.0)
+        assert one.lost == 9
+
+
+@pytest.mark.parametrize(("cost", "leave"), [(0.009, Leave.GO), (0.01, Leave.WAIT), (None, Leave.WAIT)])
+def test_dollars_count_before_they_are_in_the_tables_and_an_unknown_price_fails_closed(
+    db: Database, cost: float | None, leave: Leave
+) -> None:
+    """A dollar cap of 0.05: five calls of a cent are all of it."""
+    batch_id, allowance = batch(db, ["a", "b"], max_cost_usd=0.05), _allowance(db)
+    with allowance.tab(batch_id) as one, allowance.tab(batch_id) as other:
+        allowance.look(batch_id)
+        one.ask(5)
+        assert allowance.leave(batch_id, other) is Leave.GO, "before there is a price, a call has none"
+        one.drew(5, None if cost is None else 5 * cost)
+        assert allowance.leave(batch_id, other) is leave
+
+
+def test_calls_under_way_cost_the_mean_of_the_others(db: Database) -> None:
+    batch_id, allowance = batch(db, ["a", "b"], max_cost_usd=0.05), _allowance(db)
+    with allowance.tab(batch_id) as one, allowance.tab(batch_id) as other:
+        allowance.look(batch_id)
+        one.drew(2, 0.02)
+        one.ask(2)
+        assert allowance.leave(batch_id, other) is Leave.GO
+        one.ask(3)  # 0.02 + 3 × 0.01 = 0.05
+        assert allowance.leave(batch_id, other) is Leave.WAIT
+
+
+def test_what_was_committed_counts_until_the_tables_are_looked_at_again_and_then_once(db: Database) -> None:
+    batch_id, clock = batch(db, ["a", "b"], max_calls=12), Clock()
+    allowance, case_id = _allowance(db, clock), waiting(db)[0]
+    with allowance.tab(batch_id) as one, allowance.tab(batch_id) as other:
+        allowance.look(batch_id)
+        one.drew(6, 0.0)
+        commit_run(db, case_id, 0, run("EEEEEE", None))
+        clock.now = 0.5
+        allowance.settle(batch_id, one)
+        assert one.lost == 0 and allowance.is_fresh(batch_id)
+        other.drew(6, 0.0)
+        assert allowance.leave(batch_id, other) is Leave.NONE, "6 in the tables, unseen as yet, and 6 of its own"
+        other.drawn = Totals(calls=5)
+        clock.now = 1.5
+        assert not allowance.is_fresh(batch_id)
+        allowance.look(batch_id)
+        assert allowance.leave(batch_id, other) is Leave.GO, "6 + 5: counted once"
+
+
+def test_a_paused_batch_lets_a_begun_node_end_and_a_cancelled_one_does_not(db: Database) -> None:
+    batch_id, allowance = batch(db, ["a", "b"]), _allowance(db)
+    with allowance.tab(batch_id) as begun, allowance.tab(batch_id) as fresh:
+        begun.drew(3, 0.0)
+        batches.pause(db, LOCAL_USER, batch_id, NOW)
+        allowance.look(batch_id)
+        assert allowance.leave(batch_id, begun) is Leave.GO
+        assert allowance.leave(batch_id, fresh) is Leave.NONE
+        batches.cancel(db, LOCAL_USER, batch_id, NOW)
+        allowance.look(batch_id)
+        assert allowance.leave(batch_id, begun) is Leave.NONE and allowance.cancelled(batch_id)

@@ -1,0 +1,185 @@
+"""What is paid for counts, also where its draws are lost; a cap holds to about a wave, a cancellation at once."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sqlalchemy import func, select
+
+from jobs.agents import Agents
+from jobs.allowance import FRESH_S
+from jobs.port import system_clock
+from jobs.screening_job import ScreeningJob
+from screening.draws import Draw, DrawRequest, Sampler, SamplerError
+from screening.settings import Settings
+from screening.text.received import receive
+from storage import batches, tallies
+from storage.actors import LOCAL_USER
+from storage.batches import BatchState, Caps, NewCase, add_rows, change_caps, progress, retry_failed
+from storage.configurations import Configuration
+from storage.database import Database
+from storage.schema import case_errors, case_starts, cases, node_runs
+from tests.jobs.files import batch_from, settings, write_posts
+from tests.jobs.processes import NotingStub
+from tests.jobs.running import batch, open_batch_of, running, until
+from tests.stub_server import Fault, StubPlan
+
+AMBIGUOUS = "My friend says she wants to disappear"
+"""Its first node takes several waves and sends it on to the next."""
+
+
+class Metered(Agents):
+    """The simulated agents, paid by the draw; from wave number ``held_from`` on, waves end when `go` is set."""
+
+    def __init__(self, held_from: int | None = None) -> None:
+        super().__init__(Settings(_env_file=None, sampler="simulated"))
+        self.asked: list[DrawRequest] = []
+        self.broken_off = 0
+        self.fails = False
+        self.go = asyncio.Event()
+        self._held_from = held_from
+
+    def sampler(self, configuration: Configuration, seed: int) -> Sampler:
+        self.inner = super().sampler(configuration, seed)
+        return self
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        self.asked.append(request)
+        request.bill.requests += request.count
+        try:
+            if self._held_from is not None and len(self.asked) > self._held_from:
+                await self.go.wait()
+            else:
+                await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            self.broken_off += 1
+            raise
+        if self.fails:
+            raise SamplerError("overloaded", "The service is overloaded.")
+        return await self.inner.draw(request)
+
+    @property
+    def calls(self) -> int:
+        return sum(request.count for request in self.asked)
+
+
+def _job(db: Database, agents: Agents) -> ScreeningJob:
+    return ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w")
+
+
+def _ambiguous(db: Database, rows: int = 1) -> tuple[str, list[str]]:
+    batch_id, now = open_batch_of(db)
+    posts = (NewCase(row=row, external_id=f"p{row}", text=receive(AMBIGUOUS)) for row in range(1, rows + 1))
+    add_rows(db, batch_id, posts, now)
+    batches.close_intake(db, LOCAL_USER, batch_id, now)
+    return batch_id, _column(db, cases.c.id)
+
+
+def _column(db: Database, column) -> list[str]:  # type: ignore[no-untyped-def]
+    with db.read() as conn:
+        return list(conn.execute(select(column)).scalars())
+
+
+def _unended(db: Database) -> int:
+    with db.read() as conn:
+        return conn.execute(select(func.count()).where(case_starts.c.ended_at.is_(None))).scalar_one()
+
+
+def _require_accounted(db: Database, batch_id: str, calls: int) -> None:
+    """Every call is in the sums, and the sums are those of the facts."""
+    assert progress(db, batch_id).calls == calls
+    with db.read() as conn:
+        assert tallies.recount(conn, batch_id) == tallies.totals(conn, [batch_id])[batch_id]
+
+
+async def test_calls_of_failed_waves_count_and_so_a_cap_ends_every_retry(
+    db: Database, database_url: str, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
+) -> None:
+    service = stub(StubPlan(faults={Fault.MALFORMED: 1.0}))
+    options = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "requests_per_minute": 100_000}
+    chosen = settings(database_url, options)
+    write_posts(tmp_path / "posts.csv", 30)
+    batch_id = batch_from(db, tmp_path / "posts.csv", chosen)
+    change_caps(db, LOCAL_USER, batch_id, Caps(max_calls=40), system_clock())
+    async with contextlib.aclosing(Agents(chosen)) as made, running(db, made):
+        await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and _unended(db) == 0)
+    found = progress(db, batch_id)
+    assert (found.why, found.lost_calls) == ("max_calls", found.calls)
+    _require_accounted(db, batch_id, service.counters.requests)
+    retry_failed(db, LOCAL_USER, batch_id, system_clock())
+    assert progress(db, batch_id).state is BatchState.CAPPED
+
+
+async def test_the_draws_of_earlier_waves_are_lost_with_the_wave_that_fails(db: Database) -> None:
+    (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=1)
+    task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))
+    await until(lambda: len(agents.asked) == 2)
+    agents.fails = True
+    agents.go.set()
+    await task
+    assert _column(db, case_errors.c.calls) == [agents.calls] and _column(db, case_errors.c.kind) == ["overloaded"]
+    _require_accounted(db, batch_id, agents.calls)
+
+
+async def test_a_cap_is_passed_by_less_than_a_wave_for_all_cases_in_flight(db: Database) -> None:
+    batch_id, agents = batch(db, 40), Metered()
+    change_caps(db, LOCAL_USER, batch_id, Caps(max_calls=50), system_clock())
+    async with running(db, agents):
+        await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and _unended(db) == 0)
+    assert agents.calls < 50 + max(request.count for request in agents.asked)
+    _require_accounted(db, batch_id, agents.calls)
+
+
+async def test_a_case_waits_for_what_becomes_of_calls_under_way_that_make_up_the_cap(db: Database) -> None:
+    """It does not end and begin again all the while; and once they are known to use up the cap, it ends."""
+    (batch_id, (first, second)), agents = _ambiguous(db, 2), Metered(held_from=0)
+    change_caps(db, LOCAL_USER, batch_id, Caps(max_calls=1), system_clock())
+    job = _job(db, agents)
+    tasks = [asyncio.ensure_future(job.screen_case(first))]
+    await until(lambda: len(agents.asked) == 1)
+    tasks.append(asyncio.ensure_future(job.screen_case(second)))
+    await until(lambda: len(_column(db, case_starts.c.id)) == 2)
+    await asyncio.sleep(2 * FRESH_S)
+    assert _unended(db) == 2 and not tasks[1].done() and len(agents.asked) == 1
+    agents.go.set()
+    await asyncio.wait_for(asyncio.gather(*tasks), 60)
+    assert len(agents.asked) == 1 and _unended(db) == 0
+    assert progress(db, batch_id).state is BatchState.CAPPED
+    _require_accounted(db, batch_id, agents.calls)
+
+
+async def test_a_cancelled_batch_ends_its_waves_however_long_they_would_take(db: Database) -> None:
+    (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=1)
+    task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))
+    await until(lambda: len(agents.asked) == 2)
+    batches.cancel(db, LOCAL_USER, batch_id, system_clock())
+    await asyncio.wait_for(task, 60)
+    assert agents.broken_off == 1 and _unended(db) == 0
+    _require_accounted(db, batch_id, agents.calls)
+
+
+async def test_a_paused_batch_ends_the_nodes_that_have_begun_and_begins_none(db: Database) -> None:
+    (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=0)
+    task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))
+    await until(lambda: len(agents.asked) == 1)
+    batches.pause(db, LOCAL_USER, batch_id, system_clock())
+    await asyncio.sleep(2 * FRESH_S)
+    agents.go.set()
+    await asyncio.wait_for(task, 60)
+    assert len(agents.asked) > 1, "a node of one wave tests nothing"
+    assert {request.node for request in agents.asked} == {"worker"}
+    assert _column(db, node_runs.c.node) == ["worker"] and _unended(db) == 0
+    assert progress(db, batch_id).lost_calls == 0
+    _require_accounted(db, batch_id, agents.calls)
+
+
+async def test_what_a_worker_that_is_told_to_end_had_asked_for_is_counted(db: Database) -> None:
+    (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=1)
+    task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))
+    await until(lambda: len(agents.asked) == 2)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert _unended(db) == 0 and progress(db, batch_id).failed == 0
+    _require_accounted(db, batch_id, agents.calls)
