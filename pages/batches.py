@@ -43,7 +43,7 @@ def back(label: str) -> None:
 
 def live(batch_id: str, shown: BatchState, shown_stopped: Stopped | None) -> None:
     """One tick; the page is built again when the state has changed."""
-    found = batches.progress(db, batch_id, resources.now())
+    found = batches.progress(db, batch_id, resources.now(), actor=person)
     if (found.state, stopped(batch_id, found.state)) != (shown, shown_stopped):
         st.rerun(scope="app")
     st.html(progress_html(found, by_label=by_label))

@@ -14,7 +14,7 @@ from pages.components.streamed import show_files
 from screening.text.display import visible
 from storage.batches import BatchSummary, list_batches
 from storage.cells import Cell, groups
-from storage.confusion import Labels, confusion
+from storage.confusion import Labels, confusion, unread
 from storage.policy import Action, allowed, require
 
 MOST_BATCHES = 200
@@ -92,6 +92,8 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
     columns = [matrix.Column(title=name, counts=found) for name, found in
                (("Original labels", original), ("With adjudications", adjudicated))]  # fmt: skip
     st.html(matrix.metrics_html(columns))
+    if waiting := unread(db, person, batch.id, group):
+        st.caption(matrix.unread_words(waiting))
     st.text(f"Reference labels: {provenance(batch.intake)}.")
     st.caption("They are what the metrics compare with; an agent's δ speaks of its own usual answer, not of these.")
     return cell

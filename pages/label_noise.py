@@ -61,8 +61,8 @@ def _send(batch: RecordedBatch, free: list[SecondLook]) -> None:
     pressed = three.button("Send for a second look", type="primary", icon=":material/inbox:")
     st.caption(
         "They enter the inbox like any audited text: no reader can tell who sent them or why. Reading only what the "
-        "model contradicts flatters the model, so supported labels are mixed in. You have seen what the model says "
-        "of this list: a reading of your own of these texts is stored as not blind."
+        "model contradicts flatters the model, so supported labels are mixed in. A reviewer "
+        "reads them blind; a reading by you, or whoever else may have seen results in a list, is stored as not blind."
     )
     if pressed:
         chosen = [look.case for look in free[: int(top)]]

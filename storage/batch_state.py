@@ -7,8 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from storage.actors import SYSTEM, Actor
 from storage.schema import batch_events, batches, pending_cases
-from storage.tallies import Totals, totals
+from storage.tallies import Totals, known_to, totals
 
 
 class BatchState(StrEnum):
@@ -84,12 +85,14 @@ class Standing:
         return self.state not in STOPPED
 
 
-def standings(conn: Connection, batch_ids: Sequence[str], *, count_failed: bool = True) -> dict[str, Standing]:
-    """Where each of these batches stands, in four queries whatever their number and size.
+def standings(
+    conn: Connection, batch_ids: Sequence[str], *, count_failed: bool = True, actor: Actor = SYSTEM
+) -> dict[str, Standing]:
+    """Where each of these batches stands, its sums as the actor may know them, in few queries whatever their number.
 
     Counting what failed is linear in that; without it (`allows_calls` does not depend on it) ``failed`` is 0.
     """
-    sums, events = totals(conn, batch_ids), _events(conn, batch_ids)
+    sums, events = known_to(conn, actor, totals(conn, batch_ids)), _events(conn, batch_ids)
     failed = _failed(conn, batch_ids) if count_failed else {}
     rows = conn.execute(
         select(batches.c.id, batches.c.max_calls, batches.c.max_cost_usd).where(batches.c.id.in_(batch_ids))
@@ -105,10 +108,10 @@ def standings(conn: Connection, batch_ids: Sequence[str], *, count_failed: bool 
     }
 
 
-def standing(conn: Connection, batch_id: str, *, count_failed: bool = True) -> Standing:
+def standing(conn: Connection, batch_id: str, *, count_failed: bool = True, actor: Actor = SYSTEM) -> Standing:
     """Where one batch stands. UnknownBatch when there is none."""
     try:
-        return standings(conn, [batch_id], count_failed=count_failed)[batch_id]
+        return standings(conn, [batch_id], count_failed=count_failed, actor=actor)[batch_id]
     except KeyError:
         raise UnknownBatch(batch_id) from None
 

@@ -148,13 +148,16 @@ def batch_state(db: Database, batch_id: str) -> BatchState:
         return standing(conn, batch_id).state
 
 
-def progress(db: Database, batch_id: str, now: datetime | None = None) -> Progress:
-    """How far the batch is; costs the same for any size. The rate is taken up to ``now``, or the last outcome."""
+def progress(db: Database, batch_id: str, now: datetime | None = None, *, actor: Actor = SYSTEM) -> Progress:
+    """How far the batch is, as the actor may know it; costs the same for any size. The rate is taken up to ``now``, or
+    the last outcome. For those who read, cases that are withheld from them count as with clinicians; that is linear
+    in the open cases of the inbox.
+    """
     with db.read() as conn:
         created = conn.execute(select(batches.c.created_at).where(batches.c.id == batch_id)).scalar()
         if created is None:
             raise UnknownBatch(batch_id)
-        return _progress(conn, batch_id, created, standing(conn, batch_id), now)
+        return _progress(conn, batch_id, created, standing(conn, batch_id, actor=actor), now)
 
 
 def list_batches(
@@ -166,14 +169,14 @@ def list_batches(
     kind: Literal["batch", "interactive"] | None = "batch",
     now: datetime | None = None,
 ) -> tuple[BatchSummary, ...]:
-    """The newest first; ``kind`` None lists single texts too."""
+    """The newest first, each with its `progress` as the actor may know it; ``kind`` None lists single texts too."""
     require(actor, Action.VIEW_BATCHES)
     query = select(batches).order_by(batches.c.created_at.desc(), batches.c.id.desc()).limit(limit).offset(offset)
     if kind is not None:
         query = query.where(batches.c.kind == kind)
     with db.read() as conn:
         rows = conn.execute(query).all()
-        found = standings(conn, [row.id for row in rows])
+        found = standings(conn, [row.id for row in rows], actor=actor)
         return tuple(_summary(row, _progress(conn, row.id, row.created_at, found[row.id], now)) for row in rows)
 
 
@@ -184,7 +187,8 @@ def find_batch(db: Database, actor: Actor, batch_id: str, *, now: datetime | Non
         row = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
         if row is None:
             raise UnknownBatch(batch_id)
-        return _summary(row, _progress(conn, batch_id, row.created_at, standing(conn, batch_id), now))
+        found = standing(conn, batch_id, actor=actor)
+        return _summary(row, _progress(conn, batch_id, row.created_at, found, now))
 
 
 def add_event(

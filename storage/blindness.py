@@ -3,12 +3,13 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, select
+from sqlalchemy import ColumnElement, Connection, and_, exists, false, or_, select
 
+from screening.labels import Outcome
 from storage.actors import Actor
 from storage.database import insert_into
 from storage.policy import Action, allowed, require
-from storage.schema import batches, cases, inbox_entries, ratings, reveals
+from storage.schema import adjudications, batches, cases, inbox_entries, ratings, reveals, screenings
 from storage.tiers import Tier
 
 
@@ -22,9 +23,23 @@ class Unread(Exception):
 
 def withheld(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition under which a listing must leave out the engine's view of a case for this person."""
+    return and_(waiting(case_id), ~rated_by(actor, case_id))
+
+
+def waiting(case_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """The condition that a case is open in the inbox."""
     entry = inbox_entries.alias()  # whatever the listing itself joins
-    waiting = exists().where(entry.c.case_id == case_id, entry.c.closed_at.is_(None))
-    return and_(waiting, ~rated_by(actor, case_id))
+    open_now = exists().where(entry.c.case_id == case_id, entry.c.closed_at.is_(None))
+    return open_now.correlate_except(entry)  # however deep it stands in a query
+
+
+def counts_as_with_clinicians(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """The condition under which a count must take a case as with clinicians, whatever the engine made of it.
+
+    What is withheld from a list would be told by the difference between a count and that list. Only those are
+    counted for otherwise who may be given the case to read.
+    """
+    return withheld(actor, case_id) if allowed(actor, Action.CLAIM_NEXT) else false()
 
 
 def reveal(conn: Connection, actor: Actor, case_id: str, now: datetime, *, open_at_once: bool = False) -> None:
@@ -60,8 +75,10 @@ def rated_by(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
 def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bool:
     """Whether a rating given now is blind. The first one is, unless the engine's view was served to this person
     before, live while they had the text screened, or as evidence, or other people's readings were; a later one is
-    while nothing was served at all.
+    while nothing was served at all. Lists remember nobody: whoever may see results may have seen the case in one.
     """
+    if allowed(actor, Action.VIEW_RESULTS) and (not first or _was_listed(conn, case_id)):
+        return False
     seen = conn.execute(
         select(reveals.c.before_rating).where(reveals.c.case_id == case_id, reveals.c.reviewer == actor.id)
     ).scalar()
@@ -71,6 +88,16 @@ def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bo
         .where(cases.c.id == case_id, batches.c.kind == "interactive", batches.c.created_by == actor.id)
     )
     return (seen is not True if first else seen is None) and conn.execute(own).first() is None
+
+
+def _was_listed(conn: Connection, case_id: str) -> bool:
+    """Whether lists told of a case that is open now: before its second look, since neither its outcome nor its coin
+    had brought it to the inbox when it was settled, or while it was closed, before it was opened again.
+    """
+    settled_by_itself = and_(screenings.c.outcome != Outcome.HUMAN_REVIEW.value, cases.c.audited.is_(False))
+    closed_once = exists().where(adjudications.c.case_id == cases.c.id)
+    query = select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id == case_id)
+    return conn.execute(query.where(or_(settled_by_itself, closed_once))).first() is not None
 
 
 def see_readings(conn: Connection, actor: Actor, case_id: str, now: datetime) -> None:

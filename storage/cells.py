@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Float, Select, and_, case, cast, exists, func, select
+from sqlalchemy import ColumnElement, Float, Select, and_, case, cast, func, select
 
 from screening.screen import MAIN
+from storage.accepted import is_accepted
 from storage.actors import Actor
 from storage.audit_log import append
 from storage.blindness import withheld
 from storage.confusion import Labels, outcome_now, reference_now
 from storage.database import Database
 from storage.policy import Action, require
-from storage.schema import adjudications, cases, node_runs, screenings
+from storage.schema import cases, node_runs, screenings
 
 MOST_CHOICES = 200
 
@@ -59,7 +60,8 @@ class CaseInCell:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellPage:
     """``found`` cases fit and may be shown; ``waiting`` more are open in the inbox and this person has not read
-    them: the engine's view of those is not served before.
+    them: the engine's view of those is not served before. For those who read, all of these wait in the cells of
+    cases with clinicians, so that their number in a cell tells nothing.
     """
 
     cases: tuple[CaseInCell, ...]
@@ -72,10 +74,10 @@ def cell_page(db: Database, actor: Actor, wanted: Cell, limit: int = 50, offset:
     require(actor, Action.VIEW_RESULTS)
     hidden = withheld(actor, cases.c.id)
     with db.read() as conn:
-        waiting = conn.execute(_joined(select(func.count()), wanted).where(hidden)).scalar_one()
-        fits = _filtered(_joined(select(func.count()), wanted), wanted).where(~hidden)
+        waiting = conn.execute(_joined(select(func.count()), wanted, actor).where(hidden)).scalar_one()
+        fits = _filtered(_joined(select(func.count()), wanted, actor), wanted).where(~hidden)
         found = conn.execute(fits).scalar_one()
-        page = _filtered(_joined(select(*_columns()), wanted), wanted).where(~hidden)
+        page = _filtered(_joined(select(*_columns()), wanted, actor), wanted).where(~hidden)
         rows = conn.execute(page.order_by(cases.c.row).limit(limit).offset(offset)).all()
     return CellPage(cases=tuple(CaseInCell(**row._mapping) for row in rows), found=found, waiting=waiting)
 
@@ -87,8 +89,9 @@ def cell_choices(db: Database, actor: Actor, wanted: Cell) -> Mapping[str, tuple
     with db.read() as conn:
         for name in ("node", "reason"):
             column = screenings.c[name]
-            query = _joined(select(column).distinct(), wanted).where(column.is_not(None), ~withheld(actor, cases.c.id))
-            found[name] = tuple(conn.execute(query.order_by(column).limit(MOST_CHOICES)).scalars())
+            query = _joined(select(column).distinct(), wanted, actor)
+            shown = query.where(column.is_not(None), ~withheld(actor, cases.c.id))
+            found[name] = tuple(conn.execute(shown.order_by(column).limit(MOST_CHOICES)).scalars())
     return found
 
 
@@ -119,11 +122,11 @@ def _columns() -> list[ColumnElement[Any]]:
     return [
         case_.id.label("case_id"),
         *(case_.row, case_.external_id, ended.node, ended.reason, ended.calls, case_.group_name.label("group")),
-        *(_gap().label("gap"), case_.reference_value, _adjudicated().label("adjudicated")),
+        *(_gap().label("gap"), case_.reference_value, is_accepted(cases.c.id).label("adjudicated")),
     ]
 
 
-def _joined(query: Select[Any], wanted: Cell) -> Select[Any]:
+def _joined(query: Select[Any], wanted: Cell, actor: Actor) -> Select[Any]:
     """The cases of the cell and of the group, each beside its outcome and the run of the node that ended it."""
     run = node_runs.c
     last = and_(run.case_id == cases.c.id, run.node == screenings.c.node, run.variant == MAIN)
@@ -131,7 +134,7 @@ def _joined(query: Select[Any], wanted: Cell) -> Select[Any]:
         query.select_from(cases)
         .outerjoin(screenings, screenings.c.case_id == cases.c.id)
         .outerjoin(node_runs, last)
-        .where(cases.c.batch_id == wanted.batch_id, outcome_now() == wanted.outcome)
+        .where(cases.c.batch_id == wanted.batch_id, outcome_now(actor) == wanted.outcome)
         .where(reference_now(wanted.labels) == wanted.reference)
     )
     return of_cell if wanted.group is None else of_cell.where(cases.c.group_name == wanted.group)
@@ -145,12 +148,9 @@ def _filtered(query: Select[Any], wanted: Cell) -> Select[Any]:
     if wanted.gap_at_most is not None:
         query = query.where(_gap() <= wanted.gap_at_most)
     if wanted.source is not None:
-        query = query.where(_adjudicated() if wanted.source == "adjudicated" else ~_adjudicated())
+        accepted = is_accepted(cases.c.id)
+        query = query.where(accepted if wanted.source == "adjudicated" else ~accepted)
     return query
-
-
-def _adjudicated() -> ColumnElement[bool]:
-    return exists().where(adjudications.c.case_id == cases.c.id)
 
 
 def _gap() -> ColumnElement[Any]:

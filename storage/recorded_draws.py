@@ -14,6 +14,7 @@ from screening.draws import ScreenedText
 from screening.labels import Label
 from screening.recording import DrawBook, Item, NodeDraws
 from screening.screen import MAIN
+from storage.accepted import is_accepted
 from storage.actors import Actor
 from storage.batch_state import UnknownBatch
 from storage.blindness import withheld
@@ -21,7 +22,7 @@ from storage.case_texts import shown_to_agents
 from storage.configurations import Configuration, load_configuration
 from storage.database import Database
 from storage.policy import Action, require
-from storage.schema import adjudications, batches, cases, inbox_entries, node_runs, screenings
+from storage.schema import adjudications, batches, cases, node_runs, screenings
 
 _NO_TEXT = ScreenedText(text="")
 
@@ -131,18 +132,16 @@ def waiting_for_a_reading(db: Database, actor: Actor, batch_id: str) -> frozense
 
 
 def adjudicated_labels(db: Database, actor: Actor, batch_id: str, version: int | None = None) -> Mapping[str, str]:
-    """The accepted label of each closed case, by case; of the first ``version`` adjudications of the batch, or all.
-
-    Version 0 is the file as it came. A case that was opened again is left out: its next reader must be blind.
+    """Each case's accepted label (see `storage.accepted`) as of the first ``version`` adjudications of the batch, or of
+    all. Version 0 is the file as it came.
     """
     require(actor, Action.VIEW_RESULTS)
     query = (
-        select(adjudications.c.case_id, adjudications.c.label, inbox_entries.c.closed_at)
+        select(adjudications.c.case_id, adjudications.c.label, is_accepted(cases.c.id).label("accepted"))
         .join(cases, cases.c.id == adjudications.c.case_id)
-        .outerjoin(inbox_entries, inbox_entries.c.case_id == cases.c.id)
         .where(cases.c.batch_id == batch_id)
         .order_by(adjudications.c.at, adjudications.c.case_id, adjudications.c.version)
     )
     with db.read() as conn:
         rows = conn.execute(query).all()
-    return {row.case_id: row.label for row in rows[:version] if row.closed_at is not None}
+    return {row.case_id: row.label for row in rows[:version] if row.accepted}

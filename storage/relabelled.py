@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from storage.accepted import accepted_label
 from storage.actors import Actor
 from storage.audit_log import append
 from storage.blindness import withheld
@@ -45,8 +46,9 @@ class RelabelledRow:
     """One case of a relabelled data set.
 
     ``final_label`` is the accepted label, else the reference; ``final_source`` says which (adjudicated, reference,
-    none). ``provenance`` is what was announced of the file and its labels at intake. ``withheld`` marks an open case
-    that the person exporting may yet read: outcome and readings are left out.
+    none). A case that was opened again has no accepted label until it is closed. ``provenance`` is what was announced
+    of the file and its labels at intake. ``withheld`` marks an open case that the person exporting may yet read:
+    outcome and readings are left out.
     """
 
     version: str
@@ -126,6 +128,7 @@ def _chunk(conn: Connection, actor: Actor, batch_id: str, last: int, *, with_tex
             screenings.c.outcome,
             inbox_entries.c.case_id.label("entered"),
             withheld(actor, cases.c.id).label("withheld"),
+            accepted_label(cases.c.id).label("accepted"),
         )
         .outerjoin(screenings, screenings.c.case_id == cases.c.id)
         .outerjoin(inbox_entries, inbox_entries.c.case_id == cases.c.id)
@@ -146,7 +149,6 @@ def _row(
     with_text: bool,
 ) -> RelabelledRow:
     hidden = bool(row.withheld)
-    accepted = versions[-1].label.value if versions and not hidden else None
     return RelabelledRow(
         version=version,
         case_id=row.id,
@@ -161,9 +163,9 @@ def _row(
         outcome=None if hidden else row.outcome,
         ratings=() if hidden else tuple(_reader_rating(rating, key) for rating in readings),
         adjudications=() if hidden else tuple(_pseudonymous(made, key) for made in versions),
-        adjudicated_label=accepted,
-        final_label=accepted or row.reference,
-        final_source="adjudicated" if accepted else "reference" if row.reference else "none",
+        adjudicated_label=row.accepted,
+        final_label=row.accepted or row.reference,
+        final_source="adjudicated" if row.accepted else "reference" if row.reference else "none",
         withheld=hidden,
     )
 

@@ -33,7 +33,8 @@ class AuditSample:
     """All settled cases that ran with one configuration and were under audit, in the order they were settled.
 
     ``without_audit`` counts settled cases whose probability was 0 (single texts, batches without an audit): nothing
-    can be said of them. ``not_blind`` counts readings left out because the engine's view had been served before.
+    can be said of them. ``not_blind`` counts readings that were due and are left out because the engine's view had
+    been served before.
     """
 
     configuration_version: str
@@ -95,12 +96,15 @@ def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:
             raise KeyError(version)
         rows = conn.execute(_readings(version)).all()
     audited = [row for row in rows if row.audit_probability > 0]
+    readings = tuple(map(_reading, audited))
     return AuditSample(
         configuration_version=version,
         configuration=body,
-        readings=tuple(_reading(row) for row in audited),
+        readings=readings,
         without_audit=len(rows) - len(audited),
-        not_blind=sum(row.blind is False for row in audited),
+        not_blind=sum(
+            row.blind is False and reading.case.selected for row, reading in zip(audited, readings, strict=True)
+        ),
     )
 
 

@@ -4,15 +4,26 @@ Each is added to in the transaction that inserts the fact it counts, and only wh
 `recount` derives the same sums from the facts alone.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Case, Column, Connection, RowMapping, case, func, insert, literal, select, update
 
 from screening.labels import Outcome
-from storage.schema import batch_tallies, case_errors, cases, node_runs, rejected_rows, screenings
+from storage.actors import Actor
+from storage.blindness import rated_by
+from storage.policy import Action, allowed
+from storage.schema import (
+    batch_tallies,
+    case_errors,
+    cases,
+    inbox_entries,
+    node_runs,
+    rejected_rows,
+    screenings,
+)
 
 SHARDS = 8
 """Rows among which a batch's sums are spread: so many commits on one batch need not wait for each other."""
@@ -109,6 +120,31 @@ def totals(conn: Connection, batch_ids: Sequence[str]) -> dict[str, Totals]:
 def _totals(row: RowMapping) -> Totals:
     integers = {name: int(row[name]) for name in _SUMS if name != "cost_usd"}
     return Totals(**integers, cost_usd=float(row["cost_usd"]), last_completed_at=row["last_completed_at"])
+
+
+def known_to(conn: Connection, actor: Actor, found: Mapping[str, Totals]) -> Mapping[str, Totals]:
+    """The sums of these batches as this person may know them: for those who read, what is withheld from them counts as
+    with clinicians (see `blindness.counts_as_with_clinicians`). Linear in the open cases of the inbox.
+    """
+    if not allowed(actor, Action.CLAIM_NEXT):
+        return found
+    ended, entry = screenings.c, inbox_entries.c
+    query = (  # over all batches: it starts from what is open, never from all rows of a batch
+        select(ended.batch_id, ended.outcome, func.count().label("cases"))
+        .join(inbox_entries, entry.case_id == ended.case_id)
+        .where(entry.closed_at.is_(None), ended.outcome != Outcome.HUMAN_REVIEW.value, ~rated_by(actor, ended.case_id))
+        .group_by(ended.batch_id, ended.outcome)
+    )
+    known = dict(found)
+    for row in conn.execute(query):
+        if row.batch_id in known:
+            known[row.batch_id] = _left_to_clinicians(known[row.batch_id], row.outcome, row.cases)
+    return known
+
+
+def _left_to_clinicians(sums: Totals, outcome: str, count: int) -> Totals:
+    fewer = {outcome: getattr(sums, outcome) - count}
+    return replace(sums, human_review=sums.human_review + count, **fewer)
 
 
 def recount(conn: Connection, batch_id: str) -> Totals:

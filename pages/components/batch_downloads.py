@@ -30,7 +30,8 @@ def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
         "The JSON lines lose nothing." + (relabelled if allowed(person, Action.EXPORT) else "")
     )
     if allowed(person, Action.VIEW_RESULTS) and (withheld := withheld_rows(db, person, one.id)):
-        st.caption(withheld_words(withheld))
+        counted = " The counts above take it as one for a clinician." if allowed(person, Action.CLAIM_NEXT) else ""
+        st.caption(withheld_words(withheld) + counted)
 
 
 def withheld_words(rows: int) -> str:

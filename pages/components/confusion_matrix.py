@@ -114,6 +114,19 @@ def metrics(counts: Counts) -> Metrics:
     )
 
 
+def unread_words(cases: int) -> str:
+    """What the figures of those who read blind leave open, and in which direction.
+
+    >>> unread_words(1).partition(",")[0]
+    '1 case waits for a reading and counts as “To a clinician”'
+    """
+    number = f"{cases:,} cases wait for a reading and count" if cases > 1 else "1 case waits for a reading and counts"
+    return (
+        f"{number} as “{OUTCOMES[Outcome.HUMAN_REVIEW.value]}”, audited or not: that is not told before the reading. "
+        "Until then “To clinicians” and “Missed at worst” are upper bounds, and the other figures leave out what waits."
+    )
+
+
 def metrics_html(columns: Sequence[Column]) -> str:
     """The metrics side by side, one column per kind of label, with Wilson intervals and counts."""
     found = [metrics(column.counts) for column in columns]

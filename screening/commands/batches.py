@@ -49,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
         if arguments.action in CONTROLS:
             CONTROLS[arguments.action][0](db, LOCAL_USER, arguments.batch, system_clock())
-        _print(arguments.json, arguments.batch, None, batches.progress(db, arguments.batch, system_clock()))
+        now = system_clock()
+        _print(arguments.json, arguments.batch, None, batches.progress(db, arguments.batch, now, actor=LOCAL_USER))
     except batches.UnknownBatch as unknown:
         raise ValueError(f"there is no batch {unknown}") from None
     finally:

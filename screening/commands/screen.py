@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         _write_results(db, batch_id, arguments.out, blind=arguments.blind)
         waiting = withheld_rows(db, LOCAL_USER, batch_id) if arguments.database and not arguments.blind else 0
         _write_rejected(db, batch_id, arguments.out.with_name("rejected.csv"))
-        summary = _summary(progress(db, batch_id))
+        summary = _summary(progress(db, batch_id, actor=LOCAL_USER if arguments.blind else SYSTEM))
     if waiting:
         print(NOT_BLIND.format(rows=waiting), file=sys.stderr)
     if settings.simulated:

@@ -207,6 +207,19 @@ def test_results_of_a_kept_inbox_are_blind_on_request_and_otherwise_say_that_the
     assert _exports(kept[1]) == ["system results", "local rejected", "local results", "local rejected"]
 
 
+def test_the_summary_of_a_blind_file_gives_no_more_away_than_its_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One text is decided and audited: it waits in the inbox, and the counts say no more of it than that."""
+    monkeypatch.setenv("SECOND_LOOK_AUDIT_RATE", "1")
+    file, out = _texts(tmp_path, {"1": "The weather was nice today."}), tmp_path / "results.jsonl"
+    options = ["--json", "--database", f"sqlite:///{tmp_path}/kept.db"]
+    for blind, counts in (([], [1, 0]), (["--blind"], [0, 1])):
+        assert main(["screen", str(file), "--out", str(out), *options, *blind]) == 0
+        summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert [summary["safe"], summary["human_review"]] == counts
+
+
 def _exports(url: str) -> list[str]:
     """Who took which kind of file out, in order."""
     db = Database(url)

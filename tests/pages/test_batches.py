@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,7 @@ def test_files_leave_out_what_is_yet_to_be_read_and_the_page_says_so(
     page = open_page("batches", batch=batch_id)
     said = " ".join(one.value for one in page.caption)
     assert 'Left out of 1 row (in the results it says "in the inbox")' in said and "readings stay blind" in said
+    assert "take it as one for a clinician" in said
     lines = list(csv.DictReader(results_csv(page_database, LOCAL_USER, batch_id, NOW)))
     hidden = lines[0]
     known = ("\ufeff" + '"id"', "row", "reference", "outcome")
@@ -167,6 +169,17 @@ def test_files_leave_out_what_is_yet_to_be_read_and_the_page_says_so(
     assert [(one["outcome"], one["calls"], one["withheld"]) for one in lines[1:]] == [("safe", "6", "False")] * 2
     twin = [json.loads(line) for line in results_jsonl(page_database, LOCAL_USER, batch_id, NOW)]
     assert (twin[0]["outcome"], twin[0]["calls"], twin[0]["withheld"]) == ("in the inbox", None, True)
+
+
+def test_the_counts_take_what_is_yet_to_be_read_as_with_a_clinician(open_page: Opener, page_database: Database) -> None:
+    """In the list and on the batch's own page: an audited text is among them, whatever the agents said of it."""
+    batch_id = batch(page_database, ["one", "two"], audit_rate=1.0)
+    for case_id, outcome in zip(waiting(page_database), (Outcome.SAFE, Outcome.UNSAFE), strict=True):
+        decide(page_database, case_id, outcome)
+    (line,) = open_page("batches").dataframe[0].value.to_dict("records")
+    assert (line["Safe"], line["Unsafe"], line["Clinician"]) == (0, 0, 2)
+    shown = re.sub(r"<[^>]+>", "", _shown(open_page("batches", batch=batch_id)))
+    assert "0✓ labelled safe" in shown and "2→ to a clinician" in shown
 
 
 def test_where_nothing_is_left_out_nothing_is_said_of_it(open_page: Opener, page_database: Database) -> None:

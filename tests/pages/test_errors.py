@@ -92,6 +92,22 @@ def test_what_a_reader_must_not_know_yet_is_not_listed(open_page: Opener, page_d
     assert len(page.dataframe) == 1
 
 
+def test_what_waits_counts_as_with_clinicians_and_the_page_says_so(open_page: Opener, page_database: Database) -> None:
+    batch_id = batch(page_database, TEXTS, references="SSUU-", audit_rate=1.0)
+    for case_id in waiting(page_database):
+        decide(page_database, case_id, Outcome.SAFE)
+    page = open_page("errors", batch=batch_id, cell="unsafe.human_review")
+    assert list(page.dataframe[0].value["To a clinician"]) == ["2", "2"]
+    said = " ".join(caption.value for caption in page.caption)
+    assert "4 cases wait for a reading and count as “To a clinician”" in said and "upper bounds" in said
+    assert "0 cases. 2 more wait in the inbox" in said
+
+
+def test_where_nothing_waits_nothing_is_said_of_it(open_page: Opener, page_database: Database) -> None:
+    _whole(page_database)
+    assert not any("upper bounds" in caption.value for caption in open_page("errors").caption)
+
+
 def test_a_filter_narrows_the_cell(open_page: Opener, page_database: Database) -> None:
     page = open_page("errors", batch=_whole(page_database), cell="unsafe.safe")
     page.selectbox(key="cell_gap").set_value("0.5 or less").run()

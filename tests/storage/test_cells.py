@@ -16,6 +16,7 @@ from storage.database import Database
 from storage.policy import Forbidden
 from storage.schema import adjudications
 from tests.storage.batch_of import NOW, batch, commit, commit_run, decide, run, screening, waiting
+from tests.storage.inbox_cases import RESEARCHER
 
 TEXTS = [f"text number {number}" for number in range(5)]
 REVIEWER = Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER}))
@@ -92,9 +93,11 @@ def test_open_cases_are_counted_and_not_shown_before_they_are_read(db: Database)
     batch_id = batch(db, TEXTS[:2], references="UU", audit_rate=1.0)
     for case_id in waiting(db):
         decide(db, case_id)
-    found = cell_page(db, LOCAL_USER, Cell(batch_id=batch_id, reference="unsafe", outcome="safe"))
-    assert (found.cases, found.found, found.waiting) == ((), 0, 2)
-    assert cell_choices(db, LOCAL_USER, Cell(batch_id=batch_id, reference="unsafe", outcome="safe"))["node"] == ()
+    for who, outcome in ((LOCAL_USER, "human_review"), (RESEARCHER, "safe")):  # as each of them counts it
+        cell = Cell(batch_id=batch_id, reference="unsafe", outcome=outcome)
+        found = cell_page(db, who, cell)
+        assert (found.cases, found.found, found.waiting) == ((), 0, 2)
+        assert cell_choices(db, who, cell)["node"] == ()
 
 
 def test_reviewers_see_neither_cells_nor_texts_of_others(db: Database) -> None:

@@ -63,6 +63,7 @@ def test_a_second_look_that_somebody_picked_counts_nowhere(db: Database) -> None
     found = audit_sample(db, LOCAL_USER, VERSION)
     assert sum(case.read for case in found.cases) == due
     assert estimate(strata_of(found.cases)).missed.read == due
+    assert found.not_blind == 0  # nor among the readings that are missing from the audit
 
 
 def test_insufficient_information_is_inconclusive_not_a_miss(db: Database) -> None:

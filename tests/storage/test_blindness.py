@@ -1,0 +1,247 @@
+"""What lists and counts together tell of a case that somebody may yet read blind: nothing, in whatever way it ended."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from screening.labels import Label, Outcome
+from screening.text.received import receive
+from storage import inbox
+from storage.actors import LOCAL_USER, SYSTEM, Actor, Role
+from storage.batches import NewCase, add_rows, close_intake, find_batch, list_batches, progress
+from storage.cells import Cell, cell_choices, cell_page, groups
+from storage.confusion import confusion, unread
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.rating_form import RatingLabel
+from storage.ratings import my_rating, revise, submit_rating
+from storage.recorded_draws import adjudicated_labels
+from storage.relabelled import relabelled_rows
+from storage.results import IN_INBOX, results, withheld_rows
+from storage.schema import cases
+from storage.second_looks import request_second_looks
+from storage.settings_store import SiteSettings, change
+from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
+from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, form, person, register
+
+HELEN = person("helen", Role.SENIOR)  # who reads what is closed at the start
+ALL_ROLES = person("eve", *Role)
+S, U, H = Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW
+ROWS = (  # group, reference, and how it ended where nobody reads it any more
+    ("a", Label.SAFE, S), ("a", Label.UNSAFE, S), ("a", Label.UNSAFE, H), ("b", Label.SAFE, U), ("b", None, S),
+    ("a", Label.SAFE, None), ("b", Label.UNSAFE, None), ("b", Label.UNSAFE, None), (None, None, None),
+)  # fmt: skip
+OPEN = sum(ended is None for *_, ended in ROWS)
+WORLDS = [(ended,) * OPEN for ended in Outcome]
+
+
+def team(db: Database) -> None:
+    """Four who read, and no second readings by a coin."""
+    register(db, ANN, BO, HELEN, SENIOR)
+    change(db, ADMIN, SiteSettings(second_reading_rate=0.0), 0, NOW)
+
+
+def _read(db: Database, who: Actor, case_id: str, label: str, *, certainty: int = 5) -> None:
+    claim = inbox.claim(db, who, case_id, LATER) if Role.SENIOR in who.roles else inbox.claim_next(db, who, LATER)
+    assert claim is not None and claim.case_id == case_id
+    submit_rating(db, who, case_id, claim.token, form(label, certainty), LATER, new_id(LATER))
+
+
+def _world(db: Database, endings: Sequence[Outcome], first_label: str = "unsafe") -> str:
+    """A batch, all under audit: some cases are closed, the others wait and ended in these ways. The first of those
+    that wait was closed with ``first_label`` and then opened again.
+    """
+    batch_id = batch(db, closed=False, audit_rate=1.0)
+    rows = [
+        NewCase(row=row, external_id=f"p{row}", text=receive(f"text {row}"), reference=reference, group=group)
+        for row, (group, reference, _) in enumerate(ROWS, start=1)
+    ]
+    add_rows(db, batch_id, rows, NOW)
+    close_intake(db, LOCAL_USER, batch_id, NOW)
+    ended = [known for *_, known in ROWS if known is not None]
+    for case_id, outcome in zip(waiting(db), [*ended, *endings], strict=True):
+        decide(db, case_id, outcome)
+    ids = _ids(db, batch_id)
+    for case_id in ids[: -OPEN + 1]:
+        _read(db, HELEN, case_id, first_label if case_id == ids[-OPEN] else "safe")
+    again, other = ids[-OPEN], "safe" if first_label == "unsafe" else "insufficient_information"
+    revise(db, HELEN, again, form(other, 1), "read again", LATER, new_id(LATER))
+    return batch_id
+
+
+def _ids(db: Database, batch_id: str) -> list[str]:
+    with db.read() as conn:
+        return list(
+            conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row)).scalars()
+        )
+
+
+def _served(db: Database, who: Actor, batch_id: str) -> dict[str, Any]:
+    """Every list and count that tells of outcomes, without ids that are made at random."""
+    found: dict[str, Any] = {"progress": asdict(progress(db, batch_id, LATER, actor=who))}
+    found["listed"] = [asdict(one.progress) for one in list_batches(db, who, now=LATER) if one.id == batch_id]
+    found["found"] = asdict(find_batch(db, who, batch_id, now=LATER).progress)
+    found["results"] = [replace(one, case_id="") for one in results(db, who, batch_id)]
+    found["withheld"], found["groups"] = withheld_rows(db, who, batch_id), groups(db, who, batch_id)
+    for group in (None, *found["groups"]):
+        found[f"unread {group}"] = unread(db, who, batch_id, group)
+        for labels in ("original", "adjudicated"):
+            found[f"matrix {labels} {group}"] = confusion(db, who, batch_id, labels, group)  # type: ignore[arg-type]
+            for reference in ("safe", "unsafe"):
+                for outcome in (*Outcome, "pending"):
+                    cell = Cell(
+                        batch_id=batch_id, reference=reference, outcome=str(outcome), labels=labels, group=group
+                    )  # type: ignore[arg-type]
+                    found[repr(replace(cell, batch_id=""))] = _of_cell(db, who, cell)
+    return found
+
+
+def _of_cell(db: Database, who: Actor, cell: Cell) -> list[object]:
+    narrowed = [
+        cell, replace(cell, node="worker"), replace(cell, reason="exhausted"), replace(cell, gap_at_most=0.5),
+        replace(cell, source="adjudicated"),
+    ]  # fmt: skip
+    pages = [cell_page(db, who, one) for one in (narrowed if cell.group is None else narrowed[:1])]
+    return [cell_choices(db, who, cell)] + [
+        ([replace(case, case_id="") for case in page.cases], page.found, page.waiting) for page in pages
+    ]
+
+
+@pytest.mark.parametrize("who", [SENIOR, LOCAL_USER], ids=lambda who: who.id)
+def test_nothing_served_depends_on_how_a_case_ended_that_is_yet_to_be_read(db: Database, who: Actor) -> None:
+    """So no difference of two numbers, and no list beside a number, tells it: each may have ended in any way."""
+    team(db)
+    first, *others = [_served(db, who, _world(db, endings)) for endings in WORLDS]
+    assert first["withheld"] == OPEN
+    for other in others:
+        assert other == first
+
+
+def test_nothing_served_depends_on_the_first_reading_of_a_case_opened_again(db: Database) -> None:
+    team(db)
+    one, other = (_served(db, SENIOR, _world(db, WORLDS[0], label)) for label in ("unsafe", "safe"))
+    assert one == other
+
+
+def test_every_count_takes_what_waits_as_with_clinicians(db: Database) -> None:
+    team(db)
+    batch_id = _world(db, (S, U, H, S))
+    known = confusion(db, SENIOR, batch_id)
+    assert known == {("safe", "safe"): 1, ("unsafe", "safe"): 1, ("unsafe", "human_review"): 3,
+                     ("safe", "unsafe"): 1, ("safe", "human_review"): 1}  # fmt: skip
+    accepted = {("safe", "safe"): 3, ("safe", "human_review"): 2, ("safe", "unsafe"): 1, ("unsafe", "human_review"): 2}
+    assert confusion(db, SENIOR, batch_id, "adjudicated") == accepted, "Helen called all safe that is closed"
+    assert (unread(db, SENIOR, batch_id), unread(db, SENIOR, batch_id, "b")) == (3, 2)
+    page = cell_page(db, SENIOR, Cell(batch_id=batch_id, reference="unsafe", outcome="human_review"))
+    assert (page.found, page.waiting) == (1, 2)
+    found = progress(db, batch_id, actor=SENIOR)
+    assert (found.safe, found.unsafe, found.human_review, found.pending) == (3, 1, 5, 0)
+
+
+def test_who_reads_nothing_is_given_the_outcomes(db: Database) -> None:
+    team(db)
+    batch_id = _world(db, (S, U, H, S))
+    known = confusion(db, RESEARCHER, batch_id)
+    assert (known["unsafe", "unsafe"], known["unsafe", "human_review"], known["safe", "safe"]) == (1, 2, 2)
+    assert unread(db, RESEARCHER, batch_id) == 0
+    for who in (SYSTEM, RESEARCHER):
+        found = progress(db, batch_id, actor=who)
+        assert (found.safe, found.unsafe, found.human_review) == (5, 2, 2)
+
+
+def test_whoever_has_read_a_case_counts_it_as_it_ended(db: Database) -> None:
+    team(db)
+    batch_id = _world(db, (S, U, H, S))
+    _read(db, SENIOR, _ids(db, batch_id)[-OPEN + 1], "safe", certainty=1)  # unsure: a second reader is due
+    assert confusion(db, SENIOR, batch_id)["unsafe", "unsafe"] == 1
+    assert progress(db, batch_id, actor=SENIOR).unsafe == 2
+    assert progress(db, batch_id, actor=ALL_ROLES).unsafe == 1
+
+
+def _one(db: Database, outcome: Outcome, audit_rate: float = 0.0) -> tuple[str, str]:
+    batch_id = batch(db, ["a text"], references="S", audit_rate=audit_rate)
+    (case_id,) = waiting(db)
+    decide(db, case_id, outcome)
+    return batch_id, case_id
+
+
+@pytest.mark.parametrize(("outcome", "audit_rate"), [(S, 1.0), (U, 1.0), (H, 0.0), (H, 1.0)])
+def test_a_case_that_was_in_the_inbox_from_the_start_is_read_blind_by_a_senior(
+    db: Database, outcome: Outcome, audit_rate: float
+) -> None:
+    _, case_id = _one(db, outcome, audit_rate)
+    _read(db, SENIOR, case_id, "safe")
+    mine = my_rating(db, SENIOR, case_id)
+    assert mine is not None and mine.blind
+
+
+@pytest.mark.parametrize(("who", "blind"), [(SENIOR, False), (LOCAL_USER, False), (ANN, True)], ids=["s", "l", "r"])
+def test_who_may_have_seen_a_case_in_a_list_gives_a_second_look_that_is_not_blind(
+    db: Database, who: Actor, blind: bool
+) -> None:
+    """Lists remember nobody; the moments are the same, so that no clock decides."""
+    _, case_id = _one(db, S)
+    assert request_second_looks(db, RESEARCHER, [case_id], LATER) == 1
+    _read(db, who, case_id, "safe")
+    mine = my_rating(db, who, case_id)
+    assert mine is not None and mine.blind is blind
+
+
+@pytest.mark.parametrize(("who", "blind"), [(SENIOR, False), (BO, True)], ids=["senior", "reviewer"])
+def test_a_case_opened_again_is_read_blind_by_those_whom_no_list_told_of_it(
+    db: Database, who: Actor, blind: bool
+) -> None:
+    team(db)
+    _, case_id = _one(db, H)
+    _reopened(db, case_id)
+    _read(db, who, case_id, "safe")
+    mine = my_rating(db, who, case_id)
+    assert mine is not None and mine.blind is blind
+
+
+@pytest.mark.parametrize(("who", "blind"), [(SENIOR, False), (ANN, True)], ids=["senior", "reviewer"])
+def test_a_reading_revised_by_who_may_see_results_is_not_blind(db: Database, who: Actor, blind: bool) -> None:
+    """The case is open still, for a second reader; from its first one no list withholds it."""
+    team(db)
+    _, case_id = _one(db, H)
+    _read(db, who, case_id, "safe", certainty=1)
+    revise(db, who, case_id, form("safe", 2), "surer", LATER, new_id(LATER))
+    mine = my_rating(db, who, case_id)
+    assert mine is not None and mine.blind is blind
+
+
+def _reopened(db: Database, case_id: str) -> None:
+    """Closed as unsafe by Ann, who then changes her mind: softened, so a second reader is due."""
+    _read(db, ANN, case_id, "unsafe")
+    revise(db, ANN, case_id, form("safe", 5), "looked again", LATER, new_id(LATER))
+
+
+def test_a_label_taken_back_stands_nowhere_until_it_is_decided_again(db: Database) -> None:
+    team(db)
+    batch_id, case_id = _one(db, H)
+    _reopened(db, case_id)
+    for who in (SENIOR, RESEARCHER, replace(ALL_ROLES, id=ANN.id)):  # the last one has read it: nothing is withheld
+        assert (
+            confusion(db, who, batch_id, "adjudicated") == confusion(db, who, batch_id) == {("safe", "human_review"): 1}
+        )
+        assert adjudicated_labels(db, who, batch_id) == {}
+        cell = Cell(batch_id=batch_id, reference="unsafe", outcome="human_review", labels="adjudicated")
+        assert cell_page(db, who, cell).waiting == 0
+    own = replace(ALL_ROLES, id=ANN.id)
+    (row,) = relabelled_rows(db, own, batch_id, "key", LATER)
+    assert (row.withheld, row.adjudicated_label, row.final_label, row.final_source) == (
+        False,
+        None,
+        "safe",
+        "reference",
+    )
+    here = Cell(batch_id=batch_id, reference="safe", outcome="human_review")
+    assert [case.adjudicated for case in cell_page(db, own, here).cases] == [False]
+    _read(db, BO, case_id, "safe")
+    assert adjudicated_labels(db, SENIOR, batch_id) == {case_id: RatingLabel.SAFE}
+    (row,) = relabelled_rows(db, own, batch_id, "key", LATER)
+    assert (row.adjudicated_label, row.final_source) == ("safe", "adjudicated")
+    assert [one.outcome for one in results(db, SENIOR, batch_id)] != [IN_INBOX]
