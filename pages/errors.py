@@ -8,7 +8,7 @@ from pages.components.batch_choice import batch_titles
 from pages.components.case_link import case_link
 from pages.components.cell_list import case_list, filters
 from pages.components.options import told_apart
-from pages.components.provenance import provenance
+from pages.components.provenance import provenance_of_both
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
 from screening.text.display import visible
@@ -94,7 +94,7 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
     st.html(matrix.metrics_html(columns))
     if waiting := unread(db, person, batch.id, group):
         st.caption(matrix.unread_words(waiting))
-    st.text(f"Reference labels: {provenance(batch.intake)}.")
+    st.text(provenance_of_both(batch.intake))
     st.caption("They are what the metrics compare with; an agent's δ speaks of its own usual answer, not of these.")
     return cell
 

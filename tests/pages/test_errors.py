@@ -108,6 +108,15 @@ def test_where_nothing_waits_nothing_is_said_of_it(open_page: Opener, page_datab
     assert not any("upper bounds" in caption.value for caption in open_page("errors").caption)
 
 
+def test_the_source_of_both_kinds_of_labels_is_said(open_page: Opener, page_database: Database) -> None:
+    _whole(page_database)
+    (said,) = [line.value for line in open_page("errors").text if "labels" in line.value]
+    assert said == (
+        "Original labels: who gave the labels is not stated. "
+        "With adjudications: clinicians' adjudications where there are any, else the original."
+    )
+
+
 def test_a_filter_narrows_the_cell(open_page: Opener, page_database: Database) -> None:
     page = open_page("errors", batch=_whole(page_database), cell="unsafe.safe")
     page.selectbox(key="cell_gap").set_value("0.5 or less").run()
