@@ -19,7 +19,7 @@ from screening.labels import Outcome
 from screening.screen import NodeRun, Reason, Screening, screen
 from storage import live, screenings
 from storage.configurations import Configurations
-from storage.database import Database
+from storage.database import Database, lost_connection
 from storage.screenings import CaseForScreening
 from storage.settings_store import stopped
 from storage.starting import Started, Suspect, give_back, start_case
@@ -85,7 +85,10 @@ class ScreeningJob:
             raise
         except Exception as error:  # it would fail at every start: it must neither come again at once nor be lost
             log.error("case %s could not be begun: %s", case_id, type(error).__name__)
-            await self._keep_error(case_id, "internal_error", type(error).__name__)
+            if lost_connection(error):
+                await to_the_end(screenings.record_withdrawal, self.db, case_id, self.clock())
+            else:
+                await self._keep_error(case_id, "internal_error", type(error).__name__)
             return None
 
     async def _keep_errors(self, started: Started, tab: Tab) -> None:
@@ -101,7 +104,10 @@ class ScreeningJob:
             await self._keep_error(case.case_id, error.kind, str(error), calls=tab.lost, stops_batch=error.stops_batch)
         except Exception as error:  # a bug must leave the case pending and visible, never decided
             log.error("case %s failed: %s", case.case_id, type(error).__name__)
-            await self._keep_error(case.case_id, "internal_error", type(error).__name__, calls=tab.lost)
+            if lost_connection(error):
+                await to_the_end(give_back, self.db, case, self.clock(), calls=tab.lost)
+            else:
+                await self._keep_error(case.case_id, "internal_error", type(error).__name__, calls=tab.lost)
 
     async def _screen(self, started: Started, tab: Tab) -> None:
         case = started.case
