@@ -23,8 +23,10 @@ LAPSES_S = 1.0
 """Leave not used within so long is lost, so that it cannot pile up onto later calls."""
 UNDER_WAY_S = 1.0
 """The longest a call is expected to be on its way to the service after its leave; the pace allows for it."""
-BURST_SHARE = 50
+BURST_SHARE, LATE_SHARE = 50, 100
 LEASE_S, RENEW_EVERY_S = 10.0, 1.0
+UNRENEWED_S = 5.0
+"""A worker that could not renew its share for so long begins no call: what is under way has the lease's rest to end."""
 
 log = logging.getLogger(__name__)
 
@@ -33,61 +35,79 @@ def pace_of(per_minute: int) -> Pace:
     """The pace that lets at most ``per_minute`` calls arrive in *any* minute.
 
     Calls that arrive within 60 s were given leave within 60 s + `LAPSES_S` + `UNDER_WAY_S`, which is at most
-    burst + pace * that time. ValueError where not even one call is allowed.
+    burst + pace * that time; but for one call a worker, which `SharedLimiter` makes however late its leave came: 1 %
+    and one are kept back for these. ValueError where not even one call is allowed.
 
     >>> pace = pace_of(1000)
-    >>> pace.burst, round(pace.per_second * 60), pace.burst + pace.per_second * 62 <= 1000
-    (20, 948, True)
+    >>> pace.burst, round(pace.per_second * 60), pace.burst + pace.per_second * 62 + 11 <= 1000
+    (20, 938, True)
     """
     if per_minute < 1:
         raise ValueError("at least one call a minute must be allowed")
     burst = max(1, per_minute // BURST_SHARE)
+    late = 1 + per_minute // LATE_SHARE
     # A single call a minute cannot leave room for a burst: it comes every 62 s.
-    return Pace(per_second=max(per_minute - burst, 1) / (60 + LAPSES_S + UNDER_WAY_S), burst=burst)
+    return Pace(per_second=max(per_minute - burst - late, 1) / (60 + LAPSES_S + UNDER_WAY_S), burst=burst)
 
 
 @dataclass(slots=True, kw_only=True)
 class SharedLimiter:
-    """Leave for one call at a time, taken from the database in blocks. Belongs to one event loop."""
+    """Leave for one call at a time, taken from the database in blocks. Belongs to one event loop.
+
+    Leave that took longer than ``lapses_s`` to come is good for one call. A worker asks again only when that is
+    made, so a window holds at most one call a worker whose leave was given before it: where the database is slow,
+    calls are few, but neither none nor too many.
+    """
 
     db: Database
     pace: Pace
+    lapses_s: float = LAPSES_S
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _left: int = 0
     _until: float = 0.0
+    _late: bool = False
 
     async def acquire(self) -> None:
         """Returns when one more call may be made; first come, first served within the process."""
         async with self._turn:
-            while self._left < 1 or time.monotonic() > self._until:
-                asked_at = time.monotonic()
-                block = max(1, round(self.pace.per_second * BLOCK_S))
-                grant = await to_the_end(call_limits.take, self.db, RATE, self.pace, block)
-                self._left, self._until = grant.count, asked_at + LAPSES_S
-                if grant.count == 0:
-                    await asyncio.sleep(grant.wait_s)
+            if self._left < 1 or time.monotonic() > self._until:
+                await self._take()
             self._left -= 1
 
+    async def _take(self) -> None:
+        """A block of leave, which may be used at once; only as much as can be used where the last came late."""
+        while True:
+            block = 1 if self._late else max(1, round(self.pace.per_second * BLOCK_S))
+            grant = await to_the_end(call_limits.take, self.db, RATE, self.pace, block)
+            self._left, self._until = grant.count, grant.since + self.lapses_s
+            self._late = time.monotonic() > self._until
+            if grant.count > 0:
+                return
+            await asyncio.sleep(grant.wait_s)
 
-async def share_places(db: Database, gate: RateGate, total: int, worker: str) -> None:
+
+async def share_places(db: Database, gate: RateGate, total: int, worker: str, every_s: float = RENEW_EVERY_S) -> None:
     """Keep the gate at this worker's share of ``total`` calls in flight until cancelled; then give the share back.
 
     A worker that cannot renew its share in time makes no further calls until it can.
     """
-    until = 0.0
+    loop = asyncio.get_running_loop()
+    closing = loop.call_later(UNRENEWED_S, gate.resize, 0)
     try:
         while True:
-            asked_at = time.monotonic()
+            asked_at = loop.time()
             try:
-                held = await to_the_end(call_limits.hold, db, PLACES, worker, gate.in_use, total, LEASE_S)
-                gate.resize(held)
-                until = asked_at + LEASE_S
+                most = gate.in_use + gate.free  # the gate's size, or what is under way since it was larger
+                allowed = await to_the_end(call_limits.hold, db, PLACES, worker, most, total, LEASE_S)
             except Exception as error:
                 log.warning("the share of calls in flight was not renewed: %s", type(error).__name__)
-                if time.monotonic() + RENEW_EVERY_S > until:
-                    gate.resize(0)
-            await asyncio.sleep(RENEW_EVERY_S)
+            else:
+                gate.resize(allowed)
+                closing.cancel()
+                closing = loop.call_at(asked_at + UNRENEWED_S, gate.resize, 0)
+            await asyncio.sleep(every_s)
     finally:
+        closing.cancel()
         gate.resize(0)
         await to_the_end(call_limits.give_up, db, PLACES, worker)
 

@@ -2,31 +2,39 @@
 
 import asyncio
 import contextlib
+import itertools
+import random
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from sqlalchemy import Connection, select, update
 
+from jobs import shared_limit
 from jobs.agents import Agents
 from jobs.intake import configuration
 from jobs.port import system_clock
-from jobs.shared_limit import SharedLimiter, pace_of, share_places
+from jobs.shared_limit import LAPSES_S, PLACES, RATE, SharedLimiter, pace_of, share_places
 from screening.pipeline import preset
 from screening.samplers.rate import RateGate
 from screening.settings import Settings
 from screening.text.received import receive
+from storage import call_limits as limits_in_storage
 from storage import single_texts
 from storage.actors import LOCAL_USER
 from storage.batches import NewBatch, cancel, progress
 from storage.call_limits import Pace, give_up, hold, take
 from storage.configurations import save_configuration
 from storage.database import Database
+from storage.schema import call_limits
 from tests.jobs.files import batch_from, settings, write_posts
 from tests.jobs.processes import NotingStub, Workers, wait_for
+from tests.jobs.running import until
 from tests.stub_server import StubPlan
 
 LIVE = "My neighbour brought us apples and we talked about the garden."
@@ -120,23 +128,167 @@ def test_leave_comes_at_the_pace(db: Database) -> None:
     assert take(db, "other", pace, 2).count == 2, "limits do not touch each other"
 
 
-@hypothesis_settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 7)), max_size=12), total=st.integers(1, 6))
-def test_places_held_never_sum_to_more_than_there_are(db: Database, steps: list[tuple[str, int]], total: int) -> None:
-    held: dict[str, int] = {}
-    for holder in "abc":
-        give_up(db, "places", holder)
-    for holder, used in steps:
-        held[holder] = hold(db, "places", holder, min(used, held.get(holder, 0)), total, 60.0)
-        assert sum(held.values()) <= total
+class Holder:
+    """A worker as the books see it: the size of its gate, its calls under way, and whether it waits for an answer."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.size, self.in_flight = name, 0, 0
+        self.answer: int | None = None
+
+    def fill(self) -> None:
+        self.in_flight = max(self.in_flight, self.size)
+
+    def end(self) -> None:
+        self.in_flight -= self.in_flight > 0
+
+    def renew(self, db: Database, total: int) -> None:
+        """Asks or hears the answer: calls begin and end in between."""
+        if self.answer is None:
+            self.answer = hold(db, "places", self.name, max(self.size, self.in_flight), total, 60.0)
+        else:
+            self.size, self.answer = self.answer, None
+
+
+@hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(("fill", "end", "renew", "renew"))), max_size=60),
+    total=st.integers(3, 8),
+)
+def test_calls_in_flight_never_pass_the_total_and_each_worker_comes_to_its_share(
+    db: Database, steps: list[tuple[int, str]], total: int
+) -> None:
+    workers = [Holder(name) for name in "abc"]
+    for worker in workers:
+        give_up(db, "places", worker.name)
+
+    def step(worker: Holder, action: str) -> None:
+        worker.renew(db, total) if action == "renew" else getattr(worker, action)()
+        assert sum(each.in_flight for each in workers) <= total
+
+    for number, action in steps:
+        step(workers[number], action)
+    for _ in range(10):  # five renewals, asked and answered, of workers that are always busy
+        for worker in workers:
+            for action in ("end",) * total + ("renew", "fill"):
+                step(worker, action)
+    sizes = [worker.size for worker in workers]
+    assert sum(sizes) == total and max(sizes) - min(sizes) <= 1
+
+
+async def test_who_comes_gets_its_share_from_workers_that_are_never_idle(db: Database) -> None:
+    total, under_way, most = 10, 0, 0
+    rng = random.Random(4)
+
+    async def calls(gate: RateGate) -> None:
+        nonlocal under_way, most
+        while True:
+            async with gate.slot():
+                under_way += 1
+                most = max(most, under_way)
+                try:
+                    await asyncio.sleep(rng.uniform(0.02, 0.1))  # several renewals long
+                finally:
+                    under_way -= 1
+            await asyncio.sleep(rng.uniform(0.0, 0.1))
+
+    @contextlib.asynccontextmanager
+    async def worker(name: str, share: int, callers: int = 40) -> AsyncIterator[None]:
+        gate = RateGate(concurrency=1, limiter=None, pause_cap_s=1.0)
+        gate.resize(0)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(calls(gate)) for _ in range(callers)]
+            sharing = group.create_task(share_places(db, gate, total, name, every_s=0.01))
+            await until(lambda: gate.in_use == share)
+            yield
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            sharing.cancel()
+
+    async with worker("a", 10):
+        for _ in range(4):
+            async with worker("b", 5), worker("c", 3):
+                pass
+            async with worker("idle", 5, callers=6):
+                pass
+    assert most == total
+
+
+class TellingLater(Database):
+    """What was committed is told when the test says so: a network that stalls."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._told, self.commits = threading.Semaphore(0), 0
+
+    def tell(self, times: int) -> None:
+        self._told.release(times)
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Connection]:
+        with super().write() as connection:
+            yield connection
+        self.commits += 1
+        assert self._told.acquire(timeout=60)
+
+
+@pytest.fixture
+def slow(database_url: str) -> Iterator[TellingLater]:
+    """The database of the test behind a network that stalls."""
+    database = TellingLater(database_url)
+    yield database
+    database.close()
+
+
+async def test_calls_begun_before_a_smaller_share_is_known_keep_their_places(db: Database, slow: TellingLater) -> None:
+    gate, ended = RateGate(concurrency=1, limiter=None, pause_cap_s=1.0), asyncio.Event()
+    gate.resize(0)
+
+    async def call() -> None:
+        async with gate.slot():
+            await ended.wait()
+
+    slow.tell(1)
+    sharing = asyncio.create_task(share_places(slow, gate, 10, "a", every_s=0.01))
+    await until(lambda: gate.free == 10 and slow.commits == 2)
+    assert hold(db, PLACES, "b", 0, 10, 60.0) == 0
+    slow.tell(1)
+    await until(lambda: slow.commits == 3)  # asked while idle, and is to have 5
+    calls = [asyncio.create_task(call()) for _ in range(10)]
+    await until(lambda: gate.in_use == 10)
+    assert hold(db, PLACES, "b", 0, 10, 60.0) == 0
+    slow.tell(10_000)
+    await until(lambda: slow.commits > 5)
+    assert hold(db, PLACES, "b", 0, 10, 60.0) == 0
+    ended.set()
+    await asyncio.gather(*calls)
+    await until(lambda: hold(db, PLACES, "b", 0, 10, 60.0) == 5)
+    assert gate.free == 5
+    sharing.cancel()
+    await asyncio.wait([sharing])
+
+
+async def test_a_worker_whose_renewal_hangs_begins_no_call(slow: TellingLater, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_limit, "UNRENEWED_S", 0.5)
+    gate = RateGate(concurrency=1, limiter=None, pause_cap_s=1.0)
+    slow.tell(1)
+    sharing = asyncio.create_task(share_places(slow, gate, 6, "w", every_s=0.01))
+    await until(lambda: gate.free == 6)
+    await until(lambda: gate.free == 0)
+    slow.tell(10_000)
+    await until(lambda: gate.free == 6)
+    sharing.cancel()
+    await asyncio.wait([sharing])
 
 
 def test_places_are_shared_evenly_and_come_back(db: Database) -> None:
     assert hold(db, "p", "a", 0, 5, 60.0) == 5
     assert hold(db, "p", "b", 0, 5, 60.0) == 0, "a still holds all"
-    assert hold(db, "p", "a", 4, 5, 60.0) == 4, "calls under way keep their places"
+    assert hold(db, "p", "a", 5, 5, 60.0) == 3, "no new calls beyond its share"
+    assert hold(db, "p", "b", 0, 5, 60.0) == 0, "those under way keep their places"
+    assert hold(db, "p", "a", 4, 5, 60.0) == 3
     assert hold(db, "p", "b", 0, 5, 60.0) == 1
-    assert hold(db, "p", "a", 0, 5, 60.0) == 3
+    assert hold(db, "p", "a", 3, 5, 60.0) == 3
     assert hold(db, "p", "b", 1, 5, 60.0) == 2
     give_up(db, "p", "a")
     assert hold(db, "p", "b", 1, 5, 60.0) == 5
@@ -147,6 +299,17 @@ def test_the_places_of_a_silent_worker_come_free_when_its_lease_ends(db: Databas
     assert hold(db, "p", "b", 0, 4, 60.0) == 0
     time.sleep(0.25)
     assert hold(db, "p", "b", 0, 4, 60.0) == 4
+
+
+def test_one_place_for_two_workers_goes_round(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits_in_storage, "_TURN_S", 0.1)
+    had: set[str] = set()
+    for _ in range(100):
+        places = {name: hold(db, "p", name, 0, 1, 60.0) for name in "ab"}
+        assert sum(places.values()) <= 1
+        had |= {name for name, count in places.items() if count}
+        time.sleep(0.01)
+    assert had == {"a", "b"}
 
 
 async def test_a_worker_that_cannot_reach_the_database_makes_no_further_calls(sqlite_url: str) -> None:
@@ -163,6 +326,55 @@ async def test_a_worker_that_cannot_reach_the_database_makes_no_further_calls(sq
         await task
     assert gate.free == 0 and hold(database, "calls in flight", "other", 0, 6, 1.0) == 6
     database.close()
+
+
+async def test_leave_that_always_comes_late_starves_nobody(slow: TellingLater) -> None:
+    slow.tell(1_000)
+    limiter = SharedLimiter(db=slow, pace=Pace(per_second=100.0, burst=10), lapses_s=-1.0)
+    async with asyncio.timeout(60):
+        for _ in range(20):
+            await limiter.acquire()
+
+
+async def test_leave_told_late_to_many_workers_at_once_exceeds_no_limit(slow: TellingLater) -> None:
+    pace = Pace(per_second=100.0, burst=10)
+    made: list[float] = []
+
+    async def calls(limiter: SharedLimiter) -> None:
+        for _ in range(15):
+            await limiter.acquire()
+            made.append(time.monotonic())
+
+    limiters = [SharedLimiter(db=slow, pace=pace, lapses_s=0.05) for _ in range(4)]
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        for number, limiter in enumerate(limiters, start=1):
+            group.create_task(calls(limiter))
+            await until(lambda number=number: slow.commits == number)  # type: ignore[misc]
+            await asyncio.sleep(0.1)  # a block's time: each has a whole one waiting for it
+        assert not made
+        slow.tell(1_000)
+    for first, last in itertools.combinations(range(len(made)), 2):
+        allowed = pace.burst + pace.per_second * (made[last] - made[first] + 0.05) + len(limiters)
+        assert last - first <= allowed, "too many in a window"
+
+
+async def test_waiting_for_a_turn_in_the_database_takes_nothing_off_the_life_of_leave(db: Database) -> None:
+    limiter = SharedLimiter(db=db, pace=Pace(per_second=100.0, burst=10))
+    assert take(db, RATE, limiter.pace, 1).count == 1
+
+    def taken() -> float:
+        with db.read() as connection:
+            return connection.execute(select(call_limits.c.next_at).where(call_limits.c.name == RATE)).scalar_one()
+
+    with db.write() as connection:  # others before us, for longer than leave lives
+        connection.execute(update(call_limits).where(call_limits.c.name == RATE).values(next_at=0.0))
+        first = asyncio.create_task(limiter.acquire())
+        await asyncio.sleep(LAPSES_S + 0.2)
+    await first
+    before = taken()
+    for _ in range(9):
+        await limiter.acquire()
+    assert taken() == before, "the block was good for all its ten calls"
 
 
 async def test_leave_is_taken_in_blocks_and_lapses(db: Database) -> None:
