@@ -11,7 +11,7 @@ from screening.draws import Draw, decode_draws
 from storage.actors import Actor
 from storage.clock import shared_now
 from storage.database import Database, insert_into
-from storage.pending import end_starts, keep_error, park
+from storage.pending import end_starts, keep_error, park, waiting_single_texts
 from storage.policy import Action, require
 from storage.schema import batches, cases, live_runs, pending_cases
 
@@ -78,8 +78,9 @@ def unwatched(db: Database, now: datetime, after: timedelta) -> list[str]:
     """
     query = select(live_runs.c.case_id).join(pending_cases, pending_cases.c.case_id == live_runs.c.case_id)
     with db.read() as conn:
+        waiting = (pending_cases.c.batch_id.in_(waiting_single_texts(conn)), pending_cases.c.ready_at.is_not(None))
         long_ago = live_runs.c.viewer_seen_at < shared_now(conn, now) - after
-        return list(conn.execute(query.where(long_ago, pending_cases.c.ready_at.is_not(None))).scalars())
+        return list(conn.execute(query.where(*waiting, long_ago)).scalars())
 
 
 def withdraw(db: Database, case_id: str, now: datetime) -> None:

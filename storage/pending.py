@@ -138,6 +138,12 @@ def _groups(conn: Connection, interactive: bool | None) -> list[list[str]]:
     return list(groups.values()) if interactive is None else [groups[interactive]]
 
 
+def waiting_single_texts(conn: Connection) -> list[str]:
+    """The batches of single texts that are ready or in work, found without passing the cases of files."""
+    found = select(batches.c.id).where(batches.c.id.in_(_batches_with_ready_cases(conn)))
+    return list(conn.execute(found.where(batches.c.kind == "interactive")).scalars())
+
+
 def _batches_with_ready_cases(conn: Connection) -> list[str]:
     """Every batch with a case that waits for no person, by jumping from batch to batch in the index of those."""
     table = waiting_cases.c

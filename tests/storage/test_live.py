@@ -14,6 +14,7 @@ from storage.policy import Forbidden
 from storage.schema import live_runs, pending_cases
 from storage.screenings import pending_cases as take
 from tests.storage.batch_of import LATER, NOW, batch, waiting
+from tests.storage.statements import plan, statements, values_of
 
 AFTER = timedelta(seconds=10)
 WATCHED = {"node": None, "draws": {}, "updated_at": NOW, "viewer_seen_at": NOW}
@@ -47,6 +48,16 @@ def test_a_text_that_was_stopped_is_let_go_of_at_once(db: Database) -> None:
     assert live.unwatched(db, NOW, AFTER) == []
     single_texts.stop(db, LOCAL_USER, case_id, NOW)
     assert live.unwatched(db, NOW, AFTER) == [case_id]
+
+
+def test_what_is_watched_is_found_without_passing_the_cases_of_files(db: Database) -> None:
+    file = batch(db, ["in a file"] * 5)
+    single = batch(db, ["a text"], kind="interactive")
+    with statements() as sent:
+        assert live.unwatched(db, NOW, AFTER) == []
+    (search,) = [(text, values) for text, values in sent if "viewer_seen_at" in text]
+    assert single in values_of([search]) and file not in values_of([search])
+    assert "ix_pending_cases_ready" in plan(db, *search)
 
 
 @pytest.mark.parametrize("ahead", [timedelta(hours=-1), timedelta(hours=1)])

@@ -1,13 +1,10 @@
 """Which case is next: somebody who waits first, batches even, nothing that is stopped, capped or failed."""
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, select
+from sqlalchemy import select
 
 from screening.labels import Label, Outcome
 from screening.text.received import receive
@@ -36,6 +33,7 @@ from storage.screenings import (
 )
 from storage.screenings import pending_cases as take
 from tests.storage.batch_of import LATER, NOW, batch, commit_run, decide, run, waiting
+from tests.storage.statements import plan, statements, values_of
 
 TEXTS = [f"text number {number}" for number in range(6)]
 
@@ -99,44 +97,14 @@ def test_work_is_looked_for_past_all_that_waits_for_a_person(db: Database) -> No
     for case_id in waiting(db):
         live.withdraw(db, case_id, NOW)
     file = batch(db, TEXTS)
-    with _statements() as statements:
+    with statements() as sent:
         assert len(waiting(db)) == 6
-    looked_at = {value for _, values in statements for value in _values(values)}
-    assert file in looked_at and not looked_at.intersection(abandoned)
-    searches = [(text, values) for text, values in statements if "pending_cases.ready_at" in text]
+    assert file in values_of(sent) and not values_of(sent).intersection(abandoned)
+    searches = [(text, values) for text, values in sent if "pending_cases.ready_at" in text]
     assert len(searches) == 2, "one for the batches, one for the cases of the one that has any"
     for text, values in searches:
-        plan = _plan(db, text, values)
-        assert "ix_pending_cases_ready" in plan and "ix_pending_cases_failed" not in plan, plan
-
-
-@contextmanager
-def _statements() -> Iterator[list[tuple[str, Any]]]:
-    """What is sent to a database meanwhile, each with its values."""
-    sent: list[tuple[str, Any]] = []
-
-    def note(_conn: Any, _cursor: Any, statement: str, values: Any, _context: Any, _many: bool) -> None:
-        sent.append((statement, values))
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield sent
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
-
-
-def _values(values: Any) -> list[Any]:
-    return list(values.values()) if isinstance(values, dict) else list(values)
-
-
-def _plan(db: Database, statement: str, values: Any) -> str:
-    """How the database finds it; a table of a few rows would be read whole, unless it is kept from that."""
-    with db.read() as conn:
-        if db.kind == "postgresql":
-            conn.exec_driver_sql("SET LOCAL enable_seqscan = off")
-            conn.exec_driver_sql("SET LOCAL enable_bitmapscan = off")
-        explain = "EXPLAIN" if db.kind == "postgresql" else "EXPLAIN QUERY PLAN"
-        return "\n".join(str(row[-1]) for row in conn.exec_driver_sql(f"{explain} {statement}", values))
+        found = plan(db, text, values)
+        assert "ix_pending_cases_ready" in found and "ix_pending_cases_failed" not in found, found
 
 
 def test_nothing_of_a_cancelled_batch_is_taken_up_again(db: Database) -> None:
