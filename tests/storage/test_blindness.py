@@ -184,7 +184,7 @@ def test_who_may_have_seen_a_case_in_a_list_gives_a_second_look_that_is_not_blin
 ) -> None:
     """Lists remember nobody; the moments are the same, so that no clock decides."""
     _, case_id = _one(db, S)
-    assert request_second_looks(db, RESEARCHER, [case_id], LATER) == 1
+    assert request_second_looks(db, RESEARCHER, [case_id], LATER).opened == 1
     _read(db, who, case_id, "safe")
     mine = my_rating(db, who, case_id)
     assert mine is not None and mine.blind is blind
