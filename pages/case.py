@@ -47,8 +47,8 @@ def engine(shown: Evidence, file: CaseFile) -> None:
     if file.errors:
         st.html('<h2 class="sl-h2">Attempts that failed</h2>')
         st.html(errors_html(file))
-    may = allowed(here.person, Action.CONTROL_BATCH, file.batch_owner)
-    if file.waits_for_retry and may and st.button("Try again", key="retry", icon=":material/replay:"):
+    may = file.waits_for_retry and allowed(here.person, Action.CONTROL_BATCH, file.batch_owner)
+    if may and st.button("Retry what failed in this batch", key="retry", icon=":material/replay:"):
         batches.retry_failed(here.db, here.person, file.batch_id, here.now)
         st.rerun()
 

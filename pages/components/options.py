@@ -8,25 +8,18 @@ END = 6
 """Characters of a key that mostly tell two apart: our ids end at random."""
 
 
-def told_apart(words: Mapping[str, str], more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Each key's words; where two look alike with ``more`` behind them, else with the end of the key.
+def told_apart(words: Mapping[str, str]) -> dict[str, str]:
+    """Each key's words; where two look alike with the end of the key behind them.
 
     Should somebody have named a thing after the end of another's key, every key follows whole.
 
     >>> told_apart({"a1b2c3d4": "Dr Kim", "a1b2c3e5": "dr  Kim", "a1b2c3f6": "Ann"})
     {'a1b2c3d4': 'Dr Kim · b2c3d4', 'a1b2c3e5': 'dr  Kim · b2c3e5', 'a1b2c3f6': 'Ann'}
-    >>> told_apart({"1": "a.csv", "2": "a.csv"}, {"1": "12:00", "2": "13:00"})
-    {'1': 'a.csv · 12:00', '2': 'a.csv · 13:00'}
     """
     keys = {key: ascii(key)[1:-1] for key in words}  # one line, no "·" in it, never the same for two
-    shown = _longer(words, more or {})
-    shown = _longer(shown, {key: written[-END:] for key, written in keys.items()})
+    alike = _alike(words)
+    shown = {key: f"{said} · {keys[key][-END:]}" if key in alike else said for key, said in words.items()}
     return {key: f"{said} · {keys[key]}" for key, said in words.items()} if _alike(shown) else shown
-
-
-def _longer(shown: Mapping[str, str], further: Mapping[str, str]) -> dict[str, str]:
-    longer = _alike(shown) & further.keys()
-    return {key: f"{said} · {further[key]}" if key in longer else said for key, said in shown.items()}
 
 
 def _alike(shown: Mapping[str, str]) -> set[str]:
