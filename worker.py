@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-import os
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +10,7 @@ from contextlib import contextmanager
 
 from jobs.agents import Agents
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
-from jobs.port import Runner, system_clock
+from jobs.port import Runner, system_clock, worker_name
 from jobs.procrastinate import ProcrastinateRunner, WorkerEnded
 from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents
@@ -29,7 +27,7 @@ async def work(settings: Settings, db: Database) -> None:
     """Screen what is pending until a signal asks to end."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(DATABASE_THREADS, "database"))
-    name = f"{socket.gethostname()}-{os.getpid()}"[:64]
+    name = worker_name()
     async with limited_agents(settings, db, name) as agents:
         job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name)
         runner: Runner = (LocalRunner if db.kind == "sqlite" else ProcrastinateRunner)(job, settings.cases_in_flight)

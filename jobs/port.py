@@ -1,5 +1,8 @@
 """What a runner of screening jobs is, whichever engine is behind it."""
 
+import os
+import secrets
+import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
@@ -12,6 +15,15 @@ INTERACTIVE_PLACES = 4
 def system_clock() -> datetime:
     """The time now, in UTC."""
     return datetime.now(UTC)
+
+
+def worker_name(prefix: str = "") -> str:
+    """A name of this process for the records and the shared limits.
+
+    Two containers on one host may have its name and the same process number: the end is random, so that neither
+    is taken for the other. Nobody who starts again finds its former self by it.
+    """
+    return f"{prefix}{socket.gethostname()}"[:40] + f"-{os.getpid()}-{secrets.token_hex(6)}"
 
 
 class Runner(Protocol):

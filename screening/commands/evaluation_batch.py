@@ -1,21 +1,18 @@
 """An experiment's draws as a batch in a database: kept for good, taken up again by the worker, shown by the pages."""
 
-import asyncio
 import sys
-from contextlib import nullcontext
+from functools import partial
 
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch
-from jobs.local import AlreadyRunning, LocalRunner, only_worker
 from jobs.port import system_clock
-from jobs.screening_job import ScreeningJob
+from screening.commands.one_batch import screen_batch
 from screening.conditions import BUDGETS, PAPER_DELTA
 from screening.datasets.evaluation import EvaluationData
 from screening.pipeline import SuccessiveEliminationConfig, chain
 from screening.recording import DrawBook
 from screening.settings import Settings
 from storage.actors import LOCAL_USER
-from storage.batches import progress
 from storage.database import Database
 from storage.intake import NewCase, add_rows, close_intake
 from storage.recorded_draws import recorded_batch
@@ -28,14 +25,12 @@ RECORDING = chain(
 
 async def record_as_batch(url: str, data: EvaluationData, settings: Settings) -> DrawBook:
     """Screen the data set as a batch of this database, and give back its draws. Raises SamplerError by no case."""
-    db, agents = Database(url), Agents(settings)
+    db = Database(url)
     try:
         db.prepare()
-        batch_id = _taken_in(db, data, settings, agents)
-        await _screened(db, batch_id, settings, agents)
+        batch_id = await screen_batch(db, settings, partial(_taken_in, db, data, settings))
         recorded = recorded_batch(db, LOCAL_USER, batch_id)
     finally:
-        await agents.aclose()
         db.close()
     print(f"batch {batch_id}: {recorded.book.draws:,} draws kept, {recorded.pending:,} texts pending", file=sys.stderr)
     return recorded.book
@@ -60,15 +55,3 @@ def _taken_in(db: Database, data: EvaluationData, settings: Settings, agents: Ag
     add_rows(db, batch_id, rows, system_clock())
     close_intake(db, LOCAL_USER, batch_id, system_clock())
     return batch_id
-
-
-async def _screened(db: Database, batch_id: str, settings: Settings, agents: Agents) -> None:
-    job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="command line")
-    try:
-        # Several workers may share a PostgreSQL; an embedded database has one.
-        with only_worker(db.lock_file) if db.kind == "sqlite" else nullcontext():
-            await LocalRunner(job, settings.cases_in_flight, until_done=True).run()
-    except AlreadyRunning:
-        print("a worker is at work on this database: waiting for it to screen this batch", file=sys.stderr)
-        while progress(db, batch_id).finished_at is None:  # noqa: ASYNC110 - another process works on it
-            await asyncio.sleep(1)

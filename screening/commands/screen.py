@@ -3,20 +3,18 @@
 import argparse
 import asyncio
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
-from jobs.local import AlreadyRunning, LocalRunner, only_worker
-from jobs.port import Runner, system_clock
-from jobs.procrastinate import ProcrastinateRunner
-from jobs.screening_job import ScreeningJob
-from jobs.shared_limit import limited_agents
+from jobs.port import system_clock
+from screening.commands.one_batch import screen_batch
 from screening.datasets.reader import FileReport, Table, read_table
 from screening.datasets.records import Reason
 from screening.datasets.rejected import RejectedRow, rejected_csv
@@ -24,7 +22,7 @@ from screening.export import jsonl_lines
 from screening.pipeline import preset
 from screening.settings import SIMULATED_NOTICE, Settings
 from storage.actors import LOCAL_USER, SYSTEM
-from storage.batches import BatchState, Progress, batch_state, progress
+from storage.batches import Progress, progress
 from storage.database import Database
 from storage.exports import exported_rejected, exported_results
 from storage.results import withheld_rows
@@ -62,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(line, file=sys.stderr)
     request = BatchRequest(name=table.report.name, pipeline=pipeline, intake=announced(table.report))
     with _database(arguments.database) as db:
-        batch_id = asyncio.run(_screen(db, table, request, settings))
+        batch_id = asyncio.run(screen_batch(db, settings, partial(_taken_in, db, table, request, settings)))
         _write_results(db, batch_id, arguments.out, blind=arguments.blind)
         waiting = withheld_rows(db, LOCAL_USER, batch_id) if arguments.database and not arguments.blind else 0
         _write_rejected(db, batch_id, arguments.out.with_name("rejected.csv"))
@@ -126,37 +124,10 @@ def _database(url: str | None) -> Iterator[Database]:
         yield db
 
 
-async def _screen(db: Database, table: Table, request: BatchRequest, settings: Settings) -> str:
-    name = f"command line {os.getpid()}"
-    async with limited_agents(settings, db, name) as agents:
-        batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
-        fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock)
-        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name)
-        if db.kind == "postgresql":
-            await _work_until_over(ProcrastinateRunner(job, settings.cases_in_flight), db, batch_id)
-            return batch_id
-        try:
-            with only_worker(db.lock_file):
-                await LocalRunner(job, settings.cases_in_flight, until_done=True).run()
-        except AlreadyRunning:
-            print("a worker is at work on this database: waiting for it to screen this batch", file=sys.stderr)
-            await _over(db, batch_id)
+def _taken_in(db: Database, table: Table, request: BatchRequest, settings: Settings, agents: Agents) -> str:
+    batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
+    fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock)
     return batch_id
-
-
-async def _work_until_over(runner: Runner, db: Database, batch_id: str) -> None:
-    """Work beside whatever other workers there are."""
-    work, over = asyncio.create_task(runner.run()), asyncio.create_task(_over(db, batch_id))
-    await asyncio.wait([work, over], return_when=asyncio.FIRST_COMPLETED)
-    over.cancel()
-    runner.stop()
-    await work
-
-
-async def _over(db: Database, batch_id: str) -> None:
-    """Returns when nothing more happens to the batch by itself."""
-    while batch_state(db, batch_id) in (BatchState.RUNNING, BatchState.TAKING_IN):  # noqa: ASYNC110 - others work on it
-        await asyncio.sleep(0.5)
 
 
 def _write_results(db: Database, batch_id: str, out: Path, *, blind: bool) -> None:

@@ -1,0 +1,91 @@
+"""`evaluate --database`: beside workers it screens no case that one of them is at, and keeps their limits."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from jobs.local import only_worker
+from jobs.port import worker_name
+from jobs.shared_limit import PLACES, RATE
+from screening.commands.evaluation_batch import record_as_batch
+from screening.datasets.evaluation import EvaluationData, load_evaluation
+from screening.settings import Settings
+from storage.database import Database
+from storage.schema import call_limits, case_starts
+from tests.jobs.files import settings, write_posts
+from tests.jobs.processes import NotingStub
+from tests.jobs.running import agents, batch, running
+from tests.stub_server import StubPlan
+
+TEXTS = 6
+
+
+def _data(folder: Path) -> EvaluationData:
+    write_posts(folder / "posts.csv", TEXTS)
+    return load_evaluation([folder / "posts.csv"], "csv")
+
+
+def _at_work_twice(db: Database) -> int:
+    """Starts of a case that an earlier start of it was still at work at."""
+    columns = case_starts.c
+    query = select(columns.case_id, columns.at, columns.ended_at).order_by(columns.case_id, columns.at)
+    with db.read() as connection:
+        starts = connection.execute(query).all()
+    return sum(
+        one.case_id == other.case_id and (one.ended_at is None or other.at < one.ended_at)
+        for one, other in itertools.pairwise(starts)
+    )
+
+
+async def _recorded(db: Database, url: str, data: EvaluationData, chosen: Settings) -> int:
+    """Draws of the batch, while a worker screens another one."""
+    with only_worker(db.lock_file) if db.kind == "sqlite" else nullcontext():
+        async with running(db, agents(0.05), worker="the worker"):
+            batch(db, 60)
+            await asyncio.sleep(0.5)
+            book = await asyncio.wait_for(record_as_batch(url, data, chosen), 90)
+    return book.draws
+
+
+async def test_no_case_is_screened_twice_at_a_time(
+    db: Database, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = settings(database_url, {"sampler": "simulated", "simulated_latency_s": 0.05})
+    assert await _recorded(db, database_url, _data(tmp_path), chosen) >= TEXTS * 72
+    assert _at_work_twice(db) == 0
+    told = capsys.readouterr().err
+    assert ", 0 texts pending" in told
+    assert ("a worker is at work on this database: waiting" in told) == (db.kind == "sqlite")
+
+
+async def test_a_batch_that_the_only_worker_cannot_screen_is_not_waited_for(
+    sqlite_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = Database(sqlite_url)
+    chosen = settings(sqlite_url, {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": "k"})
+    assert await _recorded(db, sqlite_url, _data(tmp_path), chosen) == 0
+    assert f"{TEXTS} texts pending" in capsys.readouterr().err
+    db.close()
+
+
+async def test_its_calls_are_under_the_limits_that_all_workers_share(
+    postgresql_db: Database, postgresql_url: str, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
+) -> None:
+    service = stub(StubPlan())
+    options: dict[str, Any] = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "concurrency": 3}
+    chosen = settings(postgresql_url, options | {"requests_per_minute": 100_000})
+    assert (await record_as_batch(postgresql_url, _data(tmp_path), chosen)).draws >= TEXTS * 72
+    with postgresql_db.read() as connection:
+        assert set(connection.execute(select(call_limits.c.name)).scalars()) == {PLACES, RATE}
+    assert service.counters.max_in_flight <= 3
+
+
+def test_processes_of_one_number_on_one_host_have_different_names() -> None:
+    names = {worker_name("a prefix longer than the column where the names are kept is wide: ") for _ in range(10)}
+    assert len(names) == 10 and max(map(len, names)) <= 64
