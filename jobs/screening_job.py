@@ -20,6 +20,7 @@ from screening.screen import NodeRun, Reason, Screening, screen
 from storage import live, screenings
 from storage.configurations import Configurations
 from storage.database import Database, lost_connection
+from storage.pending import record_interruption
 from storage.screenings import CaseForScreening
 from storage.settings_store import stopped
 from storage.starting import Started, Suspect, give_back, start_case
@@ -85,9 +86,7 @@ class ScreeningJob:
             raise
         except Exception as error:  # it would fail at every start: it must neither come again at once nor be lost
             log.error("case %s could not be begun: %s", case_id, type(error).__name__)
-            if lost_connection(error):
-                await to_the_end(screenings.record_withdrawal, self.db, case_id, self.clock())
-            else:
+            if not lost_connection(error):  # else it stays ready, and starts of dead workers keep counting
                 await self._keep_error(case_id, "internal_error", type(error).__name__)
             return None
 
@@ -105,7 +104,7 @@ class ScreeningJob:
         except Exception as error:  # a bug must leave the case pending and visible, never decided
             log.error("case %s failed: %s", case.case_id, type(error).__name__)
             if lost_connection(error):
-                await to_the_end(give_back, self.db, case, self.clock(), calls=tab.lost)
+                await to_the_end(record_interruption, self.db, case.case_id, self.clock(), calls=tab.lost)
             else:
                 await self._keep_error(case.case_id, "internal_error", type(error).__name__, calls=tab.lost)
 

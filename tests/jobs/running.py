@@ -1,8 +1,9 @@
 """A runner in this process, for as long as a test needs it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from jobs.agents import Agents
@@ -10,6 +11,7 @@ from jobs.local import LocalRunner
 from jobs.port import Runner, system_clock
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
+from screening.draws import Draw, DrawRequest, Sampler
 from screening.pipeline import preset
 from screening.settings import Settings
 from screening.text.received import receive
@@ -25,6 +27,29 @@ PLACES = 8
 def agents(latency_s: float = 0.0) -> Agents:
     """Simulated agents that take so long for each wave."""
     return Agents(Settings(_env_file=None, sampler="simulated", simulated_latency_s=latency_s))
+
+
+class HeldBack(Agents):
+    """Simulated agents that answer once they are let."""
+
+    def __init__(self) -> None:
+        super().__init__(Settings(_env_file=None, sampler="simulated"))
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    def sampler(self, configuration: Configuration, seed: int) -> Sampler:
+        """The agents asked for, behind this gate."""
+        return _Gated(super().sampler(configuration, seed), self)
+
+
+@dataclass(frozen=True)
+class _Gated:
+    inner: Sampler
+    gate: HeldBack
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        self.gate.asked.set()
+        await self.gate.go.wait()
+        return await self.inner.draw(request)
 
 
 def batch(db: Database, rows: int, *, kind: str = "batch") -> str:

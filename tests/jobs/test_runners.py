@@ -1,5 +1,6 @@
 """Both runners: everything pending is screened, people who wait come first, and what was asked to stop stops."""
 
+import asyncio
 import statistics
 
 from sqlalchemy import func, select
@@ -11,7 +12,7 @@ from storage.actors import LOCAL_USER
 from storage.batches import BatchState, batch_state, cancel, pause, progress, resume
 from storage.database import Database
 from storage.schema import case_errors, case_starts, cases, live_runs, node_runs, screenings
-from tests.jobs.running import PLACES, agents, batch, running, until
+from tests.jobs.running import PLACES, HeldBack, agents, batch, running, until
 
 QUEUES = 2
 """Each worker is two of the engine's: one for texts that somebody waits for, one for batches."""
@@ -41,8 +42,8 @@ async def test_all_that_is_pending_is_screened_once(db: Database) -> None:
 
 
 async def test_a_runner_goes_on_with_what_was_there_and_leaves_no_start_open(db: Database) -> None:
-    batch_id = batch(db, 30)
-    async with running(db, agents(0.05)):
+    batch_id = batch(db, 120)
+    async with running(db, agents(0.1)):
         await until(lambda: _count(db, screenings) > 3)
     left = progress(db, batch_id).pending
     assert left > 0 and _unended(db) == 0, "an orderly end is no death"
@@ -114,15 +115,20 @@ async def test_another_process_lets_go_of_it_when_its_wave_is_in(db: Database) -
     single = batch(db, 1, kind="interactive")
     with db.read() as conn:
         case_id = conn.execute(select(cases.c.id).where(cases.c.batch_id == single)).scalar_one()
-    async with running(db, agents(0.5)):
-        await until(lambda: _started(db, case_id))
+    held_back = HeldBack()
+    async with running(db, held_back):
+        await asyncio.wait_for(held_back.asked.wait(), 60)
         live.withdraw(db, case_id, system_clock())  # as another worker would
-        await until(lambda: _unended(db) == 0)
-    assert _count(db, screenings) == 0 and _count(db, live_runs) == 0
+        held_back.go.set()
+        other = batch(db, 1, kind="interactive")
+        await until(lambda: _done(db, other) and _unended(db) == 0)
+    assert not _done(db, single) and _count(db, screenings) == 1
+    with db.read() as conn:
+        assert conn.execute(select(live_runs).where(live_runs.c.case_id == case_id)).first() is None
 
 
 async def test_an_upgrade_of_the_engine_begins_with_empty_tables(postgresql_db: Database) -> None:
-    batch_id = batch(postgresql_db, 50)
+    batch_id = batch(postgresql_db, 150)
     async with running(postgresql_db, agents(0.1)):
         await until(lambda: _count(postgresql_db, screenings) > 3)
     with postgresql_db.write() as conn:
