@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from screening.draws import Bill
-from storage.batch_state import BatchState, Standing
+from storage.batch_state import BatchState, Caps, Standing
 from storage.database import Database
 from storage.screenings import batch_standing
 from storage.tallies import Totals
@@ -136,13 +136,13 @@ class Allowance:
         return standing
 
     def _capped(self, batch_id: str, standing: Standing) -> bool:
+        if standing.caps == Caps():
+            return False
         with self._lock:
             account = self._accounts[batch_id]
             drawn = [*(written for _, written in account.settled), *(tab.drawn for tab in account.tabs)]
-            asked = sum(tab.asked for tab in account.tabs)
-        known = standing.totals
-        for one in drawn:
-            known = _sum(known, one)
+            asked = sum(max(tab.asked, tab.bill.requests) for tab in account.tabs)
+        known = _sum(standing.totals, *drawn)
         if standing.caps.reached(known):
             return True
         # Calls under way are reckoned at the mean price, like lost ones; before there is one, by their number alone.
@@ -150,11 +150,11 @@ class Allowance:
         return standing.caps.reached(with_asked) not in (None, "cost_unknown")
 
 
-def _sum(one: Totals, more: Totals) -> Totals:
+def _sum(first: Totals, *more: Totals) -> Totals:
     return replace(
-        one,
-        calls=one.calls + more.calls,
-        lost_calls=one.lost_calls + more.lost_calls,
-        unpriced_calls=one.unpriced_calls + more.unpriced_calls,
-        cost_usd=one.cost_usd + more.cost_usd,
+        first,
+        calls=first.calls + sum(one.calls for one in more),
+        lost_calls=first.lost_calls + sum(one.lost_calls for one in more),
+        unpriced_calls=first.unpriced_calls + sum(one.unpriced_calls for one in more),
+        cost_usd=first.cost_usd + sum(one.cost_usd for one in more),
     )

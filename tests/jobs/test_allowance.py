@@ -39,6 +39,16 @@ def test_calls_under_way_and_drawn_by_all_cases_make_up_the_cap(db: Database) ->
         assert one.lost == 9
 
 
+def test_retries_that_may_be_charged_count_while_their_wave_is_under_way(db: Database) -> None:
+    batch_id, allowance = batch(db, ["a", "b"], max_calls=10), _allowance(db)
+    with allowance.tab(batch_id) as one, allowance.tab(batch_id) as other:
+        allowance.look(batch_id)
+        bill = one.ask(4)
+        assert allowance.leave(batch_id, other) is Leave.GO
+        bill.requests = 10
+        assert allowance.leave(batch_id, other) is Leave.WAIT and one.lost == 10
+
+
 @pytest.mark.parametrize(("cost", "leave"), [(0.009, Leave.GO), (0.01, Leave.WAIT), (None, Leave.WAIT)])
 def test_dollars_count_before_they_are_in_the_tables_and_an_unknown_price_fails_closed(
     db: Database, cost: float | None, leave: Leave
