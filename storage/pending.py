@@ -42,12 +42,6 @@ def pending_cases(
         return chosen
 
 
-def batch_allows(db: Database, batch_id: str) -> bool:
-    """Whether the batch is neither paused nor cancelled nor capped. A cap may be passed by what was in flight."""
-    with db.read() as conn:
-        return standing(conn, batch_id, count_failed=False).allows_calls
-
-
 def record_start(db: Database, case_id: str, worker: str, now: datetime) -> int:
     """Note that a worker takes the case up; returns how many starts, this one included, have not ended.
 

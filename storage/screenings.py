@@ -18,7 +18,6 @@ from storage.configurations import Configuration, load_configuration
 from storage.database import Database, insert_once
 from storage.pending import (
     UnknownCase,
-    batch_allows,
     end_starts,
     keep_error,
     pending_cases,
@@ -33,7 +32,7 @@ from storage.settings_store import current_in
 from storage.tiers import Placement, audit_placement, due_at, tier_for
 
 __all__ = [
-    "CaseForScreening", "UnknownCase", "UnsafeCommit", "batch_allows", "batch_standing", "case_for_screening",
+    "CaseForScreening", "UnknownCase", "UnsafeCommit", "batch_standing", "case_for_screening",
     "case_of", "case_row", "commit_outcome", "commit_run", "committed_runs", "pending_cases", "record_error",
     "record_start", "record_withdrawal",
 ]  # fmt: skip

@@ -28,6 +28,10 @@ from storage.schema import (
 SHARDS = 8
 """Rows among which a batch's sums are spread: so many commits on one batch need not wait for each other."""
 
+UNPRICED_AT_FIRST = 1_000
+"""Lost calls that a cap on cost lets pass before the first run gives a price: a worker that is started anew in a
+batch's first seconds must not end the batch, and one that only ever loses calls must not go on for ever."""
+
 _SUMS = (
     "accepted",
     "rejected",
@@ -72,8 +76,14 @@ class Totals:
 
     @property
     def cost_for_cap_usd(self) -> float | None:
-        """The cost with lost calls at the mean price of the others; None when it cannot be known."""
-        if self.unpriced_calls or (self.lost_calls and not self.calls):
+        """The cost with lost calls at the mean price of the others; None when it cannot be known.
+
+        >>> Totals(calls=6, cost_usd=0.03, lost_calls=4).cost_for_cap_usd
+        0.05
+        >>> [Totals(lost_calls=lost).cost_for_cap_usd for lost in (1_000, 1_001)]
+        [0.0, None]
+        """
+        if self.unpriced_calls or (self.lost_calls > UNPRICED_AT_FIRST and not self.calls):
             return None
         lost = self.lost_calls * self.cost_usd / self.calls if self.calls else 0.0
         return self.cost_usd + lost

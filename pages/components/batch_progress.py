@@ -81,7 +81,7 @@ def _counts(parts: tuple[Part, ...]) -> str:
 def _spent(found: Progress) -> str:
     caps = [f"cap {found.caps.max_calls:,} calls"] if found.caps.max_calls else []
     caps += [f"cap ${found.caps.max_cost_usd:,.2f}"] if found.caps.max_cost_usd else []
-    lost = [f"{found.lost_calls:,} of them lost to errors"] if found.lost_calls else []
+    lost = [f"{found.lost_calls:,} of them lost, their cost not in the sum"] if found.lost_calls else []
     left = [f"about {duration(found.seconds_left)} left"] if found.seconds_left is not None else []
     rows = f"{found.rows_in:,} rows in = {found.accepted:,} accepted + {found.rejected:,} rejected"
     words = [rows, f"{found.calls:,} calls", *lost, money(found.cost_usd), *caps, *left]

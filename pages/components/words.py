@@ -53,6 +53,8 @@ ERROR_WORDS: Mapping[str, str] = {
     "configuration_changed": "the settings now name other agents than this run began with",
     "max_calls": "its cap on calls is reached",
     "max_cost": "its cap on cost is reached",
+    "withdrawn": "it was broken off: cancelled, at its cap, or the worker ended",
+    "connection_lost": "the connection to the database was lost",
     "cost_unknown": "it has a cap on cost, and the price of its calls is unknown",
 }
 

@@ -177,5 +177,6 @@ def _summary(found: Progress) -> dict[str, int | float | None]:
         "human_review": found.human_review,
         "pending": found.pending,
         "calls": found.calls,
+        "lost_calls": found.lost_calls,
         "cost_usd": found.cost_usd,
     }

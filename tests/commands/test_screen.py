@@ -40,7 +40,8 @@ class Screened:
         assert summary["rows_in"] == summary["accepted"] + summary["rejected"]
         assert (len(self.rows), len(self.rejected)) == (summary["accepted"], summary["rejected"])
         ended = [summary[name] for name in ("safe", "unsafe", "human_review", "pending")]
-        assert sum(ended) == summary["accepted"] and summary["calls"] == sum(row["calls"] for row in self.rows)
+        assert sum(ended) == summary["accepted"]
+        assert summary["calls"] - summary["lost_calls"] == sum(row["calls"] for row in self.rows)
         numbers = [row["row"] for row in self.rows] + [int(row["row"]) for row in self.rejected]
         assert sorted(numbers) == list(range(1, summary["rows_in"] + 1))
 
@@ -170,6 +171,7 @@ def test_a_server_that_fails_leaves_the_case_pending_with_its_error(
     stub(StubPlan(faults={Fault.MALFORMED: 1.0}))
     result = screened(_texts(tmp_path, {"1": "We watched a film and had dinner together."}), "--sampler", "anthropic")
     assert (result.outcomes(), result.rows[0]["reason"]) == ({"1": "pending"}, "malformed")
+    assert result.summary["calls"] == result.summary["lost_calls"] > 0, "answered, paid for, and of no use"
 
 
 def test_a_setting_that_can_never_decide_is_refused_before_a_call(

@@ -26,7 +26,7 @@ from storage.pending import record_interruption
 from storage.policy import Forbidden
 from storage.schema import audit_events, cases, pending_cases, screenings
 from storage.screenings import (
-    batch_allows,
+    batch_standing,
     record_error,
     record_start,
     record_withdrawal,
@@ -165,7 +165,7 @@ def test_a_stopped_batch_gives_out_nothing_and_allows_no_call(db: Database, stop
     case_id = _first_of(db, batch_id)
     getattr(batches, stop)(db, LOCAL_USER, batch_id, NOW)
     assert {place[0] for place in _rows(db, waiting(db))} == {other}
-    assert not batch_allows(db, batch_id)
+    assert not batch_standing(db, batch_id).allows_calls
     batches.resume(db, LOCAL_USER, batch_id, LATER)
     assert (case_id in waiting(db)) is (stop == "pause"), "a cancelled batch stays cancelled"
     assert progress(db, batch_id).pending == 6
@@ -179,7 +179,7 @@ def _first_of(db: Database, batch_id: str) -> str:
 def test_a_cap_on_calls_stops_the_batch_and_a_higher_one_lets_it_go_on(db: Database) -> None:
     batch_id = batch(db, TEXTS, max_calls=12)
     for case_id in waiting(db)[:2]:
-        assert batch_allows(db, batch_id)
+        assert batch_standing(db, batch_id).allows_calls
         decide(db, case_id)
     found = progress(db, batch_id)
     assert (found.state, found.why, found.calls) == (BatchState.CAPPED, "max_calls", 12)
@@ -193,7 +193,7 @@ def test_lost_calls_count_towards_both_caps(db: Database) -> None:
     record_error(db, _first_of(db, calls), "timeout", "", NOW, calls=10)
     case_id = _first_of(db, cost)
     commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE), 0.03)
-    assert batch_allows(db, cost)
+    assert batch_standing(db, cost).allows_calls
     record_error(db, case_id, "timeout", "", NOW, calls=4)  # 0.03 + 4 × 0.03 / 6 = 0.05
     assert (progress(db, calls).why, progress(db, cost).why) == ("max_calls", "max_cost")
 
