@@ -1,30 +1,17 @@
 """The draws of a running case, for whoever watches it; and what nobody watches any more."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, delete, select
 
-from screening.draws import Draw, decode_draws
-from storage.actors import Actor
 from storage.clock import shared_now
 from storage.database import Database, insert_into
 from storage.pending import end_starts, keep_error, park, waiting_single_texts
-from storage.policy import Action, require
-from storage.schema import batches, cases, live_runs, pending_cases
+from storage.schema import live_runs, pending_cases
 
 _NEVER = datetime.fromtimestamp(0, UTC)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
-    """What a case's nodes have drawn so far: per node and prompt variant, in request order."""
-
-    node: str | None
-    draws: Mapping[tuple[str, str], tuple[Draw, ...]]
-    updated_at: datetime
 
 
 def update_live(db: Database, case_id: str, node: str, variant: str, codes: str, now: datetime) -> bool:
@@ -41,22 +28,6 @@ def update_live(db: Database, case_id: str, node: str, variant: str, codes: str,
         shown = {"node": node, "draws": {**draws, f"{node}/{variant}": codes}, "updated_at": now}
         _insert_or_change(conn, {"case_id": case_id, "viewer_seen_at": shared_now(conn, now), **shown}, shown)
     return True
-
-
-def read_live(db: Database, actor: Actor, case_id: str) -> Live | None:
-    """What is shown of a running case to the person who submitted it; None before it is submitted or once withdrawn.
-
-    Raises Forbidden: live draws are the model's, and nobody may see those of a case they are to read blind.
-    """
-    owner = select(batches.c.created_by).join(cases, cases.c.batch_id == batches.c.id).where(cases.c.id == case_id)
-    with db.read() as conn:
-        if conn.execute(owner).scalar() != actor.id:
-            require(actor, Action.VIEW_RESULTS)
-        row = conn.execute(select(live_runs).where(live_runs.c.case_id == case_id)).first()
-    if row is None:
-        return None
-    draws = {_node_and_variant(key): decode_draws(codes) for key, codes in row.draws.items()}
-    return Live(node=row.node, draws=draws, updated_at=row.updated_at)
 
 
 def viewer_seen(db: Database, case_id: str, now: datetime) -> None:
@@ -101,8 +72,3 @@ def _insert_or_change(conn: Connection, row: Mapping[str, Any], change: Mapping[
     """The row where there is none, else the change: who watches and who draws may both be the first."""
     statement = insert_into(conn, live_runs).values(dict(row))
     conn.execute(statement.on_conflict_do_update(index_elements=["case_id"], set_=dict(change)))
-
-
-def _node_and_variant(key: str) -> tuple[str, str]:
-    node, _, variant = key.partition("/")
-    return node, variant
