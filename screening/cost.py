@@ -1,7 +1,7 @@
 """What calls cost, by an offline price table: an unknown price is None, never 0."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -12,6 +12,7 @@ from screening.prompting import PromptSet, estimated_tokens
 
 _PROVIDER = "anthropic"
 _FRAME_TOKENS = 120  # nonce, tags and JSON around a text
+_ANSWER_TOKENS = 10  # one word, and never more than is asked for
 _TEXT_CHARACTERS_PER_TOKEN = 3  # chat, names and emoji take more tokens than prose
 
 
@@ -37,16 +38,6 @@ def cost_usd(model: str, usage: Usage) -> Decimal | None:
         return None
 
 
-def total_usd(costs: Iterable[Decimal | None]) -> Decimal | None:
-    """The sum, or None as soon as one of the costs is unknown; nothing costs 0."""
-    total = Decimal(0)
-    for cost in costs:
-        if cost is None:
-            return None
-        total += cost
-    return total
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """Calls and dollars before anything is asked; dollars are None where the price is unknown."""
@@ -65,20 +56,10 @@ def estimate(model: str, calls: float, per_call: Usage) -> Estimate:
     return Estimate(calls=calls, usd=None if one is None else one * Decimal(str(calls)))
 
 
-def usage_per_call(prompts: PromptSet, node: str, characters: float) -> Usage:
-    """About what one call costs in tokens for a text of so many characters, before any was made; caching is
-    left out, so it errs on the dear side. Once there are calls, their mean is the better guide.
+def usage_per_call(prompts: PromptSet, nodes: Sequence[str], characters: float) -> Usage:
+    """About what one call costs in tokens for a text of so many characters, over these nodes on average, before any
+    was made; caching is left out, so it errs on the dear side. Once there are calls, their mean is the better guide.
     """
-    fixed = estimated_tokens(prompts.system(node))
-    return Usage(
-        input_tokens=fixed + _FRAME_TOKENS + math.ceil(characters / _TEXT_CHARACTERS_PER_TOKEN), output_tokens=4
-    )
-
-
-def within_cap(spent: Decimal | None, cap: Decimal | None) -> bool:
-    """Whether work may go on: without a cap always; with one, never where the cost is unknown.
-
-    >>> within_cap(Decimal(5), Decimal(10)), within_cap(Decimal(10), Decimal(10)), within_cap(None, Decimal(10))
-    (True, False, False)
-    """
-    return cap is None or (spent is not None and spent < cap)
+    fixed = sum(estimated_tokens(prompts.system(node)) for node in nodes) / len(nodes)
+    frame_and_text = _FRAME_TOKENS + math.ceil(characters / _TEXT_CHARACTERS_PER_TOKEN)
+    return Usage(input_tokens=math.ceil(fixed) + frame_and_text, output_tokens=_ANSWER_TOKENS)

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from screening.cost import cost_usd, estimate, total_usd, usage_per_call
+from screening.cost import cost_usd, estimate, usage_per_call
 from screening.draws import Usage
 from screening.prompting import estimated_tokens, load_prompts
 
@@ -14,18 +14,18 @@ def test_a_call_with_a_cached_prompt_costs_what_the_list_price_says():
     assert cost_usd("claude-sonnet-4-6", usage) == expected
 
 
-def test_an_unknown_price_is_unknown_in_every_sum():
+def test_an_unknown_price_is_unknown_in_an_estimate():
     assert cost_usd("llama3.1:8b", Usage(input_tokens=10)) is None
-    assert total_usd([Decimal(1), None, Decimal(2)]) is None
-    assert total_usd([]) == 0
     assert estimate("llama3.1:8b", 10, Usage(input_tokens=10)).usd is None
 
 
 def test_the_estimate_before_the_first_call_grows_with_the_text():
     prompts = load_prompts()
-    short, long = (usage_per_call(prompts, "worker", characters) for characters in (0, 3_000))
+    short, long = (usage_per_call(prompts, ["worker"], characters) for characters in (0, 3_000))
     assert long.input_tokens - short.input_tokens == 1_000
     assert short.input_tokens > estimated_tokens(prompts.system("worker"))
+    each = [usage_per_call(prompts, [node], 0).input_tokens for node in ("worker", "risk")]
+    assert min(each) <= usage_per_call(prompts, ["worker", "risk"], 0).input_tokens <= max(each)
 
 
 def test_no_tokens_cost_nothing_where_the_price_is_known():

@@ -7,7 +7,7 @@ import numpy as np
 
 from pages.components.file_check import Check
 from pages.components.live_view import money
-from screening.cost import estimate
+from screening.cost import estimate, usage_per_call
 from screening.draws import Usage
 from screening.labels import LABELS
 from screening.pipeline import PipelineConfig
@@ -18,8 +18,6 @@ from storage.batches import BatchSummary
 ASSUMED = (0.9, 0.05, 0.05)
 """Label distribution of a fairly sure agent, for sites that have not screened anything yet."""
 RUNS = 200
-CHARACTERS_PER_TOKEN = 4.5
-ANSWER_TOKENS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +85,8 @@ def _case(calls: float, found: Check, pipeline: PipelineConfig, settings: Settin
 
 
 def _per_call(found: Check, pipeline: PipelineConfig, settings: Settings) -> Usage:
-    prompts = load_prompts(settings.prompts_directory)
-    system = sum(len(prompts.system(node.name)) for node in pipeline.nodes) / len(pipeline.nodes)
-    text = found.characters / found.accepted if found.accepted else 0
-    return Usage(input_tokens=round((system + text) / CHARACTERS_PER_TOKEN), output_tokens=ANSWER_TOKENS)
+    characters = found.characters / found.accepted if found.accepted else 0
+    return usage_per_call(load_prompts(settings.prompts_directory), [node.name for node in pipeline.nodes], characters)
 
 
 def duration(seconds: float | None) -> str:

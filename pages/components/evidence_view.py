@@ -1,6 +1,6 @@
 """The engine's view of one case after the reveal: per node the draws in order, bands, why it stopped, calls, cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from itertools import groupby
 
@@ -11,7 +11,7 @@ from pages.components.band_chart import bands_html
 from pages.components.live_style import STYLE
 from pages.components.live_view import badge_html, money, node_arms_html
 from pages.components.trail import NodeView, State, evidence_sentence, node_view
-from pages.components.words import DELTA_MEANING, OUTCOME_WORDS, REASON_WORDS
+from pages.components.words import OUTCOME_WORDS, REASON_WORDS
 from screening.labels import Label, Outcome
 from screening.pipeline import NodeConfig, PipelineConfig
 from screening.screen import MAIN, Reason
@@ -147,8 +147,3 @@ def _unusable(run: NodeEvidence) -> str:
 def engine_label(evidence: Evidence) -> Label | None:
     """The label the engine gave, None where it left the case to a person."""
     return Label(evidence.outcome) if evidence.outcome in (Label.SAFE, Label.UNSAFE) else None
-
-
-def delta_words(evidences: Sequence[Evidence]) -> str:
-    """What the error level is about, where anything was identified."""
-    return DELTA_MEANING if any(run.label for each in evidences for run in each.runs) else ""

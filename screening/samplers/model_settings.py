@@ -1,8 +1,7 @@
 """Which model is asked and how: the settings of a real model, and what its interface accepts."""
 
 import re
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -71,10 +70,6 @@ class ModelSettings:
         parts = urlsplit(self.base_url or ANTHROPIC_URL)
         host = parts.hostname or ""
         return host if parts.port is None else f"{host}:{parts.port}"
-
-    def without_temperature(self) -> Self:
-        """The same, leaving the temperature to the model."""
-        return replace(self, temperature=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
