@@ -74,10 +74,8 @@ def record_error(
     it waits for its retry request with the error, for whoever watches it to see.
     """
     with db.write() as conn:
-        place = _place(conn, case_id)
-        keep_error(conn, case_id, kind, message, calls, now)
+        place = keep_error(conn, case_id, kind, message, calls, now)
         end_starts(conn, case_id, now)
-        tallies.add(conn, place.batch_id, place.row, tallies.Totals(lost_calls=calls))
         if not stops_batch or place.kind == "interactive":
             park(conn, case_id)
         elif standing(conn, place.batch_id, count_failed=False).allows_calls:
@@ -91,15 +89,20 @@ def record_interruption(db: Database, case_id: str, now: datetime, *, calls: int
     ``calls`` were made and paid without a draw that counts.
     """
     with db.write() as conn:
-        place = _place(conn, case_id)
         keep_error(conn, case_id, "connection_lost", "the database went away", calls, now)
-        tallies.add(conn, place.batch_id, place.row, tallies.Totals(lost_calls=calls))
 
 
-def keep_error(conn: Connection, case_id: str, kind: str, message: str, calls: int, now: datetime) -> None:
-    """The error as a fact, in the caller's transaction."""
+def keep_error(
+    conn: Connection, case_id: str, kind: str, message: str, calls: int, now: datetime
+) -> Row[Any, Any, Any]:
+    """The error as a fact, and its calls in the batch's sums as lost, in the caller's transaction; returns the case's
+    batch with its kind, and its row there.
+    """
+    place = _place(conn, case_id)
     error = {"kind": kind[:LONGEST_KIND], "message": message[:LONGEST_MESSAGE], "calls": calls, "at": now}
     conn.execute(insert(case_errors), {"case_id": case_id, **error})
+    tallies.add(conn, place.batch_id, place.row, tallies.Totals(lost_calls=calls))
+    return place
 
 
 def park(conn: Connection, case_id: str) -> None:

@@ -126,7 +126,6 @@ def commit_run(
         stands = conn.execute(select(node_runs).filter_by(case_id=case_id, position=position)).one()
         if stands.started_at != started_at:
             keep_error(conn, case_id, "run_lost", "another start was first", run.verdict.calls, ended_at)
-            tallies.add(conn, case.batch_id, case.row, tallies.Totals(lost_calls=run.verdict.calls))
         return same_run(run_of(stands), run)
 
 

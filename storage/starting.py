@@ -6,7 +6,6 @@ from datetime import datetime
 from sqlalchemy import Connection, insert, select
 
 from screening.screen import NodeRun
-from storage import tallies
 from storage.configurations import Configurations
 from storage.database import Database
 from storage.pending import end_starts, keep_error, unended_starts
@@ -68,7 +67,6 @@ def give_back(db: Database, case: CaseForScreening, now: datetime, *, calls: int
         if calls:
             why = _known_failure(conn, case.case_id) or "withdrawn"
             keep_error(conn, case.case_id, why, "broken off in the middle of a node", calls, now)
-            tallies.add(conn, case.batch_id, case.row, tallies.Totals(lost_calls=calls))
         end_starts(conn, case.case_id, now)
 
 
