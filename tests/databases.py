@@ -14,6 +14,10 @@ import pytest
 
 from storage.database import Database
 
+__all__ = [  # the fixtures: a conftest takes them all
+    "database_url", "db", "postgresql_db", "postgresql_server", "postgresql_url", "sqlite_template", "sqlite_url",
+]  # fmt: skip
+
 REQUIRED = "SECOND_LOOK_REQUIRE_POSTGRESQL"
 
 
