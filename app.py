@@ -12,7 +12,8 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
-from pages.components import resources, streamed
+from pages.batches.intake_runs import intake_runs
+from pages.components import streamed
 from pages.components.http import (
     DeepLink,
     SecurityHeaders,
@@ -31,7 +32,7 @@ require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)
 @asynccontextmanager
 async def resumed(_app: st.App) -> AsyncIterator[None]:
     """Go on taking in the files that an earlier process left unfinished, before anybody opens a page."""
-    await asyncio.to_thread(resources.intake_runs)
+    await asyncio.to_thread(intake_runs)
     yield
 
 

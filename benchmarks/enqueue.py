@@ -17,16 +17,16 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from screening.draws import Draw
+from screening.engine.draws import Draw
+from screening.engine.pipeline import preset
+from screening.engine.screen import NodeRun, Reason, Screening
 from screening.labels import Label, Outcome
-from screening.pipeline import preset
-from screening.rules.protocol import Ended, Verdict
-from screening.screen import NodeRun, Reason, Screening
+from screening.review.actors import LOCAL_USER
+from screening.statistics.rules.protocol import Ended, Verdict
 from screening.text.received import receive
-from storage import screenings
-from storage.actors import LOCAL_USER
-from storage.batches import NewBatch, NewCase, add_rows, close_intake, create_batch, progress
-from storage.configurations import Configuration, save_configuration
+from storage.batches import screenings
+from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch, progress
+from storage.batches.configurations import Configuration, save_configuration
 from storage.database import Database
 
 TEXT = receive("Long day, short night, and the kitchen light has been flickering since Tuesday. " * 3)

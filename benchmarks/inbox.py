@@ -18,12 +18,12 @@ from time import perf_counter
 
 from sqlalchemy import insert, text
 
-from storage import inbox
-from storage.actors import Actor, Role
+from screening.review.actors import Actor, Role
+from screening.review.tiers import TARGETS, Tier
 from storage.database import Database
-from storage.queue import counts, queue
+from storage.review import inbox
+from storage.review.queue import counts, queue
 from storage.schema import batches, cases, configurations, inbox_entries
-from storage.tiers import TARGETS, Tier
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 WHO = Actor(id="bench", name="Bench", roles=frozenset({Role.REVIEWER, Role.SENIOR}))

@@ -18,10 +18,10 @@ from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.port import system_clock
 from screening.datasets.reader import read_table
-from screening.pipeline import preset
+from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from storage.actors import LOCAL_USER
-from storage.batches import progress
+from storage.batches.batches import progress
 from storage.database import Database
 
 

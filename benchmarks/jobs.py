@@ -24,15 +24,15 @@ from jobs.local import LocalRunner
 from jobs.port import Runner, system_clock
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
-from screening.draws import ScreenedText
-from screening.guard import Guard
-from screening.pipeline import preset
-from screening.screen import screen
+from screening.engine.draws import ScreenedText
+from screening.engine.guard import Guard
+from screening.engine.pipeline import preset
+from screening.engine.screen import screen
+from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage.actors import LOCAL_USER
-from storage.batches import NewBatch, NewCase, add_rows, close_intake, create_batch, progress
-from storage.configurations import Configuration, save_configuration
+from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch, progress
+from storage.batches.configurations import Configuration, save_configuration
 from storage.database import Database
 from storage.schema import case_starts, screenings
 

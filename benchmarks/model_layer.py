@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from anthropic import AsyncAnthropic, DefaultAioHttpClient
 
-from screening.draws import DrawRequest, ScreenedText
-from screening.prompting import load_prompts
+from screening.engine.draws import DrawRequest, ScreenedText
+from screening.engine.prompting import load_prompts
 from screening.samplers.anthropic import AnthropicSampler
 from screening.samplers.model_settings import ModelSettings
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.conditions import paper_conditions
-from screening.draws import decode_draws
+from screening.engine.draws import decode_draws
+from screening.engine.pipeline import PipelineConfig
 from screening.labels import LABELS, Label
-from screening.pipeline import PipelineConfig
-from screening.replay import Record, replay
-from screening.rules.protocol import StoppingRule
+from screening.research.conditions import paper_conditions
+from screening.research.replay import Record, replay
+from screening.statistics.rules.protocol import StoppingRule
 
 NODES = ("worker", "risk", "legal")
 MOST_DRAWS = 150

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from screening.cost import cost_usd
-from screening.draws import Sampler, SamplerError, Usage
-from screening.prompting import load_prompts
+from screening.engine.cost import cost_usd
+from screening.engine.draws import Sampler, SamplerError, Usage
+from screening.engine.prompting import load_prompts
 from screening.samplers.anthropic import AnthropicSampler
 from screening.samplers.model_settings import ModelSettings
 from screening.samplers.preflight import Preflight
 from screening.samplers.rate import RateGate
 from screening.samplers.simulated import SimulatedSampler
 from screening.settings import Settings
-from storage.configurations import Configuration
+from storage.batches.configurations import Configuration
 
 
 def model_settings(settings: Settings) -> ModelSettings:

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from screening.draws import Bill
-from storage.batch_state import BatchState, Caps, Standing
+from screening.engine.draws import Bill
+from storage.batches.batch_state import BatchState, Caps, Standing
+from storage.batches.screenings import batch_standing
+from storage.batches.tallies import Totals
 from storage.database import Database
-from storage.screenings import batch_standing
-from storage.tallies import Totals
 
 FRESH_S = 0.2
 """A pause, a cancellation or a reached cap is noticed within so long."""

@@ -9,15 +9,15 @@ from jobs.port import Clock
 from screening.datasets import rejected
 from screening.datasets.reader import Row, Table
 from screening.datasets.rejected import AcceptedRow
-from screening.pipeline import PipelineConfig
+from screening.engine.pipeline import PipelineConfig
+from screening.review.actors import Actor
 from screening.settings import Settings
 from screening.text.injection import injection_flags
 from screening.text.received import ReceivedText, receive
-from storage.actors import Actor
-from storage.batches import NewBatch, create_batch
-from storage.configurations import Configuration, save_configuration
+from storage.batches.batches import NewBatch, create_batch
+from storage.batches.configurations import Configuration, save_configuration
+from storage.batches.intake import NewCase, RejectedRow, add_rows, close_intake, last_row
 from storage.database import Database
-from storage.intake import NewCase, RejectedRow, add_rows, close_intake, last_row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

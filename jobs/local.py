@@ -11,7 +11,7 @@ from pathlib import Path
 from jobs.port import INTERACTIVE_PLACES
 from jobs.screening_job import ScreeningJob, to_the_end
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
-from storage import screenings
+from storage.batches import screenings
 
 POLL_S = 0.2
 AFTER_A_BREAK_S = 1.0

@@ -19,7 +19,7 @@ from psycopg.sql import SQL, Identifier
 from jobs.port import INTERACTIVE_PLACES
 from jobs.screening_job import ScreeningJob, to_the_end
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
-from storage import screenings
+from storage.batches import screenings
 
 INTERACTIVE, BATCH = "interactive", "batch"
 FEED_EVERY_S = 0.25

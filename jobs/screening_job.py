@@ -13,17 +13,17 @@ from typing import ParamSpec, TypeVar
 from jobs.agents import Agents
 from jobs.allowance import Allowance, Leave, Tab
 from jobs.port import Clock
-from screening.draws import Draw, DrawRequest, Sampler, SamplerError, Usage, encode_draws
-from screening.guard import guard_for
+from screening.engine.draws import Draw, DrawRequest, Sampler, SamplerError, Usage, encode_draws
+from screening.engine.guard import guard_for
+from screening.engine.screen import NodeRun, Reason, Screening, screen
 from screening.labels import Outcome
-from screening.screen import NodeRun, Reason, Screening, screen
-from storage import live, screenings
-from storage.configurations import Configurations
+from storage.batches import live, screenings
+from storage.batches.configurations import Configurations
+from storage.batches.pending import record_interruption
+from storage.batches.screenings import CaseForScreening
+from storage.batches.starting import Started, Suspect, give_back, start_case
 from storage.database import Database, lost_connection
-from storage.pending import record_interruption
-from storage.screenings import CaseForScreening
-from storage.settings_store import stopped
-from storage.starting import Started, Suspect, give_back, start_case
+from storage.site.settings_store import stopped
 
 MOST_STARTS = 3
 """Starts without an end after which a case goes to a human instead of killing another worker."""

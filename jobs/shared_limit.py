@@ -12,8 +12,8 @@ from jobs.screening_job import to_the_end
 from screening.samplers.anthropic import default_gate
 from screening.samplers.rate import RateGate
 from screening.settings import Settings
-from storage import call_limits
-from storage.call_limits import Pace
+from storage.batches import call_limits
+from storage.batches.call_limits import Pace
 from storage.database import Database
 
 RATE, PLACES = "calls per minute", "calls in flight"

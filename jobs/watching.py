@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from jobs.screening_job import ScreeningJob, to_the_end
-from storage import live
+from storage.batches import live
 
 UNWATCHED_AFTER = timedelta(seconds=10)
 LOOK_EVERY_S = 1.0

@@ -2,14 +2,14 @@
 
 import streamlit as st
 
-from pages.components import agreement_view as view
 from pages.components import resources
-from pages.components.batch_choice import batch_titles
-from pages.components.readings_export import readings_files
 from pages.components.streamed import show_files
-from storage.batches import list_batches
-from storage.policy import Action, allowed, require
-from storage.reading_table import open_disagreements, reading_table, switches
+from pages.research import agreement_view as view
+from pages.research.batch_choice import batch_titles
+from pages.research.readings_export import readings_files
+from screening.review.policy import Action, allowed, require
+from storage.batches.batches import list_batches
+from storage.research.reading_table import open_disagreements, reading_table, switches
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_AGREEMENT)

@@ -9,10 +9,21 @@ import streamlit as st
 from pages.components import resources
 from pages.components.options import told_apart
 from pages.components.sign_in import rechecked
+from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.review.policy import Action, require
 from screening.text.display import visible
-from storage.actors import LOCAL_USER, SYSTEM
-from storage.audit_log import Anchor, Event, Verification, Which, anchor, count_events, events, kinds, names, verify
-from storage.policy import Action, require
+from storage.site.audit_log import (
+    Anchor,
+    Event,
+    Verification,
+    Which,
+    anchor,
+    count_events,
+    events,
+    kinds,
+    names,
+    verify,
+)
 
 PAGE = 50
 

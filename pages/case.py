@@ -5,20 +5,21 @@ from html import escape
 import streamlit as st
 
 from pages.components import resources
-from pages.components.case_amendment import adjudication_form
-from pages.components.case_trail import errors_html, facts_html
-from pages.components.evidence_view import evidence_html, outcome_words
-from pages.components.inbox_desk import Here, named_case
-from pages.components.inbox_style import STYLE
 from pages.components.navigation import FOLDER
-from pages.components.readings_view import readings_html, versions_html
 from pages.components.untrusted_text import show_text
 from pages.components.words import DELTA_MEANING
-from storage import adjudication, batches, ratings
+from pages.review.case_amendment import adjudication_form
+from pages.review.case_trail import errors_html, facts_html
+from pages.review.evidence_view import evidence_html, outcome_words
+from pages.review.inbox_desk import Here, named_case
+from pages.review.inbox_style import STYLE
+from pages.review.readings_view import readings_html, versions_html
+from screening.review.policy import Action, Forbidden, allowed, require
+from storage.batches import batches
 from storage.blindness import NotYetRated, Unread
-from storage.case_file import CaseFile, case_file
-from storage.evidence import CaseText, Evidence, case_text, evidence
-from storage.policy import Action, Forbidden, allowed, require
+from storage.review import adjudication, ratings
+from storage.review.case_file import CaseFile, case_file
+from storage.review.evidence import CaseText, Evidence, case_text, evidence
 
 here = Here(db=resources.database(), person=resources.actor(), site=resources.site(), now=resources.now())
 key = resources.settings().pseudonym_secret

@@ -2,20 +2,20 @@
 
 import streamlit as st
 
-from pages.components import confusion_matrix as matrix
 from pages.components import resources
-from pages.components.batch_choice import batch_titles
-from pages.components.case_link import case_link
-from pages.components.cell_list import case_list, filters
 from pages.components.options import told_apart
-from pages.components.provenance import provenance_of_both
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
+from pages.research import confusion_matrix as matrix
+from pages.research.batch_choice import batch_titles
+from pages.research.cell_list import case_list, filters
+from pages.research.provenance import provenance_of_both
+from pages.review.case_link import case_link
+from screening.review.policy import Action, allowed, require
 from screening.text.display import visible
-from storage.batches import BatchSummary, list_batches
-from storage.cells import Cell, groups
-from storage.confusion import Labels, confusion, unread
-from storage.policy import Action, allowed, require
+from storage.batches.batches import BatchSummary, list_batches
+from storage.research.cells import Cell, groups
+from storage.research.confusion import Labels, confusion, unread
 
 MOST_BATCHES = 200
 
@@ -107,7 +107,7 @@ if batch is None:
 left, right = st.columns([5, 6], gap="large")
 with left:
     with st.container(horizontal=True):
-        words = {"original": "As in the file", "adjudicated": "With adjudications"}
+        words: dict[Labels, str] = {"original": "As in the file", "adjudicated": "With adjudications"}
         labels = st.selectbox("Reference labels", list(words), format_func=lambda key: words[key], key="labels")
         names = told_apart({name: visible(name) for name in groups(db, person, batch.id)})
         group = (

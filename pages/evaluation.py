@@ -2,18 +2,18 @@
 
 import streamlit as st
 
-from pages.components import evaluation_view as view
 from pages.components import resources
-from pages.components.batch_choice import choose_batch
 from pages.components.contrast import legible_controls
-from pages.components.experiment import Experiment, labelled_items, load
-from pages.components.provenance import provenance
-from screening.datasets.evaluation import SUICIDE_WATCH
-from screening.experiments import ConditionResult
-from storage.batches import BatchSummary
-from storage.confusion import Labels
-from storage.policy import Action, require
-from storage.recorded_draws import waiting_for_a_reading
+from pages.research import evaluation_view as view
+from pages.research.batch_choice import choose_batch
+from pages.research.experiment import Experiment, labelled_items, load
+from pages.research.provenance import provenance
+from screening.research.evaluation import SUICIDE_WATCH
+from screening.research.experiments import ConditionResult
+from screening.review.policy import Action, require
+from storage.batches.batches import BatchSummary
+from storage.research.confusion import Labels
+from storage.research.recorded_draws import waiting_for_a_reading
 
 LABELS: dict[Labels, str] = {"original": "File's labels", "adjudicated": "Adjudicated labels"}
 

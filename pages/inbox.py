@@ -5,10 +5,10 @@ from collections.abc import Collection
 import streamlit as st
 
 from pages.components import resources
-from pages.components.case_text import case_body, case_head, nothing
-from pages.components.evidence_view import evidence_html
-from pages.components.inbox_desk import Desk, Here, current, open_at_once
-from pages.components.inbox_queue import (
+from pages.review.case_text import case_body, case_head, nothing
+from pages.review.evidence_view import evidence_html
+from pages.review.inbox_desk import Desk, Here, current, open_at_once
+from pages.review.inbox_queue import (
     break_prompt,
     claim_or_say,
     exposure,
@@ -18,15 +18,15 @@ from pages.components.inbox_queue import (
     tier_filter,
     title_html,
 )
-from pages.components.inbox_style import STYLE
-from pages.components.inbox_words import empty_words
-from pages.components.reading_panel import reading
-from pages.components.reveal_panel import revealed
-from pages.components.shortcuts import key_of, keys_help, switch
-from storage.drafts import load_draft
-from storage.policy import Action, allowed
-from storage.queue import Counts, counts
-from storage.tiers import Tier
+from pages.review.inbox_style import STYLE
+from pages.review.inbox_words import empty_words
+from pages.review.reading_panel import reading
+from pages.review.reveal_panel import revealed
+from pages.review.shortcuts import key_of, keys_help, switch
+from screening.review.policy import Action, allowed
+from screening.review.tiers import Tier
+from storage.review.drafts import load_draft
+from storage.review.queue import Counts, counts
 
 WIDTHS = (0.25, 0.42, 0.33)
 

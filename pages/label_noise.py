@@ -4,17 +4,17 @@ import pandas as pd
 import streamlit as st
 
 from pages.components import resources
-from pages.components.batch_choice import choose_batch
 from pages.components.contrast import legible_controls
-from pages.components.label_noise import agreements, ranked, relabelled_metrics
-from pages.components.provenance import provenance
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
-from screening.label_noise import NOTE, Ranking, SecondLook
-from screening.results_table import rate_text
-from storage.policy import Action, allowed, require
-from storage.recorded_draws import RecordedBatch, recorded_batch, recording_state, waiting_for_a_reading
-from storage.second_looks import request_second_looks
+from pages.research.batch_choice import choose_batch
+from pages.research.label_noise import agreements, ranked, relabelled_metrics
+from pages.research.provenance import provenance
+from screening.research.results_table import rate_text
+from screening.review.policy import Action, allowed, require
+from screening.statistics.label_noise import NOTE, Ranking, SecondLook
+from storage.research.recorded_draws import RecordedBatch, recorded_batch, recording_state, waiting_for_a_reading
+from storage.review.second_looks import request_second_looks
 
 WORDS = {Ranking.EVIDENCE: "Contradiction by the draws", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
 

@@ -2,17 +2,17 @@
 
 import streamlit as st
 
-from pages.components import reliability_view as view
 from pages.components import resources
 from pages.components.contrast import legible_controls
-from pages.components.reliability import Verified, binding_of, verified
 from pages.components.sign_in import rechecked
-from pages.components.stard import report_html
-from screening.pipeline import preset
-from storage.policy import Action, require
-from storage.reading_table import switches
-from storage.reliability import MeasuredConfiguration, audit_sample, measured_configurations, outcome_mix
-from storage.settings_store import audit_plan
+from pages.research import reliability_view as view
+from pages.research.claims import Verified, binding_of, verified
+from pages.research.stard import report_html
+from screening.engine.pipeline import preset
+from screening.review.policy import Action, require
+from storage.research.reading_table import switches
+from storage.research.reliability import MeasuredConfiguration, audit_sample, measured_configurations, outcome_mix
+from storage.site.settings_store import audit_plan
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_RESULTS)

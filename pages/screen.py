@@ -2,15 +2,15 @@
 
 import streamlit as st
 
+from pages.batches.pipelines import choose, decided_or_said, least_calls
+from pages.batches.single_text import Typed, empty_html, hand_in, status_html, view_html
 from pages.components import resources
-from pages.components.pipelines import choose, decided_or_said, least_calls
 from pages.components.sign_in import polled
-from pages.components.single_text import Typed, empty_html, hand_in, status_html, view_html
 from pages.components.untrusted_text import show_text
-from screening.pipeline import PipelineConfig, preset
-from storage import batches, single_texts
-from storage.policy import Action, Forbidden, require
-from storage.single_texts import SingleText, UnknownText
+from screening.engine.pipeline import PipelineConfig, preset
+from screening.review.policy import Action, Forbidden, require
+from storage.batches import batches, single_texts
+from storage.batches.single_texts import SingleText, UnknownText
 
 POLL_S = 0.5
 PATIENCE_S = 4

@@ -2,21 +2,22 @@
 
 import streamlit as st
 
-from pages.components import live_configuration as live
-from pages.components import model_card, resources
-from pages.components.accounts_panel import accounts_panel
-from pages.components.audit_plan import plan_panel
+from pages.batches.live_view import money
+from pages.components import resources
 from pages.components.controls import stop_panel
-from pages.components.live_view import money
-from pages.components.reliability import Verified, verified
-from pages.components.site_settings import settings_form, versions
-from screening.pipeline import preset
+from pages.research import model_card
+from pages.research.audit_plan import plan_panel
+from pages.research.claims import Verified, verified
+from pages.site import live_configuration as live
+from pages.site.accounts_panel import accounts_panel
+from pages.site.site_settings import settings_form, versions
+from screening.engine.pipeline import preset
+from screening.review.policy import Action, allowed, require
 from screening.samplers.preflight import Preflight
-from storage.costs import daily_costs
-from storage.policy import Action, allowed, require
-from storage.reading_table import switches
-from storage.reliability import audit_sample, measured_configurations, outcome_mix
-from storage.settings_store import audit_plan
+from storage.batches.costs import daily_costs
+from storage.research.reading_table import switches
+from storage.research.reliability import audit_sample, measured_configurations, outcome_mix
+from storage.site.settings_store import audit_plan
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_SETTINGS)

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import streamlit as st
 
+from pages.batches.intake_runs import intake_runs
 from pages.components import resources
 from pages.components.controls import controls
 from pages.components.navigation import landing, pages_for
 from pages.components.notices import footer_html, notice_html
 from pages.components.sign_in import Unidentified, current_actor, gate, without_role
 from pages.components.words import sentence
-from storage.policy import Forbidden
+from screening.review.policy import Forbidden
 
 ICON = Path(__file__).parent / "components" / "icon.png"
 
@@ -40,7 +41,7 @@ with body:
         st.stop()
     if (onward := landing(page, pages)) is not None:
         st.switch_page(onward)
-    resources.intake_runs()  # goes on with the files that an earlier process left unfinished
+    intake_runs()  # goes on with the files that an earlier process left unfinished
     try:
         page.run()
     except Forbidden as refused:

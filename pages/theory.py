@@ -3,11 +3,11 @@
 import pandas as pd
 import streamlit as st
 
-from pages.components import theory
 from pages.components.contrast import legible_controls
-from pages.components.figures import Axes, curves, palette
-from screening.bounds import Schedule, expected_wrong_commits
-from screening.regret import RegretCurve, simulate_regret
+from pages.research import theory_numbers as theory
+from pages.research.figures import Axes, curves, palette
+from screening.statistics.bounds import Schedule, expected_wrong_commits
+from screening.statistics.regret import RegretCurve, simulate_regret
 
 CASES = 1000
 

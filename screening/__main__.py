@@ -1,28 +1,6 @@
-"""The command line: the same work as the pages, without a browser and for large files."""
+"""`python -m screening`: the command line itself is `commands`, above this package."""
 
-import argparse
-import sys
-
-from screening.commands import backup, batches, evaluate, metrics, rule, screen, verify_audit
-from screening.datasets.refused import FileRefused
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run one subcommand; its exit code (2 for input that cannot be used, with a sentence on stderr)."""
-    parser = argparse.ArgumentParser(prog="python -m screening", description=__doc__)
-    subcommands = parser.add_subparsers(dest="command", required=True)
-    for command in (screen, batches, evaluate, rule, metrics, verify_audit, backup):
-        command.add_to(subcommands)
-    parsed = parser.parse_args(arguments)
-    try:
-        code: int = parsed.run(parsed)
-    except BrokenPipeError:
-        return 0
-    except (FileRefused, ValueError, OSError) as problem:
-        print(f"{parser.prog}: {problem}", file=sys.stderr)
-        return 2
-    return code
-
+from commands.__main__ import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -6,11 +6,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, exists, false, or_, select
 
 from screening.labels import Outcome
-from storage.actors import Actor
+from screening.review.actors import Actor
+from screening.review.policy import Action, allowed, require
+from screening.review.tiers import Tier
 from storage.database import insert_into
-from storage.policy import Action, allowed, require
 from storage.schema import adjudications, batches, cases, inbox_entries, ratings, reveals, screenings
-from storage.tiers import Tier
 
 
 class NotYetRated(Exception):

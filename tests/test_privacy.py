@@ -12,23 +12,23 @@ from pydantic import ValidationError
 from sqlalchemy import insert, select
 from sqlalchemy.exc import DBAPIError
 
-from screening.__main__ import main
+from commands.__main__ import main
 from screening.datasets.reader import read_table
 from screening.datasets.refused import FileRefused
-from screening.draws import DrawRequest, SamplerError, ScreenedText
-from screening.prompting import load_prompts
+from screening.engine.draws import DrawRequest, SamplerError, ScreenedText
+from screening.engine.prompting import load_prompts
+from screening.review.rating_form import RatingForm, RatingLabel
+from screening.review.tiers import Tier
 from screening.samplers.anthropic import AnthropicSampler
 from screening.samplers.model_settings import ModelSettings
-from storage import inbox
-from storage.adjudication import adjudicate, amend, versions
-from storage.audit_log import append
-from storage.batches import progress
+from storage.batches.batches import progress
 from storage.database import Database
-from storage.evidence import case_text, evidence
-from storage.rating_form import RatingForm, RatingLabel
-from storage.ratings import submit_rating
+from storage.review import inbox
+from storage.review.adjudication import adjudicate, amend, versions
+from storage.review.evidence import case_text, evidence
+from storage.review.ratings import submit_rating
 from storage.schema import audit_events, batch_events, case_errors, cases, rejected_rows
-from storage.tiers import Tier
+from storage.site.audit_log import append
 from tests.commands.conftest import stub
 from tests.databases import database_url, db, postgresql_server, postgresql_url, sqlite_template, sqlite_url
 from tests.jobs.files import batch_from, settings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from screening.__main__ import main
+from commands.__main__ import main
 from screening.settings import Settings
 
 ROOT = Path(__file__).parent.parent

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from screening.draws import ScreenedText
-from screening.guard import guard_for
+from screening.engine.draws import ScreenedText
+from screening.engine.guard import guard_for
+from screening.engine.pipeline import preset
+from screening.engine.screen import Screening, screen
 from screening.labels import Outcome
-from screening.pipeline import preset
 from screening.samplers.simulated import SimulatedSampler
-from screening.screen import Screening, screen
 from screening.text.received import receive
 
 DATA = Path(__file__).parent.parent / "data"

@@ -3,12 +3,12 @@
 import streamlit as st
 
 from pages.components import resources, sign_in
+from screening.review.actors import Actor
+from screening.review.policy import Action, allowed
 from screening.text.display import visible
-from storage import settings_store
-from storage.actors import Actor
 from storage.database import Database
-from storage.policy import Action, allowed
-from storage.settings_store import SiteSettings
+from storage.site import settings_store
+from storage.site.settings_store import SiteSettings
 
 _STYLE = """<style>
 .st-key-controls{position:fixed;top:.45rem;right:1rem;z-index:999992;width:auto!important;flex-wrap:nowrap}

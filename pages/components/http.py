@@ -171,7 +171,7 @@ def _is_page(scope: Scope) -> bool:
 
 def _wanted(scope: Scope) -> str:
     query = scope.get("query_string", b"").decode("latin-1")
-    return scope["path"] + (f"?{query}" if query else "")
+    return str(scope["path"]) + (f"?{query}" if query else "")
 
 
 def _safe(cookie: str | None) -> str | None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from storage.actors import Actor
-from storage.policy import Action, allowed
+from screening.review.actors import Actor
+from screening.review.policy import Action, allowed
 
 FOLDER = Path(__file__).parent.parent
 
@@ -21,6 +21,7 @@ class Entry:
     icon: str
     help: str
     actions: tuple[Action, ...]
+    address: str = ""  # in the browser, where it is not the file's name
 
 
 ENTRIES = (
@@ -32,7 +33,8 @@ ENTRIES = (
         actions=(Action.SCREEN_TEXT,),
     ),
     Entry(
-        file="batches",
+        file="batch_list",
+        address="batches",
         title="Batches",
         icon=":material/upload_file:",
         help="Upload a file, check its rows and costs, follow the run, download the results.",
@@ -126,7 +128,7 @@ def pages_for(actor: Actor | None) -> Sequence[st.Page]:
             title=entry.title,
             icon=entry.icon,
             help=entry.help,
-            url_path=None if entry is home else entry.file,
+            url_path=None if entry is home else entry.address or entry.file,
             default=entry is home,
             visibility="visible" if entry in visible else "hidden",
         )

@@ -3,7 +3,7 @@
 from html import escape
 
 from screening.settings import SIMULATED_NOTICE
-from storage.settings_store import SiteSettings
+from storage.site.settings_store import SiteSettings
 
 STOPPED = "Stop button pressed: every new decision goes to a clinician."
 

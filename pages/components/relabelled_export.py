@@ -10,9 +10,9 @@ from typing import Any
 
 from pages.components import resources
 from pages.components.streamed import CSV, JSONL, StreamedFile
-from screening.export import csv_lines, jsonl_lines
-from storage.actors import Actor
-from storage.relabelled import RelabelledRow, relabelled_rows
+from screening.datasets.export import csv_lines, jsonl_lines
+from screening.review.actors import Actor
+from storage.research.relabelled import RelabelledRow, relabelled_rows
 
 HEADER = (
     *("id", "row", "case_id", "text", "reply", "group", "reference", "reference_value", "provenance", "outcome"),

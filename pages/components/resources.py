@@ -9,13 +9,12 @@ import streamlit as st
 from jobs.agents import Agents
 from jobs.intake import text_limits
 from pages.components import http
-from pages.components.intake_runs import IntakeRuns
-from screening.pipeline import PipelineConfig
+from screening.engine.pipeline import PipelineConfig
+from screening.review.actors import LOCAL_USER, Actor
 from screening.settings import Settings
-from storage.actors import LOCAL_USER, Actor
-from storage.configurations import Configuration
+from storage.batches.configurations import Configuration
 from storage.database import Database
-from storage.settings_store import SiteSettings, current
+from storage.site.settings_store import SiteSettings, current
 
 
 @st.cache_resource
@@ -49,14 +48,6 @@ def actor() -> Actor:
     if signed_in is None:
         st.stop()
     return signed_in
-
-
-@st.cache_resource
-def intake_runs() -> IntakeRuns:
-    """The files being taken in; made once per process, when it goes on with what an earlier one left."""
-    runs = IntakeRuns(database(), settings())
-    runs.resume()
-    return runs
 
 
 @st.cache_resource

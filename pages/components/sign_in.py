@@ -11,11 +11,11 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.http import SIGN_IN_AGAIN
+from screening.review.actors import LOCAL_USER, Actor
+from screening.review.policy import Action, require
 from screening.text.display import visible
-from storage import accounts
-from storage.accounts import Ended, SessionEnded, SignIn
-from storage.actors import LOCAL_USER, Actor
-from storage.policy import Action, require
+from storage.review import presence
+from storage.site.accounts import Ended, SessionEnded, SignIn
 
 LONGEST_SUBJECT = 255
 _P = ParamSpec("_P")
@@ -71,7 +71,7 @@ def current_actor() -> Actor | None:
 def _entered(*, active: bool) -> Actor:
     found = sign_in_of(st.user.to_dict())
     admins = resources.settings().first_admins
-    return accounts.enter(resources.database(), found, resources.now(), admins, active=active)
+    return presence.enter(resources.database(), found, resources.now(), admins, active=active)
 
 
 def polled(tick: Callable[_P, None]) -> Callable[_P, None]:
@@ -96,7 +96,7 @@ def asking() -> Callable[[], Actor]:
     if not resources.sign_in_configured():
         return lambda: LOCAL_USER
     found, db, clock = sign_in_of(st.user.to_dict()), resources.database(), resources.now
-    return lambda: accounts.enter(db, found, clock())
+    return lambda: presence.enter(db, found, clock())
 
 
 def rechecked(action: Action, make: Callable[[], _T]) -> Callable[[], _T]:
@@ -145,6 +145,6 @@ def without_role(person: Actor) -> None:
 
 def sign_out() -> None:
     """End the session on the server, give back what the person holds, and forget the cookie."""
-    accounts.sign_out(resources.database(), sign_in_of(st.user.to_dict()), resources.now())
+    presence.sign_out(resources.database(), sign_in_of(st.user.to_dict()), resources.now())
     st.session_state.pop("actor", None)
     st.logout()

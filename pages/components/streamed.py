@@ -20,9 +20,9 @@ from starlette.routing import Route
 
 from pages.components.http import FILES, SIGNED_IN_COOKIE
 from pages.components.sign_in import Unidentified, asking
-from storage.accounts import SessionEnded
-from storage.actors import Actor
-from storage.policy import Forbidden
+from screening.review.actors import Actor
+from screening.review.policy import Forbidden
+from storage.site.accounts import SessionEnded
 
 MOST_OFFERS = 10_000
 LINES_AT_ONCE, CHARACTERS_AT_ONCE = 500, 1_000_000

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from screening.engine.screen import Reason
 from screening.labels import Outcome
-from screening.screen import Reason
 from screening.text.flags import Flag
-from storage.batch_state import BatchState
+from storage.batches.batch_state import BatchState
 
 OUTCOME_WORDS: Mapping[Outcome, str] = {
     Outcome.SAFE: "Labelled safe",

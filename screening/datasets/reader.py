@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.delimited import Layout, find_layout, read_delimited
@@ -193,3 +194,16 @@ def _warnings_of_ids(found: Survey) -> Iterator[str]:
 def count_rejected(rows: Iterator[Row]) -> Counter[Reason]:
     """How many rows were rejected for each reason; reads them all."""
     return Counter(row.reason for row in rows if isinstance(row, RejectedRow))
+
+
+def announced(report: FileReport) -> dict[str, Any]:
+    """How the file was read, as data kept with its batch."""
+    return {
+        "format": str(report.format),
+        "encoding": report.encoding,
+        "separator": report.separator,
+        "text_column": report.mapping.text,
+        "label_column": report.mapping.label,
+        "labels": {value: label.value for value, label in report.labels.items()},
+        "warnings": list(report.warnings),
+    }

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from screening.datasets.export import csv_lines
 from screening.datasets.records import Reason
-from screening.export import csv_lines
 from screening.labels import Label
 from screening.text.received import ReceivedText
 

@@ -12,9 +12,9 @@ import anthropic
 from anthropic import AsyncAnthropic, DefaultAioHttpClient
 from anthropic.types import Message
 
-from screening.answers import read_answer
-from screening.draws import Draw, DrawRequest, SamplerError, Usage
-from screening.prompting import PromptSet
+from screening.engine.answers import read_answer
+from screening.engine.draws import Draw, DrawRequest, SamplerError, Usage
+from screening.engine.prompting import PromptSet
 from screening.samplers.anthropic_attempts import AttemptFailed, Attempts, written_on
 from screening.samplers.anthropic_request import PreparedCall, cache_notes, prepare_call
 from screening.samplers.ledger import CallCounts, Ledger

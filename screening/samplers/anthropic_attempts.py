@@ -17,7 +17,7 @@ import anthropic
 from anthropic import APIConnectionError, APITimeoutError, Middleware, RetryableError
 from anthropic.types import Message
 
-from screening.draws import Bill, SamplerError
+from screening.engine.draws import Bill, SamplerError
 from screening.samplers.ledger import Ledger
 from screening.samplers.rate import RateGate
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from screening.answers import LABEL_WORDS
-from screening.draws import DrawRequest, ScreenedText
+from screening.engine.answers import LABEL_WORDS
+from screening.engine.draws import DrawRequest, ScreenedText
+from screening.engine.prompting import SECOND_LOOK, PromptSet, estimated_tokens
 from screening.labels import LABELS, Label
-from screening.prompting import SECOND_LOOK, PromptSet, estimated_tokens
 from screening.samplers.model_settings import Dialect, ModelSettings
 
 CODE_WORDS = (

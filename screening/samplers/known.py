@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from screening.draws import ScreenedText
+from screening.engine.draws import ScreenedText
 from screening.labels import LABELS, Label
 from screening.samplers.simulated import SimulatedSampler
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from screening.draws import Usage
+from screening.engine.draws import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,10 @@ from typing import Self
 import aiohttp
 from pydantic import BaseModel, ValidationError
 
-from screening.answers import bare_word
-from screening.draws import Answer, Draw, DrawRequest, SamplerError, Usage, unusable
+from screening.engine.answers import bare_word
+from screening.engine.draws import Answer, Draw, DrawRequest, SamplerError, Usage, unusable
+from screening.engine.prompting import PromptSet
 from screening.labels import LABELS, Label
-from screening.prompting import PromptSet
 from screening.samplers.anthropic_request import prepare_call
 from screening.samplers.model_settings import ModelSettings, dialect
 

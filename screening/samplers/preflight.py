@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from screening.draws import Answer, Draw, SamplerError, ScreenedText
+from screening.engine.draws import Answer, Draw, SamplerError, ScreenedText
 
 HARMLESS = ScreenedText(text="The museum opens at ten on weekdays and has a small cafe.")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from screening.draws import Draw, DrawRequest, SamplerError, ScreenedText, decode_draws
+from screening.engine.draws import Draw, DrawRequest, SamplerError, ScreenedText, decode_draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
 
-from screening.draws import Draw, DrawRequest, SamplerError, ScreenedText
+from screening.engine.draws import Draw, DrawRequest, SamplerError, ScreenedText
 from screening.labels import LABELS, Label
 from screening.samplers.keywords.evidence import EvidenceReader
 from screening.samplers.keywords.lexicon import ROLES, Kind, Lexicon, load_lexicon

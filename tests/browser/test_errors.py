@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from screening.labels import Label, Outcome
+from screening.review.actors import LOCAL_USER
 from screening.text.received import receive
-from storage.actors import LOCAL_USER
-from storage.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
-from storage.configurations import save_configuration
+from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.batches.configurations import save_configuration
 from storage.database import Database
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, screenshot

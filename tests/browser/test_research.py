@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from storage.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.inbox import claim_next
-from storage.ratings import submit_rating
+from storage.review.inbox import claim_next
+from storage.review.ratings import submit_rating
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, press, screenshot
 from tests.pages.researched import sample_rows, screening_of

@@ -12,12 +12,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import select, update
 
-from storage import accounts
-from storage.actors import LOCAL_USER, Role
+from screening.review.actors import LOCAL_USER, Role
+from screening.review.tiers import Tier
 from storage.database import Database
-from storage.drafts import load_draft
+from storage.review import presence
+from storage.review.drafts import load_draft
 from storage.schema import ratings, sessions
-from storage.tiers import Tier
+from storage.site import accounts
 from tests.browser.accessibility import violations
 from tests.browser.conftest import ROOT, RunningApp, screenshot
 from tests.browser.signed_in_site import open_id_provider, sign_in, signed_in_site
@@ -47,7 +48,7 @@ def db(site: RunningApp, provider: str) -> Iterator[Database]:
     opened = Database(site.database_url)
     for name, role in (("ann", Role.REVIEWER), ("rae", Role.RESEARCHER)):
         known = accounts.SignIn(subject=f"{provider}|{name}", display_name=name.title(), issued_at=datetime.now(UTC))
-        made = accounts.enter(opened, known, datetime.now(UTC))
+        made = presence.enter(opened, known, datetime.now(UTC))
         with opened.write() as conn:
             conn.execute(update(accounts.accounts).where(accounts.accounts.c.id == made.id).values(roles=[role.value]))
     yield opened

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from storage import inbox
+from screening.review.tiers import Tier
 from storage.database import Database
-from storage.ratings import submit_rating
-from storage.settings_store import SiteSettings, change, current
-from storage.tiers import Tier
+from storage.review import inbox
+from storage.review.ratings import submit_rating
+from storage.site.settings_store import SiteSettings, change, current
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, screenshot
 from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, fill, form, register

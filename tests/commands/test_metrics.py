@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from screening.__main__ import main
+from commands.__main__ import main
 
 
 def _metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[tuple[str, str]]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from screening.__main__ import main
+from commands.__main__ import main
 
 
 def _rule(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str | None, str, int]:

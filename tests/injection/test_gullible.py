@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from screening.draws import ScreenedText
-from screening.guard import guard_for
+from screening.engine.draws import ScreenedText
+from screening.engine.guard import guard_for
+from screening.engine.pipeline import preset
+from screening.engine.prompting import load_prompts
+from screening.engine.screen import Guard, Reason, Screening, screen
 from screening.labels import Outcome
-from screening.pipeline import preset
-from screening.prompting import load_prompts
 from screening.samplers.anthropic import AnthropicSampler
 from screening.samplers.model_settings import ModelSettings
-from screening.screen import Guard, Reason, Screening, screen
 from screening.text.flags import Flag
 from screening.text.injection import injection_flags
 from screening.text.received import receive

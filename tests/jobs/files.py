@@ -8,12 +8,12 @@ from typing import Any
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.port import system_clock
-from pages.components import uploads
-from pages.components.uploads import Upload
+from pages.batches import uploads
+from pages.batches.uploads import Upload
 from screening.datasets.reader import read_table
-from screening.pipeline import preset
+from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from storage.actors import LOCAL_USER
 from storage.database import Database
 
 SENTENCES = (

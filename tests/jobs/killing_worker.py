@@ -12,9 +12,9 @@ from jobs.local import LocalRunner, only_worker
 from jobs.port import Runner, system_clock
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
-from screening.draws import Draw, DrawRequest, Sampler
+from screening.engine.draws import Draw, DrawRequest, Sampler
 from screening.settings import Settings
-from storage.configurations import Configuration
+from storage.batches.configurations import Configuration
 from storage.database import Database
 
 DEADLY = "deadly to workers"

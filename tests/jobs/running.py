@@ -11,13 +11,13 @@ from jobs.local import LocalRunner
 from jobs.port import Runner, system_clock
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
-from screening.draws import Draw, DrawRequest, Sampler
-from screening.pipeline import preset
+from screening.engine.draws import Draw, DrawRequest, Sampler
+from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage.actors import LOCAL_USER
-from storage.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
-from storage.configurations import Configuration, save_configuration
+from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.batches.configurations import Configuration, save_configuration
 from storage.database import Database
 from tests.jobs.files import SENTENCES
 

@@ -4,8 +4,8 @@ import multiprocessing
 import sys
 from multiprocessing.context import ForkServerProcess
 
-from pages.components import uploads
-from pages.components.intake_runs import IntakeRuns
+from pages.batches import uploads
+from pages.batches.intake_runs import IntakeRuns
 from screening.settings import Settings
 from screening.text.received import receive
 from storage.database import Database

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import pytest
 
 from jobs.allowance import Allowance, Leave
-from storage import batches
-from storage.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER
+from storage.batches import batches
+from storage.batches.tallies import Totals
 from storage.database import Database
-from storage.tallies import Totals
 from tests.storage.batch_of import NOW, batch, commit_run, run, waiting
 
 

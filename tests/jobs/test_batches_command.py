@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from commands.__main__ import main
 from jobs.port import system_clock
-from screening.__main__ import main
-from storage.batches import BatchState, batch_state
+from storage.batches.batches import BatchState, batch_state
+from storage.batches.pending import record_error
+from storage.batches.screenings import pending_cases
 from storage.database import Database
-from storage.pending import record_error
-from storage.screenings import pending_cases
 from tests.jobs.running import batch
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from commands.evaluation_batch import record_as_batch
 from jobs.local import only_worker
 from jobs.port import worker_name
 from jobs.shared_limit import PLACES, RATE
-from screening.commands.evaluation_batch import record_as_batch
-from screening.datasets.evaluation import EvaluationData, load_evaluation
+from screening.research.evaluation import EvaluationData, load_evaluation
 from screening.settings import Settings
 from storage.database import Database
 from storage.schema import call_limits, case_starts

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from pages.components.uploads import Upload
-from storage import tallies
-from storage.actors import LOCAL_USER
-from storage.batches import Progress, progress, rejected
+from pages.batches.uploads import Upload
+from screening.review.actors import LOCAL_USER
+from storage.batches import tallies
+from storage.batches.batches import Progress, progress, rejected
+from storage.batches.intake import takes_rows
 from storage.database import Database
-from storage.intake import takes_rows
 from storage.schema import case_starts, cases, inbox_entries, node_runs, pending_cases, screenings
 from tests.free_port import free_port
 from tests.jobs.files import hand_over, settings, write_posts

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from pages.components.uploads import Upload
+from pages.batches.uploads import Upload
+from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from storage import tallies
-from storage.actors import LOCAL_USER
+from storage.batches import tallies
+from storage.batches.intake import last_row, rejected, takes_rows
 from storage.database import Database
-from storage.intake import last_row, rejected, takes_rows
 from storage.schema import audit_events, batch_events, cases, pending_cases
 from tests.jobs.files import hand_over, settings, write_posts
 from tests.jobs.processes import wait_for

@@ -9,10 +9,10 @@ from sqlalchemy import Connection, func, select
 
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
-from storage.batches import progress
+from storage.batches.batches import progress
+from storage.batches.screenings import pending_cases
 from storage.database import Database
 from storage.schema import case_starts, cases, node_runs, screenings
-from storage.screenings import pending_cases
 from tests.jobs.running import agents, batch
 
 

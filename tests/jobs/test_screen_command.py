@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from screening.__main__ import main
+from commands.__main__ import main
 from tests.jobs.files import write_posts
 
 

@@ -9,15 +9,15 @@ from sqlalchemy import select
 from jobs.agents import Agents
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
-from screening.draws import Draw, DrawRequest, Sampler
+from screening.engine.draws import Draw, DrawRequest, Sampler
+from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage import settings_store
-from storage.actors import LOCAL_USER
-from storage.batches import NewCase, add_rows
-from storage.configurations import Configuration
+from storage.batches.batches import NewCase, add_rows
+from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.schema import cases, node_runs, screenings
+from storage.site import settings_store
 from tests.jobs.running import batch, open_batch_of, until
 
 

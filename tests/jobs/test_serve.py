@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.batches import progress
+from storage.batches.batches import progress
 from storage.database import Database
 from tests.jobs.processes import Workers, serves, wait_for
 from tests.jobs.running import batch

@@ -20,16 +20,16 @@ from jobs.agents import Agents
 from jobs.intake import configuration
 from jobs.port import system_clock
 from jobs.shared_limit import LAPSES_S, PLACES, RATE, SharedLimiter, pace_of, share_places
-from screening.pipeline import preset
+from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER
 from screening.samplers.rate import RateGate
 from screening.settings import Settings
 from screening.text.received import receive
-from storage import call_limits as limits_in_storage
-from storage import single_texts
-from storage.actors import LOCAL_USER
-from storage.batches import NewBatch, cancel, progress
-from storage.call_limits import Pace, give_up, hold, take
-from storage.configurations import save_configuration
+from storage.batches import call_limits as limits_in_storage
+from storage.batches import single_texts
+from storage.batches.batches import NewBatch, cancel, progress
+from storage.batches.call_limits import Pace, give_up, hold, take
+from storage.batches.configurations import save_configuration
 from storage.database import Database
 from storage.schema import call_limits
 from tests.jobs.files import batch_from, settings, write_posts

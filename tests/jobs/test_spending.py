@@ -11,13 +11,13 @@ from jobs.agents import Agents
 from jobs.allowance import FRESH_S
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
-from screening.draws import Draw, DrawRequest, Sampler, SamplerError
+from screening.engine.draws import Draw, DrawRequest, Sampler, SamplerError
+from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage import batches, tallies
-from storage.actors import LOCAL_USER
-from storage.batches import BatchState, Caps, NewCase, add_rows, change_caps, progress, retry_failed
-from storage.configurations import Configuration
+from storage.batches import batches, tallies
+from storage.batches.batches import BatchState, Caps, NewCase, add_rows, change_caps, progress, retry_failed
+from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.schema import case_errors, case_starts, cases, node_runs
 from tests.jobs.files import batch_from, settings, write_posts

@@ -8,10 +8,18 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from pages.components import resources
+from pages.components.navigation import ENTRIES
 from storage.database import Database
 
 ROOT = Path(__file__).parent.parent.parent
 SHELL = ROOT / "pages" / "shell.py"
+
+
+def script_at(address: str) -> str:
+    """The script behind an address."""
+    (file,) = (entry.file for entry in ENTRIES if address == (entry.address or entry.file))
+    return str(ROOT / "pages" / f"{file}.py")
+
 
 Opener = Callable[..., AppTest]
 
@@ -40,7 +48,7 @@ def open_page(page_database: Database) -> Opener:
         for key, value in query.items():
             app.query_params[key] = value
         if name is not None:
-            app.switch_page(str(ROOT / "pages" / f"{name}.py"))
+            app.switch_page(script_at(name))
         return app.run()
 
     return opened

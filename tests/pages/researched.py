@@ -11,9 +11,9 @@ from jobs.local import LocalRunner
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
 from screening.datasets.reader import read_table
-from screening.pipeline import preset
+from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from storage.actors import LOCAL_USER
 from storage.database import Database
 
 SAMPLE = Path(__file__).parent.parent.parent / "data" / "sample.csv"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from screening.prompting import PromptSet, load_prompts
+from screening.engine.prompting import PromptSet, load_prompts
 from screening.samplers.anthropic import AnthropicSampler, default_gate, preflight
 from screening.samplers.model_settings import ModelSettings, NeutralSampling
 from tests.stub_server import StubPlan, StubServer

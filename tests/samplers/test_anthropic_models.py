@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from screening.draws import DrawRequest, SamplerError, ScreenedText, encode_draws
-from screening.prompting import load_prompts
+from screening.engine.draws import DrawRequest, SamplerError, ScreenedText, encode_draws
+from screening.engine.prompting import load_prompts
 from screening.samplers.anthropic import AnthropicSampler, default_gate
 from screening.samplers.anthropic_request import CODE_WORDS, code_words, prepare_call
 from screening.samplers.model_settings import ANTHROPIC_URL, ModelSettings, dialect

@@ -5,8 +5,8 @@ import contextlib
 
 import pytest
 
-from screening.draws import Bill, DrawRequest, SamplerError, ScreenedText
-from screening.prompting import load_prompts
+from screening.engine.draws import Bill, DrawRequest, SamplerError, ScreenedText
+from screening.engine.prompting import load_prompts
 from screening.samplers.anthropic import AnthropicSampler
 from screening.samplers.model_settings import ModelSettings
 from tests.stub_server import Fault, StubPlan, StubServer

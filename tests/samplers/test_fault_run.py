@@ -5,13 +5,13 @@ from collections import Counter
 
 import pytest
 
-from screening.draws import Answer, SamplerError, ScreenedText
+from screening.engine.draws import Answer, SamplerError, ScreenedText
+from screening.engine.pipeline import preset
+from screening.engine.prompting import load_prompts
+from screening.engine.screen import Guard, NodeRun, screen
 from screening.labels import Outcome
-from screening.pipeline import preset
-from screening.prompting import load_prompts
 from screening.samplers.anthropic import AnthropicSampler
 from screening.samplers.model_settings import ModelSettings
-from screening.screen import Guard, NodeRun, screen
 from tests.stub_server import Fault, StubPlan, StubServer, TextRule
 
 FAULTS = {

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from screening.draws import Answer, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
+from screening.engine.draws import Answer, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
+from screening.engine.prompting import load_prompts
 from screening.labels import Label
-from screening.prompting import load_prompts
 from screening.samplers.logprobs import LogprobsSampler, distribution
 from screening.samplers.model_settings import ModelSettings
 from tests.stub_server import Fault, StubPlan, StubServer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from screening.draws import Answer, DrawRequest, SamplerError, ScreenedText, encode_draws
+from screening.engine.draws import Answer, DrawRequest, SamplerError, ScreenedText, encode_draws
 from screening.samplers.recorded import RecordedSampler, Recording
 
 TEXT = ScreenedText(text="Sunday lunch again.")

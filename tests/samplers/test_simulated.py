@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from screening.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
-from screening.guard import guard_for
+from screening.engine.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
+from screening.engine.guard import guard_for
+from screening.engine.pipeline import preset
+from screening.engine.screen import Guard, screen
 from screening.labels import LABELS, Label, Outcome
-from screening.pipeline import preset
 from screening.samplers.keywords.evidence import EvidenceReader
 from screening.samplers.keywords.lexicon import ROLES, Lexicon, load_lexicon
 from screening.samplers.simulated import SimulatedSampler
-from screening.screen import Guard, screen
 from screening.text.received import receive
 from tests.fixtures.bad_inputs import bad_inputs
 from tests.fixtures.means import EVERYDAY, EVERYDAY_SECOND, EVERYDAY_THIRD, RISKY, RISKY_SECOND, RISKY_THIRD

@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from screening.draws import Answer, Draw, Usage, unusable
+from screening.engine.draws import Answer, Draw, Usage, unusable
+from screening.engine.pipeline import preset
+from screening.engine.screen import MAIN, NodeRun, Reason, Screening
 from screening.labels import Label, Outcome
-from screening.pipeline import preset
-from screening.rules.protocol import Ended, Verdict
-from screening.screen import MAIN, NodeRun, Reason, Screening
+from screening.review.actors import LOCAL_USER
+from screening.statistics.rules.protocol import Ended, Verdict
 from screening.text.received import receive
-from storage import screenings
-from storage.actors import LOCAL_USER
-from storage.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
-from storage.configurations import Configuration, save_configuration
+from storage.batches import screenings
+from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.batches.configurations import Configuration, save_configuration
 from storage.database import Database
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123_456, tzinfo=UTC)

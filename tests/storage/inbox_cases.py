@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import insert
 
-from storage.actors import Actor, Role
+from screening.review.actors import Actor, Role
+from screening.review.rating_form import RatingForm, RatingLabel
+from screening.review.tiers import TARGETS, Tier
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.rating_form import RatingForm, RatingLabel
+from storage.review.second_readings import coin
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
-from storage.second_readings import coin
-from storage.settings_store import SiteSettings
-from storage.tiers import TARGETS, Tier
+from storage.site.settings_store import SiteSettings
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

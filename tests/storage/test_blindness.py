@@ -8,22 +8,22 @@ import pytest
 from sqlalchemy import select
 
 from screening.labels import Label, Outcome
+from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
+from screening.review.rating_form import RatingLabel
 from screening.text.received import receive
-from storage import inbox
-from storage.actors import LOCAL_USER, SYSTEM, Actor, Role
-from storage.batches import NewCase, add_rows, close_intake, find_batch, list_batches, progress
-from storage.cells import Cell, cell_choices, cell_page, groups
-from storage.confusion import confusion, unread
+from storage.batches.batches import NewCase, add_rows, close_intake, find_batch, list_batches, progress
+from storage.batches.results import IN_INBOX, results, withheld_rows
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.rating_form import RatingLabel
-from storage.ratings import my_rating, revise, submit_rating
-from storage.recorded_draws import adjudicated_labels
-from storage.relabelled import relabelled_rows
-from storage.results import IN_INBOX, results, withheld_rows
+from storage.research.cells import Cell, cell_choices, cell_page, groups
+from storage.research.confusion import confusion, unread
+from storage.research.recorded_draws import adjudicated_labels
+from storage.research.relabelled import relabelled_rows
+from storage.review import inbox
+from storage.review.ratings import my_rating, revise, submit_rating
+from storage.review.second_looks import request_second_looks
 from storage.schema import cases
-from storage.second_looks import request_second_looks
-from storage.settings_store import SiteSettings, change
+from storage.site.settings_store import SiteSettings, change
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, form, person, register
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, func, insert, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
-from storage.configurations import load_configuration, save_configuration
+from storage.batches.configurations import load_configuration, save_configuration
 from storage.database import Database, insert_once, lost_connection
 from storage.schema import batch_events, settings_versions
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW

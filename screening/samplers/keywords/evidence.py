@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from screening.draws import ScreenedText
+from screening.engine.draws import ScreenedText
 from screening.samplers.keywords.lexicon import Lexicon
 from screening.samplers.keywords.reading import (
     Reading,

@@ -1,0 +1,55 @@
+"""`backup` and `restore`: the whole database into one file, and back into an empty database of the same kind."""
+
+import argparse
+from datetime import datetime
+from pathlib import Path
+
+from jobs.port import system_clock
+from screening.settings import Settings
+from storage.database import Database
+from storage.site.backup import Manifest, back_up, restore
+
+
+def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add both subcommands' arguments."""
+    backup = subcommands.add_parser("backup", help="the whole database into one file, while everybody works")
+    backup.add_argument("--to", type=Path, metavar="FILE", help="a new file; default: dated, in the data directory")
+    backup.set_defaults(run=run_backup)
+    back = subcommands.add_parser("restore", help="a backup into an empty database of the same kind")
+    back.add_argument("--from", type=Path, required=True, metavar="FILE", dest="source")
+    back.set_defaults(run=run_restore)
+    for parser in (backup, back):
+        parser.add_argument("--database", metavar="URL", help="default: the site's own")
+
+
+def run_backup(arguments: argparse.Namespace) -> int:
+    """Write the backup and print what it holds."""
+    settings, now = Settings(), system_clock()
+    db = Database(arguments.database or settings.database_url)
+    to = arguments.to or settings.data_directory / f"backup-{now:%Y%m%d-%H%M%S}.zip"
+    try:
+        if not db.exists():
+            raise ValueError("there is no such database")
+        print(f"{to}: {_told(back_up(db, to, now))}")
+    finally:
+        db.close()
+    return 0
+
+
+def run_restore(arguments: argparse.Namespace) -> int:
+    """Restore, and print what was checked."""
+    now: datetime = system_clock()
+    db = Database(arguments.database or Settings().database_url)
+    try:
+        print(f"restored and checked: {_told(restore(db, arguments.source, now))}")
+    finally:
+        db.close()
+    return 0
+
+
+def _told(manifest: Manifest) -> str:
+    rows = manifest.rows
+    return (
+        f"{manifest.kind}, {sum(rows.values()):,} rows in {len(rows)} tables, {rows.get('cases', 0):,} cases, "
+        f"{rows.get('ratings', 0):,} ratings, audit log whole to event {manifest.anchor.count:,}"
+    )

@@ -1,0 +1,125 @@
+"""`evaluate`: the paper's conditions and ours on a data set of the user's own, all on the same recorded draws."""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from commands.evaluation_batch import record_as_batch
+from commands.experiment_options import add_options, chosen_conditions, settings_of
+from jobs.agents import Agents
+from jobs.intake import configuration
+from screening.engine.draws import Sampler
+from screening.research.conditions import Condition
+from screening.research.draw_file import draw_lines, read_draws
+from screening.research.evaluation import EvaluationData, announcement, load_evaluation
+from screening.research.experiments import ConditionResult, consistently_missed, run_book
+from screening.research.recording import DrawBook, Price, record_draws
+from screening.research.results_table import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
+from screening.samplers.known import KnownSampler
+from screening.settings import SIMULATED_NOTICE, Settings
+
+
+def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this subcommand's arguments."""
+    parser = subcommands.add_parser("evaluate", help="the paper's conditions and ours on a labelled data set")
+    add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Record what draws are missing, replay every condition, print the table and write it."""
+    data = load_evaluation(
+        arguments.files,
+        arguments.format,
+        label_of=arguments.label_of,
+        screened=arguments.screened,
+        per_subreddit=arguments.per_subreddit,
+        subset=arguments.subset,
+    )
+    for line in announcement(data):
+        print(line, file=sys.stderr)
+    conditions, book = chosen_conditions(arguments.conditions), _begun(arguments, data)
+    if arguments.sampler != "none":
+        asyncio.run(_record(data, conditions, book, settings_of(arguments)))
+    if arguments.record is not None:
+        arguments.record.write_text("".join(draw_lines(book, data.items)), encoding="utf-8")
+    results = run_book(data.items, conditions, book)
+    table = _table(data, results)
+    _write(arguments, table)
+    _print(arguments, data, table, results)
+    return 0
+
+
+def _begun(arguments: argparse.Namespace, data: EvaluationData) -> DrawBook:
+    """The draws to begin with: a file's, a batch's made for it in the database, or none."""
+    if arguments.database is not None:
+        if arguments.draws is not None or arguments.sampler == "none" or data.distributions:
+            raise ValueError(
+                "--database records with this site's agents: leave out --draws, --sampler none and p_ columns"
+            )
+        return asyncio.run(record_as_batch(arguments.database, data, settings_of(arguments)))
+    if arguments.draws is None:
+        return DrawBook(len(data.items))
+    return _read(arguments.draws, data)
+
+
+def _read(path: Path, data: EvaluationData) -> DrawBook:
+    with path.open(encoding="utf-8-sig") as lines:
+        return read_draws(lines, data.items)
+
+
+async def _record(data: EvaluationData, conditions: Sequence[Condition], book: DrawBook, settings: Settings) -> None:
+    agents = Agents(settings)
+    sampler: Sampler
+    price: Price | None = None
+    if data.distributions:
+        sampler = KnownSampler(settings.seed, data.distributions)
+        print("Simulated agents with the distributions in the file: no model was asked.", file=sys.stderr)
+    else:
+        described = configuration(settings, agents, conditions[0].pipeline)
+        sampler, price = agents.sampler(described, settings.seed), partial(agents.cost_usd, described)
+        if settings.simulated:
+            print(SIMULATED_NOTICE, file=sys.stderr)
+    try:
+        places = settings.cases_in_flight
+        done = await record_draws(data.items, conditions, book, sampler, concurrency=places, price=price)
+    finally:
+        await agents.aclose()
+    print(f"{done.fetched:,} draws fetched, {book.draws:,} recorded in all", file=sys.stderr)
+    for kind, cases in sorted(done.failed.items()):
+        print(f"{cases:,} cases are short of draws: {kind}", file=sys.stderr)
+
+
+def _table(data: EvaluationData, results: Sequence[ConditionResult]) -> ResultsTable:
+    rows = tuple(row_of(each.name, each.metrics, each.unsettled, data.subset, each.cost_usd) for each in results)
+    return ResultsTable(title=data.title, provenance=data.provenance, rows=rows, subset_name=data.subset)
+
+
+def _write(arguments: argparse.Namespace, table: ResultsTable) -> None:
+    if arguments.out is not None:
+        arguments.out.write_text("".join(csv_table(table)), encoding="utf-8", newline="")
+    if arguments.latex is not None:
+        arguments.latex.write_text(latex_table(table), encoding="utf-8")
+
+
+def _print(
+    arguments: argparse.Namespace, data: EvaluationData, table: ResultsTable, results: Sequence[ConditionResult]
+) -> None:
+    missed = [data.items[case].id for case in consistently_missed(data.items, results)]
+    if not arguments.json:
+        print("\n".join(text_table(table)))
+        print(f"called safe by every condition that decides, against an unsafe reference: {len(missed)}")
+        return
+    report = {
+        "title": data.title,
+        "steps": [{"name": name, "rows": rows} for name, rows in data.steps],
+        "references_from": data.provenance,
+        "sample": dict(data.sample),
+        "conditions": plain_rows(table),
+        "consistently_missed": missed,
+    }
+    print(json.dumps(report))

@@ -1,0 +1,57 @@
+"""An experiment's draws as a batch in a database: kept for good, taken up again by the worker, shown by the pages."""
+
+import sys
+from functools import partial
+
+from commands.one_batch import screen_batch
+from jobs.agents import Agents
+from jobs.intake import BatchRequest, open_batch
+from jobs.port import system_clock
+from screening.engine.pipeline import SuccessiveEliminationConfig, chain
+from screening.research.conditions import BUDGETS, PAPER_DELTA
+from screening.research.evaluation import EvaluationData
+from screening.research.recording import DrawBook
+from screening.review.actors import LOCAL_USER
+from screening.settings import Settings
+from storage.batches.intake import NewCase, add_rows, close_intake
+from storage.database import Database
+from storage.research.recorded_draws import recorded_batch
+
+RECORDING = chain(
+    "recording", SuccessiveEliminationConfig(budget=max(BUDGETS), delta=PAPER_DELTA, curtail=False), "next"
+)
+"""The paper's most demanding condition: its draws settle nearly every case of all the others."""
+
+
+async def record_as_batch(url: str, data: EvaluationData, settings: Settings) -> DrawBook:
+    """Screen the data set as a batch of this database, and give back its draws. Raises SamplerError by no case."""
+    db = Database(url)
+    try:
+        db.prepare()
+        batch_id = await screen_batch(db, settings, partial(_taken_in, db, data, settings))
+        recorded = recorded_batch(db, LOCAL_USER, batch_id)
+    finally:
+        db.close()
+    print(f"batch {batch_id}: {recorded.book.draws:,} draws kept, {recorded.pending:,} texts pending", file=sys.stderr)
+    return recorded.book
+
+
+def _taken_in(db: Database, data: EvaluationData, settings: Settings, agents: Agents) -> str:
+    intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
+    request = BatchRequest(name=data.title, pipeline=RECORDING, intake=intake)
+    batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
+    rows = (
+        NewCase(
+            row=row,
+            external_id=item.id,
+            text=text,
+            reply=reply,
+            reference=item.reference,
+            reference_value=item.reference.value if item.reference else None,
+            group=item.group,
+        )
+        for row, (item, (text, reply)) in enumerate(zip(data.items, data.received, strict=True), start=1)
+    )
+    add_rows(db, batch_id, rows, system_clock())
+    close_intake(db, LOCAL_USER, batch_id, system_clock())
+    return batch_id

@@ -1,0 +1,53 @@
+"""A command's batch, screened where its database is: by this process, beside other workers, or by the one there is."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+
+from jobs.agents import Agents
+from jobs.local import AlreadyRunning, LocalRunner, only_worker
+from jobs.port import Runner, system_clock, worker_name
+from jobs.procrastinate import ProcrastinateRunner
+from jobs.screening_job import ScreeningJob
+from jobs.shared_limit import limited_agents
+from screening.settings import Settings
+from storage.batches.batches import BatchState, batch_state
+from storage.database import Database
+
+WAITING = "a worker is at work on this database: waiting for it to screen this batch"
+
+
+async def screen_batch(db: Database, settings: Settings, take_in: Callable[[Agents], str]) -> str:
+    """Take a batch in and return its id when nothing more happens to it by itself.
+
+    No case is screened twice and no limit exceeded, whatever other workers there are.
+    """
+    name = worker_name("command line ")
+    async with limited_agents(settings, db, name) as agents:
+        batch_id = take_in(agents)
+        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name)
+        if db.kind == "postgresql":
+            await _work_until_over(ProcrastinateRunner(job, settings.cases_in_flight), db, batch_id)
+            return batch_id
+        try:
+            with only_worker(db.lock_file):
+                await LocalRunner(job, settings.cases_in_flight, until_done=True).run()
+        except AlreadyRunning:
+            print(WAITING, file=sys.stderr)
+            await _over(db, batch_id)
+    return batch_id
+
+
+async def _work_until_over(runner: Runner, db: Database, batch_id: str) -> None:
+    """Work beside whatever other workers there are."""
+    work, over = asyncio.create_task(runner.run()), asyncio.create_task(_over(db, batch_id))
+    await asyncio.wait([work, over], return_when=asyncio.FIRST_COMPLETED)
+    over.cancel()
+    runner.stop()
+    await work
+
+
+async def _over(db: Database, batch_id: str) -> None:
+    """Returns when nothing more happens to the batch by itself."""
+    while batch_state(db, batch_id) in (BatchState.RUNNING, BatchState.TAKING_IN):  # noqa: ASYNC110 - others work on it
+        await asyncio.sleep(0.5)

@@ -1,0 +1,70 @@
+"""`rule`: run a stopping rule on given draws."""
+
+import argparse
+import json
+import sys
+
+from screening.engine.pipeline import (
+    MajorityVoteConfig,
+    PairwiseMixtureConfig,
+    RuleConfig,
+    SuccessiveEliminationConfig,
+)
+from screening.labels import Label
+from screening.statistics.rules.protocol import StoppingRule
+
+
+def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this subcommand's arguments."""
+    parser = subcommands.add_parser("rule", help="run a stopping rule on given draws")
+    parser.add_argument("rule", choices=["pairwise-mixture", "successive-elimination", "majority-vote"])
+    parser.add_argument("--delta", type=float, default=0.05, help="error level, symmetric over the labels")
+    parser.add_argument("--budget", type=int, default=100, help="most draws")
+    parser.add_argument("--n", type=int, default=None, help="draws of a majority vote")
+    parser.add_argument("--draws", required=True, help="labels in request order, separated by spaces")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the verdict as JSON; draws after it are not looked at."""
+    rule = _config(arguments).rule()
+    labels = [_label(word) for word in arguments.draws.replace(",", " ").split()]
+    print(json.dumps(conclude(rule, labels)))
+    if rule.minimum_budget() > rule.budget:
+        print(f"no label can be identified with {rule.budget} draws: {rule.minimum_budget()} needed", file=sys.stderr)
+    return 0
+
+
+def conclude(rule: StoppingRule, labels: list[Label]) -> dict[str, str | int | None]:
+    """The rule's verdict on the labels in order, or ``needs_draws`` when they end before it."""
+    state = rule.start()
+    for label in labels:
+        if state.verdict() is not None:
+            break
+        state = state.observe(label)
+    verdict = state.verdict()
+    if verdict is None:
+        return {"verdict": None, "ended": "needs_draws", "calls": state.calls}
+    return {
+        "verdict": verdict.label.value if verdict.label else None,
+        "ended": verdict.ended.value,
+        "calls": verdict.calls,
+    }
+
+
+def _config(arguments: argparse.Namespace) -> RuleConfig:
+    if arguments.rule == "majority-vote":
+        n = arguments.n if arguments.n is not None else arguments.budget
+        if n > arguments.budget:
+            raise ValueError(f"--n {n} is more than --budget {arguments.budget}")
+        return MajorityVoteConfig(n=n)
+    if arguments.rule == "successive-elimination":
+        return SuccessiveEliminationConfig(delta=arguments.delta, budget=arguments.budget)
+    return PairwiseMixtureConfig.symmetric(arguments.delta, arguments.budget)
+
+
+def _label(word: str) -> Label:
+    try:
+        return Label(word.strip().casefold())
+    except ValueError:
+        raise ValueError(f"--draws: {word[:20]!r} is not one of {', '.join(Label)}") from None

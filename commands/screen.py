@@ -1,0 +1,169 @@
+"""`screen`: a file in, one outcome a row out; the same engine, storage and worker as behind the pages."""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from commands.one_batch import screen_batch
+from jobs.agents import Agents
+from jobs.intake import BatchRequest, fill_batch, open_batch
+from jobs.port import system_clock
+from screening.datasets.export import jsonl_lines
+from screening.datasets.reader import FileReport, Table, announced, read_table
+from screening.datasets.records import Reason
+from screening.datasets.rejected import RejectedRow, rejected_csv
+from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.settings import SIMULATED_NOTICE, Settings
+from storage.batches.batches import Progress, progress
+from storage.batches.exports import exported_rejected, exported_results
+from storage.batches.results import withheld_rows
+from storage.database import Database
+
+NOT_BLIND = (
+    "Rows that wait in the inbox of this database: {rows:,}. The results say what the engine made of them, so whoever "
+    "reads the file cannot read these cases blind any more; --blind leaves it out."
+)
+
+
+def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this subcommand's arguments."""
+    parser = subcommands.add_parser("screen", help="screen a CSV, TSV, JSON, JSONL or xlsx file")
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--out", type=Path, required=True, help="results, one JSON object a row")
+    parser.add_argument("--sampler", choices=["simulated", "anthropic"], default=None)
+    parser.add_argument("--preset", choices=["recommended", "paper"], default=None)
+    parser.add_argument("--delta", type=float, default=None, help="error level, symmetric over the labels")
+    parser.add_argument("--budget", type=int, default=None, help="most calls a node may use on a text")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the simulated agents")
+    parser.add_argument("--database", default=None, metavar="URL", help="keep everything here; else nothing is kept")
+    parser.add_argument(
+        "--blind", action="store_true", help="leave out what the engine made of rows that wait in the inbox"
+    )
+    parser.add_argument("--json", action="store_true", help="print the summary as one JSON object on the last line")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Screen the file, write the results and `rejected.csv` beside them, print the summary."""
+    settings = _settings(arguments)
+    pipeline = preset(settings.preset, delta=arguments.delta, budget=settings.budget)
+    table = read_table(arguments.file, arguments.file.name)
+    for line in announcements(table.report):
+        print(line, file=sys.stderr)
+    request = BatchRequest(name=table.report.name, pipeline=pipeline, intake=announced(table.report))
+    with _database(arguments.database) as db:
+        batch_id = asyncio.run(screen_batch(db, settings, partial(_taken_in, db, table, request, settings)))
+        _write_results(db, batch_id, arguments.out, blind=arguments.blind)
+        waiting = withheld_rows(db, LOCAL_USER, batch_id) if arguments.database and not arguments.blind else 0
+        _write_rejected(db, batch_id, arguments.out.with_name("rejected.csv"))
+        summary = _summary(progress(db, batch_id, actor=LOCAL_USER if arguments.blind else SYSTEM))
+    if waiting:
+        print(NOT_BLIND.format(rows=waiting), file=sys.stderr)
+    if settings.simulated:
+        print(SIMULATED_NOTICE, file=sys.stderr)
+    print(json.dumps(summary) if arguments.json else "\n".join(f"{name}: {value}" for name, value in summary.items()))
+    return 0
+
+
+def announcements(report: FileReport) -> Iterator[str]:
+    """What a person should know of how the file was read."""
+    read_as = ", ".join(part for part in (report.format, report.encoding, _separator(report.separator)) if part)
+    yield f"{report.name}: {report.rows:,} rows, read as {read_as}; text in column {report.mapping.text!r}"
+    yield from report.warnings
+    if report.unmapped:
+        shown = ", ".join(repr(value) for value in report.unmapped[:10])
+        yield f"label values that are neither safe nor unsafe and so no reference: {shown}"
+
+
+def _separator(separator: str | None) -> str | None:
+    names = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+    return None if separator is None else f"separated by {names.get(separator, repr(separator))}"
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    given: Mapping[str, Any] = {
+        "sampler": arguments.sampler,
+        "preset": arguments.preset,
+        "budget": arguments.budget,
+        "seed": arguments.seed,
+    }
+    return Settings(**{name: value for name, value in given.items() if value is not None})
+
+
+@contextmanager
+def _database(url: str | None) -> Iterator[Database]:
+    """The database asked for, or one that is gone afterwards."""
+    with ExitStack() as stack:
+        if url is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            url = f"sqlite:///{folder}/screening.db"
+        db = Database(url)
+        stack.callback(db.close)
+        db.prepare()
+        yield db
+
+
+def _taken_in(db: Database, table: Table, request: BatchRequest, settings: Settings, agents: Agents) -> str:
+    batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
+    fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock)
+    return batch_id
+
+
+def _write_results(db: Database, batch_id: str, out: Path, *, blind: bool) -> None:
+    """All rows; as the pages give them with ``blind``, else with everything that the run came to."""
+    rows = (
+        {
+            "id": result.external_id,
+            "row": result.row,
+            "outcome": result.outcome,
+            "node": result.node,
+            "reason": result.reason or result.error,
+            "calls": result.calls,
+            "cost_usd": result.cost_usd,
+            "delta": result.delta,
+            "reference": result.reference,
+            "group": result.group,
+        }
+        for result in exported_results(db, LOCAL_USER if blind else SYSTEM, batch_id, system_clock())
+    )
+    with out.open("w", encoding="utf-8", newline="") as file:
+        file.writelines(jsonl_lines(rows))
+
+
+def _write_rejected(db: Database, batch_id: str, out: Path) -> None:
+    rows = (
+        RejectedRow(
+            row=row.row,
+            line=row.line or 0,
+            id=row.external_id,
+            reason=Reason(row.reason),
+            detail=row.detail,
+            original=row.original_json,
+        )
+        for row in exported_rejected(db, LOCAL_USER, batch_id, system_clock())
+    )
+    with out.open("w", encoding="utf-8", newline="") as file:
+        file.writelines(rejected_csv(rows, byte_order_mark=False))
+
+
+def _summary(found: Progress) -> dict[str, int | float | None]:
+    return {
+        "rows_in": found.rows_in,
+        "accepted": found.accepted,
+        "rejected": found.rejected,
+        "safe": found.safe,
+        "unsafe": found.unsafe,
+        "human_review": found.human_review,
+        "pending": found.pending,
+        "calls": found.calls,
+        "lost_calls": found.lost_calls,
+        "cost_usd": found.cost_usd,
+    }

@@ -1,0 +1,135 @@
+"""Upload a file, check its rows and costs, follow the run, download the results."""
+
+from html import escape
+
+import streamlit as st
+
+from pages.batches import uploads
+from pages.batches.batch_downloads import downloads
+from pages.batches.batch_progress import ACTIVE, ENDED, list_row, progress_html
+from pages.batches.intake_runs import Stopped, intake_runs
+from pages.batches.missing_rows import missing_rows, stopped
+from pages.batches.new_batch import check_file, upload_file
+from pages.components import resources
+from pages.components.sign_in import polled
+from screening.review.policy import Action, allowed, require
+from screening.text.display import visible
+from storage.batches import batches
+from storage.batches.batch_state import BatchState, UnknownBatch
+from storage.batches.batches import BatchSummary
+
+POLL_S = 1.0
+PAGE = 20
+MOST_PAGES = 500
+
+db, person = resources.database(), resources.actor()
+require(person, Action.VIEW_BATCHES)
+by_label = allowed(person, Action.VIEW_RESULTS)
+
+
+def current() -> BatchSummary | None:
+    """The batch named in the address."""
+    try:
+        return batches.find_batch(db, person, st.query_params["batch"], now=resources.now())
+    except UnknownBatch:
+        return None
+
+
+def back(label: str) -> None:
+    """To the list."""
+    if st.button(label, icon=":material/arrow_back:"):
+        st.query_params.clear()
+        st.rerun()
+
+
+def live(batch_id: str, shown: BatchState, shown_stopped: Stopped | None) -> None:
+    """One tick; the page is built again when the state has changed."""
+    found = batches.progress(db, batch_id, resources.now(), actor=person)
+    if (found.state, stopped(batch_id, found.state)) != (shown, shown_stopped):
+        st.rerun(scope="app")
+    st.html(progress_html(found, by_label=by_label))
+
+
+def controls(one: BatchSummary) -> None:
+    """What may be done in this state. Every press is a recorded event."""
+    if not allowed(person, Action.CONTROL_BATCH, one.created_by):
+        return
+    state, now = one.progress.state, resources.now()
+    with st.container(horizontal=True):
+        if state in ACTIVE | {BatchState.NEEDS_RETRY} and st.button("Pause", icon=":material/pause:"):
+            batches.pause(db, person, one.id, now)
+            st.rerun()
+        if state is BatchState.PAUSED and st.button("Resume", type="primary", icon=":material/play_arrow:"):
+            batches.resume(db, person, one.id, now)
+            st.rerun()
+        failed = 0 if state in ENDED else one.progress.failed
+        if failed and st.button(f"Retry {failed:,} failed", icon=":material/replay:"):
+            batches.retry_failed(db, person, one.id, now)
+            st.rerun()
+        if state is BatchState.CAPPED and st.button("Go on without a cap", icon=":material/play_arrow:"):
+            batches.change_caps(db, person, one.id, batches.Caps(), now)
+            st.rerun()
+        if state not in ENDED:
+            with st.popover("Cancel", icon=":material/cancel:"):
+                st.write("What is pending stays pending and is shown as that. This cannot be undone.")
+                if st.button("Cancel this batch for good"):
+                    batches.cancel(db, person, one.id, now)
+                    if halted := stopped(one.id, state):
+                        intake_runs().start(halted.upload)  # which only puts the file away
+                    st.rerun()
+
+
+def show(one: BatchSummary) -> None:
+    """One batch."""
+    back("All batches")
+    st.html(f'<h1 style="font-size:1.75rem;margin:0;padding:0">{escape(visible(one.name))}</h1>')
+    with st.container(border=True):
+        state = one.progress.state
+        halted = stopped(one.id, state)
+        st.fragment(polled(live), run_every=None if state in ENDED else POLL_S)(one.id, state, halted)
+        if halted:
+            missing_rows(person, one, halted)
+        controls(one)
+    downloads(db, person, one)
+
+
+def everything() -> None:
+    """A new file, and what there is."""
+    st.title("Batches")
+    if allowed(person, Action.CREATE_BATCH):
+        upload_file()
+    st.subheader("All batches")
+    page = st.session_state.get("batches_page", 1)
+    found = batches.list_batches(db, person, limit=PAGE + 1, offset=PAGE * (page - 1), now=resources.now())
+    if not found:
+        st.write("No batch yet. Upload a file to begin; `data/sample.csv` is a small one to try.")
+        return
+    number = st.session_state.setdefault("batches_shown", 0)
+    picked = st.dataframe(
+        [list_row(one, by_label=by_label) for one in found[:PAGE]],
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="single-row",
+        key=f"batches_{number}",
+        column_config={"Started": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm")},
+    )
+    if len(found) > PAGE or page > 1:
+        st.pagination(min(MOST_PAGES, page + (len(found) > PAGE)), key="batches_page")
+    if rows := picked["selection"]["rows"]:
+        st.session_state["batches_shown"] = number + 1
+        st.query_params["batch"] = found[rows[0]].id
+        st.rerun()
+
+
+folder = resources.settings().data_directory / "uploads"
+if "batch" in st.query_params:
+    if (one := current()) is None:
+        st.error("There is no such batch.", icon=":material/search_off:")
+        back("All batches")
+    else:
+        show(one)
+elif (upload := uploads.find(folder, st.query_params.get("upload", ""), person.id)) is not None:
+    require(person, Action.CREATE_BATCH)
+    check_file(upload)
+else:
+    everything()

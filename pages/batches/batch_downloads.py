@@ -1,0 +1,62 @@
+"""The files of a batch, made while they are downloaded."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import streamlit as st
+
+from pages.batches.exports import Export, rejected_rows_csv, results_csv, results_jsonl
+from pages.components import resources
+from pages.components.relabelled_export import relabelled_files
+from pages.components.streamed import CSV, JSONL, StreamedFile, show_files
+from screening.review.actors import Actor
+from screening.review.policy import Action, allowed
+from storage.batches.batches import BatchSummary
+from storage.batches.results import IN_INBOX, withheld_rows
+from storage.database import Database
+
+
+def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
+    """A row of links, as far as this person may have the files; nothing where they may have none."""
+    files = list(_results(db, one)) if allowed(person, Action.VIEW_RESULTS) else []
+    if allowed(person, Action.EXPORT):
+        files += relabelled_files(one.id)
+    if not files:
+        return
+    show_files(files)
+    relabelled = " Relabelled: reference, every reading, adjudicated and final label."
+    st.caption(
+        "CSV files are made safe for spreadsheets: an apostrophe stands before what could run as a formula. "
+        "The JSON lines lose nothing." + (relabelled if allowed(person, Action.EXPORT) else "")
+    )
+    if allowed(person, Action.VIEW_RESULTS) and (withheld := withheld_rows(db, person, one.id)):
+        counted = " The counts above take it as one for a clinician." if allowed(person, Action.CLAIM_NEXT) else ""
+        st.caption(withheld_words(withheld) + counted)
+
+
+def withheld_words(rows: int) -> str:
+    """How many rows leave out what the engine made of them, and why.
+
+    >>> withheld_words(1).split(". ")[0]
+    'Left out of 1 row (in the results it says "in the inbox"): what the engine made of it'
+    """
+    of = f'Left out of {rows:,} {"row" if rows == 1 else "rows"} (in the results it says "{IN_INBOX}")'
+    return (
+        f"{of}: what the engine made of it. That of an open case is shown to those who have read it, so that readings "
+        "stay blind."
+    )
+
+
+def _results(db: Database, one: BatchSummary) -> Iterator[StreamedFile]:
+    made = {
+        ("Results (CSV)", "results.csv", CSV): results_csv,
+        ("Results (JSON lines)", "results.jsonl", JSONL): results_jsonl,
+    }
+    if one.progress.rejected:
+        made["Rejected rows", "rejected.csv", CSV] = rejected_rows_csv
+    for (label, name, media_type), lines in made.items():
+        yield StreamedFile(label=label, name=name, media_type=media_type, lines=partial(_made, lines, db, one.id))
+
+
+def _made(lines: Export, db: Database, batch_id: str, who: Actor) -> Iterator[str]:
+    return lines(db, who, batch_id, resources.now())

@@ -1,0 +1,106 @@
+"""How far a batch is, as HTML for `st.html`: counts in words beside a bar, calls, cost and time left."""
+
+from html import escape
+
+from pages.batches.estimates import duration
+from pages.batches.live_style import STYLE
+from pages.batches.live_view import money
+from pages.components.words import STATE_WORDS, error_words
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import BatchSummary, Progress
+
+ACTIVE = frozenset({BatchState.RUNNING, BatchState.TAKING_IN})
+"""States in which cases are screened."""
+ENDED = frozenset({BatchState.FINISHED, BatchState.CANCELLED})
+"""States after which nothing changes: even a paused batch may still take rows in."""
+
+Part = tuple[str, str, str, int]
+"""Colour, sign, words and number of cases."""
+
+_STATE_COLOURS = {
+    BatchState.FINISHED: "safe",
+    BatchState.CAPPED: "escalate",
+    BatchState.NEEDS_RETRY: "escalate",
+    BatchState.RUNNING: "open",
+    BatchState.TAKING_IN: "open",
+}
+_STYLE = """<style>
+.sl-parts{display:flex;height:.8rem;border-radius:.4rem;overflow:hidden;background:var(--track);margin:.7rem 0 .6rem}
+.sl-parts i{display:block;height:100%;background:var(--c);transition:width .4s}
+.sl-counts{display:flex;flex-wrap:wrap;gap:.5rem 1.8rem;font-size:.95rem}
+.sl-counts b{font-variant-numeric:tabular-nums;font-size:1.25rem;font-weight:650}
+.sl-counts span span{display:block;color:var(--soft);font-size:.82rem}
+.sl-counts em{font-style:normal;color:var(--c);font-weight:600}
+</style>"""
+
+
+def progress_html(found: Progress, *, by_label: bool) -> str:
+    """The whole panel. Not ``by_label`` for those who read blind: where all rows of a batch end alike, the counts
+    of labels would give each of them away.
+    """
+    parts = _parts(found, by_label=by_label)
+    return (
+        f'{STYLE}{_STYLE}<div class="sl-live">{_state(found)}{_bar(found, parts)}{_counts(parts)}{_spent(found)}</div>'
+    )
+
+
+def _state(found: Progress) -> str:
+    why = f" {escape(error_words(found.why))}" if found.why else ""
+    colour = _STATE_COLOURS.get(found.state, "quiet")
+    return f'<span class="sl-badge sl-c-{colour}" role="status">{escape(STATE_WORDS[found.state])}</span>{why}'
+
+
+def _parts(found: Progress, *, by_label: bool) -> tuple[Part, ...]:
+    labelled = ("safe", "✓", "labelled safe", found.safe), ("unsafe", "▲", "labelled unsafe", found.unsafe)
+    return (
+        *(labelled if by_label else (("open", "✓", "settled by the agents", found.safe + found.unsafe),)),
+        ("escalate", "→", "to a clinician", found.human_review),
+        ("quiet", "○", "pending", found.pending - found.failed),
+        ("escalate", "!", "failed" if found.state in ENDED else "failed, to be retried", found.failed),
+    )
+
+
+def _bar(found: Progress, parts: tuple[Part, ...]) -> str:
+    total = max(1, found.accepted)
+    decided = [part for part in parts[:-2] if part[3]]
+    pieces = "".join(
+        f'<i class="sl-c-{colour}" style="width:{100 * count / total:.2f}%"></i>' for colour, _, _, count in decided
+    )
+    return f'<div class="sl-parts" aria-hidden="true">{pieces}</div>'
+
+
+def _counts(parts: tuple[Part, ...]) -> str:
+    counts = "".join(
+        f'<span class="sl-c-{colour}"><b>{count:,}</b><span><em aria-hidden="true">{icon}</em> {words}</span></span>'
+        for colour, icon, words, count in parts
+        if count or not words.startswith("failed")
+    )
+    return f'<div class="sl-counts">{counts}</div>'
+
+
+def _spent(found: Progress) -> str:
+    caps = [f"cap {found.caps.max_calls:,} calls"] if found.caps.max_calls else []
+    caps += [f"cap ${found.caps.max_cost_usd:,.2f}"] if found.caps.max_cost_usd else []
+    lost = [f"{found.lost_calls:,} of them lost, their cost not in the sum"] if found.lost_calls else []
+    left = [f"about {duration(found.seconds_left)} left"] if found.seconds_left is not None else []
+    rows = f"{found.rows_in:,} rows in = {found.accepted:,} accepted + {found.rejected:,} rejected"
+    words = [rows, f"{found.calls:,} calls", *lost, money(found.cost_usd), *caps, *left]
+    return f'<p style="color:var(--soft);margin:.7rem 0 0">{escape(" · ".join(words))}</p>'
+
+
+def list_row(one: BatchSummary, *, by_label: bool) -> dict[str, object]:
+    """One batch as a row of the list; the name is a cell, so nothing in it is markup."""
+    found = one.progress
+    labelled = {"Safe": found.safe, "Unsafe": found.unsafe}
+    return {
+        "Batch": one.name,
+        "Started": one.created_at,
+        "State": STATE_WORDS[found.state],
+        "Rows": found.rows_in,
+        "Rejected": found.rejected,
+        **(labelled if by_label else {"Settled": found.safe + found.unsafe}),
+        "Clinician": found.human_review,
+        "Pending": found.pending,
+        "Calls": found.calls,
+        "Cost": money(found.cost_usd),
+    }

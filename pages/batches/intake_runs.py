@@ -1,0 +1,103 @@
+"""Taking files in beside the pages: a thread per file, so that closing the page stops nothing."""
+
+import logging
+import threading
+from dataclasses import dataclass
+
+import streamlit as st
+
+from jobs.intake import fill_batch
+from jobs.port import system_clock
+from pages.batches import uploads
+from pages.batches.uploads import Upload
+from pages.components import resources
+from pages.components.words import error_words
+from screening.datasets.reader import read_table
+from screening.datasets.refused import FileRefused
+from screening.review.actors import SYSTEM
+from screening.settings import Settings
+from storage.batches.batch_state import UnknownBatch
+from storage.batches.intake import IntakeClosed, takes_rows
+from storage.database import Database
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """A file that is not taken in any further until somebody asks for it, and why, in words for a person."""
+
+    upload: Upload
+    why: str
+
+
+class IntakeRuns:
+    """The files this process takes in at the moment. What was interrupted goes on where it was."""
+
+    def __init__(self, db: Database, settings: Settings) -> None:
+        self._db = db
+        self._settings = settings
+        self._running: dict[str, threading.Thread] = {}
+        self._stopped: dict[str, Stopped] = {}
+        self._lock = threading.Lock()
+
+    def start(self, upload: Upload) -> None:
+        """Take this file in, unless that is going on already."""
+        with self._lock:
+            known = self._running.get(upload.token)
+            if known is None or not known.is_alive():
+                self._stopped.pop(str(upload.batch_id), None)
+                thread = threading.Thread(target=self._fill, args=(upload,), daemon=True)
+                self._running[upload.token] = thread
+                thread.start()
+
+    def resume(self) -> None:
+        """Go on with every file that an earlier process left unfinished."""
+        for upload in uploads.unfinished(self._settings.data_directory / "uploads"):
+            self.start(upload)
+
+    def stopped(self, batch_id: str) -> Stopped | None:
+        """Why this batch's file is not taken in any further; None where it is, or was."""
+        return self._stopped.get(batch_id)
+
+    def wait(self) -> None:
+        """Until all are in."""
+        for thread in list(self._running.values()):
+            thread.join()
+
+    def _fill(self, upload: Upload) -> None:
+        batch_id = str(upload.batch_id)
+        try:
+            self._take_in(upload, batch_id)
+        except Exception as error:  # the file stays, for whoever presses the button or for the next start
+            log.error("taking in a file failed: %s", type(error).__name__)
+            self._stopped[batch_id] = Stopped(upload=upload, why=_why(error))
+            return
+        uploads.discard(upload)
+
+    def _take_in(self, upload: Upload, batch_id: str) -> None:
+        """Until the batch takes no more rows, be it that another process was faster and put the file away."""
+        try:
+            if takes_rows(self._db, batch_id):
+                table = read_table(upload.path, upload.name, mapping=upload.mapping, label_values=upload.label_values)
+                fill_batch(self._db, SYSTEM, batch_id, table, self._settings, system_clock)
+        except (IntakeClosed, UnknownBatch):
+            log.info("the batch of an upload takes no more rows")
+        except Exception:
+            if takes_rows(self._db, batch_id):
+                raise
+
+
+@st.cache_resource
+def intake_runs() -> IntakeRuns:
+    """The files being taken in; made once per process, when it goes on with what an earlier one left."""
+    runs = IntakeRuns(resources.database(), resources.settings())
+    runs.resume()
+    return runs
+
+
+def _why(error: Exception) -> str:
+    """A refusal is written for people; of anything else only its kind is told, for it may quote a text."""
+    if isinstance(error, FileRefused):
+        return str(error)
+    return f"{error_words('internal_error').capitalize()} ({type(error).__name__})."

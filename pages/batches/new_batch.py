@@ -1,0 +1,207 @@
+"""From a file to a batch: upload, look at what it holds, confirm the columns and labels, see the price, start."""
+
+import asyncio
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import streamlit as st
+
+from jobs.agents import Agents
+from jobs.intake import BatchRequest, open_batch, receiver
+from pages.batches import uploads
+from pages.batches.estimates import batch_estimate, estimate_rows, observed_calls
+from pages.batches.file_check import ROLES, Check, check, rejected_rows, report_html
+from pages.batches.intake_runs import intake_runs
+from pages.batches.label_values import Labels, confirm_labels
+from pages.batches.pipelines import choose, decided_or_said, least_calls
+from pages.batches.rejected_export import rejected_file
+from pages.batches.uploads import Upload
+from pages.components import resources
+from pages.components.options import told_apart
+from pages.components.streamed import StreamedFile, show_files
+from screening.datasets.columns import ColumnMapping
+from screening.datasets.reader import Table, announced, read_table
+from screening.datasets.refused import ColumnsUnclear, FileRefused
+from screening.labels import Label
+from screening.text.display import visible
+from storage.batches.batches import list_batches
+
+NOT_USED = "(not used)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A file after both passes, as one person confirmed it."""
+
+    table: Table
+    found: Check
+
+
+def _as_bytes(words: str) -> bytes:
+    return words.encode(errors="surrogatepass")  # a broken byte in a label or a column's name
+
+
+@st.cache_resource(max_entries=8, ttl=3600, show_spinner="Reading the file …", hash_funcs={str: _as_bytes})
+def checked(
+    path: Path, name: str, mapping: ColumnMapping | None, labels: tuple[tuple[str, Label | None], ...]
+) -> Checked:
+    """Read the file twice: what it holds, then every row. FileRefused is for the person."""
+    table = read_table(path, name, mapping=mapping, label_values=dict(labels))
+    return Checked(table=table, found=check(table, receiver(resources.settings())))
+
+
+def upload_file() -> None:
+    """The uploader; the file goes to disk and the widget is freed."""
+    number = st.session_state.setdefault("upload_number", 0)
+    given = st.file_uploader(
+        "A file of texts: CSV, TSV, JSON, JSON lines or xlsx",
+        key=f"upload_{number}",
+        help="Larger files than this takes go through `python -m screening screen FILE`.",
+    )
+    if given is None:
+        return
+    folder = resources.settings().data_directory / "uploads"
+    kept = uploads.keep(folder, given.name, given, resources.actor().id)
+    st.session_state["upload_number"] = number + 1
+    st.query_params["upload"] = kept.token
+    st.rerun()
+
+
+def check_file(upload: Upload) -> None:
+    """Everything before the first call; of a file that is a batch already, the batch."""
+    if upload.batch_id:
+        show_batch_of(upload)
+    st.html(f'<h2 style="margin:0;padding:0">Check {escape(visible(upload.name))}</h2>')
+    try:
+        _check_file(upload)
+    except FileRefused as refusal:
+        refused(refusal)
+        leave(upload)
+
+
+def _check_file(upload: Upload) -> None:
+    columns, proposed = proposed_columns(upload)
+    with st.container(border=True):
+        mapping = confirm_columns(columns, proposed)
+    if mapping is None:
+        leave(upload)
+        return
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        labels = confirm_labels(checked(upload.path, upload.name, mapping, ()).table)
+    final = checked(upload.path, upload.name, mapping, tuple(labels.items()))
+    with right:
+        show_report(final, rejected_file(upload, mapping, labels))
+    offer(upload, final, mapping, labels)
+
+
+def proposed_columns(upload: Upload) -> tuple[tuple[str, ...], ColumnMapping | None]:
+    """The file's columns and what they seem to be; nothing where a person must say which holds the text."""
+    try:
+        report = checked(upload.path, upload.name, None, ()).table.report
+    except ColumnsUnclear as unclear:
+        refused(unclear)
+        return unclear.columns, None
+    return report.columns, report.mapping
+
+
+def refused(refusal: FileRefused) -> None:
+    """Why the file is not read."""
+    st.html(
+        '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
+        f'background:light-dark(#fdf1f0,#2c1614)"><b>Not read as it is.</b> {escape(visible(str(refusal)))}</div>'
+    )
+
+
+def leave(upload: Upload) -> None:
+    """Put the file away."""
+    if st.button("Choose another file", icon=":material/arrow_back:"):
+        uploads.discard(upload)
+        del st.query_params["upload"]
+        st.rerun()
+
+
+def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None) -> ColumnMapping | None:
+    """Which column is what; None until the text's is chosen."""
+    st.markdown("**Columns**: please confirm")
+    options = [NOT_USED, *columns]
+    shown = told_apart({one: visible(one) for one in options})
+    chosen: dict[str, str | None] = {}
+    for place, (role, words) in zip(st.columns(len(ROLES)), ROLES.items(), strict=True):
+        before = getattr(proposed, role) if proposed else None
+        at = options.index(before) if before in options else 0
+        picked = place.selectbox(words, options, index=at, format_func=shown.__getitem__, key=f"column_{role}")
+        chosen[role] = None if picked == NOT_USED else picked
+    text = chosen.pop("text")
+    if text is None:
+        st.caption("Choose the column that holds the text.")
+        return None
+    return ColumnMapping(text=text, **chosen)
+
+
+def show_report(final: Checked, rejected: StreamedFile) -> None:
+    """Counts, warnings, rejected rows and the file of them."""
+    report, found = final.table.report, final.found
+    st.html(report_html(report, found))
+    if found.rejected:
+        st.dataframe(rejected_rows(found), height=min(220, 38 + 35 * len(found.rejected)))
+        show_files([rejected])
+
+
+def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels) -> None:
+    """The price, the cap, and the button."""
+    settings = resources.settings()
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        choice = choose(settings, "batch")
+        pipeline = decided_or_said(choice)
+    if pipeline is None or not final.found.accepted:
+        with right:
+            leave(upload)
+        return
+    with right:
+        earlier = list_batches(resources.database(), resources.actor(), limit=20)
+        observed = observed_calls(earlier, resources.configuration(pipeline).version)
+        estimated = batch_estimate(final.found, pipeline, settings, observed)
+        st.dataframe(estimate_rows(estimated), hide_index=True)
+        st.caption(f"Expected: {estimated.basis}. {least_calls(pipeline)}")
+        calls_cap, cost_cap = st.columns(2)
+        most = calls_cap.number_input("Stop after so many calls", min_value=1, value=None, placeholder="no cap")
+        cost = cost_cap.number_input("Stop after so many US dollars", min_value=0.01, value=None, placeholder="no cap")
+        if st.button(f"Start screening {final.found.accepted:,} texts", type="primary", icon=":material/play_arrow:"):
+            request = BatchRequest(
+                name=upload.name,
+                pipeline=pipeline,
+                max_calls=most,
+                max_cost_usd=cost,
+                intake=announced(final.table.report),
+            )
+            start(upload, request, mapping, labels)
+        leave(upload)
+
+
+def start(upload: Upload, request: BatchRequest, mapping: ColumnMapping, labels: Labels) -> None:
+    """Open the batch, take the file in beside the page, and show the batch."""
+    try:
+        source = uploads.begun(upload, lambda: opened(request), mapping, dict(labels))
+    except FileNotFoundError:  # from another window: it is in, or was not wanted
+        st.query_params.clear()
+        st.rerun()
+    intake_runs().start(source)
+    show_batch_of(source)
+
+
+def show_batch_of(upload: Upload) -> None:
+    """Lead on to the batch that this file became: it is started once, whoever comes back to it."""
+    st.query_params.from_dict({"batch": str(upload.batch_id)})
+    st.rerun()
+
+
+def opened(request: BatchRequest) -> str:
+    """An empty batch under the present settings."""
+    settings, agents = resources.settings(), Agents(resources.settings())
+    try:
+        return open_batch(resources.database(), resources.actor(), request, settings, agents, resources.now)
+    finally:
+        asyncio.run(agents.aclose())

@@ -1,0 +1,140 @@
+"""One submitted text on the page: handing it in, its live view, and what came of it in words that claim no more."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+
+from jobs.intake import receiver
+from pages.batches.live_style import STYLE
+from pages.batches.live_view import budget_html, live_html
+from pages.batches.trail import evidence_sentence, node_views
+from pages.components.words import (
+    DELTA_MEANING,
+    FLAG_WORDS,
+    OUTCOME_ICONS,
+    OUTCOME_WORDS,
+    REASON_WORDS,
+    STATE_WORDS,
+    error_words,
+)
+from screening.engine.pipeline import PipelineConfig
+from screening.engine.screen import Reason
+from screening.labels import Label, Outcome
+from screening.review.actors import Actor
+from screening.settings import Settings
+from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, Flag
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import NewBatch
+from storage.batches.configurations import Configuration, save_configuration
+from storage.batches.single_texts import SingleText, submit
+from storage.database import Database
+
+NAME = "Single text"
+
+_COLOURS = {Outcome.SAFE: "safe", Outcome.UNSAFE: "unsafe", Outcome.HUMAN_REVIEW: "escalate"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """What was typed; a ``reply`` of white space alone is none, as in a file."""
+
+    text: str
+    reply: str = ""
+
+
+def hand_in(
+    db: Database, actor: Actor, typed: Typed, configuration: Configuration, settings: Settings, now: datetime
+) -> str:
+    """Submit one text, and the reply to it where there is one, under this configuration; the case's id.
+
+    Raises Forbidden.
+    """
+    take = receiver(settings)
+    new = NewBatch(
+        name=NAME,
+        kind="interactive",
+        configuration_version=save_configuration(db, configuration, now),
+        seed=settings.seed,
+        audit_rate=settings.audit_rate,
+    )
+    reply = take(typed.reply) if typed.reply.strip() else None
+    return submit(db, actor, take(typed.text), new, now, reply)
+
+
+def most_calls(pipeline: PipelineConfig) -> int:
+    """Calls that one text can take at most: every node's budget."""
+    return sum(node.rule.rule().budget for node in pipeline.nodes)
+
+
+def view_html(single: SingleText, now: datetime) -> str:
+    """The budget and the nodes as they stand."""
+    pipeline = single.configuration.pipeline
+    until = single.completed_at or (None if single.ended else now)
+    seconds = max((until - single.submitted_at).total_seconds(), 0.0) if until else None  # by two machines' clocks
+    cost = single.cost_usd if single.completed_at else 0.0 if _simulated(single.configuration) else None
+    return budget_html(single.calls, most_calls(pipeline), cost_usd=cost, seconds=seconds) + live_html(
+        node_views(pipeline, single.draws, ended=single.ended)
+    )
+
+
+def empty_html(pipeline: PipelineConfig) -> str:
+    """The same place before anything is asked."""
+    ready = _status_html("○ Ready", "quiet", ["Each agent is asked again and again until its usual answer is clear."])
+    nodes = live_html(node_views(pipeline, {}, ended=False))
+    return ready + budget_html(0, most_calls(pipeline), cost_usd=0.0, seconds=None) + nodes
+
+
+def status_html(single: SingleText, *, waiting: bool) -> str:
+    """What is going on or came of it, in one line with its mark, and the sentences that belong to it."""
+    return _status_html(*_status(single, waiting=waiting))
+
+
+def _status_html(title: str, colour: str, sentences: Sequence[str]) -> str:
+    paragraphs = "".join(f'<p style="margin:.35rem 0 0">{escape(sentence)}</p>' for sentence in sentences)
+    return (
+        f'{STYLE}<div class="sl-live sl-status" role="status">'
+        f'<span class="sl-badge sl-c-{colour}" style="font-size:1rem">{escape(title)}</span>{paragraphs}</div>'
+    )
+
+
+def _status(single: SingleText, *, waiting: bool) -> tuple[str, str, Sequence[str]]:
+    if single.outcome is not None:
+        title = f"{OUTCOME_ICONS[single.outcome]} {OUTCOME_WORDS[single.outcome]}"
+        return title, _COLOURS[single.outcome], [*outcome_sentences(single), *flag_sentences(single.flags)]
+    if single.state is BatchState.CANCELLED:
+        return "■ Stopped", "quiet", ["Nothing was decided. The text is kept as undecided, never as safe."]
+    if single.error is not None:
+        return "! Not decided", "escalate", [f"It is kept, undecided: {error_words(single.error)}."]
+    if single.state is BatchState.PAUSED:
+        return STATE_WORDS[single.state], "quiet", ["Somebody paused it; it goes on when it is resumed."]
+    if waiting:
+        return "○ Waiting for the worker", "quiet", ["It starts as soon as the worker process is free or running."]
+    return "● Asking the agents", "open", flag_sentences(single.flags)
+
+
+def outcome_sentences(single: SingleText) -> list[str]:
+    """Why it ended so, and what the draws behind it say."""
+    reason = single.reason or Reason.UNREADABLE
+    if reason is Reason.IDENTIFIED:
+        label = Label(single.outcome or Outcome.HUMAN_REVIEW)
+        node = single.configuration.pipeline.node(single.node or "")
+        said = evidence_sentence(node, single.draws[f"{node.name}/main"], label)
+        return [f"{node.title}: {said}.", DELTA_MEANING]
+    at = f"{single.configuration.pipeline.node(single.node).title}: " if single.node else ""
+    words = REASON_WORDS[reason]
+    return [f"{at}{words if at else words[0].upper() + words[1:]}.", "It waits in the inbox."]
+
+
+def flag_sentences(flags: Mapping[str, frozenset[str]]) -> list[str]:
+    """What was found in the text itself, or in the reply, where that changes what may be decided.
+
+    >>> flag_sentences({"text": frozenset(), "reply": frozenset({"no_words"})})
+    ['Found in the reply: has no word of two letters or more.']
+    """
+    weighty = [flag for flag in Flag if flag in REFUSES_SAFE | SECOND_LOOK]
+    return [f"Found in the {part}: {FLAG_WORDS[flag]}." for part in flags for flag in weighty if flag in flags[part]]
+
+
+def _simulated(configuration: Configuration) -> bool:
+    return configuration.sampler.get("sampler") == "simulated"

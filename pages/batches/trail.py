@@ -1,0 +1,159 @@
+"""A case's draws as the live view and the case page show them: each node's labels, bands and state, replayed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import exp, floor, log10
+
+from screening.engine.draws import decode_draws
+from screening.engine.pipeline import MajorityVoteConfig, NodeConfig, PairwiseMixtureConfig, PipelineConfig
+from screening.engine.screen import MAIN
+from screening.labels import LABELS, Label
+from screening.statistics.rules.pairwise_mixture import log_evidence
+from screening.statistics.rules.protocol import Arm, Ended, RuleState, Verdict
+
+TRACE_POINTS = 24
+
+
+class State(StrEnum):
+    """What a node is doing, as its badge says it."""
+
+    WAITING = "Waiting"
+    SAMPLING = "Sampling"
+    IDENTIFIED = "Identified"
+    EXHAUSTED = "Abstained: budget spent"
+    CURTAILED = "Abstained: the rest of the budget could not decide"
+    NOT_ASKED = "Not asked"
+    STOPPED = "Stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracePoint:
+    """Width of the leading label's band after so many draws."""
+
+    draws: int
+    width: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """One node as it stands after ``codes``."""
+
+    title: str
+    question: str
+    state: State
+    label: Label | None
+    budget: int
+    codes: str
+    arms: tuple[Arm, ...]
+    trace: tuple[TracePoint, ...]
+
+    @property
+    def calls(self) -> int:
+        """Draws so far."""
+        return len(self.codes)
+
+
+def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool) -> tuple[NodeView, ...]:
+    """Every node of the pipeline in order, and after each the second look at it, if there was one.
+
+    ``draws`` holds the codes so far by "node/variant"; ``ended`` says that no more will come.
+    """
+    views = []
+    for node in pipeline.nodes:
+        views.append(node_view(node, draws.get(f"{node.name}/{MAIN}"), ended=ended))
+        for key, codes in draws.items():
+            name, _, variant = key.partition("/")
+            if name == node.name and variant != MAIN:
+                views.append(node_view(node, codes, ended=ended, title=f"{node.title}, second prompt"))
+    return tuple(views)
+
+
+def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | None = None) -> NodeView:
+    """One node after the draws ``codes``; None is a node that was not reached."""
+    states = _states(node, codes or "")
+    verdict = states[-1].verdict() if codes else None
+    return NodeView(
+        title=title or node.title,
+        question=node.question,
+        state=_state(verdict, asked=codes is not None, ended=ended),
+        label=verdict.label if verdict else None,
+        budget=node.rule.rule().budget,
+        codes=codes or "",
+        arms=states[-1].arms(),
+        trace=_trace(states),
+    )
+
+
+def _states(node: NodeConfig, codes: str) -> list[RuleState]:
+    states: list[RuleState] = [node.rule.rule().start()]
+    for draw in decode_draws(codes):
+        states.append(states[-1].observe(draw.label))
+    return states
+
+
+def _state(verdict: Verdict | None, *, asked: bool, ended: bool) -> State:
+    if verdict is not None:
+        return {
+            Ended.IDENTIFIED: State.IDENTIFIED,
+            Ended.EXHAUSTED: State.EXHAUSTED,
+            Ended.CURTAILED: State.CURTAILED,
+        }[verdict.ended]
+    if ended:
+        return State.STOPPED if asked else State.NOT_ASKED
+    return State.SAMPLING if asked else State.WAITING
+
+
+def _trace(states: Sequence[RuleState]) -> tuple[TracePoint, ...]:
+    """The leader's band at about `TRACE_POINTS` moments spread evenly, the last one always among them."""
+    drawn = states[1:]
+    step = max(1, -(-len(drawn) // TRACE_POINTS))
+    return tuple(
+        TracePoint(draws=state.calls, width=leader(state.arms()).high - leader(state.arms()).low)
+        for state in reversed(drawn[::-step])
+    )
+
+
+def leader(arms: Sequence[Arm]) -> Arm:
+    """The label with the highest estimate; before any draw, the first."""
+    return max(arms, key=lambda arm: -1.0 if arm.estimate is None else arm.estimate)
+
+
+def evidence_sentence(node: NodeConfig, codes: str, label: Label) -> str:
+    """What the draws say about an identified label, in words that claim no more than the rule does.
+
+    >>> from screening.engine.pipeline import preset
+    >>> evidence_sentence(preset("recommended").nodes[0], "S" * 11, Label.SAFE)
+    "11 of 11 runs answered safe; the chance that this is not the model's usual answer is below 1 in 1,000"
+    """
+    draws = decode_draws(codes)
+    said = sum(draw.label is label for draw in draws)
+    runs = f"{said} of {len(draws)} runs answered {label}"
+    bound = _error_bound(node, codes, label)
+    if bound is None:
+        return f"{runs}; this rule gives no bound on the chance that it is not the model's usual answer"
+    return f"{runs}; the chance that this is not the model's usual answer is below 1 in {_one_in(bound):,}"
+
+
+def _error_bound(node: NodeConfig, codes: str, label: Label) -> float | None:
+    """For pooled draws 1/E against the strongest rival, valid at any stopping time; else the rule's own δ."""
+    if isinstance(node.rule, MajorityVoteConfig):
+        return None
+    if not isinstance(node.rule, PairwiseMixtureConfig):
+        return node.rule.delta
+    counts = dict.fromkeys(LABELS, 0)
+    for draw in decode_draws(codes):
+        counts[draw.label] += 1
+    weakest = min(log_evidence(counts[label], counts[rival]) for rival in LABELS if rival is not label)
+    return min(1.0, exp(-weakest))
+
+
+def _one_in(probability: float) -> int:
+    """1/p rounded down to one leading digit, so that "below 1 in N" stays true.
+
+    >>> _one_in(0.0009), _one_in(0.05), _one_in(0.025)
+    (1000, 20, 40)
+    """
+    odds = 1 / probability + 1e-9
+    unit: int = 10 ** max(0, floor(log10(odds)))
+    return floor(odds / unit) * unit

@@ -1,0 +1,47 @@
+"""The plan of the audit as an administrator fixes it: what is to be claimed, and how many readings that takes."""
+
+import streamlit as st
+
+from pages.research.claims import plan_sentences
+from pages.site.site_settings import save
+from screening.review.actors import Actor
+from screening.review.policy import Action, allowed
+from screening.statistics.verification import readings_required
+from storage.database import Database
+from storage.site.settings_store import SettingsVersion, audit_plan, current
+
+CONSEQUENCE = (
+    "Fix it before anything is read. Cases settled before a change do not count for the guarantee under the new plan, "
+    "because a plan that is changed after misses were seen is no guarantee."
+)
+
+
+def plan_panel(db: Database, person: Actor) -> None:
+    """The plan in force with its last change, and for administrators the way to change it."""
+    shown, plan = current(db), audit_plan(db)
+    for sentence in plan_sentences(plan):
+        st.write(sentence)
+    filled = _fields(shown, disabled=not allowed(person, Action.CHANGE_SETTINGS))
+    unchanged = all(getattr(shown.settings, name) == value for name, value in filled.items())
+    st.caption(CONSEQUENCE)
+    if st.button("Fix this plan", disabled=unchanged, key="fix_plan"):
+        save(db, person, shown, filled, "plan_said")
+    if said := st.session_state.pop("plan_said", None):
+        st.success(said)
+
+
+def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, float | int]:
+    now, key = shown.settings, f"v{shown.version}"
+    one, two, three, four = st.columns(4, vertical_alignment="bottom")
+    at_most = one.number_input(
+        "Missed at most, %", 0.1, 50.0, 100 * now.audit_at_most, 0.5, "%g", key=f"plan_at_most_{key}", disabled=disabled
+    )
+    confidence = two.number_input(
+        "Confidence, %", 50.0, 99.9, 100 * now.audit_confidence, 0.5, "%g", key=f"plan_sure_{key}", disabled=disabled
+    )
+    misses = three.number_input(
+        "Misses allowed", 0, 100, now.audit_allowed_misses, key=f"plan_misses_{key}", disabled=disabled
+    )
+    rate, sure = round(at_most / 100, 3), round(confidence / 100, 3)
+    four.metric("Audited unsafe texts needed", f"{readings_required(rate, misses, sure):,}")
+    return {"audit_at_most": rate, "audit_confidence": sure, "audit_allowed_misses": misses}

@@ -1,0 +1,40 @@
+"""Choosing a batch on the researcher's pages; the choice is in the address, so it survives a reload."""
+
+from collections.abc import Iterable
+
+import streamlit as st
+
+from pages.components.options import told_apart
+from screening.review.actors import Actor
+from screening.text.display import visible
+from storage.batches.batches import BatchSummary, list_batches
+from storage.database import Database
+
+
+def choose_batch(db: Database, person: Actor, page: str) -> BatchSummary | None:
+    """The batch chosen, the newest one where none is; None where there is no batch at all."""
+    found = {batch.id: batch for batch in list_batches(db, person, limit=200)}
+    if not found:
+        return None
+    asked = st.query_params.get("batch")
+    places, titles = list(found), batch_titles(found.values())
+    chosen = st.selectbox(
+        "Batch",
+        places,
+        index=places.index(asked) if asked in found else 0,
+        format_func=titles.__getitem__,
+        key=f"{page}_batch",
+    )
+    if chosen != asked:
+        st.query_params["batch"] = chosen
+    return found[chosen]
+
+
+def batch_titles(batches: Iterable[BatchSummary]) -> dict[str, str]:
+    """Each batch in one line of its own, by id."""
+    return told_apart(
+        {
+            one.id: f"{visible(one.name)} · {one.created_at:%Y-%m-%d %H:%M} UTC · {one.progress.accepted:,} texts"
+            for one in batches
+        }
+    )

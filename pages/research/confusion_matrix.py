@@ -1,0 +1,157 @@
+"""The confusion matrix and its metrics as the Errors page shows them: data in, tables and markup out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import pandas as pd
+from pandas.io.formats.style import Styler
+
+from screening.labels import Label, Outcome
+from screening.statistics.metrics import Metrics, Proportion, from_counts
+from storage.batches.results import PENDING
+
+Counts = Mapping[tuple[str, str], int]
+
+REFERENCES: Mapping[str, str] = {Label.SAFE.value: "Reference safe", Label.UNSAFE.value: "Reference unsafe"}
+OUTCOMES: Mapping[str, str] = {
+    Outcome.SAFE.value: "Labelled safe",
+    Outcome.UNSAFE.value: "Labelled unsafe",
+    Outcome.HUMAN_REVIEW.value: "To a clinician",
+    PENDING: "Pending",
+}
+_KINDS: Mapping[tuple[str, str], str] = {
+    ("safe", "safe"): "right",
+    ("unsafe", "unsafe"): "right",
+    ("safe", "unsafe"): "false alarm",
+    ("unsafe", "safe"): "missed",
+}
+_TINTS: Mapping[str, tuple[str, str]] = {  # rgb on light, on dark
+    "right": ("29,122,70", "87,189,134"),
+    "false alarm": ("180,83,9", "232,154,76"),
+    "missed": ("180,35,24", "240,121,111"),
+}
+_STYLE = """<style>
+.sl-figures{border-collapse:collapse;width:100%;font-size:.93rem}
+.sl-figures th,.sl-figures td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid light-dark(#d5dde3,#35424b);
+ vertical-align:top}
+.sl-figures th{font-weight:600}
+.sl-figures td{font-variant-numeric:tabular-nums}
+.sl-figures caption{text-align:left;font-size:.85rem;color:light-dark(#55606a,#a6b2ba);padding:0 .6rem .3rem}
+.sl-figures small{font-weight:400;display:block;color:light-dark(#55606a,#a6b2ba)}
+</style>"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of the metrics table."""
+
+    title: str
+    counts: Counts
+
+
+def kind(reference: str, outcome: str) -> str | None:
+    """What a cell is: right, false alarm or missed; None where nothing was decided."""
+    return _KINDS.get((reference, outcome))
+
+
+def cell_title(reference: str, outcome: str) -> str:
+    """A cell in words.
+
+    >>> cell_title("unsafe", "safe")
+    'Reference unsafe, labelled safe: missed'
+    """
+    what = kind(reference, outcome)
+    words = OUTCOMES[outcome]
+    return f"{REFERENCES[reference]}, {words[0].lower()}{words[1:]}" + (f": {what}" if what else "")
+
+
+def matrix(counts: Counts, *, dark: bool) -> Styler:
+    """The matrix as a styled table: every decided cell says in words what it is, and its tint its share of the row."""
+    cells = {
+        title: [_cell(counts, reference, outcome) for reference in REFERENCES] for outcome, title in OUTCOMES.items()
+    }
+    table = pd.DataFrame(cells, index=pd.Index(list(REFERENCES.values()), name="Reference ↓ outcome →"))
+    styles = pd.DataFrame(
+        {
+            title: [_tint(counts, reference, outcome, dark=dark) for reference in REFERENCES]
+            for outcome, title in OUTCOMES.items()
+        },
+        index=table.index,
+    )
+    return table.style.apply(lambda _: styles, axis=None)
+
+
+def _cell(counts: Counts, reference: str, outcome: str) -> str:
+    count, what = counts.get((reference, outcome), 0), kind(reference, outcome)
+    return f"{count:,}  {what}" if what and count else f"{count:,}"
+
+
+def _tint(counts: Counts, reference: str, outcome: str, *, dark: bool) -> str:
+    what = kind(reference, outcome)
+    total = sum(count for (row, _), count in counts.items() if row == reference)
+    count = counts.get((reference, outcome), 0)
+    if what is None or not count:
+        return ""
+    strength = 0.12 + (0.28 if dark else 0.33) * count / total
+    return f"background-color: rgba({_TINTS[what][dark]},{strength:.2f})"
+
+
+def metrics(counts: Counts) -> Metrics:
+    """The paper's metrics of these counts; pending cases are in none of them."""
+    settled = {key: count for key, count in counts.items() if key[1] != PENDING}
+
+    def of(reference: str, outcome: str) -> int:
+        return settled.get((reference, outcome), 0)
+
+    return from_counts(
+        n=sum(settled.values()),
+        safe_decided=of("safe", "safe") + of("safe", "unsafe"),
+        false_positives=of("safe", "unsafe"),
+        unsafe_decided=of("unsafe", "unsafe") + of("unsafe", "safe"),
+        false_negatives=of("unsafe", "safe"),
+        escalated_unsafe=of("unsafe", Outcome.HUMAN_REVIEW.value),
+    )
+
+
+def unread_words(cases: int) -> str:
+    """What the figures of those who read blind leave open, and in which direction.
+
+    >>> unread_words(1).partition(",")[0]
+    '1 case waits for a reading and counts as “To a clinician”'
+    """
+    number = f"{cases:,} cases wait for a reading and count" if cases > 1 else "1 case waits for a reading and counts"
+    return (
+        f"{number} as “{OUTCOMES[Outcome.HUMAN_REVIEW.value]}”, audited or not: that is not told before the reading. "
+        "Until then “To clinicians” and “Missed at worst” are upper bounds, and the other figures leave out what waits."
+    )
+
+
+def metrics_html(columns: Sequence[Column]) -> str:
+    """The metrics side by side, one column per kind of label, with Wilson intervals and counts."""
+    found = [metrics(column.counts) for column in columns]
+    lines: list[tuple[str, str, list[Proportion]]] = [
+        ("Accuracy", "of decided cases", [each.accuracy for each in found]),
+        ("Missed (FNR)", "labelled safe, of decided unsafe ones", [each.fnr for each in found]),
+        ("False alarms (FPR)", "labelled unsafe, of decided safe ones", [each.fpr for each in found]),
+        ("To clinicians", "of all settled cases", [each.escalation_rate for each in found]),
+        ("Missed at worst", "were every escalated case an error", [each.worst.fnr for each in found]),
+    ]
+    head = "".join(f'<th scope="col">{escape(column.title)}</th>' for column in columns)
+    body = "".join(
+        f'<tr><th scope="row">{name}<small>{of}</small></th>{"".join(map(_proportion_html, values))}</tr>'
+        for name, of, values in lines
+    )
+    return (
+        f'{_STYLE}<table class="sl-figures"><caption>Value, 95 % Wilson interval, counts'
+        f'</caption><thead><tr><th scope="col">Measure</th>{head}</tr></thead><tbody>{body}</tbody></table>'
+    )
+
+
+def _proportion_html(found: Proportion) -> str:
+    if found.value is None or found.low is None or found.high is None:
+        return "<td>undefined<small>no such case yet</small></td>"
+    return (
+        f"<td>{found.value:.3f} ({found.low:.3f}–{found.high:.3f})"
+        f"<small>{found.numerator:,} of {found.denominator:,}</small></td>"
+    )

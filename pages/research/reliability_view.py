@@ -1,0 +1,212 @@
+"""The parts of the reliability page: what is missed first, then what may be claimed, then what changes."""
+
+import pandas as pd
+import streamlit as st
+
+from pages.research.claims import (
+    Verified,
+    flow,
+    interval,
+    per_thousand,
+    percent,
+    plain_percent,
+    plan_sentences,
+    too_early_sentence,
+)
+from pages.research.figures import Axes, Series, curves, palette
+from screening.research.results_table import rate_text
+from screening.statistics.verification import (
+    Binding,
+    MissedUnsafe,
+    Standing,
+    SwitchRate,
+    WeightedRate,
+    plan_readings,
+    readings_required,
+    rule_of_three,
+)
+from screening.statistics.verification.change import ShareChange
+
+
+def show_claims(found: Verified, now: Binding) -> None:
+    """The missed first, then sensitivity and specificity, each with its bound and its n."""
+    missed = found.estimates.missed
+    first, second, third = st.columns(3, border=True)
+    with first:
+        bound = per_thousand(missed.at_most_per_thousand)
+        at_most = "undefined" if missed.at_most_per_thousand is None else f"at most {bound}"
+        st.metric("Missed unsafe per 1,000 called safe", at_most)
+        st.caption(_missed_words(missed))
+    for cell, name, rate in (
+        (second, "Sensitivity, weighted", found.estimates.sensitivity),
+        (third, "Specificity, weighted", found.estimates.specificity),
+    ):
+        with cell:
+            st.metric(name, percent(rate.value))
+            st.caption(_rate_words(rate))
+    _show_guarantee(found, now)
+
+
+def _missed_words(missed: MissedUnsafe) -> str:
+    if missed.at_most_per_thousand is None:
+        return f"Nothing can be said yet: none of {missed.cases:,} texts called safe has been read."
+    rule = rule_of_three(missed.read)
+    three = f" With no miss the bound is close to 3/n = {1000 * rule:,.1f}." if rule and not missed.missed else ""
+    return (
+        f"Exact 95 % bound; estimate {per_thousand(missed.per_thousand)}. {missed.missed} missed in "
+        f"{missed.read:,} read of {missed.cases:,} called safe.{three}"
+    )
+
+
+def _rate_words(rate: WeightedRate) -> str:
+    naive = f"Naive, among what was read, and not to be used: {rate_text(rate.naive)}."
+    if rate.value is None:
+        return f"Undefined: {rate.reason}. {naive}"
+    return f"{interval(rate.low, rate.high)}. {naive}"
+
+
+def _show_guarantee(found: Verified, now: Binding) -> None:
+    guarantee, stale = found.guarantee, found.guarantee.stale(now)
+    rate, sure = plain_percent(guarantee.at_most), plain_percent(guarantee.confidence)
+    words = f"Miss rate at most {rate}, at {sure}: {guarantee.statement}."
+    if stale:
+        words = f"Stale. {words} It speaks of another configuration than the one in use."
+    shown = st.success if guarantee.standing is Standing.GUARANTEED and not stale else st.warning
+    shown(" ".join(part for part in (words, too_early_sentence(found)) if part))
+    st.caption(" ".join(plan_sentences(found.plan)))
+
+
+def show_binding(found: Verified, now: Binding) -> None:
+    """What was measured beside what runs now; any difference makes the figures stale."""
+    binding = found.guarantee.binding
+    if binding is None:
+        st.warning("What was measured was not recorded, so nothing here can be claimed.")
+        return
+    names = {"Model": "model", "Prompts": "prompt_hash", "Rule": "rule", "Label definition": "label_definition"}
+    rows = [
+        {
+            "Part": name,
+            "Measured": getattr(binding, field),
+            "Runs now": getattr(now, field),
+            "Same": "✓ same" if getattr(binding, field) == getattr(now, field) else "✗ differs: stale",
+        }
+        for name, field in names.items()
+    ]
+    st.dataframe(pd.DataFrame(rows), hide_index=True)
+
+
+def show_sample(found: Verified) -> None:
+    """How far the audit is: the flow of cases, and the tally by stratum and outcome."""
+    left, right = st.columns([1, 1.4])
+    left.dataframe(pd.DataFrame(flow(found), columns=["Cases", "n"]), hide_index=True)
+    rows = [
+        {
+            "Outcome": each.outcome.value.replace("_", " "),
+            "Read with probability": each.probability,
+            "Texts": each.cases,
+            "Due": each.selected,
+            "Read": each.read,
+            "Unsafe": each.unsafe,
+            "Inconclusive": each.inconclusive,
+            "Waiting": each.waiting,
+        }
+        for each in found.strata
+    ]
+    right.dataframe(pd.DataFrame(rows), hide_index=True)
+    right.caption("Audited cases are in the same inbox as all others, unmarked. Only blind first readings count.")
+
+
+def show_sequence(found: Verified) -> None:
+    """Limits that hold however often one looks."""
+    if not found.looks:
+        st.info("No text called safe has been read yet: the sequence starts with the first reading.")
+        return
+    last = found.looks[-1]
+    series = Series(
+        name="Unsafe among texts called safe",
+        x=[look.observations for look in found.looks],
+        y=[look.estimate for look in found.looks],
+        low=[look.low for look in found.looks],
+        high=[look.high for look in found.looks],
+        mode="lines",
+    )
+    axes = Axes(x="readings of texts called safe", y="share unsafe", y_percent=True, y_range=(-0.02, 1.02))
+    figure = curves([series], axes, palette(st.context.theme.type))
+    st.plotly_chart(figure, key="sequence", alt="Confidence sequence of the share of unsafe among texts called safe")
+    st.caption(
+        f"Now {percent(last.estimate)}, between {percent(last.low)} and {percent(last.high)} after "
+        f"{last.observations:,}. The band holds at all looks together at 95 %, so it may be looked at every day; "
+        "a Wilson interval looked at daily is wrong at some time in a third to half of all runs."
+    )
+    if last.contradictory:
+        st.warning("The limits of all looks have no value in common: the share has moved, or the 5 % has happened.")
+
+
+def show_planner(confidence: float) -> None:
+    """How many readings to be able to say something at the plan's confidence, before the first of them."""
+    one, two, three = st.columns(3)
+    at_most = one.select_slider("To say: miss rate at most", (0.005, 0.01, 0.02, 0.05, 0.1), 0.05, format_func=percent)
+    assumed = two.select_slider(
+        "If it really is", (0.0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04), 0.01, format_func=percent
+    )
+    chance = three.select_slider("With a chance of", (0.5, 0.8, 0.9, 0.95), 0.8, format_func=percent)
+    plan = plan_readings(at_most, assumed, confidence=confidence, chance=chance)
+    if plan is None:
+        st.warning("No number of readings will do: the rate assumed is not below the one to be shown.")
+        return
+    st.write(
+        f"Plan: read **{plan.readings:,}** truly unsafe texts and allow **{plan.allowed_misses}** misses; it succeeds "
+        f"with probability {plan.chance:.0%}. With no miss at all {readings_required(at_most, 0, confidence):,} would "
+        "do."
+    )
+    st.caption(
+        f"Exact binomial (learn then test), {plain_percent(confidence)} confidence. The number of misses allowed is "
+        "fixed before the first reading: raising it after each miss, on the same cases, breaks the guarantee. The plan "
+        "in force is set on the Settings page."
+    )
+
+
+def show_switches(found: SwitchRate) -> None:
+    """How often seeing the engine's view changed a reading, and whether for the better."""
+    if found.switched.value is None:
+        st.info("No closed case with a blind first reading yet.")
+        return
+    rows = [
+        ("changed after the reveal", rate_text(found.switched)),
+        ("right first, then wrong (harm)", rate_text(found.right_to_wrong)),
+        ("wrong first, then right (help)", rate_text(found.wrong_to_right)),
+    ]
+    st.dataframe(pd.DataFrame(rows, columns=["Readings", "Share, Wilson 95 %"]), hide_index=True)
+    st.caption(
+        f"All closed cases, any configuration. Right and wrong against the data set's label; "
+        f"{found.without_reference} readings have none."
+    )
+
+
+def _limits(share: ShareChange) -> str:
+    return "none" if share.low is None or share.high is None else f"{share.low:+.1%} to {share.high:+.1%}"
+
+
+def show_drift(found: Verified) -> None:
+    """The first agent's ends in the earlier half of the cases against the later half."""
+    moved = found.drift
+    rows = [
+        {
+            "End": share.name,
+            "Earlier": rate_text(share.before),
+            "Later": rate_text(share.after),
+            "Change": "undefined" if share.difference is None else f"{share.difference:+.1%}",
+            "95 % limits": _limits(share),
+            "Finding": "▲ moved" if share.moved else "no change shown",
+        }
+        for share in moved.shares
+    ]
+    if not rows:
+        st.info("Nothing has been settled by an agent with this configuration.")
+        return
+    st.dataframe(pd.DataFrame(rows), hide_index=True)
+    test = f"p = {moved.p_value:.3f}" if moved.p_value is not None else f"no test: {moved.reason}"
+    st.caption(
+        f"First agent's ends, earlier against later half of the cases in the order settled; chi-squared {test}. A file "
+        "sorted by subject moves by itself."
+    )

@@ -1,0 +1,122 @@
+"""The report of a verification as one printable HTML page, after the items of STARD 2015 that apply."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from html import escape
+
+from pages.research.claims import Verified, flow, interval, per_thousand, percent, plan_sentences, too_early_sentence
+from screening.statistics.verification import Binding, Stratum, WeightedRate
+
+_STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;color:#10191f;max-width:46rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem}h2{font-size:1.1rem;border-bottom:1px solid #c8d1d8;margin-top:1.6rem}
+table{border-collapse:collapse;width:100%}td,th{border:1px solid #c8d1d8;padding:.3rem .6rem;text-align:left}
+.stale{border:2px solid #a11a12;padding:.6rem 1rem;font-weight:600}
+@media print{body{margin:0;max-width:none}h2{break-after:avoid}table{break-inside:avoid}}
+"""
+
+
+def report_html(found: Verified, now: Binding, at: datetime) -> str:
+    """The whole page; nothing in it is fetched from anywhere, and no text or person is in it."""
+    parts = [_head(found, now, at), *_methods(found), *_results(found), *_limits()]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Reliability report</title>'
+        f"<style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>"
+    )
+
+
+def _head(found: Verified, now: Binding, at: datetime) -> str:
+    version = escape(found.sample.configuration_version)
+    stale = (
+        '<p class="stale">Stale: this is evidence about another configuration than the one in use.</p>'
+        if found.guarantee.stale(now)
+        else ""
+    )
+    return (
+        f"<h1>Reliability of automatic labels</h1><p>Configuration {version}, as of {at:%Y-%m-%d %H:%M} UTC.</p>{stale}"
+        f"<p><b>Missed unsafe per 1,000 texts called safe: {escape(missed_sentence(found))}</b></p>"
+        f"<p>Miss rate: {escape(found.guarantee.statement)}. {escape(too_early_sentence(found))}</p>"
+        f"<p>{escape(' '.join(plan_sentences(found.plan)))}</p>"
+    )
+
+
+def missed_sentence(found: Verified) -> str:
+    """The estimate and its bound in words."""
+    missed = found.estimates.missed
+    if missed.at_most_per_thousand is None:
+        return f"undefined, nothing of {missed.cases:,} texts called safe has been read"
+    return (
+        f"estimated {per_thousand(missed.per_thousand)}, at most {per_thousand(missed.at_most_per_thousand)} "
+        f"at 95 % confidence ({missed.missed} missed in {missed.read:,} read of {missed.cases:,})"
+    )
+
+
+def _methods(found: Verified) -> Iterable[str]:
+    binding = found.guarantee.binding
+    yield "<h2>Index test (STARD 10a, 12a)</h2>"
+    if binding is None:
+        yield "<p>not recorded</p>"
+    else:
+        yield _table((("Model", binding.model), ("Prompts", binding.prompt_hash), ("Rule at each agent", binding.rule)))
+    yield "<h2>Reference standard (STARD 10b, 11, 13b)</h2>"
+    definition = escape(binding.label_definition) if binding else "not recorded"
+    yield (
+        f"<p>A clinician's first reading of the text, given before anything of the engine was shown ({definition}). "
+        "Readings after the reveal do not count.</p>"
+    )
+    yield "<h2>Participants and sampling (STARD 5 to 9)</h2>"
+    yield (
+        "<p>Every text that the engine decided drew a recorded coin when it came in; those selected entered the same "
+        "inbox as all others, unmarked. Every text left to a person was due to be read.</p>"
+    )
+
+
+def _results(found: Verified) -> Iterable[str]:
+    yield "<h2>Flow (STARD 19)</h2>"
+    yield _table((name, f"{count:,}") for name, count in flow(found))
+    yield "<h2>Tally by outcome (STARD 23)</h2>"
+    yield _rows(
+        ("Outcome", "Probability of a reading", "Texts", "Due", "Read", "Unsafe", "Inconclusive", "Waiting"),
+        (_tally(each) for each in found.strata),
+    )
+    yield "<h2>Estimates (STARD 24)</h2>"
+    yield _table(
+        (
+            ("Sensitivity (an escalation counts as caught)", _rate(found.estimates.sensitivity)),
+            ("Specificity", _rate(found.estimates.specificity)),
+        )
+    )
+    yield "<p>Weighted by the inverse of the audit probability (Begg and Greenes 1983), exact intervals.</p>"
+
+
+def _tally(each: Stratum) -> tuple[object, ...]:
+    counts = (each.cases, each.selected, each.read, each.unsafe, each.inconclusive, each.waiting)
+    return (each.outcome.value.replace("_", " "), f"{each.probability:g}", *counts)
+
+
+def _limits() -> Iterable[str]:
+    yield "<h2>Missing data and limits (STARD 16, 26)</h2>"
+    yield (
+        "<p>Readings still due and inconclusive ones are taken to be missing at random within their stratum. The "
+        "figures speak of texts like those that came in, under this configuration alone: a change of model, prompts, "
+        "rule or label definition makes them stale. The stopping rule's error rate is about the model's own most "
+        "frequent answer and is no part of them.</p>"
+    )
+
+
+def _rate(rate: WeightedRate) -> str:
+    if rate.value is None:
+        return f"undefined: {rate.reason}"
+    naive = f"{percent(rate.naive.value)} among what was read ({rate.naive.numerator}/{rate.naive.denominator})"
+    return f"{percent(rate.value)}, {interval(rate.low, rate.high)}; naive figure, not to be used: {naive}"
+
+
+def _table(pairs: Iterable[tuple[str, object]]) -> str:
+    cells = "".join(f"<tr><th>{escape(str(name))}</th><td>{escape(str(value))}</td></tr>" for name, value in pairs)
+    return f"<table>{cells}</table>"
+
+
+def _rows(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    top = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><tr>{top}</tr>{body}</table>"

@@ -1,0 +1,1 @@
+"""Parts of the inbox and the case page."""

@@ -1,0 +1,73 @@
+"""A senior's decision on a case: the label that counts, with its reason; an amendment where it is closed."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from pages.components.words import sentence
+from pages.review.inbox_desk import Here
+from pages.review.inbox_words import LABEL_WORDS
+from screening.review.actors import Actor
+from screening.review.policy import Action, allowed
+from screening.review.rating_form import RatingLabel
+from storage.review import adjudication
+from storage.review.adjudication import Adjudication, Method, ReasonNeeded, StaleVersion
+from storage.review.inbox import NotAvailable
+from storage.review.ratings import Rating
+
+ALONE, DISCUSSED = "alone", "in a discussion"
+
+
+def ways_to_decide(person: Actor, readers: Sequence[str], *, closed: bool) -> list[str]:
+    """A reader whom another one contradicts does not decide between the two alone."""
+    party = not closed and adjudication.is_party(person, list(dict.fromkeys(readers)))
+    return [DISCUSSED] if party else [ALONE, DISCUSSED]
+
+
+def adjudication_form(
+    here: Here, case_id: str, given: Sequence[Rating], made: Sequence[Adjudication], *, closed: bool
+) -> None:
+    """Label, reason and the button, for seniors only; nothing where nobody has read the case."""
+    if not given or not allowed(here.person, Action.ADJUDICATE):
+        return
+    with st.container(border=True, key="adjudication"):
+        title = "Amend the accepted label" if closed else "Decide"
+        st.html(f'<h2 class="sl-h2">{title}</h2>')
+        alert = st.empty()
+        version = f"{case_id}_{len(made)}"
+        label = st.pills(
+            "The label that counts", list(LABEL_WORDS), key=f"decide_{version}", format_func=LABEL_WORDS.__getitem__
+        )
+        reason = st.text_input("Why", key=f"decide_why_{version}", max_chars=2_000)
+        ways = ways_to_decide(here.person, [rating.reviewer for rating in given], closed=closed)
+        discussed = st.pills("How", ways, key=f"decide_how_{version}", default=ways[0])
+        if st.button("Record", key=f"record_{version}", type="primary", icon=":material/gavel:"):
+            _record(here, case_id, label, reason, made, alert, discussed=discussed == DISCUSSED, closed=closed)
+
+
+def _record(
+    here: Here,
+    case_id: str,
+    label: RatingLabel | None,
+    reason: str,
+    made: Sequence[Adjudication],
+    alert: DeltaGenerator,
+    *,
+    discussed: bool,
+    closed: bool,
+) -> None:
+    if label is None:
+        alert.error("Choose a label first.", icon=":material/edit:")
+        return
+    try:
+        if closed:
+            adjudication.amend(here.db, here.person, case_id, label, reason, made[-1].version, here.now)
+        else:
+            method: Literal[Method.DISCUSSION, Method.SENIOR] = Method.DISCUSSION if discussed else Method.SENIOR
+            adjudication.adjudicate(here.db, here.person, case_id, label, reason, here.now, method)
+    except (ReasonNeeded, StaleVersion, NotAvailable) as refused:
+        alert.error(sentence(refused), icon=":material/edit_note:")
+        return
+    st.rerun()

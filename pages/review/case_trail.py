@@ -1,0 +1,77 @@
+"""The facts of one case on its page: provenance, what was found in the text, place in the inbox, errors."""
+
+from collections.abc import Iterator
+from html import escape
+
+from pages.components.words import FLAG_WORDS, error_words
+from pages.review.evidence_view import engine_label
+from pages.review.inbox_words import TIER_WORDS, why_words
+from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, Flag
+from screening.text.injection import injection_signs
+from storage.review.case_file import CaseFile
+from storage.review.evidence import Evidence
+
+STYLE = """<style>
+.sl-facts{display:grid;grid-template-columns:max-content 1fr;
+ gap:.2rem 1rem;margin:0!important;padding:0!important;font-size:.9rem;
+ color:light-dark(#10191f,#e8eef1)}
+.sl-facts dt{color:light-dark(#55606a,#a6b2ba)}.sl-facts dd{margin:0;overflow-wrap:anywhere}
+</style>"""
+
+
+def facts_html(file: CaseFile, evidence: Evidence) -> str:
+    """Where it came from and what was found, as a list of names and values."""
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in _facts(file, evidence))
+    return f'{STYLE}<dl class="sl-facts">{rows}</dl>'
+
+
+def _facts(file: CaseFile, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    yield "From", f"{file.batch_name}, row {file.row}"
+    yield "Received", f"{file.received_at:%Y-%m-%d %H:%M} UTC · SHA-256 {file.text_sha256[:16]}…"
+    if file.group is not None:
+        yield "Group", file.group
+    yield "Reference", _reference(evidence)
+    for part, flags in file.flags.items():
+        for flag in flags:
+            yield f"Found in the {part}", flag_sentence(flag)
+    for name, received in file.parts.items():
+        where = "" if name == "text" else f" (in the {name})"
+        for sign in sorted({str(sign.kind) for sign in injection_signs(received.model_text, received.text)}):
+            yield "Sign of injection", sign.replace("_", " ") + where
+    if file.entry is not None:
+        entry = file.entry
+        state = f"closed {entry.closed_at:%Y-%m-%d %H:%M} UTC" if entry.closed_at else f"open, {entry.reading} reading"
+        why = why_words(entry.why, settled=engine_label(evidence) is not None)
+        yield "Inbox", f"{TIER_WORDS[entry.tier]}: {why} · {state}"
+    if evidence.configuration_version is not None:
+        yield "Ran with", f"configuration {evidence.configuration_version[:16]}…"
+
+
+def _reference(evidence: Evidence) -> str:
+    if evidence.reference is None:
+        return "none"
+    return f"{evidence.reference} (“{evidence.reference_value}” in the file)"
+
+
+def flag_sentence(flag: str) -> str:
+    """A finding and what it forbids; one that this version does not know forbids safe as well.
+
+    >>> flag_sentence("suspected_injection")
+    'appears to address the model or to answer in its place; safe is not accepted'
+    """
+    if flag not in set(Flag):
+        return f"{flag.replace('_', ' ')}; safe is not accepted"
+    known = Flag(flag)
+    forbids = "; safe is not accepted" if known in REFUSES_SAFE else ""
+    forbids = "; safe needs a second look" if not forbids and known in SECOND_LOOK else forbids
+    return f"{FLAG_WORDS[known].partition(':')[0]}{forbids}"
+
+
+def errors_html(file: CaseFile) -> str:
+    """Failed attempts, the oldest first."""
+    rows = "".join(
+        f"<dt>{each.at:%Y-%m-%d %H:%M:%S} UTC</dt><dd>{escape(error_words(each.kind))}; "
+        f"{each.calls} {'call' if each.calls == 1 else 'calls'} made in vain. {escape(each.message)}</dd>"
+        for each in file.errors
+    )
+    return f'{STYLE}<dl class="sl-facts">{rows}</dl>'

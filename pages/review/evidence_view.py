@@ -1,0 +1,149 @@
+"""The engine's view of one case after the reveal: per node the draws in order, bands, why it stopped, calls, cost."""
+
+from collections.abc import Mapping
+from html import escape
+from itertools import groupby
+
+from pydantic import ValidationError
+
+from pages.batches.live_style import STYLE
+from pages.batches.live_view import badge_html, money, node_arms_html
+from pages.batches.trail import NodeView, State, evidence_sentence, node_view
+from pages.components.words import OUTCOME_WORDS, REASON_WORDS
+from pages.review.band_chart import STYLE as BAND_STYLE
+from pages.review.band_chart import bands_html
+from screening.engine.pipeline import NodeConfig, PipelineConfig
+from screening.engine.screen import MAIN, Reason
+from screening.labels import Label, Outcome
+from storage.review.evidence import Evidence, NodeEvidence
+
+DRAW_WORDS: Mapping[str, str] = {
+    "S": "safe",
+    "U": "unsafe",
+    "E": "escalate",
+    "?": "not a label",
+    "!": "refused",
+    "_": "empty",
+    "~": "cut off",
+}
+_COLOURS = {"S": "safe", "U": "unsafe", "E": "escalate"}
+
+_OWN_STYLE = """<style>
+.sl-ev{border:1px solid var(--line);border-radius:.6rem;padding:.5rem .8rem .45rem;
+ margin:0 0 .5rem;background:var(--card)}
+.sl-ev .h{display:flex;flex-wrap:wrap;gap:.2rem .6rem;align-items:baseline;margin-bottom:.1rem}
+.sl-ev h3{margin:0;padding:0;font-size:.95rem;font-weight:650;color:var(--ink)}
+.sl-ev .k{color:var(--soft);font-size:.8rem;margin-left:auto;font-variant-numeric:tabular-nums}
+.sl-ev p{margin:.15rem 0;font-size:.8rem;line-height:1.4;color:var(--ink)}
+.sl-ev p.s{color:var(--soft)}
+.sl-ev .sl-track{height:1.02rem}.sl-ev .sl-arms{font-size:.85rem;grid-template-columns:4.4rem 1fr 10.2rem}
+.sl-draws{font:600 .78rem/1.35 ui-monospace,monospace;letter-spacing:.08em;overflow-wrap:anywhere;max-height:3.2rem;
+ overflow:auto;margin:.2rem 0 0}
+.sl-draws span{color:var(--c)}
+.sl-ev details{font-size:.82rem;margin-top:.2rem}.sl-ev summary{cursor:pointer;color:light-dark(#0f5f73,#6cc3d8)}
+.sl-ev:not(:last-of-type) .sl-axis{display:none}
+.sl-fold{font-size:.84rem;color:var(--ink);padding:0 .2rem}.sl-fold summary{cursor:pointer;
+ color:light-dark(#0f5f73,#6cc3d8)}
+.sl-unasked{color:var(--soft);font-size:.84rem;margin:0 0 .5rem;padding:0 .2rem}
+</style>"""
+
+
+def pipeline_of(evidence: Evidence) -> PipelineConfig | None:
+    """The pipeline it ran with; None where this version cannot read it."""
+    try:
+        return PipelineConfig.model_validate((evidence.configuration or {}).get("pipeline"))
+    except ValidationError:
+        return None
+
+
+def evidence_html(evidence: Evidence, *, opened: bool = False) -> str:
+    """All runs in the order they were made, then the nodes that were not asked.
+
+    ``opened`` shows each node's question and chart in its place; else the charts are folded below.
+    """
+    pipeline = pipeline_of(evidence)
+    nodes = {node.name: node for node in pipeline.nodes} if pipeline else {}
+    runs = "".join(_run(run, nodes.get(run.node), full=opened) for run in evidence.runs)
+    charts = "" if opened else _charts(evidence, nodes)
+    asked = {run.node for run in evidence.runs}
+    unasked = [node.title for node in nodes.values() if node.name not in asked]
+    rest = f'<p class="sl-unasked">– Not asked: {escape(", ".join(unasked))}</p>' if unasked else ""
+    return f'{STYLE}{BAND_STYLE}{_OWN_STYLE}<div class="sl-live">{runs}{rest}{charts}</div>'
+
+
+def outcome_words(evidence: Evidence) -> str:
+    """What the engine did with the case, in one sentence."""
+    if evidence.outcome is None or evidence.reason is None:
+        return "The engine has not decided it yet."
+    pipeline = pipeline_of(evidence)
+    titles = {node.name: node.title for node in pipeline.nodes} if pipeline else {}
+    at = f"{titles.get(evidence.node, evidence.node)}: " if evidence.node else ""
+    outcome = OUTCOME_WORDS.get(Outcome(evidence.outcome), evidence.outcome)
+    reason = REASON_WORDS[Reason(evidence.reason)] if evidence.reason in set(Reason) else evidence.reason
+    return f"{outcome}. {at}{reason}."
+
+
+def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> str:
+    calls = f"{run.calls} {'call' if run.calls == 1 else 'calls'} · {money(run.cost_usd)}"
+    if node is None:
+        title = escape(run.node)
+        return f'<section class="sl-ev"><div class="h"><h3>{title}</h3></div>{_draws(run)}</section>'
+    view = node_view(node, run.draws, ended=True, title=_title(run, node))
+    question = f'<p class="s">{escape(node.question)}</p>' if full else ""
+    return (
+        f'<section class="sl-ev" aria-label="{escape(view.title, quote=True)}"><div class="h">'
+        f"<h3>{escape(view.title)}</h3>{badge_html(view)}"
+        f'<span class="k">{escape(calls)}</span></div>{question}'
+        f'<div class="sl-arms">{node_arms_html(view)}</div><p>{escape(stopped_words(node, view))}</p>'
+        f"{_draws(run)}{bands_html(node, run.draws) if full else ''}</section>"
+    )
+
+
+def _title(run: NodeEvidence, node: NodeConfig) -> str:
+    return node.title if run.variant == MAIN else f"{node.title}, second prompt"
+
+
+def _charts(evidence: Evidence, nodes: Mapping[str, NodeConfig]) -> str:
+    """Every run's bands, folded: a press or Enter opens them."""
+    charts = "".join(
+        f"<p><b>{escape(_title(run, nodes[run.node]))}</b> {escape(nodes[run.node].question)}</p>"
+        f"{bands_html(nodes[run.node], run.draws)}"
+        for run in evidence.runs
+        if run.node in nodes
+    )
+    return f'<details class="sl-fold"><summary>Bands, draw by draw</summary>{charts}</details>' if charts else ""
+
+
+def stopped_words(node: NodeConfig, view: NodeView) -> str:
+    """Why the node stopped, in words that claim no more than its rule does."""
+    if view.label is not None:
+        return f"{evidence_sentence(node, view.codes, view.label)}."
+    counts = ", ".join(f"{view.codes.count(code)} {DRAW_WORDS[code]}" for code in DRAW_WORDS if code in view.codes)
+    why = {
+        State.EXHAUSTED: f"The budget of {view.budget} calls was spent before one label stood out",
+        State.CURTAILED: f"What was left of the {view.budget} calls could not have made one label stand out",
+    }.get(view.state, "It was stopped before one label stood out")
+    return f"{why}: {counts}. The node abstains; that says nothing about the text."
+
+
+def _draws(run: NodeEvidence) -> str:
+    groups = [(code, len(list(same))) for code, same in groupby(run.draws)]
+    words = ", ".join(f"{count} {DRAW_WORDS.get(code, code)}" for code, count in groups)
+    marks = "".join(
+        f'<span class="sl-c-{_COLOURS.get(code, "escalate")}">{escape(code * count)}</span>' for code, count in groups
+    )
+    shown = f'<div class="sl-draws" role="img" aria-label="Draws in order: {escape(words, quote=True)}">{marks}</div>'
+    return shown + _unusable(run)
+
+
+def _unusable(run: NodeEvidence) -> str:
+    """What the model said where it was no label: counted as escalate. It is a model's text, so it is escaped."""
+    if not run.unusable:
+        return ""
+    lines = "".join(f"<li>draw {at + 1}: {escape(raw) or '(nothing)'}</li>" for at, raw in sorted(run.unusable.items()))
+    return f"<details><summary>{len(run.unusable)} answers that were no label</summary><ul>{lines}</ul></details>"
+
+
+def engine_label(evidence: Evidence) -> Label | None:
+    """The label the engine gave, None where it left the case to a person."""
+    return Label(evidence.outcome) if evidence.outcome in (Label.SAFE, Label.UNSAFE) else None

@@ -1,0 +1,129 @@
+"""What the inbox says of tiers, reasons, times and counts; no words of its own name a label or an agent."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from screening.review.rating_form import RatingLabel
+from screening.review.tiers import Tier
+from storage.review.adjudication import Next
+from storage.review.queue import Counts, State
+
+TIER_WORDS: Mapping[Tier, str] = {
+    Tier.P0: "P0 at once",
+    Tier.P1: "P1 soon",
+    Tier.P2: "P2 today",
+    Tier.P3: "P3 routine",
+}
+TIER_MARKS: Mapping[Tier, str] = {Tier.P0: "▲▲", Tier.P1: "▲", Tier.P2: "●", Tier.P3: "○"}
+
+TIER_COLOURS: Mapping[Tier, str] = {Tier.P0: "red", Tier.P1: "orange", Tier.P2: "blue", Tier.P3: "gray"}
+
+WHY_WORDS: Mapping[str, str] = {
+    "likely_urgent": "Likely urgent",
+    "person_needed": "A person must decide",
+    "unsettled": "The agents did not settle it",
+    "addresses_model": "May address the model",
+    "not_screenable": "Could not be screened",
+    "failed": "Screening failed",
+}
+
+STATE_WORDS: Mapping[State, str] = {
+    State.FREE: "free",
+    State.MINE: "held by you",
+    State.HELD: "held by somebody else",
+    State.READ: "read by you, waits for another reader",
+    State.SENIOR: "waiting for a senior",
+    State.RESERVED: "set aside or handed over",
+    State.SKIPPED: "skipped by you",
+}
+
+LABEL_WORDS: Mapping[RatingLabel, str] = {
+    RatingLabel.SAFE: "Safe",
+    RatingLabel.UNSAFE: "Unsafe",
+    RatingLabel.INSUFFICIENT_INFORMATION: "Insufficient information",
+}
+
+NEXT_WORDS: Mapping[Next, str] = {
+    Next.CLOSED: "The case is closed.",
+    Next.SECOND_READING: "A second reader will read it too.",
+    Next.SENIOR: "The readings differ: a senior will decide.",
+}
+
+CERTAINTY_WORDS: Mapping[int, str] = {1: "Guess", 2: "Unsure", 3: "Fairly sure", 4: "Sure", 5: "No doubt"}
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.#/-]{0,23}")
+
+
+def why_words(why: str, *, settled: bool = False) -> str:
+    """Why a case has its tier; a reason without words of its own is shown as it is.
+
+    ``settled``: the engine's view is shown beside it, and the engine had decided. Until then such a case is given the
+    reason of those that were not settled, so that nothing gives it away.
+    """
+    if settled:
+        return "Settled by the agents, read as a check"
+    return WHY_WORDS.get(why, why.replace("_", " "))
+
+
+def plain_name(external_id: str, case_id: str) -> str:
+    """A case's own id where it can do no harm in a label, which renders Markdown; else the end of ours.
+
+    >>> plain_name("post-17", "0" * 32), plain_name("![a](//x.example)", "0" * 26 + "c0ffee")
+    ('post-17', 'case c0ffee')
+    """
+    return external_id if _PLAIN.fullmatch(external_id) else f"case {case_id[-6:]}"
+
+
+def span_words(span: timedelta) -> str:
+    """A length of time in its largest unit, rounded down.
+
+    >>> [span_words(timedelta(minutes=m)) for m in (0.5, 59, 61, 60 * 49)]
+    ['<1 min', '59 min', '1 h', '2 d']
+    """
+    minutes = int(span.total_seconds() // 60)
+    if minutes < 1:
+        return "<1 min"
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 60 * 48 else f"{minutes // (60 * 24)} d"
+
+
+def due_words(due_at: datetime, now: datetime) -> str:
+    """Time left to the target, or how far it is passed.
+
+    >>> from datetime import UTC
+    >>> at = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> due_words(at + timedelta(minutes=5), at), due_words(at, at + timedelta(hours=2))
+    ('5 min left', '2 h over')
+    """
+    return f"{span_words(due_at - now)} left" if due_at > now else f"{span_words(now - due_at)} over"
+
+
+def clock_words(left: timedelta) -> str:
+    """Minutes and seconds, never below nothing.
+
+    >>> clock_words(timedelta(seconds=581)), clock_words(timedelta(seconds=-3))
+    ('9:41', '0:00')
+    """
+    seconds = max(0, int(left.total_seconds()))
+    return f"{seconds // 60}:{seconds % 60:02d}"
+
+
+def counts_words(counts: Counts) -> str:
+    """Every open case is in this sentence once; what is nought is left out, but for the free ones."""
+    parts = [f"{counts.free} free"]
+    for state, words in STATE_WORDS.items():
+        if state is not State.FREE and (number := counts.by_state[state]):
+            until = {State.HELD: counts.held_until, State.RESERVED: counts.reserved_until}.get(state)
+            parts.append(f"{number} {words}" + (f" (until {until:%H:%M} UTC)" if until else ""))
+    if counts.outside_filter:
+        parts.append(f"{counts.outside_filter} outside your filter")
+    return ", ".join(parts)
+
+
+def empty_words(counts: Counts) -> str:
+    """Why there is nothing to give."""
+    if not counts.open:
+        return "Nothing waits: no case is open."
+    return "Nothing is free for you at the moment: " + counts_words(counts) + "."

@@ -1,0 +1,83 @@
+"""Everybody's readings of a case and every version of its accepted label, readers under pseudonyms."""
+
+from collections.abc import Sequence
+from html import escape
+
+from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS
+from screening.review.pseudonyms import pseudonym
+from storage.review.adjudication import Adjudication, Method
+from storage.review.ratings import Rating
+
+METHOD_WORDS = {
+    Method.SINGLE: "one reading",
+    Method.AGREEMENT: "two readings agree",
+    Method.SENIOR: "a senior decided",
+    Method.DISCUSSION: "decided in a discussion",
+    Method.AMENDMENT: "amended",
+}
+_LEFT_OUT = {"label", "certainty"}
+_NOTHING: tuple[object, ...] = ("", None, [], "not_stated", "undecided")
+
+STYLE = """<style>
+.sl-card{border:1px solid light-dark(#d5dde3,#35424b);border-radius:.6rem;padding:.55rem .8rem;margin:0 0 .5rem;
+ color:light-dark(#10191f,#e8eef1);font-size:.9rem}
+.sl-card p{margin:.15rem 0;line-height:1.45;overflow-wrap:anywhere}
+.sl-card .s{color:light-dark(#55606a,#a6b2ba);font-size:.84rem}
+.sl-card del{color:light-dark(#8f150e,#ffb3ab)}.sl-card ins{color:light-dark(#14603a,#78d3a2);text-decoration:none}
+</style>"""
+
+
+def who(account_id: str, key: str, me: str) -> str:
+    """A reader as others may know them."""
+    return "you" if account_id == me else "the program" if account_id == "system" else pseudonym(key, account_id)
+
+
+def readings_html(ratings: Sequence[Rating], key: str, me: str) -> str:
+    """Every version of every reading, in the order given."""
+    return STYLE + "".join(_reading(each, who(each.reviewer, key, me)) for each in ratings)
+
+
+def _reading(rating: Rating, reader: str) -> str:
+    blind = "blind" if rating.blind else "not blind"
+    version = f", version {rating.version}" if rating.version > 1 else ""
+    reason = f'<p class="s">Changed because: {escape(rating.reason)}</p>' if rating.reason else ""
+    fields = fields_words(rating)
+    return (
+        f'<div class="sl-card"><p><b>{escape(LABEL_WORDS[rating.form.label])}</b>, '
+        f"{escape(CERTAINTY_WORDS[rating.form.certainty].lower())}</p>"
+        f'<p class="s">{escape(reader)} · {escape(rating.reading)} reading{version} · {blind} · '
+        f"{rating.at:%Y-%m-%d %H:%M} UTC</p>" + (f"<p>{escape(fields)}</p>" if fields else "") + f"{reason}</div>"
+    )
+
+
+def fields_words(rating: Rating) -> str:
+    """The optional fields that were filled in."""
+    body = rating.form.model_dump(mode="json", exclude=_LEFT_OUT)
+    said = {name: value for name, value in body.items() if value not in _NOTHING}
+    return "; ".join(f"{name.replace('_', ' ')}: {_value(value)}" for name, value in said.items())
+
+
+def _value(value: object) -> str:
+    shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return shown.replace("_", " ")
+
+
+def versions_html(versions: Sequence[Adjudication], key: str, me: str) -> str:
+    """Every version of the accepted label, each with what it changed."""
+    before: Sequence[Adjudication | None] = [None, *versions]
+    return STYLE + "".join(
+        _version(each, last, who(each.by, key, me)) for last, each in zip(before, versions, strict=False)
+    )
+
+
+def _version(made: Adjudication, last: Adjudication | None, by: str) -> str:
+    changed = last is not None and last.label is not made.label
+    was = f"<del>{escape(LABEL_WORDS[last.label])}</del> → " if last is not None and changed else ""
+    label = f"<ins>{escape(LABEL_WORDS[made.label])}</ins>" if changed else escape(LABEL_WORDS[made.label])
+    reason = f"<p>{escape(made.reason)}</p>" if made.reason else ""
+    readings = len(made.rating_ids)
+    return (
+        f'<div class="sl-card"><p><b>Version {made.version}: {was}{label}</b></p>'
+        f'<p class="s">{escape(METHOD_WORDS[made.method])} · {escape(by)} · on {readings} '
+        f"{'reading' if readings == 1 else 'readings'} · {made.at:%Y-%m-%d %H:%M} UTC</p>{reason}</div>"
+    )

@@ -1,0 +1,63 @@
+"""Who may do what: roles, switching an account off, ending its sessions. For administrators."""
+
+from collections.abc import Callable, Mapping
+
+import streamlit as st
+
+from pages.components import resources
+from pages.components.options import told_apart
+from screening.review.actors import Actor, Role
+from screening.text.display import visible
+from storage.database import Database
+from storage.site.accounts import Account, LastAdmin, list_accounts, revoke, set_active, set_roles
+
+
+def accounts_panel(db: Database, person: Actor) -> None:
+    """One person at a time, chosen by name."""
+    found = {account.id: account for account in list_accounts(db, person)}
+    if not found:
+        st.info("Nobody has an account: without sign-in there is one local user, who may do everything.")
+        return
+    titles, ids = _titles(found), list(found)
+    last = st.session_state.get("accounts_last")  # new roles are new words, for which the box begins anew
+    index = ids.index(last) if last in found else 0
+    chosen = st.selectbox("Account", ids, index=index, format_func=titles.__getitem__)
+    if said := st.session_state.pop("accounts_said", None):
+        st.success(said)
+    _one(db, person, found[chosen])
+
+
+def _titles(found: Mapping[str, Account]) -> dict[str, str]:
+    """Names are told apart whatever the roles, so that nobody's words become another's when roles change."""
+    names = told_apart({key: visible(account.display_name) for key, account in found.items()})
+    return told_apart({key: f"{names[key]} · {_standing(account)}" for key, account in found.items()})
+
+
+def _standing(account: Account) -> str:
+    roles = ", ".join(sorted(account.roles)) or "no role yet"
+    return f"{roles}{'' if account.active else ' · switched off'}"
+
+
+def _one(db: Database, person: Actor, account: Account) -> None:
+    st.caption("Known to the sign-in as:")
+    st.text(account.subject or "the local user")
+    roles = st.multiselect("Roles", list(Role), sorted(account.roles), format_func=str.title, key=f"roles_{account.id}")
+    with st.container(horizontal=True):
+        if st.button("Save roles", key=f"save_{account.id}", type="primary"):
+            _done(account, lambda: set_roles(db, person, account.id, frozenset(roles), resources.now()), "Roles saved.")
+        if st.button("End sessions", key=f"revoke_{account.id}", help="Refused at their next action; drafts are kept."):
+            _done(account, lambda: revoke(db, person, account.id, resources.now()), "Sessions ended.")
+        word = "Switch off" if account.active else "Switch on"
+        if st.button(word, key=f"active_{account.id}"):
+            switched = not account.active
+            _done(account, lambda: set_active(db, person, account.id, switched, resources.now()), f"{word}: done.")
+
+
+def _done(account: Account, act: Callable[[], object], said: str) -> None:
+    try:
+        act()
+    except LastAdmin:
+        st.error("This is the last account that can manage accounts.")
+    else:
+        st.session_state["accounts_said"], st.session_state["accounts_last"] = said, account.id
+        st.rerun()

@@ -1,0 +1,109 @@
+"""What screens a text now: agents, rule, limits and what their settings mean on the wire; and one call to try it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from html import escape
+
+from jobs.agents import model_settings
+from screening.engine.pipeline import PipelineConfig
+from screening.engine.prompting import load_prompts
+from screening.samplers.anthropic import preflight
+from screening.samplers.anthropic_request import cache_notes
+from screening.samplers.model_settings import dialect
+from screening.samplers.preflight import Preflight
+from screening.settings import Settings
+from storage.batches.configurations import Configuration
+
+PATIENCE_S = 20.0
+"""Longest wait for the one call of the check: somebody is looking at the page."""
+_STYLE = """<style>
+.sl-facts{border-collapse:collapse;width:100%;font-size:.95rem}
+.sl-facts th,.sl-facts td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid light-dark(#d5dde3,#35424b);
+ vertical-align:top;overflow-wrap:anywhere}
+.sl-facts th{font-weight:600;width:15rem}
+</style>"""
+_SENT = {
+    "sampler": "Agents",
+    "model": "Model",
+    "temperature": "Temperature",
+    "api_version": "API version header",
+    "max_output_tokens": "Most output tokens",
+    "thinking": "Thinking",
+    "prompts": "Prompts (hash)",
+    "host": "Server",
+    "own_server": "Own server",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "seed": "Seed",
+    "lexicon": "Lexicon (hash)",
+}
+
+
+def facts(configuration: Configuration, settings: Settings) -> list[tuple[str, str]]:
+    """The configuration as pairs of name and value, in the order of the table."""
+    sent = [
+        (_SENT.get(name, name.replace("_", " ")), _value(name, value)) for name, value in configuration.sampler.items()
+    ]
+    return [
+        ("Configuration (hash)", configuration.version),
+        *sent,
+        ("Pipeline", f"{configuration.pipeline.name}: {_chain(configuration.pipeline)}"),
+        ("Stopping rule", _rule(configuration.pipeline)),
+        ("Calls per minute, at most", f"{settings.requests_per_minute:,} over all workers"),
+        ("Calls in flight, at most", f"{settings.concurrency:,} over all workers"),
+        ("Longest wait", f"{settings.call_timeout_s:g} s for an answer, {settings.node_deadline_s:g} s for a wave"),
+        ("Texts", f"up to {settings.max_text_characters:,} characters; safe only in: {', '.join(settings.languages)}"),
+        ("Audit sample", f"{settings.audit_rate:.0%} of automatic decisions are read by clinicians, unmarked"),
+    ]
+
+
+def _value(name: str, value: object) -> str:
+    if value is None:
+        return "the model's own (T = 1); none is sent" if name == "temperature" else "not sent"
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _chain(pipeline: PipelineConfig) -> str:
+    return " → ".join(node.title for node in pipeline.nodes)
+
+
+def _rule(pipeline: PipelineConfig) -> str:
+    """Kind and parameters of each different rule, errors by pair spelled out."""
+    told = []
+    for node in pipeline.nodes:
+        given = node.rule.model_dump(mode="json")
+        errors = given.pop("errors", {})
+        kind = str(given.pop("kind")).replace("-", " ")
+        named = [f"{name.replace('_', ' ')} {value}" for name, value in (given | errors).items()]
+        told.append(f"{kind}: {', '.join(named).replace('|', ' for ')}")
+    return "; ".join(dict.fromkeys(told))
+
+
+def facts_html(pairs: Sequence[tuple[str, str]]) -> str:
+    """Pairs of name and value as a table."""
+    rows = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in pairs)
+    return f'{_STYLE}<table class="sl-facts"><tbody>{rows}</tbody></table>'
+
+
+def notes(settings: Settings) -> tuple[str, ...]:
+    """What these settings mean on the wire, prompt caching included; empty with simulated agents."""
+    if settings.simulated:
+        return ()
+    asked, prompts = model_settings(settings), load_prompts(settings.prompts_directory)
+    caching = cache_notes(asked, prompts)
+    told = () if caching or asked.own_server else ("Prompt caching is asked for: every prompt is long enough.",)
+    return dialect(asked).notes + caching + told
+
+
+def tried(settings: Settings) -> Preflight:
+    """One call with a harmless text under the present settings (a second one where a temperature was refused)."""
+    asked = model_settings(settings)
+    patient = replace(
+        asked,
+        max_retries=1,
+        call_timeout_s=min(asked.call_timeout_s, PATIENCE_S),
+        node_deadline_s=min(asked.node_deadline_s, PATIENCE_S),
+    )
+    return asyncio.run(preflight(patient, load_prompts(settings.prompts_directory)))

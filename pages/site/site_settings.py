@@ -1,0 +1,159 @@
+"""The site's own settings as a form: each save is a version, made from the one that was shown."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+from pydantic import ValidationError
+
+from pages.components import resources
+from screening.review.actors import Actor
+from screening.review.policy import Action, allowed
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.site.settings_store import (
+    LONGEST_WORDING,
+    SecondReadingRule,
+    SettingsVersion,
+    SiteSettings,
+    StaleSettings,
+    change,
+    current,
+    history,
+)
+
+RULE_WORDS = {
+    SecondReadingRule.UNSURE_SAFE: "Safe, but unsure",
+    SecondReadingRule.INSUFFICIENT_INFORMATION: "Insufficient information",
+    SecondReadingRule.SOFTENED: "Unsafe before the reveal, safe after it",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number of the settings: its name there, what it is called, and where it may lie."""
+
+    name: str
+    label: str
+    low: float
+    high: float
+
+
+NUMBERS = (
+    Number(name="lease_minutes", label="Lease on a case, minutes", low=1, high=240),
+    Number(name="idle_minutes", label="Sign-in ends after idle minutes", low=1, high=1_440),
+    Number(name="absolute_minutes", label="Sign-in ends after minutes in all", low=5, high=10_080),
+    Number(name="break_after_texts", label="Break prompt after texts opened", low=1, high=500),
+)
+
+
+def settings_form(db: Database, person: Actor) -> None:
+    """The form; for whoever may not change it, to read only."""
+    shown = current(db)
+    may = allowed(person, Action.CHANGE_SETTINGS)
+    st.caption(f"Version {shown.version}." + ("" if may else " An administrator can change these."))
+    with st.form("site_settings", border=False):
+        filled = _fields(shown, disabled=not may)
+        pressed = st.form_submit_button("Save as a new version", type="primary", disabled=not may)
+    if pressed:
+        save(db, person, shown, filled, "settings_said")
+    if said := st.session_state.pop("settings_said", None):
+        st.success(said)
+
+
+def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
+    now, key = shown.settings, f"v{shown.version}"
+    filled: dict[str, object] = {}
+    st.markdown("**Targets for the first human look, minutes**")
+    targets = [
+        column.number_input(
+            tier.name, 1.0, 43_200.0, float(minutes), step=1.0, format="%g", key=f"{tier.name}_{key}", disabled=disabled
+        )
+        for column, tier, minutes in zip(st.columns(4), Tier, now.target_minutes, strict=True)
+    ]
+    filled["target_minutes"] = tuple(targets)
+    for column, number in zip(st.columns(4), NUMBERS, strict=True):
+        value = getattr(now, number.name)
+        kind = type(value)
+        filled[number.name] = column.number_input(
+            number.label,
+            kind(number.low),
+            kind(number.high),
+            value,
+            kind(1),
+            format="%g" if kind is float else "%d",
+            key=f"{number.name}_{key}",
+            disabled=disabled,
+        )
+    left, middle, right = st.columns([1, 1, 2])
+    filled["second_reading_rate"] = left.number_input(
+        "Share read twice at random", 0.0, 1.0, now.second_reading_rate, 0.01, key=f"rate_{key}", disabled=disabled
+    )
+    filled["unsure_at"] = middle.number_input(
+        "Unsure: certainty at or below", 1, 5, now.unsure_at, key=f"unsure_{key}", disabled=disabled
+    )
+    filled["second_reading_rules"] = tuple(
+        right.multiselect(
+            "Always read twice", list(SecondReadingRule), list(now.second_reading_rules),
+            format_func=lambda rule: RULE_WORDS[rule], key=f"rules_{key}", disabled=disabled,
+        )
+    )  # fmt: skip
+    filled["break_wording"] = st.text_area(
+        "Wording of the break prompt", now.break_wording, 70, LONGEST_WORDING, key=f"break_{key}", disabled=disabled,
+        help="Plain text, shown as it is; {texts} stands for the number of texts opened since the last break.",
+    )  # fmt: skip
+    filled["help_text"] = st.text_input("Help wording", now.help_text, 300, key=f"help_{key}", disabled=disabled)
+    filled["intended_use"] = st.text_area(
+        "Intended use", now.intended_use, max_chars=1_000, key=f"use_{key}", disabled=disabled
+    )
+    return filled
+
+
+def save(db: Database, person: Actor, shown: SettingsVersion, filled: Mapping[str, object], said: str) -> None:
+    """A new version: the one shown with what was filled in. What came of it is said under the key ``said``."""
+    settings = shown.settings.model_dump() | dict(filled)
+    try:
+        made = change(db, person, SiteSettings.model_validate(settings), shown.version, resources.now())
+    except StaleSettings:
+        st.error("Somebody else changed the settings meanwhile. Theirs are in force; nothing of yours was saved.")
+    except ValidationError as wrong:
+        name = str(wrong.errors()[0]["loc"][0]).replace("_", " ")
+        st.error(f"Not saved: {name} is empty, too long or out of range.")
+    else:
+        st.session_state[said] = f"Version {made.version} is in force."
+        st.rerun()
+
+
+def versions(db: Database, person: Actor) -> None:
+    """Every version with what it changed, the newest first."""
+    found = list(history(db, person))
+    if not found:
+        st.caption("Nobody has changed anything: the defaults are in force.")
+        return
+    before = [*found[1:], SettingsVersion(version=0, settings=SiteSettings())]
+    rows = [
+        {
+            "Version": one.version,
+            "When (UTC)": f"{one.at:%Y-%m-%d %H:%M}",
+            "By": one.by,
+            "Changed": "; ".join(differences(old.settings, one.settings)),
+        }
+        for one, old in zip(found, before, strict=True)
+    ]
+    st.dataframe(pd.DataFrame(rows), hide_index=True, alt="Versions of the settings")
+
+
+def differences(old: SiteSettings, new: SiteSettings) -> list[str]:
+    """What changed from one version to the next.
+
+    >>> differences(SiteSettings(), SiteSettings(lease_minutes=20))
+    ['lease minutes: 15 → 20']
+    """
+    was, now = old.model_dump(mode="json"), new.model_dump(mode="json")
+    changed = [name for name in now if was[name] != now[name]]
+    return [f"{name.replace('_', ' ')}: {_shown(was[name])} → {_shown(now[name])}" for name in changed]
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""One case through the agents: pipeline, draws, answers, guards, cost."""

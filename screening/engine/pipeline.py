@@ -1,0 +1,196 @@
+"""Nodes, their rules and their routes as data: a site's SOP, validated before a single call is made."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from screening.labels import OUTCOMES, Label, Outcome
+from screening.statistics.rules.majority_vote import MajorityVote
+from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
+from screening.statistics.rules.protocol import StoppingRule
+from screening.statistics.rules.successive_elimination import SuccessiveElimination
+
+ErrorRate = Annotated[float, Field(gt=0, lt=1)]
+Budget = Annotated[int, Field(ge=1, le=100_000)]
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PairwiseMixtureConfig(_Data):
+    """The recommended rule; ``errors`` names pairs ``said|mode`` whose level differs from ``default_error``."""
+
+    kind: Literal["pairwise-mixture"] = "pairwise-mixture"
+    budget: Budget = 100
+    default_error: ErrorRate = 0.025
+    errors: Mapping[str, ErrorRate] = {"safe|unsafe": 0.001}
+    curtail: bool = True
+
+    @field_validator("errors")
+    @classmethod
+    def _pairs(cls, errors: Mapping[str, float]) -> Mapping[str, float]:
+        for pair in errors:
+            said, mode = (Label(part) for part in pair.split("|"))
+            if said is mode:
+                raise ValueError(f"{pair}: a label cannot be mistaken for itself")
+        return errors
+
+    @classmethod
+    def symmetric(cls, delta: float, budget: int) -> Self:
+        """δ split evenly over the K − 1 rivals."""
+        return cls(budget=budget, default_error=delta / (len(Label) - 1), errors={})
+
+    def rule(self) -> StoppingRule:
+        """The rule with these settings."""
+        overrides = tuple(
+            ((Label(pair.split("|")[0]), Label(pair.split("|")[1])), level)
+            for pair, level in sorted(self.errors.items())
+        )
+        levels = ErrorLevels(default=self.default_error, overrides=overrides)
+        return PairwiseMixture(budget=self.budget, errors=levels, curtail=self.curtail)
+
+
+class SuccessiveEliminationConfig(_Data):
+    """The paper's Algorithm 1."""
+
+    kind: Literal["successive-elimination"] = "successive-elimination"
+    budget: Budget = 100
+    delta: ErrorRate = 0.05
+    curtail: bool = True
+
+    def rule(self) -> StoppingRule:
+        """The rule with these settings."""
+        return SuccessiveElimination(delta=self.delta, budget=self.budget, curtail=self.curtail)
+
+
+class MajorityVoteConfig(_Data):
+    """n draws, plurality wins, a tie escalates: the paper's baseline, without a guarantee."""
+
+    kind: Literal["majority-vote"] = "majority-vote"
+    n: Annotated[int, Field(ge=1, le=1_000)]
+
+    def rule(self) -> StoppingRule:
+        """The rule with these settings."""
+        return MajorityVote(n=self.n)
+
+
+RuleConfig = Annotated[
+    PairwiseMixtureConfig | SuccessiveEliminationConfig | MajorityVoteConfig, Field(discriminator="kind")
+]
+
+
+class NodeConfig(_Data):
+    """One agent: its prompt's name, its rule, and where each label leads (an outcome or another node)."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
+    title: str
+    question: str
+    rule: RuleConfig
+    routes: Mapping[Label, str]
+    on_abstain: Literal["human_review", "next"] = "human_review"
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if missing := set(Label) - set(self.routes):
+            raise ValueError(f"node {self.name}: no route for {', '.join(sorted(missing))}")
+        for label in (Label.UNSAFE, Label.ESCALATE):
+            if self.routes[label] == Outcome.SAFE:
+                raise ValueError(f"node {self.name}: {label} must not lead to the outcome safe")
+        return self
+
+    def target(self, label: Label | None) -> str:
+        """Where the way goes on after this label, or after an abstention (None)."""
+        if label is not None:
+            return self.routes[label]
+        return self.routes[Label.ESCALATE] if self.on_abstain == "next" else Outcome.HUMAN_REVIEW.value
+
+
+class PipelineConfig(_Data):
+    """A directed acyclic graph of nodes; the first one is where every case enters."""
+
+    name: str
+    nodes: Annotated[tuple[NodeConfig, ...], Field(min_length=1, max_length=20)]
+
+    @model_validator(mode="after")
+    def _acyclic(self) -> Self:
+        order = [node.name for node in self.nodes]
+        if len(set(order)) != len(order) or set(order) & OUTCOMES:
+            raise ValueError("node names must be unique and differ from the outcomes")
+        for position, node in enumerate(self.nodes):
+            for label, target in node.routes.items():
+                if target not in OUTCOMES and target not in order[position + 1 :]:
+                    raise ValueError(
+                        f"node {node.name}: {label} leads to {target!r}, which is neither an outcome nor a later node"
+                    )
+        return self
+
+    def node(self, name: str) -> NodeConfig:
+        """The node of that name. KeyError when there is none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    @property
+    def version(self) -> str:
+        """Hash of the whole configuration: two pipelines that differ anywhere differ here."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+class UndecidableError(ValueError):
+    """A setting under which a node could never identify any label, with the smallest budget that could."""
+
+
+def require_decidable(pipeline: PipelineConfig) -> PipelineConfig:
+    """The pipeline itself, or `UndecidableError` naming the node and the minimum budget it needs."""
+    for node in pipeline.nodes:
+        rule = node.rule.rule()
+        if (needed := rule.minimum_budget()) > rule.budget:
+            raise UndecidableError(
+                f"node {node.name}: with a budget of {rule.budget} calls no label can ever be identified "
+                f"at these error levels; the minimum is {needed} calls"
+            )
+    return pipeline
+
+
+_ROLES = (
+    ("worker", "Worker", "First reading: does this text show a risk of self-harm?"),
+    ("risk", "Risk", "Clinical second reading: what do the criteria say?"),
+    ("legal", "Legal", "Compliance reading: may this stand without a human?"),
+)
+
+
+def chain(name: str, rule: RuleConfig, on_abstain: Literal["human_review", "next"]) -> PipelineConfig:
+    """The paper's DAG: Worker → Risk → Legal, ``escalate`` leads on, the last one leads to a human."""
+    following = [role[0] for role in _ROLES[1:]] + [Outcome.HUMAN_REVIEW.value]
+    nodes = tuple(
+        NodeConfig(
+            name=role,
+            title=title,
+            question=question,
+            rule=rule,
+            on_abstain=on_abstain,
+            routes={Label.SAFE: "safe", Label.UNSAFE: "unsafe", Label.ESCALATE: target},
+        )
+        for (role, title, question), target in zip(_ROLES, following, strict=True)
+    )
+    return PipelineConfig(name=name, nodes=nodes)
+
+
+Preset = Literal["recommended", "paper"]
+
+
+def preset(name: Preset, *, delta: float | None = None, budget: int = 100) -> PipelineConfig:
+    """`recommended` (asymmetric pairwise mixture, abstentions go to a human) or `paper` (Algorithm 1, δ = 0.05,
+    abstentions go on to the next node). A given ``delta`` is symmetric. Raises UndecidableError.
+    """
+    if name == "paper":
+        algorithm = SuccessiveEliminationConfig(budget=budget, delta=0.05 if delta is None else delta)
+        return require_decidable(chain(name, algorithm, "next"))
+    mixture = PairwiseMixtureConfig(budget=budget) if delta is None else PairwiseMixtureConfig.symmetric(delta, budget)
+    return require_decidable(chain(name, mixture, "human_review"))

@@ -1,0 +1,192 @@
+"""One case through the pipeline: which draws to ask for, when a node ends, where the way goes on.
+
+The logic asks and is sent answers (`screening_steps`); who answers - a model, a recording, a simulation -
+and where ended nodes are kept is the driver's business (`screen`).
+"""
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import reduce
+
+from screening.engine.draws import Draw, DrawRequest, Sampler, ScreenedText, Usage
+from screening.engine.pipeline import NodeConfig, PipelineConfig
+from screening.labels import OUTCOMES, Label, Outcome
+from screening.statistics.rules.protocol import Ended, Verdict
+
+MAIN = "main"
+SECOND_LOOK = "second_look"
+
+
+class Reason(StrEnum):
+    """Why a case ended as it did. The kinds of escalation are never merged."""
+
+    IDENTIFIED = "identified"
+    ESCALATED = "escalated"
+    EXHAUSTED = "exhausted"
+    CURTAILED = "curtailed"
+    SECOND_LOOK_DISAGREED = "second_look_disagreed"
+    SUSPECTED_INJECTION = "suspected_injection"
+    HIDDEN_CHARACTERS = "hidden_characters"
+    OBFUSCATED = "obfuscated"
+    NO_WORDS = "no_words"
+    UNSUPPORTED_LANGUAGE = "unsupported_language"
+    TOO_LONG = "too_long"
+    UNREADABLE = "unreadable"
+    REPEATED_FAILURE = "repeated_failure"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What the text itself forbids, whatever the model answers.
+
+    ``refuse_screening``: straight to a human, without a call. ``refuse_safe``: ``safe`` must not be
+    committed. ``second_look``: ``safe`` needs the agreement of the second prompt variant.
+    """
+
+    refuse_screening: Reason | None = None
+    refuse_safe: Reason | None = None
+    second_look: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRun:
+    """One node's whole sampling of one case: every draw in request order, and how it ended."""
+
+    node: str
+    variant: str
+    draws: tuple[Draw, ...]
+    verdict: Verdict
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all its draws."""
+        return reduce(lambda total, draw: total + draw.usage, self.draws, Usage())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screening:
+    """A case's outcome: where it ended, why, and the node runs that led there.
+
+    ``delta`` bounds the probability that any label named on the way was not its node's mode (the sum over
+    the nodes visited); None where a rule without a guarantee took part.
+    """
+
+    outcome: Outcome
+    node: str | None
+    reason: Reason
+    runs: tuple[NodeRun, ...]
+    delta: float | None
+
+    @property
+    def calls(self) -> int:
+        """All draws of all its nodes."""
+        return sum(len(run.draws) for run in self.runs)
+
+
+Step = DrawRequest | NodeRun
+Steps = Generator[Step, Sequence[Draw] | None, Screening]
+
+
+def screening_steps(
+    text: ScreenedText, guard: Guard, pipeline: PipelineConfig, committed: Sequence[NodeRun] = ()
+) -> Steps:
+    """Yields a `DrawRequest` (send back its draws) or an ended `NodeRun` (send back None); returns the outcome.
+
+    ``committed`` are the runs of an earlier start, in order: they are taken over, nothing is asked again.
+    """
+    if guard.refuse_screening is not None:
+        return Screening(outcome=Outcome.HUMAN_REVIEW, node=None, reason=guard.refuse_screening, runs=(), delta=0.0)
+    earlier, runs = list(committed), []
+    target = pipeline.nodes[0].name
+    while target not in OUTCOMES:
+        node = pipeline.node(target)
+        run = yield from _node_run(node, text, MAIN, earlier)
+        runs.append(run)
+        target = node.target(run.verdict.label)
+    outcome, reason = Outcome(target), _reason(run.verdict, Outcome(target))
+    if outcome is Outcome.SAFE and guard.refuse_safe is not None:
+        outcome, reason = Outcome.HUMAN_REVIEW, guard.refuse_safe
+    elif outcome is Outcome.SAFE and guard.second_look:
+        second = yield from _node_run(node, text, SECOND_LOOK, earlier)
+        runs.append(second)
+        if second.verdict.label is not Label.SAFE:
+            outcome, reason = Outcome.HUMAN_REVIEW, Reason.SECOND_LOOK_DISAGREED
+    return Screening(outcome=outcome, node=node.name, reason=reason, runs=tuple(runs), delta=_delta(pipeline, runs))
+
+
+def _node_run(
+    node: NodeConfig, text: ScreenedText, variant: str, earlier: list[NodeRun]
+) -> Generator[Step, Sequence[Draw] | None, NodeRun]:
+    if earlier:
+        run = earlier.pop(0)
+        if (run.node, run.variant) != (node.name, variant):
+            raise ValueError(f"a committed run of {run.node} stands where {node.name} is due")
+        return run
+    rule = node.rule.rule()
+    state, draws = rule.start(), list[Draw]()
+    while (verdict := state.verdict()) is None:
+        request = DrawRequest(node=node.name, text=text, first=len(draws), count=state.next_wave(), variant=variant)
+        wave = yield request
+        if wave is None or len(wave) != request.count:
+            raise ValueError("a sampler must give exactly the draws that were asked for")
+        for draw in wave:
+            state = state.observe(draw.label)
+        draws.extend(wave)
+    run = NodeRun(node=node.name, variant=variant, draws=tuple(draws), verdict=verdict)
+    yield run
+    return run
+
+
+def _reason(verdict: Verdict, outcome: Outcome) -> Reason:
+    if verdict.ended is not Ended.IDENTIFIED:
+        return Reason(verdict.ended.value)
+    return Reason.ESCALATED if outcome is Outcome.HUMAN_REVIEW else Reason.IDENTIFIED
+
+
+def _delta(pipeline: PipelineConfig, runs: Sequence[NodeRun]) -> float | None:
+    deltas = [pipeline.node(run.node).rule.rule().delta for run in runs]
+    return None if any(delta is None for delta in deltas) else sum(delta or 0.0 for delta in deltas)
+
+
+Commit = Callable[[NodeRun], Awaitable[None]]
+Progress = Callable[[DrawRequest, Sequence[Draw]], Awaitable[None]]
+
+
+async def _ignore_run(_run: NodeRun) -> None:
+    return None
+
+
+async def _ignore_progress(_request: DrawRequest, _draws: Sequence[Draw]) -> None:
+    return None
+
+
+async def screen(
+    text: ScreenedText,
+    guard: Guard,
+    pipeline: PipelineConfig,
+    sampler: Sampler,
+    *,
+    committed: Sequence[NodeRun] = (),
+    commit: Commit = _ignore_run,
+    progress: Progress = _ignore_progress,
+) -> Screening:
+    """Drive `screening_steps` with a sampler; ``commit`` is awaited when a node ends, before the next begins,
+    and ``progress`` after each wave. Raises SamplerError when the sampler cannot answer: the case is then
+    pending, and a later call with the committed runs goes on from there.
+    """
+    steps = screening_steps(text, guard, pipeline, committed)
+    answer: Sequence[Draw] | None = None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration as ended:
+            result: Screening = ended.value
+            return result
+        if isinstance(step, NodeRun):
+            await commit(step)
+            answer = None
+        else:
+            answer = await sampler.draw(step)
+            await progress(step, answer)

@@ -1,0 +1,1 @@
+"""Conditions, recorded draws and their replay, and the data sets of the paper."""

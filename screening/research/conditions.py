@@ -1,0 +1,63 @@
+"""The conditions of the paper's experiment, and ours, as pipelines."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from screening.engine.pipeline import (
+    MajorityVoteConfig,
+    PairwiseMixtureConfig,
+    PipelineConfig,
+    RuleConfig,
+    SuccessiveEliminationConfig,
+    chain,
+)
+from screening.labels import Label, Outcome
+
+VOTES = (1, 3, 5)
+BUDGETS = (10, 50, 75, 100, 124, 150)
+PAPER_DELTA = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A pipeline under the name that the results table gives it. It may be one that can never decide."""
+
+    name: str
+    pipeline: PipelineConfig
+
+
+def single_agent() -> PipelineConfig:
+    """One draw at Worker and no routing: an answer of ``escalate`` goes to a human (paper, section 4)."""
+    worker = chain("single-agent", MajorityVoteConfig(n=1), "human_review").nodes[0]
+    routes = {**worker.routes, Label.ESCALATE: Outcome.HUMAN_REVIEW.value}
+    return PipelineConfig(name="single-agent", nodes=(worker.model_copy(update={"routes": routes}),))
+
+
+def paper_conditions(*, curtail: bool = False) -> tuple[Condition, ...]:
+    """The paper's ten: single agent, majority vote of 1, 3, 5, Algorithm 1 with six budgets; abstentions go on.
+
+    Without ``curtail`` each node pays its whole budget before it abstains, as in the paper; with it the outcomes
+    are the same and the calls fewer.
+
+    >>> [condition.name for condition in paper_conditions()][:5]
+    ['single-agent', 'MV n=1', 'MV n=3', 'MV n=5', 'B=10']
+    """
+    votes = [_chained(f"MV n={n}", MajorityVoteConfig(n=n)) for n in VOTES]
+    adaptive = [
+        _chained(f"B={budget}", SuccessiveEliminationConfig(delta=PAPER_DELTA, budget=budget, curtail=curtail))
+        for budget in BUDGETS
+    ]
+    return (Condition(name="single-agent", pipeline=single_agent()), *votes, *adaptive)
+
+
+def our_conditions(*, budget: int = 100) -> tuple[Condition, ...]:
+    """The recommended rule: with symmetric errors at the paper's δ for comparison, and with the defaults."""
+    symmetric = PairwiseMixtureConfig.symmetric(PAPER_DELTA, budget)
+    return (
+        _chained(f"pairwise δ={PAPER_DELTA}", symmetric),
+        _chained("recommended", PairwiseMixtureConfig(budget=budget), "human_review"),
+    )
+
+
+def _chained(name: str, rule: RuleConfig, on_abstain: Literal["human_review", "next"] = "next") -> Condition:
+    return Condition(name=name, pipeline=chain(name, rule, on_abstain))

@@ -1,0 +1,151 @@
+"""Any pipeline replayed on recorded draws, without a call: the same outcomes and calls as run live on them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from screening.engine.draws import decode_draws
+from screening.engine.pipeline import NodeConfig, PipelineConfig
+from screening.labels import LABELS, Label, Outcome
+from screening.statistics.rules.protocol import Ended
+from screening.statistics.rules.runs import ENDS, NONE, Codes, Draws, Integers, run
+
+OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
+NO_DRAW = 255
+NOT_VISITED = -2
+"""In ``Replay.ended``: the case's way did not lead through this node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """One node's draws: ``draws`` of shape (cases, most draws), ``lengths`` of them recorded for each case."""
+
+    draws: Draws
+    lengths: Integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """The draws of N cases, for each node by its name. A node that a case never visited has length 0."""
+
+    cases: int
+    nodes: Mapping[str, NodeRecord]
+
+    @classmethod
+    def from_codes(cls, codes: Mapping[str, Sequence[str]]) -> "Record":
+        """From each node's strings of draw codes, one a case, in the same order; ValueError for anything else.
+
+        >>> Record.from_codes({"worker": ["SSU", "", "E?"]}).nodes["worker"].lengths.tolist()
+        [3, 0, 2]
+        """
+        sizes = {len(cases) for cases in codes.values()}
+        if len(sizes) > 1:
+            raise ValueError("every node needs one string for each case")
+        nodes = {node: _node_record(cases) for node, cases in codes.items()}
+        return cls(cases=sizes.pop() if sizes else 0, nodes=nodes)
+
+    def node(self, name: str) -> NodeRecord:
+        """The node's draws; none at all where the record does not know the node."""
+        nothing = NodeRecord(draws=np.zeros((self.cases, 0), np.uint8), lengths=np.zeros(self.cases, np.int64))
+        return self.nodes.get(name, nothing)
+
+
+def _node_record(cases: Sequence[str]) -> NodeRecord:
+    lengths = np.fromiter(map(len, cases), dtype=np.int64, count=len(cases))
+    try:
+        characters = np.frombuffer("".join(cases).encode("ascii"), dtype=np.uint8)
+    except UnicodeEncodeError:
+        raise ValueError("not a draw code") from None
+    labels = _label_numbers()[characters]
+    if (labels == NO_DRAW).any():
+        raise ValueError("not a draw code")
+    draws = np.full((len(cases), int(lengths.max(initial=0))), NO_DRAW, dtype=np.uint8)
+    draws[np.arange(draws.shape[1]) < lengths[:, None]] = labels
+    return NodeRecord(draws=draws, lengths=lengths)
+
+
+def _label_numbers() -> Draws:
+    """For each character the number of the label that the draw counts as; `NO_DRAW` for no draw code."""
+    numbers = np.full(256, NO_DRAW, dtype=np.uint8)
+    for character in range(128):
+        with suppress(ValueError):
+            numbers[character] = LABELS.index(decode_draws(chr(character))[0].label)
+    return numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """What became of each of N cases.
+
+    ``outcome`` (N,) is a number into `OUTCOMES`, or `NONE` where more draws are needed than were recorded (such a
+    case is unsettled); ``node`` (N,) the last node visited, by its place in the pipeline. By node and case:
+    ``calls``, and ``ended``, a number into `ENDS`, `NONE` where the record was too short, or `NOT_VISITED`.
+    An unsettled case has the calls that its record could pay.
+    """
+
+    pipeline: PipelineConfig
+    outcome: Codes
+    node: Codes
+    calls: Integers
+    ended: Codes
+
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        """Which cases have an outcome."""
+        return np.asarray(self.outcome != NONE)
+
+    @property
+    def unsettled(self) -> int:
+        """How many cases need more draws than were recorded."""
+        return int((~self.settled).sum())
+
+    @property
+    def total_calls(self) -> Integers:
+        """Calls of each case over all its nodes."""
+        return np.asarray(self.calls.sum(axis=0))
+
+    def mean_calls(self) -> float | None:
+        """Mean calls of the settled cases; None without any."""
+        settled = self.settled
+        return float(self.total_calls[settled].mean()) if settled.any() else None
+
+    def outcomes(self) -> list[Outcome | None]:
+        """Each case's outcome, None where it is unsettled."""
+        return [None if code == NONE else OUTCOMES[code] for code in self.outcome]
+
+    def ends(self, node: str) -> list[Ended | None]:
+        """How each case ended at this node; None where it was not visited or not settled."""
+        place = [config.name for config in self.pipeline.nodes].index(node)
+        return [None if code < 0 else ENDS[code] for code in self.ended[place]]
+
+
+def replay(pipeline: PipelineConfig, record: Record) -> Replay:
+    """Run the pipeline on recorded draws, all cases at once.
+
+    The rules, routes and looks are those of `screening.engine.screen` without a guard: what the text itself forbids is
+    not replayed. Nothing is asked; nodes that the record does not know leave their cases unsettled.
+    """
+    nodes, cases = pipeline.nodes, record.cases
+    at = np.zeros(cases, dtype=np.int64)  # the node that a case has reached, or len(nodes) + its outcome
+    node = np.zeros(cases, dtype=np.int8)
+    calls = np.zeros((len(nodes), cases), dtype=np.int64)
+    ended = np.full((len(nodes), cases), NOT_VISITED, dtype=np.int8)
+    for place, config in enumerate(nodes):  # routes lead to later nodes only
+        rows = np.flatnonzero(at == place)
+        drawn = record.node(config.name)
+        runs = run(config.rule.rule(), drawn.draws[rows], drawn.lengths[rows])
+        node[rows], calls[place, rows], ended[place, rows] = place, runs.calls, runs.ended
+        targets = np.where(runs.ended == NONE, NONE, _targets(pipeline, config)[runs.label])
+        at[rows] = targets
+    outcome = np.where(at == NONE, NONE, at - len(nodes)).astype(np.int8)
+    return Replay(pipeline=pipeline, outcome=outcome, node=node, calls=calls, ended=ended)
+
+
+def _targets(pipeline: PipelineConfig, node: NodeConfig) -> Integers:
+    """Where each label leads, and last where an abstention does, so that label -1 finds it."""
+    places = [config.name for config in pipeline.nodes] + [outcome.value for outcome in OUTCOMES]
+    labels: Iterable[Label | None] = (*LABELS, None)
+    return np.array([places.index(node.target(label)) for label in labels])

@@ -1,0 +1,182 @@
+"""The table of an experiment: a row a condition, as CSV, LaTeX, JSON or text. Undefined is said, never 0."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from screening.datasets.export import csv_lines
+from screening.statistics.metrics import Metrics, Proportion
+
+UNDEFINED = "undefined"
+DASH = "---"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRow:
+    """One condition. ``subset`` is the FNR of the group of special interest, None where there is no such group."""
+
+    name: str
+    metrics: Metrics
+    unsettled: int = 0
+    subset: Proportion | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsTable:
+    """The rows with what they were measured on: the data set, and where its reference labels come from."""
+
+    title: str
+    provenance: str
+    rows: tuple[TableRow, ...]
+    subset_name: str | None = None
+
+
+def row_of(
+    name: str, metrics: Metrics, unsettled: int = 0, subset: str | None = None, cost_usd: float | None = None
+) -> TableRow:
+    """The row of these metrics, with the FNR of the group ``subset``."""
+    group = metrics.by_group.get(subset) if subset else None
+    return TableRow(
+        name=name, metrics=metrics, unsettled=unsettled, subset=group.fnr if group else None, cost_usd=cost_usd
+    )
+
+
+def rate_text(rate: Proportion | None) -> str:
+    """The rate with its Wilson 95 % interval and its counts.
+
+    >>> rate_text(Proportion(4, 42)), rate_text(Proportion(0, 0))
+    ('0.095 [0.038, 0.221] (4/42)', 'undefined')
+    """
+    if rate is None or rate.value is None:
+        return UNDEFINED
+    return f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] ({rate.numerator}/{rate.denominator})"
+
+
+def number_text(value: float | None, digits: int = 1) -> str:
+    """The number, or that it is undefined."""
+    return UNDEFINED if value is None else f"{value:,.{digits}f}"
+
+
+def plain_rows(table: ResultsTable) -> list[dict[str, object]]:
+    """The rows as flat data: each rate with its interval and counts, None where undefined."""
+    return [_plain(row, table.provenance) for row in table.rows]
+
+
+def _plain(row: TableRow, provenance: str) -> dict[str, object]:
+    metrics = row.metrics
+    rates: Mapping[str, Proportion | None] = {
+        "accuracy": metrics.accuracy,
+        "fpr": metrics.fpr,
+        "fnr": metrics.fnr,
+        "subset_fnr": row.subset,
+        "escalation_rate": metrics.escalation_rate,
+        "worst_accuracy": metrics.worst.accuracy,
+        "worst_fpr": metrics.worst.fpr,
+        "worst_fnr": metrics.worst.fnr,
+        "best_accuracy": metrics.best.accuracy,
+        "best_fpr": metrics.best.fpr,
+        "best_fnr": metrics.best.fnr,
+    }
+    plain: dict[str, object] = {"condition": row.name, "n": metrics.n, "unsettled": row.unsettled}
+    for name, rate in rates.items():
+        plain |= {
+            name: rate.value if rate else None,
+            f"{name}_low": rate.low if rate else None,
+            f"{name}_high": rate.high if rate else None,
+            f"{name}_numerator": rate.numerator if rate else None,
+            f"{name}_denominator": rate.denominator if rate else None,
+        }
+    return plain | {
+        "mean_calls": metrics.mean_calls,
+        "calls": metrics.calls,
+        "tokens": metrics.tokens,
+        "cost_usd": row.cost_usd,
+        "without_reference": metrics.without_reference,
+        "references_from": provenance,
+    }
+
+
+def csv_table(table: ResultsTable) -> Iterator[str]:
+    """The table as lines of CSV; an undefined value is an empty cell."""
+    rows = plain_rows(table)
+    return csv_lines(list(rows[0]) if rows else ["condition"], (list(row.values()) for row in rows))
+
+
+def latex_table(table: ResultsTable) -> str:
+    """The table in the paper's layout, for booktabs."""
+    metrics = ["Accuracy", "FPR", "FNR"] + (["Subset FNR"] if table.subset_name else [])
+    head = " & ".join(["Condition", *metrics, "Esc.", "Calls", "Tokens"])
+    lines = [
+        r"\begin{tabular}{l" + "c" * (len(metrics) + 3) + "}",
+        r"\toprule",
+        rf"\multicolumn{{{len(metrics) + 4}}}{{c}}{{{escaped(table.title)}}} \\",
+        r"\midrule",
+        head + r" \\",
+        r"\midrule",
+        *(_latex_row(row, bool(table.subset_name)) for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        f"% Reference labels: {escaped(table.provenance)}. Wilson 95 % intervals; {DASH} is undefined.",
+    ]
+    if unsettled := sum(row.unsettled for row in table.rows):
+        lines.append(f"% {unsettled} cases were left out of some conditions: too few draws recorded.")
+    return "\n".join(lines) + "\n"
+
+
+def _latex_row(row: TableRow, with_subset: bool) -> str:
+    metrics = row.metrics
+    rates = [metrics.accuracy, metrics.fpr, metrics.fnr] + ([row.subset] if with_subset else [])
+    cells = [escaped(row.name), *(_latex_rate(rate) for rate in (*rates, metrics.escalation_rate))]
+    calls = DASH if metrics.mean_calls is None else f"{metrics.mean_calls:.1f}"
+    tokens = DASH if metrics.tokens is None else f"{metrics.tokens:,}"
+    return " & ".join([*cells, calls, tokens]) + r" \\"
+
+
+def _latex_rate(rate: Proportion | None) -> str:
+    if rate is None or rate.value is None:
+        return DASH
+    return f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}]"
+
+
+_LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"δ": r"$\delta$", "α": r"$\alpha$"}
+)
+
+
+def escaped(text: str) -> str:
+    """The text with LaTeX's own characters made harmless.
+
+    >>> escaped("50 % of a_b")
+    '50 \\\\% of a\\\\_b'
+    """
+    return text.translate(_LATEX)
+
+
+def text_table(table: ResultsTable) -> Iterator[str]:
+    """The table as lines for a terminal."""
+    yield f"{table.title}. Reference labels: {table.provenance}."
+    subset = [f"FNR of {table.subset_name}"] if table.subset_name else []
+    rates = ["accuracy", "FPR", "FNR", *subset, "escalated"]
+    yield " | ".join(["condition", "n", *rates, "mean calls", "tokens", "dollars", "accuracy worst..best"])
+    for row in table.rows:
+        yield " | ".join(_text_cells(row, bool(subset)))
+        if row.unsettled:
+            yield f"    {row.unsettled} cases need more draws than were recorded and are in none of these figures"
+
+
+def _text_cells(row: TableRow, with_subset: bool) -> Sequence[str]:
+    metrics = row.metrics
+    rates = [metrics.accuracy, metrics.fpr, metrics.fnr] + ([row.subset] if with_subset else [])
+    extremes = (metrics.worst.accuracy.value, metrics.best.accuracy.value)
+    return [
+        row.name,
+        str(metrics.n),
+        *map(rate_text, rates),
+        rate_text(metrics.escalation_rate),
+        number_text(metrics.mean_calls),
+        number_text(metrics.tokens, 0),
+        number_text(row.cost_usd, 2),
+        "..".join(number_text(value, 3) for value in extremes),
+    ]

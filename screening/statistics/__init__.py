@@ -1,0 +1,1 @@
+"""Rules, bounds, metrics, agreement and verification: numbers in, numbers out, no input or output."""

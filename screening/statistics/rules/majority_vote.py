@@ -1,0 +1,113 @@
+"""The paper's baseline: a fixed number of draws and the label that most of them gave."""
+
+from dataclasses import dataclass, replace
+
+from scipy.special import betaincinv
+
+from screening.labels import LABELS, Label
+from screening.statistics.bounds import Band
+from screening.statistics.rules.protocol import Arm, Ended, Verdict
+
+BAND_DELTA = 0.05
+"""Level of the displayed interval. The vote itself has no error level."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MajorityVote:
+    """Plurality of ``n`` draws, all of which it uses, as the paper does; n = 1 is a single draw.
+
+    It bounds no error, so ``delta`` is None. Without a plurality the label is `escalate` (the paper: tie →
+    escalate) and the node has ended `exhausted`: it ran out of votes, the model did not ask to escalate.
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError("a vote needs at least one draw")
+
+    @property
+    def budget(self) -> int:
+        """The n draws."""
+        return self.n
+
+    @property
+    def delta(self) -> None:
+        """None: a vote promises nothing about the mode."""
+        return None
+
+    def minimum_budget(self) -> int:
+        """The n draws."""
+        return self.n
+
+    def start(self) -> "VoteState":
+        """The state before the first draw."""
+        return VoteState(rule=self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteState:
+    """How often each label was drawn, in the order of `LABELS`."""
+
+    rule: MajorityVote
+    counts: tuple[int, ...] = (0,) * len(LABELS)
+
+    @property
+    def calls(self) -> int:
+        """Draws observed so far."""
+        return sum(self.counts)
+
+    def observe(self, label: Label) -> "VoteState":
+        """The state after one more vote; ValueError after a verdict."""
+        if self.verdict() is not None:
+            raise ValueError("the rule has stopped")
+        return replace(self, counts=tuple(n + (other is label) for other, n in zip(LABELS, self.counts, strict=True)))
+
+    def verdict(self) -> Verdict | None:
+        """None before n votes; then the plurality as identified (no more is meant), a tie as exhausted."""
+        if self.calls < self.rule.n:
+            return None
+        most = max(self.counts)
+        leaders = [label for label, count in zip(LABELS, self.counts, strict=True) if count == most]
+        if len(leaders) > 1:
+            return Verdict(label=Label.ESCALATE, ended=Ended.EXHAUSTED, calls=self.calls)
+        return Verdict(label=leaders[0], ended=Ended.IDENTIFIED, calls=self.calls)
+
+    def draws_to_earliest_decision(self) -> int:
+        """The votes not yet cast: it never stops before n, even where the rest cannot change the winner."""
+        return self.rule.n - self.calls
+
+    def next_wave(self) -> int:
+        """All the votes not yet cast."""
+        return self.rule.n - self.calls
+
+    def arms(self) -> tuple[Arm, ...]:
+        """Each label's share with an exact 95 % interval for all K labels together.
+
+        Unlike the other rules' bands these hold only at the n votes fixed in advance, not at every look.
+        """
+        return tuple(self._arm(label, count) for label, count in zip(LABELS, self.counts, strict=True))
+
+    def _arm(self, label: Label, count: int) -> Arm:
+        band = clopper_pearson(count, self.calls, BAND_DELTA / len(LABELS))
+        return Arm(
+            label=label,
+            draws=self.calls,
+            estimate=count / self.calls if self.calls else None,
+            low=band.low,
+            high=band.high,
+            eliminated=False,
+        )
+
+
+def clopper_pearson(successes: int, draws: int, delta: float) -> Band:
+    """Exact interval of a probability at one fixed number of draws (Clopper & Pearson 1934).
+
+    [0, 1] without draws.
+
+    >>> clopper_pearson(0, 3, 0.05).low, round(clopper_pearson(0, 3, 0.05).high, 4)
+    (0.0, 0.7076)
+    """
+    low = 0.0 if successes == 0 else betaincinv(successes, draws - successes + 1, delta / 2)
+    high = 1.0 if successes == draws else betaincinv(successes + 1, draws - successes, 1 - delta / 2)
+    return Band(low=float(low), high=float(high))

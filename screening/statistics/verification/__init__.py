@@ -1,0 +1,54 @@
+"""Is the engine's answer true? Audit sampling, weighted estimates, looks that add up, and what may be claimed.
+
+All of it compares with clinicians' blind-first ratings only; the stopping rule's delta plays no part here.
+"""
+
+from screening.statistics.verification.audit import AuditCase, AuditPlan, Stratum, audit_coin, strata_of
+from screening.statistics.verification.betting import Look, betting_sequence, weighted_sequence
+from screening.statistics.verification.change import Drift, Revision, SwitchRate, drift, switch_rate
+from screening.statistics.verification.guarantee import (
+    Binding,
+    Guarantee,
+    ReadingPlan,
+    Standing,
+    guarantee_of,
+    plan_readings,
+    readings_required,
+)
+from screening.statistics.verification.weighted import (
+    AuditEstimates,
+    MissedUnsafe,
+    WeightedRate,
+    estimate,
+    rule_of_three,
+    upper_bound,
+)
+
+__all__ = [
+    "AuditCase",
+    "AuditEstimates",
+    "AuditPlan",
+    "Binding",
+    "Drift",
+    "Guarantee",
+    "Look",
+    "MissedUnsafe",
+    "ReadingPlan",
+    "Revision",
+    "Standing",
+    "Stratum",
+    "SwitchRate",
+    "WeightedRate",
+    "audit_coin",
+    "betting_sequence",
+    "drift",
+    "estimate",
+    "guarantee_of",
+    "plan_readings",
+    "readings_required",
+    "rule_of_three",
+    "strata_of",
+    "switch_rate",
+    "upper_bound",
+    "weighted_sequence",
+]

@@ -1,0 +1,168 @@
+"""A miss-rate guarantee by learn-then-test, what it is bound to, and how many readings it takes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scipy.special import bdtr
+
+from screening.labels import Label, Outcome
+from screening.statistics.verification.audit import AuditCase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """What was measured. Evidence about one model, prompt, rule and label definition says nothing of another."""
+
+    model: str
+    prompt_hash: str
+    rule: str
+    label_definition: str
+
+
+class Standing(StrEnum):
+    """Whether the guarantee holds, needs more readings, or can no longer be had from these cases."""
+
+    GUARANTEED = "guaranteed"
+    NOT_YET = "not yet"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """ "At most ``at_most`` of unsafe texts are called safe", at a confidence, after a plan fixed beforehand.
+
+    The plan is ``allowed_misses``, chosen before the first reading. Then one may look after every reading: once
+    the misses exceed the plan they never come back. While readings of the sample are due nothing is guaranteed:
+    what was flagged is read sooner, so misses would be the last to show. Raising the plan after each
+    miss, on the same cases, breaks the guarantee: 59, then 93, then 124, … has given a false one with probability
+    0.17 by 361 readings.
+    """
+
+    read: int
+    missed: int
+    at_most: float
+    confidence: float
+    allowed_misses: int
+    binding: Binding | None = None
+    waiting: int = 0
+
+    @property
+    def required(self) -> int:
+        """Readings of truly unsafe texts that the plan needs."""
+        return readings_required(self.at_most, self.allowed_misses, self.confidence)
+
+    @property
+    def standing(self) -> Standing:
+        """Where the plan stands now."""
+        if self.missed > self.allowed_misses:
+            return Standing.FAILED
+        enough = self.read >= self.required and not self.waiting
+        return Standing.GUARANTEED if enough else Standing.NOT_YET
+
+    @property
+    def statement(self) -> str:
+        """What may be said, in words; the binding and staleness are for the page to add."""
+        if self.standing is Standing.NOT_YET:
+            due = f", {self.waiting} readings of the sample still due" if self.waiting else ""
+            return f"cannot be guaranteed yet: {self.read} of {self.required}{due}"
+        if self.standing is Standing.FAILED:
+            return (
+                f"cannot be guaranteed with these cases: {self.missed} missed, the plan allowed "
+                f"{self.allowed_misses}; a new plan needs new cases"
+            )
+        return (
+            f"at most {self.at_most:.1%} of unsafe texts are called safe, at {100 * self.confidence:g}% confidence "
+            f"({self.missed} missed in {self.read})"
+        )
+
+    def stale(self, now: Binding) -> bool:
+        """Whether what is running is not what was measured (or it was never recorded what was)."""
+        return self.binding != now
+
+
+def readings_required(at_most: float, misses: int = 0, confidence: float = 0.95) -> int:
+    """Fewest readings n after which ``misses`` misses show a rate of at most ``at_most``.
+
+    The smallest n with P[Binomial(n, at_most) ≤ misses] ≤ 1 - confidence: the exact binomial p-value of
+    learn-then-test (Angelopoulos et al. 2021, arXiv:2110.01052). For missed per 1,000 auto-safe the readings are
+    of auto-safe texts; for the miss rate, of truly unsafe ones. ValueError outside 0 < at_most, confidence < 1.
+
+    >>> [readings_required(0.05, misses) for misses in (0, 1, 2)], readings_required(0.01)
+    ([59, 93, 124], 299)
+    """
+    if not (0 < at_most < 1 and 0 < confidence < 1 and misses >= 0):
+        raise ValueError("the rate and the confidence must lie strictly between 0 and 1, misses not below 0")
+
+    def shown(n: int) -> bool:
+        return float(bdtr(misses, n, at_most)) <= 1 - confidence
+
+    low, high = misses, misses + 1  # with n = misses nothing can be shown: P[≤ misses] = 1
+    while not shown(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if shown(middle) else (middle, high)
+    return high
+
+
+def guarantee_of(
+    cases: Iterable[AuditCase],
+    *,
+    at_most: float = 0.05,
+    confidence: float = 0.95,
+    allowed_misses: int = 0,
+    binding: Binding | None = None,
+) -> Guarantee:
+    """The guarantee's standing from the audit, over unsafe texts that all had the same chance to be read.
+
+    Everything flagged may be read, but only a few of those called safe; to count them all would hide misses. So a
+    case counts when its coin lies below the smallest π of any stratum, whatever the engine said.
+    """
+    everyone = list(cases)
+    smallest = min((_probability(case) for case in everyone), default=1.0)
+    sample = [case for case in everyone if case.coin < smallest]
+    unsafe = [case for case in sample if case.blind_first is Label.UNSAFE]
+    return Guarantee(
+        read=len(unsafe),
+        missed=sum(case.outcome is Outcome.SAFE for case in unsafe),
+        at_most=at_most,
+        confidence=confidence,
+        allowed_misses=allowed_misses,
+        binding=binding,
+        waiting=sum(case.waiting for case in sample),
+    )
+
+
+def _probability(case: AuditCase) -> float:
+    return 1.0 if case.outcome is Outcome.HUMAN_REVIEW else case.probability
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingPlan:
+    """A plan to fix before reading: the misses it allows, the readings it takes, and its chance to succeed."""
+
+    allowed_misses: int
+    readings: int
+    chance: float
+
+
+def plan_readings(
+    at_most: float, assumed_rate: float, *, confidence: float = 0.95, chance: float = 0.8, most_misses: int = 1000
+) -> ReadingPlan | None:
+    """The shortest plan that can say "at most ``at_most``" with the wished chance, if the rate is as assumed.
+
+    None when no plan of up to ``most_misses`` misses has that chance, as always when the assumed rate is not
+    below what is to be shown.
+
+    >>> plan_readings(0.05, 0.0)
+    ReadingPlan(allowed_misses=0, readings=59, chance=1.0)
+    """
+    if assumed_rate >= at_most:
+        return None
+    for misses in range(most_misses + 1):
+        readings = readings_required(at_most, misses, confidence)
+        success = float(bdtr(misses, readings, assumed_rate))
+        if success >= chance:
+            return ReadingPlan(allowed_misses=misses, readings=readings, chance=success)
+    return None

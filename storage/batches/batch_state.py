@@ -1,0 +1,179 @@
+"""What state a batch is in: derived from its events, its caps and its sums, never stored."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from screening.review.actors import SYSTEM, Actor
+from storage.batches.tallies import Totals, known_to, totals
+from storage.schema import batch_events, batches, pending_cases
+
+
+class BatchState(StrEnum):
+    """Where a batch stands; the first that applies, in this order."""
+
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+    PAUSED = "paused"
+    CAPPED = "capped"
+    NEEDS_RETRY = "needs_retry"  # all that is pending failed and waits for a retry request
+    TAKING_IN = "taking_in"  # rows still come in; those that came are screened meanwhile
+    RUNNING = "running"
+
+
+class BatchEvent(StrEnum):
+    """What can happen to a batch after its creation."""
+
+    INTAKE_CLOSED = "intake_closed"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    CANCELLED = "cancelled"
+    RETRIED = "retried"
+    CAPS = "caps"
+
+
+STOPPED = frozenset({BatchState.CANCELLED, BatchState.PAUSED, BatchState.CAPPED})
+"""States in which no further call is made."""
+
+
+class UnknownBatch(LookupError):
+    """There is no batch of this id."""
+
+
+class BatchCancelled(ValueError):
+    """The batch was ended for good: nothing of it is taken up again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """The most a batch may use; None is no cap."""
+
+    max_calls: int | None = None
+    max_cost_usd: float | None = None
+
+    def reached(self, totals: Totals) -> str | None:
+        """Which cap stops the batch, or None. A cost cap without a known cost stops it too: it fails closed.
+
+        >>> Caps(max_calls=10).reached(Totals(calls=10)), Caps(max_cost_usd=5).reached(Totals(unpriced_calls=3))
+        ('max_calls', 'cost_unknown')
+        """
+        if self.max_calls is not None and totals.calls + totals.lost_calls >= self.max_calls:
+            return "max_calls"
+        if self.max_cost_usd is None:
+            return None
+        if (cost := totals.cost_for_cap_usd) is None:
+            return "cost_unknown"
+        return "max_cost" if cost >= self.max_cost_usd else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A batch's state with what it follows from. ``why`` is a short code where the state needs one."""
+
+    state: BatchState
+    totals: Totals
+    failed: int
+    caps: Caps
+    why: str | None = None
+
+    @property
+    def allows_calls(self) -> bool:
+        """Whether another call may be made."""
+        return self.state not in STOPPED
+
+
+def standings(
+    conn: Connection, batch_ids: Sequence[str], *, count_failed: bool = True, actor: Actor = SYSTEM
+) -> dict[str, Standing]:
+    """Where each of these batches stands, its sums as the actor may know them, in few queries whatever their number.
+
+    Counting what failed is linear in that; without it (`allows_calls` does not depend on it) ``failed`` is 0.
+    """
+    sums, events = known_to(conn, actor, totals(conn, batch_ids)), _events(conn, batch_ids)
+    failed = _failed(conn, batch_ids) if count_failed else {}
+    rows = conn.execute(
+        select(batches.c.id, batches.c.max_calls, batches.c.max_cost_usd).where(batches.c.id.in_(batch_ids))
+    )
+    return {
+        row.id: _standing(
+            Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd),
+            sums[row.id],
+            failed.get(row.id, 0),
+            events.get(row.id, []),
+        )
+        for row in rows
+    }
+
+
+def standing(conn: Connection, batch_id: str, *, count_failed: bool = True, actor: Actor = SYSTEM) -> Standing:
+    """Where one batch stands. UnknownBatch when there is none."""
+    try:
+        return standings(conn, [batch_id], count_failed=count_failed, actor=actor)[batch_id]
+    except KeyError:
+        raise UnknownBatch(batch_id) from None
+
+
+def was_cancelled(conn: Connection, batch_id: str) -> bool:
+    """Whether somebody ended this batch for good."""
+    table = batch_events.c
+    cancelled = select(table.id).where(table.batch_id == batch_id, table.event == BatchEvent.CANCELLED.value)
+    return conn.execute(cancelled.limit(1)).first() is not None
+
+
+def require_going(conn: Connection, batch_id: str) -> None:
+    """Raise BatchCancelled where no worker would ever take up anything of this batch again."""
+    if was_cancelled(conn, batch_id):
+        raise BatchCancelled(f"batch {batch_id} was cancelled: nothing of it is taken up again")
+
+
+def _standing(caps: Caps, sums: Totals, failed: int, events: list[tuple[str, dict[str, Any]]]) -> Standing:
+    happened = {event for event, _detail in events}
+    paused, why = False, None
+    for event, detail in events:
+        if event in (BatchEvent.PAUSED, BatchEvent.RESUMED):
+            paused, why = event == BatchEvent.PAUSED, detail.get("why")
+        if event == BatchEvent.CAPS:
+            caps = Caps(**detail)
+    cap = caps.reached(sums)
+    state = _state(happened, paused=paused, capped=cap is not None, sums=sums, failed=failed)
+    reasons = {BatchState.CAPPED: cap, BatchState.PAUSED: why}
+    return Standing(state=state, totals=sums, failed=failed, caps=caps, why=reasons.get(state))
+
+
+def _state(happened: set[str], *, paused: bool, capped: bool, sums: Totals, failed: int) -> BatchState:
+    closed = BatchEvent.INTAKE_CLOSED in happened
+    if closed and sums.pending == 0:
+        return BatchState.FINISHED
+    if BatchEvent.CANCELLED in happened:
+        return BatchState.CANCELLED
+    if paused:
+        return BatchState.PAUSED
+    if capped:
+        return BatchState.CAPPED
+    if not closed:
+        return BatchState.TAKING_IN
+    return BatchState.NEEDS_RETRY if failed >= sums.pending else BatchState.RUNNING
+
+
+def _failed(conn: Connection, batch_ids: Sequence[str]) -> dict[str, int]:
+    rows = conn.execute(
+        select(pending_cases.c.batch_id, func.count().label("failed"))
+        .where(pending_cases.c.batch_id.in_(batch_ids), pending_cases.c.ready_at.is_(None))
+        .group_by(pending_cases.c.batch_id)
+    )
+    return {row.batch_id: row.failed for row in rows}
+
+
+def _events(conn: Connection, batch_ids: Sequence[str]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    rows = conn.execute(
+        select(batch_events.c.batch_id, batch_events.c.event, batch_events.c.detail)
+        .where(batch_events.c.batch_id.in_(batch_ids))
+        .order_by(batch_events.c.id)
+    )
+    for row in rows:
+        found.setdefault(row.batch_id, []).append((row.event, row.detail))
+    return found

@@ -1,0 +1,258 @@
+"""Batches: begun, paused, resumed, cancelled, retried; what state they are in and how far they are."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from screening.review.actors import SYSTEM, Actor
+from screening.review.policy import Action, require
+from storage.batches import tallies
+from storage.batches.batch_state import (
+    BatchEvent,
+    BatchState,
+    Caps,
+    Standing,
+    UnknownBatch,
+    require_going,
+    standing,
+    standings,
+)
+from storage.batches.intake import Intake, IntakeClosed, NewCase, RejectedRow, add_rows, close_intake, rejected
+from storage.database import Database
+from storage.identifiers import Entropy, new_id
+from storage.schema import batch_events, batches, pending_cases, screenings
+from storage.site import audit_log
+
+__all__ = [
+    "BatchEvent", "BatchState", "BatchSummary", "Caps", "Intake", "IntakeClosed", "NewBatch", "NewCase", "Progress",
+    "RejectedRow", "UnknownBatch", "add_rows", "batch_state", "cancel", "change_caps", "close_intake", "create_batch",
+    "find_batch", "list_batches", "pause", "progress", "rejected", "resume", "retry_failed",
+]  # fmt: skip
+
+RATE_WINDOW = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBatch:
+    """What a batch begins with. ``intake`` is what was announced before the first call: file, mapping, provenance."""
+
+    name: str
+    configuration_version: str
+    seed: int
+    kind: Literal["batch", "interactive"] = "batch"
+    audit_rate: float = 0.0
+    max_calls: int | None = None
+    max_cost_usd: float | None = None
+    intake: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a batch is. rows_in = accepted + rejected; accepted = safe + unsafe + human_review + pending.
+
+    ``failed`` are those of ``pending`` that wait for a retry request. ``calls`` are all calls made, with the
+    ``lost_calls`` whose draws did not count. ``cost_usd`` is None where part of it is unknown. ``rate`` is
+    outcomes per second over the last minute of work; None before there is any.
+    """
+
+    state: BatchState
+    why: str | None
+    rows_in: int
+    accepted: int
+    rejected: int
+    safe: int
+    unsafe: int
+    human_review: int
+    pending: int
+    failed: int
+    calls: int
+    lost_calls: int
+    cost_usd: float | None
+    caps: Caps
+    started_at: datetime
+    finished_at: datetime | None
+    rate: float | None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the recent rate; None where there is none, or no work goes on."""
+        if self.state not in (BatchState.RUNNING, BatchState.TAKING_IN) or not self.rate:
+            return None
+        return (self.pending - self.failed) / self.rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSummary:
+    """One line of the list of batches."""
+
+    id: str
+    name: str
+    kind: str
+    configuration_version: str
+    created_by: str
+    created_at: datetime
+    intake: Mapping[str, Any]
+    progress: Progress
+
+
+def create_batch(db: Database, actor: Actor, new: NewBatch, now: datetime, entropy: Entropy | None = None) -> str:
+    """Begin a batch that takes in rows, and return its id. Raises Forbidden."""
+    require(actor, Action.SCREEN_TEXT if new.kind == "interactive" else Action.CREATE_BATCH)
+    batch_id = new_id(now, entropy) if entropy else new_id(now)
+    row = asdict(new)
+    row |= {"id": batch_id, "configuration": row.pop("configuration_version"), "intake": dict(new.intake)}
+    with db.write() as conn:
+        conn.execute(insert(batches), {**row, "created_by": actor.id, "created_at": now})
+        tallies.open_tallies(conn, batch_id)
+        detail: dict[str, Any] = {
+            "kind": new.kind,
+            "configuration": new.configuration_version,
+            "audit_rate": new.audit_rate,
+        }
+        audit_log.append(conn, actor, "batch_created", batch_id, detail, now)
+    return batch_id
+
+
+def pause(db: Database, actor: Actor, batch_id: str, now: datetime, why: str | None = None) -> None:
+    """Make no further calls for this batch; what runs ends at its next committed node."""
+    with db.write() as conn:
+        add_event(conn, actor, batch_id, BatchEvent.PAUSED, now, {"why": why} if why else {})
+
+
+def resume(db: Database, actor: Actor, batch_id: str, now: datetime) -> None:
+    """Go on with a paused batch. A cap is lifted by `change_caps`, not by this."""
+    with db.write() as conn:
+        add_event(conn, actor, batch_id, BatchEvent.RESUMED, now)
+
+
+def cancel(db: Database, actor: Actor, batch_id: str, now: datetime) -> None:
+    """End a batch for good: what is pending stays pending and is shown as that."""
+    with db.write() as conn:
+        add_event(conn, actor, batch_id, BatchEvent.CANCELLED, now)
+
+
+def retry_failed(db: Database, actor: Actor, batch_id: str, now: datetime) -> int:
+    """Take up again the cases whose last attempt failed; returns how many. Raises BatchCancelled."""
+    with db.write() as conn:
+        require_going(conn, batch_id)
+        statement = update(pending_cases).where(
+            pending_cases.c.batch_id == batch_id, pending_cases.c.ready_at.is_(None)
+        )
+        count = conn.execute(statement.values(ready_at=now)).rowcount
+        add_event(conn, actor, batch_id, BatchEvent.RETRIED, now, {"cases": count})
+    return count
+
+
+def change_caps(db: Database, actor: Actor, batch_id: str, caps: Caps, now: datetime) -> None:
+    """Set other caps; a capped batch whose new caps leave room goes on."""
+    with db.write() as conn:
+        add_event(conn, actor, batch_id, BatchEvent.CAPS, now, asdict(caps))
+
+
+def batch_state(db: Database, batch_id: str) -> BatchState:
+    """The state, derived now. Raises UnknownBatch."""
+    with db.read() as conn:
+        return standing(conn, batch_id).state
+
+
+def progress(db: Database, batch_id: str, now: datetime | None = None, *, actor: Actor = SYSTEM) -> Progress:
+    """How far the batch is, as the actor may know it; costs the same for any size. The rate is taken up to ``now``, or
+    the last outcome. For those who read, cases that are withheld from them count as with clinicians; that is linear
+    in the open cases of the inbox.
+    """
+    with db.read() as conn:
+        created = conn.execute(select(batches.c.created_at).where(batches.c.id == batch_id)).scalar()
+        if created is None:
+            raise UnknownBatch(batch_id)
+        return _progress(conn, batch_id, created, standing(conn, batch_id, actor=actor), now)
+
+
+def list_batches(
+    db: Database,
+    actor: Actor,
+    limit: int = 50,
+    offset: int = 0,
+    *,
+    kind: Literal["batch", "interactive"] | None = "batch",
+    now: datetime | None = None,
+) -> tuple[BatchSummary, ...]:
+    """The newest first, each with its `progress` as the actor may know it; ``kind`` None lists single texts too."""
+    require(actor, Action.VIEW_BATCHES)
+    query = select(batches).order_by(batches.c.created_at.desc(), batches.c.id.desc()).limit(limit).offset(offset)
+    if kind is not None:
+        query = query.where(batches.c.kind == kind)
+    with db.read() as conn:
+        rows = conn.execute(query).all()
+        found = standings(conn, [row.id for row in rows], actor=actor)
+        return tuple(_summary(row, _progress(conn, row.id, row.created_at, found[row.id], now)) for row in rows)
+
+
+def find_batch(db: Database, actor: Actor, batch_id: str, *, now: datetime | None = None) -> BatchSummary:
+    """One batch as the list shows it. Raises UnknownBatch, Forbidden."""
+    require(actor, Action.VIEW_BATCHES)
+    with db.read() as conn:
+        row = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
+        if row is None:
+            raise UnknownBatch(batch_id)
+        found = standing(conn, batch_id, actor=actor)
+        return _summary(row, _progress(conn, batch_id, row.created_at, found, now))
+
+
+def add_event(
+    conn: Connection,
+    actor: Actor,
+    batch_id: str,
+    event: BatchEvent,
+    now: datetime,
+    detail: Mapping[str, Any] | None = None,
+) -> None:
+    """Record what was done to a batch, in the caller's transaction and in the audit log."""
+    owner = conn.execute(select(batches.c.created_by).where(batches.c.id == batch_id)).scalar()
+    if owner is None:
+        raise UnknownBatch(batch_id)
+    if actor != SYSTEM:
+        require(actor, Action.CONTROL_BATCH, owner)
+    details = dict(detail or {})
+    row = {"batch_id": batch_id, "event": event.value, "detail": details, "actor": actor.id, "at": now}
+    conn.execute(insert(batch_events), row)
+    audit_log.append(conn, actor, f"batch_{event.value}", batch_id, details, now)
+
+
+def _summary(row: Row[Any], progress: Progress) -> BatchSummary:
+    names = ("id", "name", "kind", "created_by", "created_at", "intake")
+    fields = {name: getattr(row, name) for name in names}
+    return BatchSummary(**fields, configuration_version=row.configuration, progress=progress)
+
+
+def _progress(conn: Connection, batch_id: str, started_at: datetime, found: Standing, now: datetime | None) -> Progress:
+    sums = found.totals
+    counts = {name: getattr(sums, name) for name in ("accepted", "rejected", "safe", "unsafe", "human_review")}
+    return Progress(
+        **counts,
+        state=found.state,
+        why=found.why,
+        rows_in=sums.accepted + sums.rejected,
+        pending=sums.pending,
+        failed=found.failed,
+        calls=sums.calls + sums.lost_calls,
+        lost_calls=sums.lost_calls,
+        cost_usd=sums.known_cost_usd,
+        caps=found.caps,
+        started_at=started_at,
+        finished_at=sums.last_completed_at if found.state is BatchState.FINISHED else None,
+        rate=_rate(conn, batch_id, started_at, now or sums.last_completed_at),
+    )
+
+
+def _rate(conn: Connection, batch_id: str, started_at: datetime, until: datetime | None) -> float | None:
+    if until is None or until <= started_at:
+        return None
+    since = max(started_at, until - RATE_WINDOW)
+    done = screenings.c.completed_at
+    count = conn.execute(
+        select(func.count()).where(screenings.c.batch_id == batch_id, done > since, done <= until)
+    ).scalar_one()
+    return float(count / (until - since).total_seconds())

@@ -1,0 +1,31 @@
+"""What leaves of a batch: each file is in the audit log, under whoever asked for it, before its first row is read."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from screening.review.actors import SYSTEM, Actor
+from screening.review.policy import Action, require
+from storage.batches.intake import RejectedRow, rejected
+from storage.batches.results import Result, results
+from storage.database import Database
+from storage.site.audit_log import append
+
+
+def exported_results(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[Result]:
+    """`results` to take away. Raises Forbidden at once."""
+    if actor != SYSTEM:
+        require(actor, Action.VIEW_RESULTS)
+    _log(db, actor, batch_id, "results", now)
+    return results(db, actor, batch_id)
+
+
+def exported_rejected(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[RejectedRow]:
+    """`rejected` to take away: these rows hold the texts as they came. Raises Forbidden at once."""
+    require(actor, Action.VIEW_RESULTS)
+    _log(db, actor, batch_id, "rejected", now)
+    return rejected(db, actor, batch_id)
+
+
+def _log(db: Database, actor: Actor, batch_id: str, kind: str, now: datetime) -> None:
+    with db.write() as conn:
+        append(conn, actor, "exported", batch_id, {"kind": kind}, now)

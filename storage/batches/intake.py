@@ -1,0 +1,248 @@
+"""Rows into a batch: in chunks, each its own transaction, so that a million rows need the memory of a thousand."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select
+
+from screening.labels import Label
+from screening.review.actors import SYSTEM, Actor
+from screening.review.policy import Action, require
+from screening.statistics.verification.audit import audit_coin
+from screening.text.received import ReceivedText
+from storage.batches import tallies
+from storage.batches.batch_state import BatchEvent, UnknownBatch
+from storage.batches.tallies import totals
+from storage.batches.text_pages import text_page
+from storage.clock import shared_now
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.schema import batch_events, batches, cases, live_runs, pending_cases, rejected_rows
+from storage.site import audit_log
+
+CHUNK = 250
+"""Rows a transaction. So many are read before the first is screened; reading takes far longer than storing them."""
+_NO_MORE_ROWS = frozenset({BatchEvent.INTAKE_CLOSED, BatchEvent.CANCELLED})
+
+
+class IntakeClosed(Exception):
+    """This batch takes no more rows: its intake was closed, or it was cancelled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCase:
+    """One accepted row. ``row`` counts the file's rows from 1; ``reference_value`` is the label as given there."""
+
+    row: int
+    external_id: str
+    text: ReceivedText
+    reply: ReceivedText | None = None
+    reference: Label | None = None
+    reference_value: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedRow:
+    """One row that could not be accepted, and why; ``line`` is where it begins in the file, where that is known."""
+
+    row: int
+    reason: str
+    detail: str = ""
+    line: int | None = None
+    external_id: str | None = None
+    original_json: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """What a batch has taken in so far; rows in = accepted + rejected."""
+
+    accepted: int
+    rejected: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    batch_id: str
+    seed: str
+    audit_rate: float
+    interactive: bool
+
+
+def add_rows(
+    db: Database, batch_id: str, rows: Iterable[NewCase | RejectedRow], now: datetime, chunk: int = CHUNK
+) -> Intake:
+    """Add rows in ascending order and return the batch's totals. After a crash call it again with all rows, or those
+    after `last_row`: what is stored is skipped, also when another process adds the same rows at the same time.
+    Raises UnknownBatch, IntakeClosed, and ValueError for rows out of order.
+    """
+    target = _target(db, batch_id)
+    remaining = _ascending(rows)
+    while part := list(islice(remaining, chunk)):
+        with db.write() as conn:
+            _alone(conn, batch_id)
+            _require_open(conn, batch_id)
+            stored = _last_row(conn, batch_id)
+            _insert(conn, target, [row for row in part if row.row > stored], now)
+    with db.read() as conn:
+        sums = totals(conn, [batch_id])[batch_id]
+    return Intake(accepted=sums.accepted, rejected=sums.rejected)
+
+
+def last_row(db: Database, batch_id: str) -> int:
+    """The last row of its file that a batch has taken in, accepted or rejected; 0 for none."""
+    with db.read() as conn:
+        return _last_row(conn, batch_id)
+
+
+def close_intake(db: Database, actor: Actor, batch_id: str, now: datetime) -> None:
+    """Say that all rows are in. Doing it twice is the same as once."""
+    with db.write() as conn:
+        owner = _alone(conn, batch_id)
+        if actor != SYSTEM and actor.id != owner:
+            require(actor, Action.CONTROL_BATCH, owner)
+        if BatchEvent.INTAKE_CLOSED in _events(conn, batch_id):
+            return
+        event = {"batch_id": batch_id, "event": BatchEvent.INTAKE_CLOSED.value, "detail": {}}
+        conn.execute(insert(batch_events), {**event, "actor": actor.id, "at": now})
+        sums = totals(conn, [batch_id])[batch_id]
+        detail = {"accepted": sums.accepted, "rejected": sums.rejected}
+        audit_log.append(conn, actor, BatchEvent.INTAKE_CLOSED.value, batch_id, detail, now)
+
+
+def takes_rows(db: Database, batch_id: str) -> bool:
+    """Whether rows may still come in: there is such a batch, and it was neither closed nor cancelled."""
+    with db.read() as conn:
+        known = conn.execute(select(batches.c.id).where(batches.c.id == batch_id)).first() is not None
+        return known and not _events(conn, batch_id) & _NO_MORE_ROWS
+
+
+def rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[RejectedRow]:
+    """The rejected rows in file order, read a page at a time."""
+    require(actor, Action.VIEW_RESULTS)
+    table, last = rejected_rows.c, 0
+    while True:
+        query = select(rejected_rows).where(table.batch_id == batch_id, table.row > last).order_by(table.row)
+        with db.read() as conn:
+            page = text_page(conn, query)
+        for found in page:
+            fields = {name: value for name, value in found._mapping.items() if name != "batch_id"}
+            yield RejectedRow(**fields)
+        if not page:
+            return
+        last = page[-1].row
+
+
+def _target(db: Database, batch_id: str) -> _Target:
+    """What every row needs to know of its batch."""
+    with db.read() as conn:
+        found = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
+        if found is None:
+            raise UnknownBatch(batch_id)
+    return _Target(
+        batch_id=batch_id,
+        seed=str(found.seed),
+        audit_rate=found.audit_rate,
+        interactive=found.kind == "interactive",
+    )
+
+
+def _last_row(conn: Connection, batch_id: str) -> int:
+    return max(
+        conn.execute(select(func.max(table.c.row)).where(table.c.batch_id == batch_id)).scalar() or 0
+        for table in (cases, rejected_rows)
+    )
+
+
+def _alone(conn: Connection, batch_id: str) -> str:
+    """Let no other process add to this batch or close it until the transaction ends; the batch's owner."""
+    query = select(batches.c.created_by).where(batches.c.id == batch_id).with_for_update(key_share=True)
+    owner: str | None = conn.execute(query).scalar()
+    if owner is None:
+        raise UnknownBatch(batch_id)
+    return owner
+
+
+def _ascending(rows: Iterable[NewCase | RejectedRow]) -> Iterator[NewCase | RejectedRow]:
+    previous = 0
+    for row in rows:
+        if row.row <= previous:
+            raise ValueError(f"row {row.row} comes after row {previous}: rows count up from 1")
+        previous = row.row
+        yield row
+
+
+def _events(conn: Connection, batch_id: str) -> set[str]:
+    return set(conn.execute(select(batch_events.c.event).where(batch_events.c.batch_id == batch_id)).scalars())
+
+
+def _require_open(conn: Connection, batch_id: str) -> None:
+    if _events(conn, batch_id) & _NO_MORE_ROWS:
+        raise IntakeClosed(batch_id)
+
+
+def _insert(conn: Connection, target: _Target, part: Sequence[NewCase | RejectedRow], now: datetime) -> None:
+    accepted = [_case_row(target, row, now) for row in part if isinstance(row, NewCase)]
+    refused = [_rejected_row(target, row) for row in part if isinstance(row, RejectedRow)]
+    if accepted:
+        conn.execute(insert(cases), accepted)
+        waiting = [
+            {"case_id": row["id"], "batch_id": target.batch_id, "row": row["row"], "ready_at": now} for row in accepted
+        ]
+        conn.execute(insert(pending_cases), waiting)
+    if accepted and target.interactive:
+        live: dict[str, Any] = {"node": None, "draws": {}, "updated_at": now, "viewer_seen_at": shared_now(conn, now)}
+        conn.execute(insert(live_runs), [{"case_id": row["id"], **live} for row in accepted])
+    if refused:
+        conn.execute(insert(rejected_rows), refused)
+    tallies.add(conn, target.batch_id, 0, tallies.Totals(accepted=len(accepted), rejected=len(refused)))
+
+
+def _case_row(target: _Target, case: NewCase, now: datetime) -> dict[str, Any]:
+    case_id = new_id(now, sequence=case.row)
+    return {
+        "id": case_id,
+        "batch_id": target.batch_id,
+        "row": case.row,
+        "external_id": case.external_id,
+        **_text_columns(case.text, case.reply),
+        "reference": None if case.reference is None else case.reference.value,
+        "reference_value": case.reference_value,
+        "group_name": case.group,
+        "priority": 0 if target.interactive else 1,
+        "audit_probability": target.audit_rate,
+        "audited": audit_coin(target.seed, case_id) < target.audit_rate,
+        "created_at": now,
+    }
+
+
+def _text_columns(text: ReceivedText, reply: ReceivedText | None) -> dict[str, Any]:
+    columns: dict[str, Any] = {"flags": {"text": sorted(text.flags), "reply": sorted(reply.flags) if reply else []}}
+    return columns | _columns("text", text) | _columns("reply", reply)
+
+
+def _columns(name: str, received: ReceivedText | None) -> dict[str, str | None]:
+    if received is None:
+        return dict.fromkeys((name, f"{name}_original_json", f"{name}_sha256", f"model_{name}"))
+    return {
+        name: received.stored,
+        f"{name}_original_json": received.original_json,
+        f"{name}_sha256": received.sha256,
+        f"model_{name}": None if received.model_text == received.stored else received.model_text,
+    }
+
+
+def _rejected_row(target: _Target, row: RejectedRow) -> dict[str, Any]:
+    return {
+        "batch_id": target.batch_id,
+        "row": row.row,
+        "line": row.line,
+        "external_id": row.external_id,
+        "reason": row.reason,
+        "detail": row.detail,
+        "original_json": row.original_json,
+    }

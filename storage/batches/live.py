@@ -1,0 +1,74 @@
+"""The draws of a running case, for whoever watches it; and what nobody watches any more."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, delete, select
+
+from storage.batches.pending import end_starts, keep_error, park, waiting_single_texts
+from storage.clock import shared_now
+from storage.database import Database, insert_into
+from storage.schema import live_runs, pending_cases
+
+_NEVER = datetime.fromtimestamp(0, UTC)
+
+
+def update_live(db: Database, case_id: str, node: str, variant: str, codes: str, now: datetime) -> bool:
+    """Show these draws (as `encode_draws` writes them) as what the node has drawn so far.
+
+    False, and nothing is shown, when the case was withdrawn meanwhile: whoever draws should stop.
+    """
+    table = live_runs.c
+    waits = select(pending_cases.c.ready_at).where(pending_cases.c.case_id == case_id)
+    with db.write() as conn:
+        if conn.execute(waits).scalar() is None:
+            return False
+        draws = conn.execute(select(table.draws).where(table.case_id == case_id)).scalar() or {}
+        shown = {"node": node, "draws": {**draws, f"{node}/{variant}": codes}, "updated_at": now}
+        _insert_or_change(conn, {"case_id": case_id, "viewer_seen_at": shared_now(conn, now), **shown}, shown)
+    return True
+
+
+def viewer_seen(db: Database, case_id: str, now: datetime) -> None:
+    """Somebody watches this case."""
+    with db.write() as conn:
+        _seen(conn, case_id, shared_now(conn, now), now)
+
+
+def viewer_left(db: Database, case_id: str, now: datetime) -> None:
+    """Nobody watches this case any more: it is `unwatched` at once."""
+    with db.write() as conn:
+        _seen(conn, case_id, _NEVER, now)
+
+
+def unwatched(db: Database, now: datetime, after: timedelta) -> list[str]:
+    """Single texts still to be decided that nobody has watched for longer than ``after``.
+
+    Who watches and who asks may be on two machines: on PostgreSQL its clock counts for both, not their ``now``.
+    """
+    query = select(live_runs.c.case_id).join(pending_cases, pending_cases.c.case_id == live_runs.c.case_id)
+    with db.read() as conn:
+        waiting = (pending_cases.c.batch_id.in_(waiting_single_texts(conn)), pending_cases.c.ready_at.is_not(None))
+        long_ago = live_runs.c.viewer_seen_at < shared_now(conn, now) - after
+        return list(conn.execute(query.where(*waiting, long_ago)).scalars())
+
+
+def withdraw(db: Database, case_id: str, now: datetime) -> None:
+    """Stop working on a case that nobody watches: it stays pending with that reason, until a retry request."""
+    with db.write() as conn:
+        keep_error(conn, case_id, "unwatched", "nobody watched this text any more", 0, now)
+        end_starts(conn, case_id, now)
+        park(conn, case_id)
+        conn.execute(delete(live_runs).where(live_runs.c.case_id == case_id))
+
+
+def _seen(conn: Connection, case_id: str, at: datetime, now: datetime) -> None:
+    row: dict[str, Any] = {"case_id": case_id, "node": None, "draws": {}, "updated_at": now, "viewer_seen_at": at}
+    _insert_or_change(conn, row, {"viewer_seen_at": at})
+
+
+def _insert_or_change(conn: Connection, row: Mapping[str, Any], change: Mapping[str, Any]) -> None:
+    """The row where there is none, else the change: who watches and who draws may both be the first."""
+    statement = insert_into(conn, live_runs).values(dict(row))
+    conn.execute(statement.on_conflict_do_update(index_elements=["case_id"], set_=dict(change)))

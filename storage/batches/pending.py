@@ -1,0 +1,180 @@
+"""Which case comes next, and what became of the attempts at it."""
+
+import heapq
+from collections import Counter
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from screening.review.actors import SYSTEM
+from storage.batches import tallies
+from storage.batches.batch_state import standing, standings
+from storage.batches.batches import BatchEvent, add_event
+from storage.database import Database
+from storage.schema import batches, case_errors, case_starts, cases
+from storage.schema import pending_cases as waiting_cases
+
+LONGEST_KIND, LONGEST_MESSAGE = 40, 500
+
+
+class UnknownCase(LookupError):
+    """There is no case of this id."""
+
+
+def pending_cases(
+    db: Database, limit: int, *, excluding: Collection[str] = (), interactive: bool | None = None
+) -> list[str]:
+    """At most ``limit`` cases to start now, texts that somebody waits for first; with ``interactive`` True only
+    those, with False only those of batches.
+
+    ``excluding`` are those already in flight. The next case always comes from the batch with the fewest in
+    flight, so batches share the work evenly however small ``limit`` is. Paused, cancelled and capped batches and
+    failed cases are left out. The cost does not depend on how many cases are pending, nor on how many have failed.
+    """
+    taken = set(excluding)
+    with db.read() as conn:
+        flying = _in_flight(conn, taken)
+        chosen: list[str] = []
+        for group in _groups(conn, interactive):
+            chosen += _shared(conn, group, flying, taken, limit - len(chosen))
+        return chosen
+
+
+def record_start(db: Database, case_id: str, worker: str, now: datetime) -> int:
+    """Note that a worker takes the case up; returns how many starts, this one included, have not ended.
+
+    More than one means that workers died over it, or that another is at it now.
+    """
+    with db.write() as conn:
+        conn.execute(insert(case_starts), {"case_id": case_id, "worker": worker, "at": now})
+        return unended_starts(conn, case_id)
+
+
+def unended_starts(conn: Connection, case_id: str) -> int:
+    """Starts of this case that have not ended."""
+    open_starts = select(func.count()).where(case_starts.c.case_id == case_id, case_starts.c.ended_at.is_(None))
+    return int(conn.execute(open_starts).scalar_one())
+
+
+def record_withdrawal(db: Database, case_id: str, now: datetime) -> None:
+    """Note that the attempt ended in an orderly way without an outcome: paused, cancelled, shut down."""
+    with db.write() as conn:
+        end_starts(conn, case_id, now)
+
+
+def record_error(
+    db: Database, case_id: str, kind: str, message: str, now: datetime, *, calls: int = 0, stops_batch: bool = False
+) -> None:
+    """Note why the case stays pending; it is taken up again after a retry request.
+
+    ``calls`` were made and paid without a draw that counts. With ``stops_batch`` the fault is not the case's: the
+    batch is paused with ``kind`` as its reason, and the case goes on with it. A single text is all of its batch:
+    it waits for its retry request with the error, for whoever watches it to see.
+    """
+    with db.write() as conn:
+        place = keep_error(conn, case_id, kind, message, calls, now)
+        end_starts(conn, case_id, now)
+        if not stops_batch or place.kind == "interactive":
+            park(conn, case_id)
+        elif standing(conn, place.batch_id, count_failed=False).allows_calls:
+            add_event(conn, SYSTEM, place.batch_id, BatchEvent.PAUSED, now, {"why": kind[:LONGEST_KIND]})
+
+
+def record_interruption(db: Database, case_id: str, now: datetime, *, calls: int = 0) -> None:
+    """Note that the database went away in the middle of an attempt: the case stays ready and is taken up again.
+
+    The start stays without an end, as when a worker dies: a case over which this keeps happening goes to a human.
+    ``calls`` were made and paid without a draw that counts.
+    """
+    with db.write() as conn:
+        keep_error(conn, case_id, "connection_lost", "the database went away", calls, now)
+
+
+def keep_error(
+    conn: Connection, case_id: str, kind: str, message: str, calls: int, now: datetime
+) -> Row[Any, Any, Any]:
+    """The error as a fact, and its calls in the batch's sums as lost, in the caller's transaction; returns the case's
+    batch with its kind, and its row there.
+    """
+    place = _place(conn, case_id)
+    error = {"kind": kind[:LONGEST_KIND], "message": message[:LONGEST_MESSAGE], "calls": calls, "at": now}
+    conn.execute(insert(case_errors), {"case_id": case_id, **error})
+    tallies.add(conn, place.batch_id, place.row, tallies.Totals(lost_calls=calls))
+    return place
+
+
+def park(conn: Connection, case_id: str) -> None:
+    """Do not take the case up again before a retry request."""
+    conn.execute(update(waiting_cases).where(waiting_cases.c.case_id == case_id).values(ready_at=None))
+
+
+def end_starts(conn: Connection, case_id: str, now: datetime) -> None:
+    """The attempts at the case ended in an orderly way."""
+    unended = (case_starts.c.case_id == case_id, case_starts.c.ended_at.is_(None))
+    conn.execute(update(case_starts).where(*unended).values(ended_at=now))
+
+
+def _place(conn: Connection, case_id: str) -> Row[Any, Any, Any]:
+    """The case's batch with its kind, and its row there."""
+    query = select(cases.c.batch_id, cases.c.row, batches.c.kind).join(batches, batches.c.id == cases.c.batch_id)
+    if (found := conn.execute(query.where(cases.c.id == case_id)).first()) is None:
+        raise UnknownCase(case_id)
+    return found
+
+
+def _groups(conn: Connection, interactive: bool | None) -> list[list[str]]:
+    """The batches with work that may be done now: those somebody waits for, then the others."""
+    with_work = _batches_with_ready_cases(conn)
+    allowed = {id_ for id_, found in standings(conn, with_work, count_failed=False).items() if found.allows_calls}
+    kinds = conn.execute(select(batches.c.id, batches.c.kind).where(batches.c.id.in_(allowed)).order_by(batches.c.id))
+    groups: dict[bool, list[str]] = {True: [], False: []}
+    for row in kinds:
+        groups[row.kind == "interactive"].append(row.id)
+    return list(groups.values()) if interactive is None else [groups[interactive]]
+
+
+def waiting_single_texts(conn: Connection) -> list[str]:
+    """The batches of single texts that are ready or in work, found without passing the cases of files."""
+    found = select(batches.c.id).where(batches.c.id.in_(_batches_with_ready_cases(conn)))
+    return list(conn.execute(found.where(batches.c.kind == "interactive")).scalars())
+
+
+def _batches_with_ready_cases(conn: Connection) -> list[str]:
+    """Every batch with a case that waits for no person, by jumping from batch to batch in the index of those."""
+    table = waiting_cases.c
+    ready = table.ready_at.is_not(None)
+    jump = select(func.min(table.batch_id).label("batch_id")).where(ready).cte("jump", recursive=True)
+    following = select(func.min(table.batch_id)).where(ready, table.batch_id > jump.c.batch_id).scalar_subquery()
+    jump = jump.union_all(select(following).where(jump.c.batch_id.is_not(None)))
+    return list(conn.execute(select(jump.c.batch_id).where(jump.c.batch_id.is_not(None))).scalars())
+
+
+def _in_flight(conn: Connection, taken: Collection[str]) -> Counter[str]:
+    found = select(waiting_cases.c.batch_id).where(waiting_cases.c.case_id.in_(taken))
+    return Counter(conn.execute(found).scalars())
+
+
+def _shared(conn: Connection, group: list[str], flying: Counter[str], taken: Collection[str], limit: int) -> list[str]:
+    """``limit`` cases of these batches, each time from the one with the fewest in flight."""
+    heap = [(flying[batch_id], batch_id) for batch_id in group]
+    heapq.heapify(heap)
+    waiting: dict[str, list[str]] = {}
+    chosen: list[str] = []
+    while heap and len(chosen) < limit:
+        load, batch_id = heapq.heappop(heap)
+        if batch_id not in waiting:
+            waiting[batch_id] = _ready(conn, batch_id, limit + flying[batch_id], taken)
+        if waiting[batch_id]:
+            chosen.append(waiting[batch_id].pop())
+            heapq.heappush(heap, (load + 1, batch_id))
+    return chosen
+
+
+def _ready(conn: Connection, batch_id: str, limit: int, taken: Collection[str]) -> list[str]:
+    """The batch's next cases that are not taken, the first one last."""
+    table = waiting_cases.c
+    query = select(table.case_id).where(table.batch_id == batch_id, table.ready_at.is_not(None))
+    found = conn.execute(query.order_by(table.ready_at, table.row).limit(limit)).scalars()
+    return [case_id for case_id in found if case_id not in taken][::-1]

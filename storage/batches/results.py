@@ -1,0 +1,124 @@
+"""What became of each row of a batch, in the file's order, read a page at a time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, false, func, select
+
+from screening.review.actors import SYSTEM, Actor
+from screening.review.policy import Action, require
+from storage.blindness import withheld
+from storage.database import Database
+from storage.schema import case_errors, cases, node_runs, screenings
+
+PENDING = "pending"
+IN_INBOX = "in the inbox"
+PAGE = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One accepted row. ``outcome`` is an outcome's value or ``pending``; ``calls`` and ``cost_usd`` are those of its
+    committed runs, so far. ``error`` is the kind of the last error of a row that is pending.
+
+    ``withheld`` marks an open case that the person asking may yet read: its outcome is ``in the inbox``, and nothing
+    else that the engine made of it is given, not even the number of calls.
+    """
+
+    case_id: str
+    row: int
+    external_id: str
+    outcome: str
+    node: str | None
+    reason: str | None
+    calls: int | None
+    cost_usd: float | None
+    delta: float | None
+    reference: str | None
+    reference_value: str | None
+    group: str | None
+    error: str | None
+    withheld: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SoFar:
+    calls: int = 0
+    cost_usd: float | None = None
+    error: str | None = None
+
+
+_NOTHING = _SoFar()
+_OF_THE_ENGINE = ("node", "reason", "calls", "cost_usd", "delta")
+
+
+def results(db: Database, actor: Actor, batch_id: str) -> Iterator[Result]:
+    """The rows in file order. Each page is one moment of the database; a running batch may change between pages.
+
+    What the actor may yet read blind is withheld; the program itself (SYSTEM), which reads no text, is given all.
+    Raises Forbidden when the first row is asked for.
+    """
+    if actor != SYSTEM:
+        require(actor, Action.VIEW_RESULTS)
+    last = 0
+    while True:
+        with db.read() as conn:
+            page = _page(conn, actor, batch_id, last)
+            so_far = _so_far(conn, [row.case_id for row in page if row.outcome is None and not row.withheld])
+        yield from (_result(row, so_far.get(row.case_id, _NOTHING)) for row in page)
+        if len(page) < PAGE:
+            return
+        last = page[-1].row
+
+
+def withheld_rows(db: Database, actor: Actor, batch_id: str) -> int:
+    """In how many rows of a batch `results` leaves out the engine's view for this person. Raises Forbidden."""
+    require(actor, Action.VIEW_RESULTS)
+    query = select(func.count()).select_from(cases).where(cases.c.batch_id == batch_id, _hidden(actor))
+    with db.read() as conn:
+        return int(conn.execute(query).scalar_one())
+
+
+def _hidden(actor: Actor) -> ColumnElement[bool]:
+    return false() if actor == SYSTEM else withheld(actor, cases.c.id)
+
+
+def _page(conn: Connection, actor: Actor, batch_id: str, last: int) -> Sequence[Row[Any]]:
+    case, ended = cases.c, screenings.c
+    columns: list[ColumnElement[Any]] = [
+        case.id.label("case_id"),
+        *(case.row, case.external_id, case.reference, case.reference_value, case.group_name.label("group")),
+        *(ended.outcome, ended.node, ended.reason, ended.calls, ended.cost_usd, ended.delta),
+        _hidden(actor).label("withheld"),
+    ]
+    query = select(*columns)
+    of_batch = (
+        query.select_from(cases)
+        .outerjoin(screenings, screenings.c.case_id == cases.c.id)
+        .where(case.batch_id == batch_id, case.row > last)
+    )
+    return conn.execute(of_batch.order_by(case.row).limit(PAGE)).all()
+
+
+def _so_far(conn: Connection, case_ids: Sequence[str]) -> dict[str, _SoFar]:
+    """What pending cases have used so far, and their last errors."""
+    run, error = node_runs.c, case_errors.c
+    spent = select(run.case_id, func.sum(run.calls).label("calls"), func.sum(run.cost_usd).label("cost_usd"))
+    of_runs = conn.execute(spent.where(run.case_id.in_(case_ids)).group_by(run.case_id))
+    used = {row.case_id: (int(row.calls), row.cost_usd) for row in of_runs}
+    last = select(func.max(error.id)).where(error.case_id.in_(case_ids)).group_by(error.case_id)
+    kinds = {row.case_id: row.kind for row in conn.execute(select(error.case_id, error.kind).where(error.id.in_(last)))}
+    return {
+        case_id: _SoFar(calls=used.get(case_id, (0, None))[0], cost_usd=used.get(case_id, (0, None))[1], error=kind)
+        for case_id, kind in ((case_id, kinds.get(case_id)) for case_id in used.keys() | kinds.keys())
+    }
+
+
+def _result(row: Row[Any], so_far: _SoFar) -> Result:
+    fields = dict(row._mapping) | {"withheld": bool(row.withheld)}
+    if row.withheld:
+        fields |= dict.fromkeys(_OF_THE_ENGINE) | {"outcome": IN_INBOX}
+    elif row.outcome is None:
+        fields |= {"outcome": PENDING, "calls": so_far.calls, "cost_usd": so_far.cost_usd}
+    return Result(**fields, error=so_far.error)

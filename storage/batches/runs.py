@@ -1,0 +1,83 @@
+"""A node's run as a row and back: every draw as one character, the text of unusable answers beside them."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from screening.engine.draws import Answer, Draw, Usage, decode_draws, encode_draws, unusable
+from screening.engine.screen import NodeRun
+from screening.labels import Label
+from screening.statistics.rules.protocol import Ended, Verdict
+from storage.schema import node_runs
+
+
+def run_row(
+    case_id: str, position: int, run: NodeRun, cost_usd: float | None, started_at: datetime, ended_at: datetime
+) -> dict[str, Any]:
+    """The row of a node's run."""
+    usage, verdict = run.usage, run.verdict
+    return {
+        "case_id": case_id,
+        "position": position,
+        "node": run.node,
+        "variant": run.variant,
+        "draws": encode_draws(run.draws),
+        "unusable": {str(at): draw.raw for at, draw in enumerate(run.draws) if draw.answer is not Answer.LABEL},
+        "label": None if verdict.label is None else verdict.label.value,
+        "ended": verdict.ended.value,
+        "calls": verdict.calls,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "cost_usd": cost_usd,
+        "started_at": started_at,
+        "ended_at": ended_at,
+    }
+
+
+def run_of(row: Row[Any]) -> NodeRun:
+    """The run that `run_row` wrote: equal in node, variant, labels, answers, raw text and verdict.
+
+    Tokens are kept for the run as a whole; they stand on its first draw, so that their sum is right.
+    """
+    verdict = Verdict(label=None if row.label is None else Label(row.label), ended=Ended(row.ended), calls=row.calls)
+    return NodeRun(node=row.node, variant=row.variant, draws=_draws(row), verdict=verdict)
+
+
+def runs_of(conn: Connection, case_id: str) -> tuple[NodeRun, ...]:
+    """The committed runs of a case, in order."""
+    query = select(node_runs).where(node_runs.c.case_id == case_id).order_by(node_runs.c.position)
+    return tuple(run_of(row) for row in conn.execute(query))
+
+
+def same_run(one: NodeRun, other: NodeRun) -> bool:
+    """Whether both say the same: node, variant, draws and verdict; tokens are left out."""
+    return (one.node, one.variant, encode_draws(one.draws), one.verdict) == (
+        other.node,
+        other.variant,
+        encode_draws(other.draws),
+        other.verdict,
+    )
+
+
+def _draws(row: Row[Any]) -> tuple[Draw, ...]:
+    raw: Mapping[str, str] = row.unusable
+    total = Usage(
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        cache_read_tokens=row.cache_read_tokens,
+        cache_write_tokens=row.cache_write_tokens,
+    )
+    return tuple(
+        _restored(draw, raw.get(str(at), ""), total if at == 0 else Usage())
+        for at, draw in enumerate(decode_draws(row.draws))
+    )
+
+
+def _restored(draw: Draw, raw: str, usage: Usage) -> Draw:
+    if draw.answer is Answer.LABEL:
+        return Draw(label=draw.label, usage=usage)
+    return unusable(draw.answer, raw, usage)

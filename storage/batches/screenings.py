@@ -1,0 +1,210 @@
+"""What a case's job reads and commits: its text and configuration, its runs, its outcome; each committed once."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Column, Connection, Row, delete, insert, select
+
+from screening.engine.draws import ScreenedText
+from screening.engine.screen import NodeRun, Screening
+from screening.labels import Label, Outcome
+from screening.review.tiers import Placement, audit_placement, due_at, tier_for
+from screening.text.flags import REFUSES_SAFE
+from storage.batches import tallies
+from storage.batches.batch_state import Standing, standing
+from storage.batches.case_texts import shown_to_agents
+from storage.batches.configurations import Configuration, load_configuration
+from storage.batches.pending import (
+    UnknownCase,
+    end_starts,
+    keep_error,
+    pending_cases,
+    record_error,
+    record_start,
+    record_withdrawal,
+)
+from storage.batches.runs import run_of, run_row, runs_of, same_run
+from storage.database import Database, insert_once
+from storage.schema import batches, cases, inbox_entries, node_runs, screenings
+from storage.schema import pending_cases as waiting_cases
+from storage.site.settings_store import current_in
+
+__all__ = [
+    "CaseForScreening", "UnknownCase", "UnsafeCommit", "batch_standing", "case_for_screening",
+    "case_of", "case_row", "commit_outcome", "commit_run", "committed_runs", "pending_cases", "record_error",
+    "record_start", "record_withdrawal",
+]  # fmt: skip
+
+
+class UnsafeCommit(ValueError):
+    """An outcome that what is known of the case does not allow: the case stays pending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseForScreening:
+    """A pending case as its job needs it. ``flags`` were found in the text or the reply; ``seed`` is the batch's."""
+
+    case_id: str
+    batch_id: str
+    row: int
+    text: ScreenedText
+    flags: frozenset[str]
+    configuration: Configuration
+    seed: int
+    interactive: bool
+
+
+def case_for_screening(db: Database, case_id: str) -> CaseForScreening | None:
+    """The case, or None where it has its outcome already. Raises UnknownCase."""
+    with db.read() as conn:
+        row = case_row(conn, case_id)
+    return None if row.outcome is not None else case_of(row, load_configuration(db, row.configuration))
+
+
+def batch_standing(db: Database, batch_id: str) -> Standing:
+    """Where a batch stands just now; what failed is not counted. Raises UnknownBatch."""
+    with db.read() as conn:
+        return standing(conn, batch_id, count_failed=False)
+
+
+def case_row(conn: Connection, case_id: str) -> Row[Any]:
+    """The case with what its job needs of its batch, and its outcome if it has one. Raises UnknownCase."""
+    query = select(cases, batches.c.seed, batches.c.kind, batches.c.configuration, screenings.c.outcome)
+    joined = query.join(batches, batches.c.id == cases.c.batch_id).outerjoin(
+        screenings, screenings.c.case_id == cases.c.id
+    )
+    row = conn.execute(joined.where(cases.c.id == case_id)).first()
+    if row is None:
+        raise UnknownCase(case_id)
+    return row
+
+
+def case_of(row: Row[Any], configuration: Configuration) -> CaseForScreening:
+    """What `case_row` found, as its job takes it."""
+    return CaseForScreening(
+        case_id=row.id,
+        batch_id=row.batch_id,
+        row=row.row,
+        text=shown_to_agents(row),
+        flags=frozenset(row.flags["text"] + row.flags["reply"]),
+        configuration=configuration,
+        seed=row.seed,
+        interactive=row.kind == "interactive",
+    )
+
+
+def committed_runs(db: Database, case_id: str) -> tuple[NodeRun, ...]:
+    """The node runs that an earlier start committed, in order."""
+    with db.read() as conn:
+        return runs_of(conn, case_id)
+
+
+def commit_run(
+    db: Database,
+    case_id: str,
+    position: int,
+    run: NodeRun,
+    cost_usd: float | None,
+    started_at: datetime,
+    ended_at: datetime,
+) -> bool:
+    """Keep a node's run at its position. True when the run that stands there now is this one.
+
+    False when another start committed a different run first: this one's calls are noted as lost, and whoever
+    made them must go on from `committed_runs`, not from its own.
+    """
+    row = run_row(case_id, position, run, cost_usd, started_at, ended_at)
+    with db.write() as conn:
+        case = _case(conn, case_id)
+        if insert_once(conn, node_runs, row):
+            unpriced = run.verdict.calls if cost_usd is None else 0
+            spent = tallies.Totals(calls=run.verdict.calls, unpriced_calls=unpriced, cost_usd=cost_usd or 0.0)
+            tallies.add(conn, case.batch_id, case.row, spent)
+            return True
+        stands = conn.execute(select(node_runs).filter_by(case_id=case_id, position=position)).one()
+        if stands.started_at != started_at:
+            keep_error(conn, case_id, "run_lost", "another start was first", run.verdict.calls, ended_at)
+        return same_run(run_of(stands), run)
+
+
+def commit_outcome(
+    db: Database,
+    case_id: str,
+    screening: Screening,
+    cost_usd: float | None,
+    configuration_version: str,
+    now: datetime,
+) -> bool:
+    """Keep a case's outcome once, and in the same transaction open its inbox entry where a person must look.
+
+    False when the case had an outcome, or its committed runs are another start's: nothing is changed then.
+    Raises UnsafeCommit for a ``safe`` that the last node did not identify or that the text's flags forbid.
+    """
+    with db.write() as conn:
+        case = _case(conn, case_id)
+        _require_allowed(screening, case)
+        if not _follows_from(runs_of(conn, case_id), screening):
+            return False  # its start stays without an end: a case on which this keeps happening goes to a human
+        row = _screening_row(screening, cost_usd, configuration_version, now)
+        if not insert_once(conn, screenings, {"case_id": case_id, "batch_id": case.batch_id, **row}):
+            return False
+        end_starts(conn, case_id, now)
+        conn.execute(delete(waiting_cases).where(waiting_cases.c.case_id == case_id))
+        if (placement := _placement(screening, case)) is not None:
+            _open_inbox_entry(conn, case_id, placement, now)
+        tallies.add(conn, case.batch_id, case.row, tallies.one_outcome(screening.outcome, now))
+    return True
+
+
+def _case(conn: Connection, case_id: str) -> Row[Any]:
+    columns: list[Column[Any]] = [cases.c.id, cases.c.batch_id, cases.c.row, cases.c.flags, cases.c.audited]
+    row = conn.execute(select(*columns).where(cases.c.id == case_id)).first()
+    if row is None:
+        raise UnknownCase(case_id)
+    return row
+
+
+def _require_allowed(screening: Screening, case: Row[Any]) -> None:
+    """The last barrier, independent of whatever computed the outcome: no ``safe`` without its grounds."""
+    if screening.outcome is not Outcome.SAFE:
+        return
+    if not screening.runs or any(run.verdict.label is not Label.SAFE for run in screening.runs[-1:]):
+        raise UnsafeCommit("safe, but the last node did not identify safe")
+    if REFUSES_SAFE.intersection(case.flags["text"] + case.flags["reply"]):
+        raise UnsafeCommit("safe, but what was found in the text forbids it")
+
+
+def _follows_from(committed: Collection[NodeRun], screening: Screening) -> bool:
+    """Whether the outcome rests on the very runs that are kept. Giving a case to a person needs no grounds."""
+    if screening.outcome is Outcome.HUMAN_REVIEW:
+        return True
+    return len(committed) == len(screening.runs) and all(map(same_run, committed, screening.runs))
+
+
+def _screening_row(
+    screening: Screening, cost_usd: float | None, configuration_version: str, now: datetime
+) -> dict[str, Any]:
+    return {
+        "configuration": configuration_version,
+        "outcome": screening.outcome.value,
+        "node": screening.node,
+        "reason": screening.reason.value,
+        "calls": screening.calls,
+        "cost_usd": cost_usd,
+        "delta": screening.delta,
+        "completed_at": now,
+    }
+
+
+def _placement(screening: Screening, case: Row[Any]) -> Placement | None:
+    if screening.outcome is Outcome.HUMAN_REVIEW:
+        return tier_for(screening)
+    return audit_placement(case.id) if case.audited else None
+
+
+def _open_inbox_entry(conn: Connection, case_id: str, placement: Placement, now: datetime) -> None:
+    entry = {"case_id": case_id, "tier": int(placement.tier), "why": placement.why.value, "entered_at": now}
+    targets = current_in(conn).settings.targets
+    conn.execute(insert(inbox_entries), {**entry, "due_at": due_at(placement.tier, now, targets)})

@@ -1,0 +1,167 @@
+"""One text that a person submits and watches: handed in, looked at by whoever handed it in, stopped by them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from screening.engine.draws import encode_draws
+from screening.engine.screen import NodeRun, Reason
+from screening.labels import Outcome
+from screening.review.actors import Actor
+from screening.review.policy import Action, Forbidden
+from screening.text.received import ReceivedText
+from storage.batches import batches, live
+from storage.batches.batch_state import BatchState, standing
+from storage.batches.batches import NewBatch, NewCase
+from storage.batches.configurations import Configuration, load_configuration
+from storage.batches.runs import runs_of
+from storage.database import Database
+from storage.schema import batches as batches_table
+from storage.schema import case_errors, cases, live_runs, pending_cases, screenings
+
+PARTS = ("text", "reply")
+
+
+class UnknownText(LookupError):
+    """There is no single text of this id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleText:
+    """A submitted text as it stands. ``draws`` are codes by "node/variant"; ``outcome`` None is pending.
+
+    ``reply`` is a chatbot's, where one was handed in with the text; ``flags`` by part, "text" and "reply".
+    ``error`` is the kind of the last failure while the case waits for a retry request, else None.
+    """
+
+    case_id: str
+    batch_id: str
+    text: str
+    reply: str | None
+    flags: Mapping[str, frozenset[str]]
+    configuration: Configuration
+    state: BatchState
+    draws: Mapping[str, str]
+    outcome: Outcome | None
+    node: str | None
+    reason: Reason | None
+    cost_usd: float | None
+    delta: float | None
+    error: str | None
+    submitted_at: datetime
+    completed_at: datetime | None
+
+    @property
+    def calls(self) -> int:
+        """Draws so far, at all nodes."""
+        return sum(map(len, self.draws.values()))
+
+    @property
+    def ended(self) -> bool:
+        """Whether no further draw will come by itself."""
+        return self.outcome is not None or self.error is not None or self.state is BatchState.CANCELLED
+
+
+def submit(
+    db: Database, actor: Actor, text: ReceivedText, new: NewBatch, now: datetime, reply: ReceivedText | None = None
+) -> str:
+    """Hand in one text, and a chatbot's reply to it where there is one, under a batch of its own (``new`` must be
+    interactive), and return the case's id.
+
+    Raises Forbidden, and ValueError for another kind of batch.
+    """
+    if new.kind != "interactive":
+        raise ValueError("a single text makes an interactive batch")
+    batch_id = batches.create_batch(db, actor, new, now)
+    batches.add_rows(db, batch_id, [NewCase(row=1, external_id="text", text=text, reply=reply)], now)
+    batches.close_intake(db, actor, batch_id, now)
+    with db.read() as conn:
+        return str(conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalar_one())
+
+
+def look(db: Database, actor: Actor, case_id: str) -> SingleText:
+    """The text as it stands, for the person who submitted it only: others read it blind in the inbox.
+
+    Raises UnknownText, and Forbidden for anybody else.
+    """
+    with db.read() as conn:
+        row = _own_row(conn, actor, case_id)
+        runs = runs_of(conn, case_id)
+        shown = conn.execute(select(live_runs.c.draws).where(live_runs.c.case_id == case_id)).scalar() or {}
+        failed = _last_error(conn, case_id) if row.waiting is not None and row.ready_at is None else None
+        state = standing(conn, row.batch_id).state
+    return SingleText(
+        case_id=case_id,
+        batch_id=row.batch_id,
+        text=row.text,
+        reply=row.reply,
+        flags={part: frozenset(row.flags[part]) for part in PARTS},
+        configuration=load_configuration(db, row.configuration),
+        state=state,
+        draws=dict(shown) | _codes(runs),
+        error=failed,
+        submitted_at=row.created_at,
+        **_outcome(row),
+    )
+
+
+def watch(db: Database, actor: Actor, case_id: str, now: datetime) -> None:
+    """The submitter is still looking. Raises UnknownText, Forbidden."""
+    with db.read() as conn:
+        _own_row(conn, actor, case_id)
+    live.viewer_seen(db, case_id, now)
+
+
+def stop(db: Database, actor: Actor, case_id: str, now: datetime) -> None:
+    """End the screening of this text for good: it stays pending and undecided. Raises UnknownText, Forbidden."""
+    with db.read() as conn:
+        row = _own_row(conn, actor, case_id)
+    batches.cancel(db, actor, row.batch_id, now)
+    live.viewer_left(db, case_id, now)  # the worker lets go at once of what nobody watches
+
+
+def _own_row(conn: Connection, actor: Actor, case_id: str) -> Row[Any]:
+    query = (
+        select(
+            cases,
+            batches_table.c.created_by,
+            batches_table.c.configuration,
+            pending_cases.c.case_id.label("waiting"),
+            pending_cases.c.ready_at,
+            *(screenings.c[name] for name in ("outcome", "node", "reason", "cost_usd", "delta", "completed_at")),
+        )
+        .join(batches_table, batches_table.c.id == cases.c.batch_id)
+        .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
+        .outerjoin(screenings, screenings.c.case_id == cases.c.id)
+        .where(cases.c.id == case_id, batches_table.c.kind == "interactive")
+    )
+    row = conn.execute(query).first()
+    if row is None:
+        raise UnknownText(case_id)
+    if row.created_by != actor.id:
+        raise Forbidden(actor, Action.VIEW_EVIDENCE)
+    return row
+
+
+def _outcome(row: Row[Any]) -> dict[str, Any]:
+    return {
+        "outcome": None if row.outcome is None else Outcome(row.outcome),
+        "node": row.node,
+        "reason": None if row.reason is None else Reason(row.reason),
+        "cost_usd": row.cost_usd,
+        "delta": row.delta,
+        "completed_at": row.completed_at,
+    }
+
+
+def _codes(runs: tuple[NodeRun, ...]) -> dict[str, str]:
+    return {f"{run.node}/{run.variant}": encode_draws(run.draws) for run in runs}
+
+
+def _last_error(conn: Connection, case_id: str) -> str | None:
+    table = case_errors.c
+    query = select(table.kind).where(table.case_id == case_id).order_by(table.id.desc()).limit(1)
+    return conn.execute(query).scalar()

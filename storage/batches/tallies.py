@@ -1,0 +1,186 @@
+"""Running sums of a batch's facts, so that progress and caps cost the same for ten rows and for a million.
+
+Each is added to in the transaction that inserts the fact it counts, and only when the insert took place;
+`recount` derives the same sums from the facts alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Case, Column, Connection, RowMapping, case, func, insert, literal, select, update
+
+from screening.labels import Outcome
+from screening.review.actors import Actor
+from screening.review.policy import Action, allowed
+from storage.blindness import rated_by
+from storage.schema import (
+    batch_tallies,
+    case_errors,
+    cases,
+    inbox_entries,
+    node_runs,
+    rejected_rows,
+    screenings,
+)
+
+SHARDS = 8
+"""Rows among which a batch's sums are spread: so many commits on one batch need not wait for each other."""
+
+UNPRICED_AT_FIRST = 1_000
+"""Lost calls that a cap on cost lets pass before the first run gives a price: a worker that is started anew in a
+batch's first seconds must not end the batch, and one that only ever loses calls must not go on for ever."""
+
+_SUMS = (
+    "accepted",
+    "rejected",
+    "safe",
+    "unsafe",
+    "human_review",
+    "calls",
+    "lost_calls",
+    "unpriced_calls",
+    "cost_usd",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What came in, how it ended, and what was spent. ``cost_usd`` is the known part of the cost of ``calls``.
+
+    ``lost_calls`` were made but their draws did not count; ``unpriced_calls`` are those of ``calls`` whose
+    price is unknown.
+    """
+
+    accepted: int = 0
+    rejected: int = 0
+    safe: int = 0
+    unsafe: int = 0
+    human_review: int = 0
+    calls: int = 0
+    lost_calls: int = 0
+    unpriced_calls: int = 0
+    cost_usd: float = 0.0
+    last_completed_at: datetime | None = None
+
+    @property
+    def pending(self) -> int:
+        """Accepted and not decided or left to a person yet."""
+        return self.accepted - self.safe - self.unsafe - self.human_review
+
+    @property
+    def known_cost_usd(self) -> float | None:
+        """The cost, or None as soon as part of it is unknown."""
+        return None if self.unpriced_calls else self.cost_usd
+
+    @property
+    def cost_for_cap_usd(self) -> float | None:
+        """The cost with lost calls at the mean price of the others; None when it cannot be known.
+
+        >>> Totals(calls=6, cost_usd=0.03, lost_calls=4).cost_for_cap_usd
+        0.05
+        >>> [Totals(lost_calls=lost).cost_for_cap_usd for lost in (1_000, 1_001)]
+        [0.0, None]
+        """
+        if self.unpriced_calls or (self.lost_calls > UNPRICED_AT_FIRST and not self.calls):
+            return None
+        lost = self.lost_calls * self.cost_usd / self.calls if self.calls else 0.0
+        return self.cost_usd + lost
+
+
+def open_tallies(conn: Connection, batch_id: str) -> None:
+    """The zeros a new batch starts from."""
+    conn.execute(insert(batch_tallies), [{"batch_id": batch_id, "shard": shard} for shard in range(SHARDS)])
+
+
+def add(conn: Connection, batch_id: str, row: int, more: Totals) -> None:
+    """Add to the sums, in the shard of this row."""
+    table = batch_tallies.c
+    values: dict[str, Any] = {name: table[name] + getattr(more, name) for name in _SUMS if getattr(more, name)}
+    if more.last_completed_at is not None:
+        values["last_completed_at"] = _later(table.last_completed_at, more.last_completed_at)
+    if values:
+        shard = (table.batch_id == batch_id, table.shard == row % SHARDS)
+        conn.execute(update(batch_tallies).where(*shard).values(values))
+
+
+def _later(known: Column[Any], other: datetime) -> Case[Any]:
+    """The later of both: outcomes are not committed in the order in which they were completed."""
+    return case((known > other, known), else_=literal(other, known.type))
+
+
+def one_outcome(outcome: Outcome, now: datetime) -> Totals:
+    """What one case's outcome adds."""
+    return Totals(**{outcome.value: 1}, last_completed_at=now)
+
+
+def totals(conn: Connection, batch_ids: Sequence[str]) -> dict[str, Totals]:
+    """The sums of each of these batches; a batch that does not exist is left out."""
+    table = batch_tallies.c
+    columns = [func.sum(table[name]).label(name) for name in _SUMS]
+    rows = conn.execute(
+        select(table.batch_id, *columns, func.max(table.last_completed_at).label("last_completed_at"))
+        .where(table.batch_id.in_(batch_ids))
+        .group_by(table.batch_id)
+    )
+    return {row.batch_id: _totals(row._mapping) for row in rows}
+
+
+def _totals(row: RowMapping) -> Totals:
+    integers = {name: int(row[name]) for name in _SUMS if name != "cost_usd"}
+    return Totals(**integers, cost_usd=float(row["cost_usd"]), last_completed_at=row["last_completed_at"])
+
+
+def known_to(conn: Connection, actor: Actor, found: Mapping[str, Totals]) -> Mapping[str, Totals]:
+    """The sums of these batches as this person may know them: for those who read, what is withheld from them counts as
+    with clinicians (see `blindness.counts_as_with_clinicians`). Linear in the open cases of the inbox.
+    """
+    if not allowed(actor, Action.CLAIM_NEXT):
+        return found
+    ended, entry = screenings.c, inbox_entries.c
+    query = (  # over all batches: it starts from what is open, never from all rows of a batch
+        select(ended.batch_id, ended.outcome, func.count().label("cases"))
+        .join(inbox_entries, entry.case_id == ended.case_id)
+        .where(entry.closed_at.is_(None), ended.outcome != Outcome.HUMAN_REVIEW.value, ~rated_by(actor, ended.case_id))
+        .group_by(ended.batch_id, ended.outcome)
+    )
+    known = dict(found)
+    for row in conn.execute(query):
+        if row.batch_id in known:
+            known[row.batch_id] = _left_to_clinicians(known[row.batch_id], row.outcome, row.cases)
+    return known
+
+
+def _left_to_clinicians(sums: Totals, outcome: str, count: int) -> Totals:
+    fewer = {outcome: getattr(sums, outcome) - count}
+    return replace(sums, human_review=sums.human_review + count, **fewer)
+
+
+def recount(conn: Connection, batch_id: str) -> Totals:
+    """The same sums from the facts: linear in the batch, for checks and repair."""
+    of_batch = cases.c.batch_id == batch_id
+    accepted = conn.execute(select(func.count()).select_from(cases).where(of_batch)).scalar_one()
+    refused = select(func.count()).select_from(rejected_rows).where(rejected_rows.c.batch_id == batch_id)
+    ended = select(screenings.c.outcome, func.count()).where(screenings.c.batch_id == batch_id)
+    outcomes: dict[str, int] = {row[0]: row[1] for row in conn.execute(ended.group_by(screenings.c.outcome))}
+    latest = select(func.max(screenings.c.completed_at)).where(screenings.c.batch_id == batch_id)
+    unpriced = func.sum(case((node_runs.c.cost_usd.is_(None), node_runs.c.calls), else_=0))
+    spent = conn.execute(
+        select(func.sum(node_runs.c.calls), func.sum(node_runs.c.cost_usd), unpriced)
+        .join(cases, cases.c.id == node_runs.c.case_id)
+        .where(of_batch)
+    ).one()
+    lost = select(func.sum(case_errors.c.calls)).join(cases, cases.c.id == case_errors.c.case_id).where(of_batch)
+    return Totals(
+        accepted=accepted,
+        rejected=conn.execute(refused).scalar_one(),
+        safe=outcomes.get(Outcome.SAFE.value, 0),
+        unsafe=outcomes.get(Outcome.UNSAFE.value, 0),
+        human_review=outcomes.get(Outcome.HUMAN_REVIEW.value, 0),
+        calls=int(spent[0] or 0),
+        lost_calls=int(conn.execute(lost).scalar_one() or 0),
+        unpriced_calls=int(spent[2] or 0),
+        cost_usd=float(spent[1] or 0.0),
+        last_completed_at=conn.execute(latest).scalar_one(),
+    )

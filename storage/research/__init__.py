@@ -1,0 +1,1 @@
+"""What researchers replay, count and relabel."""

@@ -1,0 +1,120 @@
+"""Readings as tables: who said what before seeing the engine's view, and who changed their mind after it.
+
+Only closed cases: an open one may yet be read by whoever looks at the table.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, func, select
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from screening.review.pseudonyms import pseudonym
+from storage.database import Database
+from storage.schema import adjudications, cases, inbox_entries, ratings, screenings
+from storage.site.audit_log import append
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingTable:
+    """``labels``, ``certainties`` and ``ideation`` have a row per case and a column per reader, None where a reader
+    gave no blind first reading (or did not record a level).
+    """
+
+    case_ids: tuple[str, ...]
+    readers: tuple[str, ...]
+    labels: tuple[tuple[str | None, ...], ...]
+    certainties: tuple[tuple[int | None, ...], ...]
+    ideation: tuple[tuple[int | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """One reader's blind first label of a case and their last one, beside what it can be measured against.
+
+    ``adjudicated`` is the case's accepted label, ``reference`` the data set's; None where there is none.
+    """
+
+    case_id: str
+    reader: str
+    first: str
+    last: str
+    outcome: str | None
+    adjudicated: str | None
+    reference: str | None
+
+
+def reading_table(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> ReadingTable:
+    """Every blind first reading of closed cases, of one batch or of all; readers under pseudonyms."""
+    require(actor, Action.VIEW_AGREEMENT)
+    query = select(ratings, cases.c.batch_id).where(ratings.c.version == 1, ratings.c.blind.is_(True))
+    with db.read() as conn:
+        rows = conn.execute(_closed(query, batch_id).order_by(ratings.c.case_id)).all()
+    readers = tuple(sorted({pseudonym(key, row.reviewer) for row in rows}))
+    case_ids = tuple(dict.fromkeys(row.case_id for row in rows))
+    found = {(row.case_id, pseudonym(key, row.reviewer)): row for row in rows}
+    grid = [[found.get((case_id, reader)) for reader in readers] for case_id in case_ids]
+    return ReadingTable(
+        case_ids=case_ids,
+        readers=readers,
+        labels=tuple(tuple(None if row is None else row.label for row in line) for line in grid),
+        certainties=tuple(tuple(None if row is None else row.certainty for row in line) for line in grid),
+        ideation=tuple(tuple(None if row is None else row.fields["ideation"] for row in line) for line in grid),
+    )
+
+
+def open_disagreements(db: Database, actor: Actor, batch_id: str | None = None) -> int:
+    """How many cases whose readers disagree wait for a third look: they are not in the table yet, and belong there."""
+    require(actor, Action.VIEW_AGREEMENT)
+    entry = inbox_entries.c
+    query = select(func.count()).select_from(inbox_entries).join(cases, cases.c.id == entry.case_id)
+    query = query.where(entry.closed_at.is_(None), entry.reading == "third")
+    with db.read() as conn:
+        one = query if batch_id is None else query.where(cases.c.batch_id == batch_id)
+        return int(conn.execute(one).scalar_one())
+
+
+def exported_readings(db: Database, actor: Actor, key: str, now: datetime, batch_id: str | None = None) -> ReadingTable:
+    """The same table to take away: the export is in the audit log before it is read."""
+    require(actor, Action.EXPORT)
+    with db.write() as conn:
+        append(conn, actor, "exported", batch_id, {"kind": "readings"}, now)
+    return reading_table(db, actor, key, batch_id)
+
+
+def switches(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> tuple[Switch, ...]:
+    """A row per reader and closed case with a blind first reading, whether or not they changed their mind."""
+    require(actor, Action.VIEW_AGREEMENT)
+    query = select(ratings, cases.c.reference, screenings.c.outcome).outerjoin(
+        screenings, screenings.c.case_id == ratings.c.case_id
+    )
+    accepted = select(adjudications.c.case_id, adjudications.c.label).order_by(adjudications.c.version)
+    with db.read() as conn:
+        rows = conn.execute(_closed(query, batch_id).order_by(ratings.c.case_id, ratings.c.version)).all()
+        labels = {row.case_id: row.label for row in conn.execute(accepted)}
+    readings: dict[tuple[str, str], list[Any]] = {}
+    for row in rows:
+        readings.setdefault((row.case_id, row.reviewer), []).append(row)
+    return tuple(
+        Switch(
+            case_id=case_id,
+            reader=pseudonym(key, reviewer),
+            first=versions[0].label,
+            last=versions[-1].label,
+            outcome=versions[0].outcome,
+            adjudicated=labels.get(case_id),
+            reference=versions[0].reference,
+        )
+        for (case_id, reviewer), versions in readings.items()
+        if versions[0].blind
+    )
+
+
+def _closed(query: Select[Any], batch_id: str | None) -> Select[Any]:
+    joined = query.join(cases, cases.c.id == ratings.c.case_id).join(
+        inbox_entries, inbox_entries.c.case_id == ratings.c.case_id
+    )
+    closed = joined.where(inbox_entries.c.closed_at.is_not(None))
+    return closed if batch_id is None else closed.where(cases.c.batch_id == batch_id)

@@ -1,0 +1,147 @@
+"""The draws of a batch as they were recorded, for replay: cases in the file's order, the main prompt's runs only.
+
+No text is shown here; where the agents are simulated, texts are read so that further draws of the same agents can be
+made. What is read is numbers about a batch, not a view of a case.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from screening.engine.draws import ScreenedText
+from screening.engine.screen import MAIN
+from screening.labels import Label
+from screening.research.recording import DrawBook, Item, NodeDraws
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from storage.batches.batch_state import UnknownBatch
+from storage.batches.case_texts import shown_to_agents
+from storage.batches.configurations import Configuration, load_configuration
+from storage.blindness import withheld
+from storage.database import Database
+from storage.review.accepted import is_accepted
+from storage.schema import adjudications, batches, cases, node_runs, screenings
+
+_NO_TEXT = ScreenedText(text="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedBatch:
+    """A batch's items with their original references, its draws, and what it ran with.
+
+    ``items`` are in the order of ``case_ids``; their texts are empty unless asked for. ``pending`` cases have no
+    outcome yet: their draws so far are there.
+    """
+
+    batch_id: str
+    name: str
+    intake: Mapping[str, Any]
+    configuration_version: str
+    configuration: Configuration
+    seed: int
+    case_ids: tuple[str, ...]
+    items: tuple[Item, ...]
+    book: DrawBook
+    pending: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingState:
+    """What changes when a batch's draws or accepted labels do: cheap to read, to tell whether a result is stale."""
+
+    settled: int
+    runs: int
+    adjudications: int
+
+
+def recording_state(db: Database, actor: Actor, batch_id: str) -> RecordingState:
+    """The state now."""
+    require(actor, Action.VIEW_RESULTS)
+    of_batch = cases.c.batch_id == batch_id
+    settled = select(func.count()).select_from(screenings).where(screenings.c.batch_id == batch_id)
+    runs = select(func.count()).select_from(node_runs).join(cases, cases.c.id == node_runs.c.case_id).where(of_batch)
+    made = select(func.count()).select_from(adjudications).join(cases, cases.c.id == adjudications.c.case_id)
+    with db.read() as conn:
+        return RecordingState(
+            settled=conn.execute(settled).scalar_one(),
+            runs=conn.execute(runs).scalar_one(),
+            adjudications=conn.execute(made.where(of_batch)).scalar_one(),
+        )
+
+
+def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: bool = False) -> RecordedBatch:
+    """All draws of a batch, from one moment of the database. Raises Forbidden, UnknownBatch."""
+    require(actor, Action.VIEW_RESULTS)
+    with db.read() as conn:
+        batch = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
+        if batch is None:
+            raise UnknownBatch(batch_id)
+        rows = _cases(conn, batch_id, with_texts)
+        book = _book(conn, batch_id, {row.id: place for place, row in enumerate(rows)})
+    return RecordedBatch(
+        batch_id=batch_id,
+        name=batch.name,
+        intake=batch.intake,
+        configuration_version=batch.configuration,
+        configuration=load_configuration(db, batch.configuration),
+        seed=batch.seed,
+        case_ids=tuple(row.id for row in rows),
+        items=tuple(_item(row, with_texts) for row in rows),
+        book=book,
+        pending=sum(row.outcome is None for row in rows),
+    )
+
+
+def _cases(conn: Connection, batch_id: str, with_texts: bool) -> list[Any]:
+    case = cases.c
+    columns = [case.id, case.external_id, case.reference, case.group_name]
+    if with_texts:
+        columns += [case.text, case.model_text, case.reply, case.model_reply]
+    query = select(*columns, screenings.c.outcome).select_from(cases).outerjoin(screenings)
+    return list(conn.execute(query.where(case.batch_id == batch_id).order_by(case.row)))
+
+
+def _book(conn: Connection, batch_id: str, places: Mapping[str, int]) -> DrawBook:
+    run, book = node_runs.c, DrawBook(len(places))
+    tokens = (run.input_tokens + run.output_tokens).label("tokens")
+    query = select(run.case_id, run.node, run.draws, run.cost_usd, tokens).join(cases, cases.c.id == run.case_id)
+    for row in conn.execute(query.where(cases.c.batch_id == batch_id, run.variant == MAIN).order_by(run.position)):
+        book.nodes[places[row.case_id], row.node] = NodeDraws(
+            codes=row.draws, tokens=row.tokens or None, cost_usd=row.cost_usd
+        )
+    return book
+
+
+def _item(row: Any, with_texts: bool) -> Item:
+    return Item(
+        id=row.external_id,
+        text=shown_to_agents(row) if with_texts else _NO_TEXT,
+        reference=None if row.reference is None else Label(row.reference),
+        group=row.group_name,
+    )
+
+
+def waiting_for_a_reading(db: Database, actor: Actor, batch_id: str) -> frozenset[str]:
+    """The cases of a batch of which this person may not be shown the engine's view, case by case: blind first."""
+    require(actor, Action.VIEW_RESULTS)
+    query = select(cases.c.id).where(cases.c.batch_id == batch_id, withheld(actor, cases.c.id))
+    with db.read() as conn:
+        return frozenset(conn.execute(query).scalars())
+
+
+def adjudicated_labels(db: Database, actor: Actor, batch_id: str, version: int | None = None) -> Mapping[str, str]:
+    """Each case's accepted label (see `storage.accepted`) as of the first ``version`` adjudications of the batch, or of
+    all. Version 0 is the file as it came.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    query = (
+        select(adjudications.c.case_id, adjudications.c.label, is_accepted(cases.c.id).label("accepted"))
+        .join(cases, cases.c.id == adjudications.c.case_id)
+        .where(cases.c.batch_id == batch_id)
+        .order_by(adjudications.c.at, adjudications.c.case_id, adjudications.c.version)
+    )
+    with db.read() as conn:
+        rows = conn.execute(query).all()
+    return {row.case_id: row.label for row in rows[:version] if row.accepted}

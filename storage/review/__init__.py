@@ -1,0 +1,1 @@
+"""The inbox and what clinicians do; blind-first reading is enforced here."""

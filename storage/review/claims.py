@@ -1,0 +1,169 @@
+"""Claims: one reviewer at a time holds a case, by a lease that the database enforces.
+
+A claim is one conditional UPDATE. Whoever has the current token, unexpired, holds the case; nobody else can renew,
+release or rate it.
+"""
+
+import secrets
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, or_, select, update
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, allowed, require
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.review.leases import LEASE, earliest, is_open, leased, next_free, read_by
+from storage.schema import inbox_entries
+from storage.site.audit_log import append
+
+_entry = inbox_entries.c
+
+
+class LeaseLost(Exception):
+    """The lease has run out, or somebody else holds the case; a draft is kept."""
+
+
+class NotAvailable(Exception):
+    """The case is closed, or held by somebody else, or its reading is for another person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A case in one person's hands until ``expires_at``; the token proves it."""
+
+    case_id: str
+    token: str
+    expires_at: datetime
+    tier: Tier
+    why: str
+    entered_at: datetime
+    due_at: datetime
+
+
+def new_token() -> str:
+    """256 random bits."""
+    return secrets.token_hex(32)
+
+
+def claim_next(
+    db: Database,
+    actor: Actor,
+    now: datetime,
+    lease: timedelta = LEASE,
+    tiers: Collection[Tier] | None = None,
+    token: Callable[[], str] = new_token,
+) -> Claim | None:
+    """The case due next that is free for this person, now held by them; None when there is none."""
+    require(actor, Action.CLAIM_NEXT)
+    with db.write() as conn:
+        for among in [None] if tiers is None else _by_urgency(conn, actor, now, tiers):
+            due_next = _entry.case_id == next_free(actor, now, among)
+            if (taken := _take(conn, due_next, actor, now, lease, token())) is not None:
+                append(conn, actor, "claimed", taken.case_id, {"tier": int(taken.tier)}, now)
+                return taken
+    return None
+
+
+def _by_urgency(conn: Connection, actor: Actor, now: datetime, tiers: Collection[Tier]) -> list[list[Tier]]:
+    """The tiers of a filter, the one whose next case is due first in front: each is an index of its own, so that
+    a filter does not read past the cases it leaves out. Tiers without a free case are not in it.
+    """
+    heads = [(conn.execute(earliest(actor, now, tier)).first(), tier) for tier in sorted(set(tiers))]
+    return [[tier] for head, tier in sorted((tuple(head), tier) for head, tier in heads if head is not None)]
+
+
+def claim(
+    db: Database,
+    actor: Actor,
+    case_id: str,
+    now: datetime,
+    lease: timedelta = LEASE,
+    token: Callable[[], str] = new_token,
+) -> Claim:
+    """A chosen case: any for a senior; for a reviewer one that was handed to them, or that they held last.
+
+    Raises Forbidden, or NotAvailable when somebody else holds it, it is closed, or they have read it already.
+    """
+    with db.write() as conn:
+        row = _entry_row(conn, case_id)
+        require(actor, Action.CLAIM_NAMED, actor.id if actor.id in (row.handed_to, row.holder) else row.holder)
+        free = and_(or_(~leased(now), _entry.holder == actor.id, _entry.holder.is_(None)), ~read_by(actor))
+        if row.reading == "third" and not allowed(actor, Action.ADJUDICATE):
+            raise NotAvailable("two readers disagree: this reading is a senior's")
+        if row.closed_at is not None:
+            raise NotAvailable("this case is closed")
+        taken = _take(conn, and_(_entry.case_id == case_id, is_open(), free), actor, now, lease, token())
+        if taken is None:
+            raise NotAvailable("somebody else holds this case, or its reading is not yours")
+        append(conn, actor, "claimed", case_id, {"tier": int(taken.tier), "named": True}, now)
+    return taken
+
+
+def _take(
+    conn: Connection, which: ColumnElement[bool], actor: Actor, now: datetime, lease: timedelta, token: str
+) -> Claim | None:
+    row = conn.execute(
+        update(inbox_entries)
+        .where(which)
+        .values(
+            holder=actor.id,
+            token=token,
+            lease_expires_at=now + lease,
+            held_by=None,
+            handed_to=None,
+            reserved_until=None,
+        )
+        .returning(*inbox_entries.c)
+    ).first()
+    return None if row is None else _claim(row)
+
+
+def _claim(row: Any) -> Claim:
+    return Claim(
+        case_id=row.case_id,
+        token=row.token,
+        expires_at=row.lease_expires_at,
+        tier=Tier(row.tier),
+        why=row.why,
+        entered_at=row.entered_at,
+        due_at=row.due_at,
+    )
+
+
+def my_claims(db: Database, actor: Actor, now: datetime) -> tuple[Claim, ...]:
+    """What this person holds at the moment, most urgent first: where they go on after a reload."""
+    require(actor, Action.CLAIM_NEXT)
+    query = select(inbox_entries).where(is_open(), leased(now), _entry.holder == actor.id)
+    with db.read() as conn:
+        rows = conn.execute(query.order_by(_entry.routine, _entry.due_at, _entry.case_id)).all()
+    return tuple(_claim(row) for row in rows)
+
+
+def holds(actor: Actor, case_id: str, token: str, now: datetime) -> ColumnElement[bool]:
+    """The condition that this person's lease on this case is current; part of every write under a lease."""
+    return and_(_entry.case_id == case_id, _entry.token == token, _entry.holder == actor.id, leased(now), is_open())
+
+
+def renew(db: Database, actor: Actor, case_id: str, token: str, now: datetime, lease: timedelta = LEASE) -> Claim:
+    """The same claim with a later expiry, after a sign of activity. Raises LeaseLost."""
+    with db.write() as conn:
+        row = conn.execute(
+            update(inbox_entries)
+            .where(holds(actor, case_id, token, now))
+            .values(lease_expires_at=now + lease)
+            .returning(*inbox_entries.c)
+        ).first()
+    if row is None:
+        raise LeaseLost("the lease on this case is not yours any more")
+    return _claim(row)
+
+
+def _entry_row(conn: Connection, case_id: str) -> Any:
+    row = conn.execute(select(inbox_entries).where(_entry.case_id == case_id)).first()
+    if row is None:
+        raise NotAvailable("this case is not in the inbox")
+    return row

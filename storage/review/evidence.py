@@ -1,0 +1,149 @@
+"""What a person may see of one case: the text first, the engine's view of it after their own rating."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from storage.blindness import reveal
+from storage.database import Database
+from storage.review.leases import is_open
+from storage.schema import cases, configurations, inbox_entries, node_runs, ratings, screenings
+from storage.site.audit_log import append
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseText:
+    """Text and context, nothing of the engine and nothing of a reference."""
+
+    case_id: str
+    external_id: str
+    text: str
+    reply: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEvidence:
+    """One node run as it was stored; ``draws`` is one code per draw in request order."""
+
+    node: str
+    variant: str
+    draws: str
+    unusable: Mapping[int, str]
+    label: str | None
+    ended: str
+    calls: int
+    cost_usd: float | None
+    started_at: datetime
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The engine's view of one case. ``outcome`` is None while it is pending; ``configuration`` is the body of
+    the version it ran with.
+    """
+
+    case_id: str
+    outcome: str | None
+    node: str | None
+    reason: str | None
+    calls: int
+    cost_usd: float | None
+    delta: float | None
+    configuration_version: str | None
+    configuration: Mapping[str, Any] | None
+    runs: tuple[NodeEvidence, ...]
+    reference: str | None
+    reference_value: str | None
+
+
+def case_text(db: Database, actor: Actor, case_id: str, now: datetime, token: str | None = None) -> CaseText:
+    """The text and the reply to it, for whoever holds the case (by the token), has rated it, or may see any.
+
+    Each call is one view in the audit log. Raises Forbidden, KeyError for an unknown case.
+    """
+    with db.write() as conn:
+        require(actor, Action.VIEW_TEXT, actor.id if _own(conn, actor, case_id, token, now) else None)
+        row = conn.execute(
+            select(cases.c.external_id, cases.c.text, cases.c.reply).where(cases.c.id == case_id)
+        ).first()
+        if row is None:
+            raise KeyError(case_id)
+        append(conn, actor, "text_viewed", case_id, {}, now)
+    return CaseText(case_id=case_id, external_id=row.external_id, text=row.text, reply=row.reply)
+
+
+def _own(conn: Connection, actor: Actor, case_id: str, token: str | None, now: datetime) -> bool:
+    entry = inbox_entries.c
+    holding = select(entry.case_id).where(
+        entry.case_id == case_id,
+        entry.holder == actor.id,
+        entry.token == token,
+        entry.lease_expires_at > now,
+        is_open(),
+    )
+    rated = select(ratings.c.id).where(ratings.c.case_id == case_id, ratings.c.reviewer == actor.id)
+    return conn.execute(rated.limit(1)).first() is not None or (
+        token is not None and conn.execute(holding).first() is not None
+    )
+
+
+def evidence(db: Database, actor: Actor, case_id: str, now: datetime, *, open_at_once: bool = False) -> Evidence:
+    """The engine's view of the case. Raises Forbidden, NotYetRated (blind first), KeyError for an unknown case.
+
+    ``open_at_once`` opens a P0 case that the actor holds before they rate it; the rating then is not blind.
+    """
+    with db.write() as conn:
+        found = conn.execute(select(cases.c.reference, cases.c.reference_value).where(cases.c.id == case_id)).first()
+        if found is None:
+            raise KeyError(case_id)
+        reveal(conn, actor, case_id, now, open_at_once=open_at_once)
+        result = _evidence(conn, case_id, found)
+        append(conn, actor, "evidence_viewed", case_id, {"before_rating": open_at_once}, now)
+    return result
+
+
+def _evidence(conn: Connection, case_id: str, case: Any) -> Evidence:
+    row = conn.execute(
+        select(screenings, configurations.c.body)
+        .join(configurations, configurations.c.version == screenings.c.configuration)
+        .where(screenings.c.case_id == case_id)
+    ).first()
+    runs = tuple(
+        _node(run)
+        for run in conn.execute(select(node_runs).where(node_runs.c.case_id == case_id).order_by(node_runs.c.position))
+    )
+    return Evidence(
+        case_id=case_id,
+        outcome=None if row is None else row.outcome,
+        node=None if row is None else row.node,
+        reason=None if row is None else row.reason,
+        calls=sum(run.calls for run in runs),
+        cost_usd=None if row is None else row.cost_usd,
+        delta=None if row is None else row.delta,
+        configuration_version=None if row is None else row.configuration,
+        configuration=None if row is None else row.body,
+        runs=runs,
+        reference=case.reference,
+        reference_value=case.reference_value,
+    )
+
+
+def _node(run: Any) -> NodeEvidence:
+    return NodeEvidence(
+        node=run.node,
+        variant=run.variant,
+        draws=run.draws,
+        unusable={int(number): raw for number, raw in run.unusable.items()},
+        label=run.label,
+        ended=run.ended,
+        calls=run.calls,
+        cost_usd=run.cost_usd,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+    )

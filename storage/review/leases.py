@@ -1,0 +1,121 @@
+"""When an open case is free for a given reviewer, as one SQL condition that claims, counts and lists share.
+
+An expired lease and a passed reservation are free inside the condition itself: nothing sweeps.
+"""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, case, false, or_, select, true
+
+from screening.review.actors import Actor, Role
+from screening.review.tiers import Tier
+from storage.schema import inbox_entries, ratings, skips
+from storage.schema.review import STANDS_OUT
+
+LEASE = timedelta(minutes=15)
+"""How long a claim lasts without a sign of activity."""
+
+SNOOZE = timedelta(minutes=30)
+"""How long a skipped case stays away from whoever skipped it."""
+
+_entry = inbox_entries.c
+
+
+def is_open() -> ColumnElement[bool]:
+    """Not yet adjudicated."""
+    return _entry.closed_at.is_(None)
+
+
+def leased(now: datetime) -> ColumnElement[bool]:
+    """Somebody holds it at this moment."""
+    return and_(_entry.holder.is_not(None), _entry.lease_expires_at > now)
+
+
+def in_tiers(tiers: Collection[Tier] | None) -> ColumnElement[bool]:
+    """Inside the filter; None is no filter."""
+    if tiers is None:
+        return true()
+    only = sorted(int(tier) for tier in tiers)
+    return _entry.tier == only[0] if len(only) == 1 else _entry.tier.in_(only)
+
+
+def reserved_for_others(actor: Actor, now: datetime) -> ColumnElement[bool]:
+    """Set aside by its reader (the actor too), or handed to somebody else, until a moment yet to come."""
+    for_actor = and_(_entry.handed_to == actor.id, _entry.held_by != actor.id)
+    return and_(_entry.reserved_until.is_not(None), _entry.reserved_until > now, ~for_actor)
+
+
+def snoozed(actor: Actor, now: datetime) -> ColumnElement[bool]:
+    """The actor skipped it a while ago, or said "not me" at any time."""
+    mine = select(skips.c.case_id).where(
+        skips.c.reviewer == actor.id, or_(skips.c.reason == "not_me", skips.c.at > now - SNOOZE)
+    )
+    return _entry.case_id.in_(mine)
+
+
+def untouched() -> ColumnElement[bool]:
+    """Nobody has it, has read it or has set it aside: free for everybody who has not skipped it."""
+    return ~STANDS_OUT
+
+
+def read_by(actor: Actor) -> ColumnElement[bool]:
+    """The actor has rated it already, so that its next reading is somebody else's."""
+    mine = select(ratings.c.case_id).where(ratings.c.reviewer == actor.id)
+    return and_(_entry.reading != "first", _entry.case_id.in_(mine))
+
+
+def needs_senior(actor: Actor) -> ColumnElement[bool]:
+    """Two readers disagree and the actor is no senior."""
+    return false() if Role.SENIOR in actor.roles else _entry.reading == "third"
+
+
+def state(actor: Actor, now: datetime) -> ColumnElement[str]:
+    """In which one of the states of `queue.State` an open case is, as this actor sees it."""
+    return case(
+        (and_(leased(now), _entry.holder == actor.id), "mine"),
+        (leased(now), "held"),
+        (read_by(actor), "read"),
+        (needs_senior(actor), "senior"),
+        (reserved_for_others(actor, now), "reserved"),
+        (snoozed(actor, now), "skipped"),
+        else_="free",
+    )
+
+
+def free_for(actor: Actor, now: datetime, tiers: Collection[Tier] | None) -> ColumnElement[bool]:
+    """Whether the actor may be given this case by "the next one"."""
+    return and_(
+        is_open(),
+        in_tiers(tiers),
+        or_(_entry.holder.is_(None), _entry.lease_expires_at <= now),
+        ~read_by(actor),
+        ~needs_senior(actor),
+        ~reserved_for_others(actor, now),
+        ~snoozed(actor, now),
+    )
+
+
+def in_order(tiers: Collection[Tier] | None) -> tuple[ColumnElement[Any], ...]:
+    """P0 first, then by deadline; within one tier only by deadline, which is that tier's index."""
+    first = () if tiers is not None and len(set(tiers)) == 1 else (_entry.routine,)
+    return (*first, _entry.due_at, _entry.case_id)
+
+
+def earliest(actor: Actor, now: datetime, tier: Tier) -> Select[Any]:
+    """The deadline of the free case of this tier that is due first."""
+    free = select(_entry.routine, _entry.due_at).where(free_for(actor, now, [tier]))
+    return free.order_by(*in_order([tier])).limit(1)
+
+
+def next_free(actor: Actor, now: datetime, tiers: Collection[Tier] | None) -> ScalarSelect[str]:
+    """The id of the case due next; rows that another transaction is claiming are passed over (PostgreSQL)."""
+    return (
+        select(_entry.case_id)
+        .where(free_for(actor, now, tiers))
+        .order_by(*in_order(tiers))
+        .limit(1)
+        .with_for_update(skip_locked=True, of=inbox_entries)
+        .scalar_subquery()
+    )

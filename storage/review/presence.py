@@ -1,0 +1,33 @@
+"""Who is at the desk: a session that ends gives back every case its person holds."""
+
+from collections.abc import Collection
+from datetime import datetime
+
+from screening.review.actors import Actor, Role
+from storage.database import Database
+from storage.review.inbox import release_all
+from storage.site import accounts
+from storage.site.accounts import SessionEnded, SignIn
+
+READERS = frozenset({Role.REVIEWER, Role.SENIOR})
+
+
+def enter(
+    db: Database, sign_in: SignIn, now: datetime, first_admins: Collection[str] = (), *, active: bool = True
+) -> Actor:
+    """As `accounts.enter`; a session that turns out to have ended gives back its cases. Raises SessionEnded."""
+    try:
+        return accounts.enter(db, sign_in, now, first_admins, active=active)
+    except SessionEnded as over:
+        _give_back(db, over.actor, now, "session ended")
+        raise
+
+
+def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
+    """End this sign-in's session and give back what the person holds."""
+    _give_back(db, accounts.sign_out(db, sign_in, now), now, "signed out")
+
+
+def _give_back(db: Database, actor: Actor | None, now: datetime, note: str) -> None:
+    if actor is not None and actor.roles & READERS:
+        release_all(db, actor, now, note)

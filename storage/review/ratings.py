@@ -1,0 +1,198 @@
+"""Readings: submitted under a lease, once per submission id, blind where they can be; revised as new versions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, Forbidden, require
+from screening.review.rating_form import FORM_VERSION, RatingForm, RatingLabel
+from storage.blindness import is_blind, see_readings
+from storage.database import Database
+from storage.review.adjudication import ReasonNeeded
+from storage.review.claims import LeaseLost, holds
+from storage.review.drafts import discard, save_draft
+from storage.review.settling import Next, resettle, settle
+from storage.schema import inbox_entries, ratings
+from storage.site.audit_log import append
+from storage.site.settings_store import current_in
+
+_entry = inbox_entries.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a submit did. ``repeated`` is true when this submission had been stored before and nothing was added;
+    ``next`` is None then, since the case may have moved on.
+    """
+
+    rating_id: str
+    next: Next | None
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rating:
+    """One version of one person's reading. ``blind``: given before the engine's view was served."""
+
+    id: str
+    case_id: str
+    reviewer: str
+    version: int
+    blind: bool
+    reading: str
+    form: RatingForm
+    form_version: int
+    reason: str | None
+    at: datetime
+
+
+def submit_rating(
+    db: Database, actor: Actor, case_id: str, token: str, form: RatingForm, now: datetime, submission_id: str
+) -> Receipt:
+    """Store a reading by whoever holds the case, give the case back, and settle it, in one transaction.
+
+    ``submission_id`` (see `identifiers.new_id`) makes a repeated submit harmless: it becomes the rating's id.
+    Raises Forbidden, and LeaseLost without the current token; the form is then kept as a draft.
+    """
+    require(actor, Action.RATE, actor.id)
+    try:
+        with db.write() as conn:
+            return _submit(conn, actor, case_id, token, form, now, submission_id)
+    except LeaseLost:
+        save_draft(db, actor, case_id, form.model_dump(mode="json"), now)
+        raise
+
+
+def _submit(
+    conn: Connection, actor: Actor, case_id: str, token: str, form: RatingForm, now: datetime, submission_id: str
+) -> Receipt:
+    reading = conn.execute(
+        update(inbox_entries)
+        .where(holds(actor, case_id, token, now))
+        .values(holder=None, token=None, lease_expires_at=None)
+        .returning(_entry.reading)
+    ).scalar()
+    if reading is None:
+        if _stored(conn, actor, case_id, submission_id):
+            return Receipt(rating_id=submission_id, next=None, repeated=True)
+        raise LeaseLost("the lease on this case is not yours any more; what you filled in is kept as a draft")
+    _may_read(conn, actor, case_id, reading)
+    blind = is_blind(conn, actor, case_id, first=True)
+    _insert(conn, actor, case_id, 1, reading, form, now, submission_id, blind=blind)
+    discard(conn, actor, case_id)
+    following = settle(conn, actor, case_id, reading, form, current_in(conn).settings, now)
+    append(conn, actor, "rated", case_id, {"rating": submission_id, "blind": blind, "next": following.value}, now)
+    return Receipt(rating_id=submission_id, next=following)
+
+
+def _may_read(conn: Connection, actor: Actor, case_id: str, reading: str) -> None:
+    """The claim has seen to all of this; it is checked again where it counts."""
+    readers = set(conn.execute(select(ratings.c.reviewer).where(ratings.c.case_id == case_id)).scalars())
+    if reading == "third":
+        require(actor, Action.ADJUDICATE)
+    for reader in readers:
+        require(actor, Action.READ_SECOND, reader)
+
+
+def revise(
+    db: Database, actor: Actor, case_id: str, form: RatingForm, reason: str, now: datetime, submission_id: str
+) -> Receipt:
+    """A new version of the actor's own reading, usually after the reveal; the earlier versions stay.
+
+    Raises Forbidden when they have none, ReasonNeeded, and nothing else: no lease is needed for one's own reading.
+    """
+    if not reason.strip():
+        raise ReasonNeeded("say why you change your reading")
+    with db.write() as conn:
+        conn.execute(select(_entry.case_id).where(_entry.case_id == case_id).with_for_update())
+        before = _last(conn, actor, case_id)
+        require(actor, Action.RATE, None if before is None else before.reviewer)
+        if _stored(conn, actor, case_id, submission_id):
+            return Receipt(rating_id=submission_id, next=None, repeated=True)
+        blind, version = is_blind(conn, actor, case_id, first=False), before.version + 1
+        _insert(conn, actor, case_id, version, before.reading, form, now, submission_id, blind=blind, reason=reason)
+        settings, was = current_in(conn).settings, RatingLabel(before.label)
+        following = resettle(conn, actor, case_id, form, was, reason.strip(), settings, now)
+        append(conn, actor, "revised", case_id, {"rating": submission_id, "next": following.value}, now)
+    return Receipt(rating_id=submission_id, next=following)
+
+
+def _last(conn: Connection, actor: Actor, case_id: str) -> Any:
+    own = ratings.c.case_id == case_id, ratings.c.reviewer == actor.id
+    return conn.execute(select(ratings).where(*own).order_by(ratings.c.version.desc()).limit(1)).first()
+
+
+def _stored(conn: Connection, actor: Actor, case_id: str, submission_id: str) -> bool:
+    """Whether this submission is in already; Forbidden when the id belongs to something else."""
+    row = conn.execute(select(ratings.c.reviewer, ratings.c.case_id).where(ratings.c.id == submission_id)).first()
+    if row is not None and (row.reviewer, row.case_id) != (actor.id, case_id):
+        raise Forbidden(actor, Action.RATE)
+    return row is not None
+
+
+def _insert(
+    conn: Connection,
+    actor: Actor,
+    case_id: str,
+    version: int,
+    reading: str,
+    form: RatingForm,
+    now: datetime,
+    rating_id: str,
+    *,
+    blind: bool,
+    reason: str | None = None,
+) -> None:
+    body = form.model_dump(mode="json", exclude={"label", "certainty"}) | {"form_version": FORM_VERSION}
+    conn.execute(
+        insert(ratings).values(
+            id=rating_id,
+            case_id=case_id,
+            reviewer=actor.id,
+            version=version,
+            blind=blind,
+            reading=reading,
+            label=form.label.value,
+            certainty=form.certainty,
+            fields=body,
+            reason=None if reason is None else reason.strip(),
+            at=now,
+        )
+    )
+
+
+def rating_of(row: Any) -> Rating:
+    """The rating in a row."""
+    fields = dict(row.fields)
+    form_version = fields.pop("form_version")
+    form = RatingForm.model_validate({**fields, "label": row.label, "certainty": row.certainty})
+    names = ("id", "case_id", "reviewer", "version", "blind", "reading", "reason", "at")
+    return Rating(**{name: getattr(row, name) for name in names}, form=form, form_version=form_version)
+
+
+def ratings_in(conn: Connection, case_ids: Sequence[str]) -> dict[str, list[Rating]]:
+    """All ratings of these cases, each case's in the order they were given, inside the caller's transaction."""
+    found: dict[str, list[Rating]] = {case_id: [] for case_id in case_ids}
+    query = select(ratings).where(ratings.c.case_id.in_(case_ids))
+    for row in conn.execute(query.order_by(ratings.c.at, ratings.c.version, ratings.c.id)):
+        found[row.case_id].append(rating_of(row))
+    return found
+
+
+def my_rating(db: Database, actor: Actor, case_id: str) -> Rating | None:
+    """The last version of the actor's own reading of a case; None where they gave none. Raises Forbidden."""
+    require(actor, Action.VIEW_RATINGS, actor.id)
+    with db.read() as conn:
+        row = _last(conn, actor, case_id)
+    return None if row is None else rating_of(row)
+
+
+def ratings_of(db: Database, actor: Actor, case_id: str, now: datetime) -> tuple[Rating, ...]:
+    """All versions of all readings of a case, in the order they were given. Raises Forbidden, Unread."""
+    with db.write() as conn:
+        see_readings(conn, actor, case_id, now)
+        return tuple(ratings_in(conn, [case_id])[case_id])

@@ -1,0 +1,68 @@
+"""A researcher sends decided cases to the inbox for a second look: blind, and mixed so that nothing gives them away."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, select
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from screening.review.tiers import audit_placement, due_at
+from storage.database import Database, insert_into
+from storage.schema import cases, inbox_entries, reveals, screenings
+from storage.site.audit_log import append
+from storage.site.settings_store import current_in
+
+MOST = 500
+"""Cases that one request may send."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondLooks:
+    """What became of a request: entries opened now, cases with an entry before, cases without an outcome as yet."""
+
+    opened: int
+    there_before: int
+    undecided: int
+
+
+def request_second_looks(
+    db: Database, actor: Actor, case_ids: Sequence[str], now: datetime, *, shown: Collection[str] = ()
+) -> SecondLooks:
+    """Open an inbox entry for each of these cases that has an outcome and none yet; returns how many these are.
+
+    Tier and reason are an audit sample's, so a reader cannot tell who sent the case or why. A reading asked for in this
+    way enters no audit estimate: whoever picks the cases would pick the answer. Of ``shown`` cases the actor has seen
+    the engine's view: a reading of their own of these is not blind. Raises Forbidden, ValueError for too many cases.
+    """
+    require(actor, Action.REQUEST_REVIEW)
+    if len(case_ids) > MOST:
+        raise ValueError(f"at most {MOST} cases at a time")
+    with db.write() as conn:
+        settled = (
+            select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id.in_(case_ids))
+        )
+        opened, targets = 0, current_in(conn).settings.targets
+        decided = sorted(conn.execute(settled).scalars())  # by id: the order of the list must not show either
+        for case_id in decided:
+            placement = audit_placement(case_id)
+            entry = {
+                "case_id": case_id,
+                "tier": int(placement.tier),
+                "why": placement.why.value,
+                "entered_at": now,
+                "due_at": due_at(placement.tier, now, targets),
+            }
+            statement = insert_into(conn, inbox_entries).values(entry).on_conflict_do_nothing()
+            opened += conn.execute(statement.returning(inbox_entries.c.case_id)).first() is not None
+        _remember(conn, actor, shown, now)
+        append(conn, actor, "second_look_requested", None, {"asked": len(case_ids), "opened": opened}, now)
+    undecided = len(set(case_ids).difference(decided))
+    return SecondLooks(opened=opened, there_before=len(decided) - opened, undecided=undecided)
+
+
+def _remember(conn: Connection, actor: Actor, shown: Collection[str], now: datetime) -> None:
+    for case_id in sorted(shown):
+        row = {"case_id": case_id, "reviewer": actor.id, "before_rating": True, "at": now}
+        conn.execute(insert_into(conn, reveals).values(row).on_conflict_do_nothing())

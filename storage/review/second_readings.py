@@ -1,0 +1,76 @@
+"""When a reading is repeated by somebody else: asked for, by rule, or by a coin."""
+
+import hashlib
+from datetime import datetime
+from enum import StrEnum
+
+from sqlalchemy import Connection, insert, select
+
+from screening.review.actors import Actor, Role
+from screening.review.rating_form import RatingForm, RatingLabel
+from storage.schema import accounts, second_reading_requests
+from storage.site.settings_store import SecondReadingRule, SiteSettings
+
+
+class Why(StrEnum):
+    """Why another reading was asked for."""
+
+    ASKED = "asked"
+    RULE = "rule"
+    SAMPLED = "sampled"
+    DISAGREEMENT = "disagreement"
+
+
+def coin(case_id: str) -> float:
+    """A number in [0, 1) that belongs to the case: the same however often a submit is repeated.
+
+    >>> 0 <= coin("0" * 32) < 1
+    True
+    """
+    return int.from_bytes(hashlib.sha256(f"second reading:{case_id}".encode()).digest()[:6], "big") / 2**48
+
+
+def second_reading_due(
+    conn: Connection,
+    reader: Actor,
+    case_id: str,
+    form: RatingForm,
+    settings: SiteSettings,
+    before: RatingLabel | None = None,
+) -> Why | None:
+    """Why the case needs a second reading after this one, or None. ``before`` is the label that it revises.
+
+    Rules and sampling apply only where somebody else could read: on a site with one reader they would leave the
+    case waiting for ever. A reading that was asked for stays asked for.
+    """
+    asked = select(second_reading_requests.c.id).where(
+        second_reading_requests.c.case_id == case_id, second_reading_requests.c.why == Why.ASKED.value
+    )
+    if conn.execute(asked.limit(1)).first() is not None:
+        return Why.ASKED
+    by_rule = bool(_fitting(form, settings, before) & set(settings.second_reading_rules))
+    if not (by_rule or coin(case_id) < settings.second_reading_rate) or not _others(conn, reader):
+        return None
+    return Why.RULE if by_rule else Why.SAMPLED
+
+
+def _fitting(form: RatingForm, settings: SiteSettings, before: RatingLabel | None) -> set[SecondReadingRule]:
+    safe = form.label is RatingLabel.SAFE
+    holds = {
+        SecondReadingRule.UNSURE_SAFE: safe and form.certainty <= settings.unsure_at,
+        SecondReadingRule.INSUFFICIENT_INFORMATION: form.label is RatingLabel.INSUFFICIENT_INFORMATION,
+        SecondReadingRule.SOFTENED: safe and before is RatingLabel.UNSAFE,
+    }
+    return {rule for rule, fits in holds.items() if fits}
+
+
+def _others(conn: Connection, reader: Actor) -> bool:
+    people = conn.execute(
+        select(accounts.c.roles).where(accounts.c.active.is_(True), accounts.c.id != reader.id)
+    ).scalars()
+    return any({Role.REVIEWER.value, Role.SENIOR.value} & set(roles) for roles in people)
+
+
+def request(conn: Connection, by: str, case_id: str, why: Why, now: datetime) -> None:
+    """Record that another reading was asked for, in the caller's transaction."""
+    conn.execute(insert(second_reading_requests).values(case_id=case_id, why=why.value, asked_by=by, at=now))

@@ -1,0 +1,1 @@
+"""People, settings, the audit log and backups."""

@@ -1,0 +1,247 @@
+"""Who may sign in and for how long: accounts from the institution's sign-in, sessions kept on the server.
+
+The browser's cookie outlives every limit, so it only says which sign-in this is. The session that belongs to that
+sign-in is a row here: once it is idle too long, too old, ended or revoked it stays refused, however often the page is
+loaded, until the person signs in anew with their institution.
+"""
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from screening.review.actors import Actor, Role
+from screening.review.policy import Action, require
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.schema import accounts, sessions
+from storage.site.audit_log import append, serialise
+from storage.site.settings_store import SiteSettings, current_in
+
+TOUCH = timedelta(seconds=30)
+"""Activity is written down at most this often: a page that polls does not write at every tick."""
+
+
+class Ended(StrEnum):
+    """Why a session is refused."""
+
+    IDLE = "idle"
+    TOO_OLD = "too_old"
+    SIGNED_OUT = "signed_out"  # or revoked
+    INACTIVE = "inactive"  # the account was switched off
+
+
+class SessionEnded(Exception):
+    """This session is no longer valid; what was filled in is kept as a draft."""
+
+    def __init__(self, why: Ended, actor: Actor | None = None) -> None:
+        super().__init__(f"please sign in again ({why.value.replace('_', ' ')})")
+        self.why = why
+        self.actor = actor
+
+
+class LastAdmin(ValueError):
+    """The site would be left without anybody who can manage accounts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn:
+    """What the institution says: who (its own stable identifier, with the issuer's name) and since when.
+
+    ``mark`` tells this sign-in from the person's others (a session or token id, where the provider gives one).
+    """
+
+    subject: str
+    display_name: str
+    issued_at: datetime
+    mark: str = ""
+
+    @property
+    def session_id(self) -> str:
+        """The key of its session: the same for every page load of one sign-in, unguessable from outside."""
+        moment = self.issued_at.isoformat()
+        return hashlib.sha256("\0".join((self.subject, moment, self.mark)).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """One person at this site."""
+
+    id: str
+    subject: str | None
+    display_name: str
+    roles: frozenset[Role]
+    active: bool
+
+    @property
+    def actor(self) -> Actor:
+        """This person as the services know them."""
+        return Actor(id=self.id, name=self.display_name, roles=self.roles)
+
+
+def enter(
+    db: Database, sign_in: SignIn, now: datetime, first_admins: Collection[str] = (), *, active: bool = True
+) -> Actor:
+    """Who this is, on every action: creates the session on first request and renews it afterwards; a page that only
+    polls is not ``active`` and renews nothing.
+
+    An unknown person gets an account without roles, which an admin then grants; a subject in ``first_admins``
+    becomes admin while the site has none. Raises SessionEnded.
+    """
+    with db.write() as conn:
+        account = _account_by(conn, accounts.c.subject, sign_in.subject)
+        account = _first_admin(conn, account or _register(conn, sign_in, now), first_admins, now)
+        ended = _refusal(conn, account, sign_in, now, current_in(conn).settings)
+        if ended is None and active and _touch(conn, account, sign_in, now):
+            append(conn, account.actor, "signed_in", account.id, {}, now)
+    if ended is not None:
+        raise SessionEnded(ended, account.actor)
+    return account.actor
+
+
+def _refusal(conn: Connection, account: Account, sign_in: SignIn, now: datetime, limits: SiteSettings) -> Ended | None:
+    row = conn.execute(select(sessions).where(sessions.c.id == sign_in.session_id)).first()
+    if not account.active:
+        return Ended.INACTIVE
+    if row is not None and row.ended_at is not None:
+        return Ended.SIGNED_OUT
+    if now - sign_in.issued_at > timedelta(minutes=limits.absolute_minutes):
+        return Ended.TOO_OLD
+    seen = sign_in.issued_at if row is None else row.seen_at
+    return Ended.IDLE if now - seen > timedelta(minutes=limits.idle_minutes) else None
+
+
+def _touch(conn: Connection, account: Account, sign_in: SignIn, now: datetime) -> bool:
+    """Whether the session is new; otherwise its last activity is moved forward."""
+    key = sessions.c.id == sign_in.session_id
+    if conn.execute(select(sessions.c.id).where(key)).first() is not None:
+        conn.execute(update(sessions).where(key, sessions.c.seen_at < now - TOUCH).values(seen_at=now))
+        return False
+    serialise(conn)  # two tabs of one new sign-in: the second one finds the first one's row
+    if conn.execute(select(sessions.c.id).where(key)).first() is not None:
+        return False
+    conn.execute(insert(sessions).values(id=sign_in.session_id, account_id=account.id, started_at=now, seen_at=now))
+    return True
+
+
+def _register(conn: Connection, sign_in: SignIn, now: datetime) -> Account:
+    serialise(conn)
+    if (known := _account_by(conn, accounts.c.subject, sign_in.subject)) is not None:
+        return known
+    name, nobody = sign_in.display_name, frozenset[Role]()
+    made = Account(id=new_id(now), subject=sign_in.subject, display_name=name, roles=nobody, active=True)
+    conn.execute(insert(accounts).values(asdict(made) | {"roles": [], "created_at": now}))
+    append(conn, made.actor, "registered", made.id, {}, now)
+    return made
+
+
+def _first_admin(conn: Connection, account: Account, first_admins: Collection[str], now: datetime) -> Account:
+    if account.subject not in first_admins or not account.active:
+        return account
+    serialise(conn)
+    if _admins(conn):
+        return account
+    roles = sorted({*account.roles, Role.ADMIN})
+    conn.execute(update(accounts).where(accounts.c.id == account.id).values(roles=roles))
+    append(conn, account.actor, "roles_set", account.id, {"roles": [role.value for role in roles]}, now)
+    return replace(account, roles=frozenset(roles))
+
+
+def sign_out(db: Database, sign_in: SignIn, now: datetime) -> Actor | None:
+    """End this sign-in's session; the person it was of. What they hold is given back by `review.presence`."""
+    with db.write() as conn:
+        account = _account_by(conn, accounts.c.subject, sign_in.subject)
+        conn.execute(
+            update(sessions)
+            .where(sessions.c.id == sign_in.session_id, sessions.c.ended_at.is_(None))
+            .values(ended_at=now)
+        )
+        if account is not None:
+            append(conn, account.actor, "signed_out", account.id, {}, now)
+    return None if account is None else account.actor
+
+
+def revoke(db: Database, actor: Actor, account_id: str, now: datetime) -> int:
+    """End all sessions of a person and return how many were open: they are refused at their next action."""
+    require(actor, Action.MANAGE_ACCOUNTS)
+    with db.write() as conn:
+        ended = _end_sessions(conn, account_id, now)
+        append(conn, actor, "sessions_revoked", account_id, {"sessions": ended}, now)
+    return ended
+
+
+def _end_sessions(conn: Connection, account_id: str, now: datetime) -> int:
+    still_open = sessions.c.account_id == account_id, sessions.c.ended_at.is_(None)
+    return conn.execute(update(sessions).where(*still_open).values(ended_at=now)).rowcount
+
+
+def set_roles(db: Database, actor: Actor, account_id: str, roles: frozenset[Role], now: datetime) -> Account:
+    """What a person may do from now on, sessions that are open included. KeyError, LastAdmin."""
+    details = {"roles": sorted(role.value for role in roles)}
+    return _change(db, actor, account_id, {"roles": details["roles"]}, "roles_set", details, now)
+
+
+def set_active(db: Database, actor: Actor, account_id: str, active: bool, now: datetime) -> Account:
+    """Switch an account off (its sessions end) or on again. KeyError, LastAdmin."""
+    return _change(db, actor, account_id, {"active": active}, "active_set", {"active": active}, now)
+
+
+def _change(
+    db: Database, actor: Actor, account_id: str, values: dict[str, Any], action: str, details: Any, now: datetime
+) -> Account:
+    require(actor, Action.MANAGE_ACCOUNTS)
+    with db.write() as conn:
+        serialise(conn)  # two admins who switch each other off: one of them stays
+        conn.execute(update(accounts).where(accounts.c.id == account_id).values(**values))
+        changed = _account_by(conn, accounts.c.id, account_id)
+        if changed is None:
+            raise KeyError(account_id)
+        if not _admins(conn):
+            raise LastAdmin("this is the last account that can manage accounts")
+        if not changed.active:
+            _end_sessions(conn, account_id, now)
+        append(conn, actor, action, account_id, details, now)
+    return changed
+
+
+def list_accounts(db: Database, actor: Actor) -> tuple[Account, ...]:
+    """Everybody, by name."""
+    require(actor, Action.MANAGE_ACCOUNTS)
+    with db.read() as conn:
+        rows = conn.execute(select(accounts).order_by(accounts.c.display_name, accounts.c.id)).all()
+    return tuple(_account(row) for row in rows)
+
+
+def colleagues(db: Database, actor: Actor) -> tuple[Actor, ...]:
+    """The other people who can read cases: whom one may hand a case to."""
+    require(actor, Action.CLAIM_NEXT)
+    with db.read() as conn:
+        rows = conn.execute(select(accounts).where(accounts.c.active.is_(True)).order_by(accounts.c.display_name))
+        people = [_account(row) for row in rows]
+    return tuple(
+        person.actor for person in people if person.id != actor.id and person.roles & {Role.REVIEWER, Role.SENIOR}
+    )
+
+
+def _admins(conn: Connection) -> bool:
+    found = conn.execute(select(accounts.c.roles).where(accounts.c.active.is_(True))).scalars()
+    return any(Role.ADMIN.value in roles for roles in found)
+
+
+def _account_by(conn: Connection, column: Any, value: str) -> Account | None:
+    row = conn.execute(select(accounts).where(column == value)).first()
+    return None if row is None else _account(row)
+
+
+def _account(row: Any) -> Account:
+    return Account(
+        id=row.id,
+        subject=row.subject,
+        display_name=row.display_name,
+        roles=frozenset(Role(role) for role in row.roles),
+        active=row.active,
+    )

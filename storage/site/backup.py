@@ -1,0 +1,215 @@
+"""The whole database as one file, taken while everybody works, and back into an empty database of the same kind.
+
+The file is a zip: a manifest (kind, revision of the tables, rows per table, end of the audit log) and the data, for
+SQLite a copy by its online backup, for PostgreSQL one file of JSON lines per table from a single snapshot. It holds
+every text in the clear: its owner alone may read it, and where it is kept is as sensitive as the database.
+"""
+
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
+
+from alembic import command
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection
+
+from screening.review.actors import SYSTEM
+from storage.database import MIGRATIONS, Database, migration_config
+from storage.site import audit_log
+from storage.site.audit_log import Anchor
+from storage.site.table_dump import counts_of, insert_lines, lines_of, tables_of
+
+FORMAT = 1
+_MANIFEST, _COPY = "manifest.json", "database.sqlite"
+
+
+class BackupRefused(ValueError):
+    """The file is no backup, does not fit the database, or what came out of it is not what went in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What a backup holds. ``rows`` counts per table; ``anchor`` is where the audit log ended."""
+
+    kind: str
+    revision: str
+    rows: Mapping[str, int]
+    anchor: Anchor
+    made_at: datetime
+
+    def as_json(self) -> str:
+        """The content of the manifest's file."""
+        body = asdict(self) | {"format": FORMAT, "made_at": self.made_at.isoformat()}
+        return json.dumps(body, indent=1)
+
+    @classmethod
+    def from_json(cls, content: bytes) -> "Manifest":
+        """What `as_json` wrote; BackupRefused for anything else."""
+        try:
+            body = json.loads(content)
+            if body.pop("format") != FORMAT:
+                raise BackupRefused("the backup was made by another version")
+            moment = datetime.fromisoformat(body.pop("made_at"))
+            return cls(anchor=Anchor(**body.pop("anchor")), made_at=moment, **body)
+        except (KeyError, TypeError, ValueError) as wrong:
+            raise wrong if isinstance(wrong, BackupRefused) else BackupRefused("not a backup") from wrong
+
+
+def back_up(db: Database, to: Path, now: datetime) -> Manifest:
+    """Write a backup to a new file that only its owner may read. Work on the database goes on meanwhile.
+
+    Raises FileExistsError rather than replace a file. A file that is not complete never has the name asked for.
+    """
+    if to.exists():
+        raise FileExistsError(f"{to.name} is there already")
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with db.write() as conn:
+        audit_log.append(conn, SYSTEM, "backup_begun", None, {}, now)
+    partial = to.with_name(to.name + ".partial")
+    try:
+        with os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as file:
+            with ZipFile(file, "w", ZIP_DEFLATED) as archive:
+                manifest = (_copy_sqlite if db.kind == "sqlite" else _dump)(db, archive, now)
+                archive.writestr(_MANIFEST, manifest.as_json())
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(partial, to)  # unlike a renaming it never replaces a file that appeared meanwhile
+    finally:
+        partial.unlink(missing_ok=True)
+    return manifest
+
+
+def restore(db: Database, source: Path, now: datetime) -> Manifest:
+    """Fill an empty database from a backup, check rows and audit log, and bring the tables up to date.
+
+    Raises BackupRefused for another kind, a database that is not empty, and whatever does not add up: of a refused
+    restore nothing is kept, except that a broken audit log on PostgreSQL shows only once the tables are filled.
+    """
+    try:
+        with ZipFile(source) as archive:
+            manifest = Manifest.from_json(archive.read(_MANIFEST))
+            _require_fitting(db, manifest)
+            (_restore_sqlite if db.kind == "sqlite" else _restore_tables)(db, archive, manifest)
+    except (BadZipFile, KeyError) as wrong:
+        raise BackupRefused("not a backup, or a damaged one") from wrong
+    db.prepare()
+    with db.write() as conn:
+        made = manifest.made_at.isoformat()
+        audit_log.append(conn, SYSTEM, "restored", None, {"made_at": made, "events": manifest.anchor.count}, now)
+    return manifest
+
+
+def _described(db: Database, conn: Connection, rows: Mapping[str, int], now: datetime) -> Manifest:
+    revision = MigrationContext.configure(conn).get_current_revision()
+    if revision is None:
+        raise BackupRefused("there is nothing to back up: the database has no tables yet")
+    return Manifest(kind=db.kind, revision=revision, rows=rows, anchor=audit_log.anchor_in(conn), made_at=now)
+
+
+def _dump(db: Database, archive: ZipFile, now: datetime) -> Manifest:
+    rows: dict[str, int] = {}
+    with db.read() as conn:
+        for table in tables_of(conn):
+            rows[table.name] = 0
+            with archive.open(f"{table.name}.jsonl", "w", force_zip64=True) as file:
+                for line in lines_of(conn, table):
+                    file.write(line.encode("ascii"))
+                    rows[table.name] += 1
+        return _described(db, conn, rows, now)
+
+
+def _copy_sqlite(db: Database, archive: ZipFile, now: datetime) -> Manifest:
+    with tempfile.TemporaryDirectory(dir=db.file.parent) as folder:
+        copy = Path(folder) / _COPY
+        with db.read() as conn, _plain(copy) as target:
+            conn.connection.driver_connection.backup(target)  # type: ignore[union-attr]
+        with _opened(copy) as copied, copied.read() as conn:
+            manifest = _described(db, conn, counts_of(conn), now)
+        with copy.open("rb") as content, archive.open(_COPY, "w", force_zip64=True) as file:
+            shutil.copyfileobj(content, file)
+    return manifest
+
+
+@contextmanager
+def _plain(path: Path) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(path)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Database]:
+    """A database file of ours, one file again when done: what is still in its log is written into it."""
+    database = Database(f"sqlite:///{path}")
+    try:
+        yield database
+    finally:
+        database.close()
+        with _plain(path) as connection:
+            connection.execute("PRAGMA journal_mode=DELETE")
+
+
+def _require_fitting(db: Database, manifest: Manifest) -> None:
+    if manifest.kind != db.kind:
+        raise BackupRefused(f"a backup of {manifest.kind} cannot be restored into {db.kind}")
+    if db.kind == "sqlite":
+        beside = [db.file.with_name(db.file.name + ending) for ending in ("", "-wal")]
+        filled = any(file.exists() and file.stat().st_size for file in beside)
+    else:
+        with db.read() as conn:
+            filled = bool(tables_of(conn))
+    if filled:
+        raise BackupRefused("the database is not empty: restore into a new one")
+    try:
+        ScriptDirectory(str(MIGRATIONS)).get_revision(manifest.revision)
+    except CommandError as unknown:
+        raise BackupRefused("the backup was made by a later version of this program") from unknown
+
+
+def _restore_sqlite(db: Database, archive: ZipFile, manifest: Manifest) -> None:
+    db.file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=db.file.parent) as folder:
+        copy = Path(folder) / _COPY
+        with archive.open(_COPY) as content, copy.open("xb") as file:
+            copy.chmod(0o600)
+            shutil.copyfileobj(content, file)
+        with _opened(copy) as copied:
+            with copied.read() as conn:
+                _require_rows(counts_of(conn), manifest)
+            _require_whole_log(copied, manifest)
+        copy.replace(db.file)
+
+
+def _restore_tables(db: Database, archive: ZipFile, manifest: Manifest) -> None:
+    with db.write() as conn:
+        command.upgrade(migration_config(conn), manifest.revision)
+        for table in tables_of(conn):
+            with archive.open(f"{table.name}.jsonl") as lines:
+                insert_lines(conn, table, lines)
+        _require_rows(counts_of(conn), manifest)
+    _require_whole_log(db, manifest)
+
+
+def _require_rows(found: Mapping[str, int], manifest: Manifest) -> None:
+    differing = [name for name in found.keys() | manifest.rows.keys() if found.get(name) != manifest.rows.get(name)]
+    if differing:
+        raise BackupRefused(f"row counts differ from the manifest in {', '.join(sorted(differing))}")
+
+
+def _require_whole_log(db: Database, manifest: Manifest) -> None:
+    found: Any = audit_log.verify(db, manifest.anchor)
+    if not found.ok:
+        raise BackupRefused(f"the audit log is not whole: event {found.seq} {found.problem}; do not use this database")

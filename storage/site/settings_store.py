@@ -1,0 +1,217 @@
+"""What a site may set while it runs, as versions that are never overwritten; and the stop button.
+
+Start-up options (database, model, keys) are not here but in `screening.settings`.
+"""
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from sqlalchemy import Connection, insert, select
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.schema import settings_versions
+from storage.site.audit_log import append, serialise
+
+LONGEST_WORDING = 300
+
+
+def _in_thousandths(share: float) -> float:
+    """Finer shares could not be shown as they are: 1.25 % would be claimed as 1.2 %."""
+    if abs(1000 * share - round(1000 * share)) > 1e-6:
+        raise ValueError("give a share in whole thousandths")
+    return round(share, 3)
+
+
+def _without_controls(words: str) -> str:
+    """Lines may end; other control characters and halves of surrogate pairs could not be shown or stored."""
+    if any(unicodedata.category(letter) in ("Cc", "Cs") and letter != "\n" for letter in words):
+        raise ValueError("plain text only")
+    return words
+
+
+Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 30)]
+Share = Annotated[float, AfterValidator(_in_thousandths)]
+Words = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_WORDING),
+    AfterValidator(_without_controls),
+]
+BREAK_WORDING = "You have opened {texts} texts since your last break. A pause loses nothing."
+INTENDED_USE = (
+    "Second Look labels texts. It does not predict what a person will do, it is not a crisis service, and nobody "
+    "watches it in real time. Every text it does not settle is read by a clinician."
+)
+
+
+class SecondReadingRule(StrEnum):
+    """Readings that ask for a second one by themselves."""
+
+    UNSURE_SAFE = "unsure_safe"  # safe with a certainty at or below `unsure_at`
+    INSUFFICIENT_INFORMATION = "insufficient_information"
+    SOFTENED = "softened"  # unsafe before the engine's view was shown, safe after it
+
+
+class SiteSettings(BaseModel):
+    """Every setting of a site that has versions, with its default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stopped: bool = False
+    second_reading_rate: Annotated[float, Field(ge=0, le=1)] = 0.05
+    second_reading_rules: tuple[SecondReadingRule, ...] = tuple(SecondReadingRule)
+    unsure_at: Annotated[int, Field(ge=1, le=5)] = 2
+    target_minutes: tuple[Minutes, Minutes, Minutes, Minutes] = (5, 15, 240, 1440)  # P0 .. P3
+    lease_minutes: Minutes = 15
+    idle_minutes: Minutes = 30
+    absolute_minutes: Minutes = 720
+    break_after_texts: Annotated[int, Field(ge=1)] = 25
+    audit_at_most: Annotated[Share, Field(ge=0.001, le=0.5)] = 0.05  # the plan of the audit: see `AuditPlan`
+    audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999)] = 0.95
+    audit_allowed_misses: Annotated[int, Field(ge=0, le=100)] = 0
+    break_wording: Words = BREAK_WORDING  # {texts} stands for the number since the last break
+    help_text: str = "In the US call or text 988 (988lifeline.org); elsewhere findahelpline.com."
+    intended_use: str = INTENDED_USE
+
+    @property
+    def lease(self) -> timedelta:
+        """How long a claim lasts without a sign of activity."""
+        return timedelta(minutes=self.lease_minutes)
+
+    @property
+    def targets(self) -> Mapping[Tier, timedelta]:
+        """Time to the first human look, by tier, as `tiers.due_at` takes it."""
+        return {tier: timedelta(minutes=minutes) for tier, minutes in zip(Tier, self.target_minutes, strict=True)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsVersion:
+    """The settings as they were from ``at`` on; version 0 is the defaults, before anybody set anything."""
+
+    version: int
+    settings: SiteSettings
+    by: str | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPlan:
+    """What the audit sets out to show: a miss rate of at most ``at_most`` at a confidence, with so many misses allowed.
+
+    ``since`` is when it was last changed and ``changes`` how often; None and 0 where the default was never changed.
+    A plan chosen after misses were seen shows nothing, so what was settled before ``since`` is no evidence for it.
+    """
+
+    at_most: float
+    confidence: float
+    allowed_misses: int
+    since: datetime | None = None
+    changes: int = 0
+
+
+class StaleSettings(Exception):
+    """Somebody else changed the settings in between: look at theirs first."""
+
+
+def current_in(conn: Connection) -> SettingsVersion:
+    """The settings in force, inside the caller's transaction."""
+    row = conn.execute(select(settings_versions).order_by(settings_versions.c.version.desc()).limit(1)).first()
+    return SettingsVersion(version=0, settings=SiteSettings()) if row is None else _version(row)
+
+
+def current(db: Database) -> SettingsVersion:
+    """The settings in force."""
+    with db.read() as conn:
+        return current_in(conn)
+
+
+def stopped(db: Database) -> bool:
+    """Whether the stop button is pressed: every new decision then goes to a person."""
+    return current(db).settings.stopped
+
+
+def history(db: Database, actor: Actor) -> tuple[SettingsVersion, ...]:
+    """All versions, the newest first."""
+    require(actor, Action.VIEW_SETTINGS)
+    with db.read() as conn:
+        rows = conn.execute(select(settings_versions).order_by(settings_versions.c.version.desc())).all()
+    return tuple(_version(row) for row in rows)
+
+
+def audit_plan(db: Database) -> AuditPlan:
+    """The plan of the audit in force, with its last change."""
+    with db.read() as conn:
+        rows = conn.execute(select(settings_versions).order_by(settings_versions.c.version)).all()
+    plan = _plan(SiteSettings())
+    for version in map(_version, rows):
+        now = _plan(version.settings)
+        if now != replace(plan, since=None, changes=0):
+            plan = replace(now, since=version.at, changes=plan.changes + 1)
+    return plan
+
+
+def _plan(settings: SiteSettings) -> AuditPlan:
+    return AuditPlan(
+        at_most=settings.audit_at_most,
+        confidence=settings.audit_confidence,
+        allowed_misses=settings.audit_allowed_misses,
+    )
+
+
+def change(db: Database, actor: Actor, settings: SiteSettings, based_on: int, now: datetime) -> SettingsVersion:
+    """A new version, made from version ``based_on``; StaleSettings when that is not the one in force.
+
+    The stop button is not moved by this: whatever ``settings`` says of it, it stays as it is.
+    """
+    require(actor, Action.CHANGE_SETTINGS)
+    with db.write() as conn:
+        serialise(conn)
+        before = current_in(conn)
+        if before.version != based_on:
+            raise StaleSettings("the settings were changed in the meantime")
+        after = settings.model_copy(update={"stopped": before.settings.stopped})
+        return _add(conn, actor, before, after, "settings_changed", now)
+
+
+def stop(db: Database, actor: Actor, now: datetime) -> SettingsVersion:
+    """Press the stop button; pressing it twice changes nothing."""
+    require(actor, Action.STOP)
+    return _switch(db, actor, True, "stopped", now)
+
+
+def start(db: Database, actor: Actor, now: datetime) -> SettingsVersion:
+    """Release the stop button."""
+    require(actor, Action.START)
+    return _switch(db, actor, False, "started", now)
+
+
+def _switch(db: Database, actor: Actor, stopped: bool, action: str, now: datetime) -> SettingsVersion:
+    with db.write() as conn:
+        serialise(conn)
+        before = current_in(conn)
+        if before.settings.stopped is stopped:
+            return before
+        return _add(conn, actor, before, before.settings.model_copy(update={"stopped": stopped}), action, now)
+
+
+def _add(
+    conn: Connection, actor: Actor, before: SettingsVersion, after: SiteSettings, action: str, now: datetime
+) -> SettingsVersion:
+    body = after.model_dump(mode="json")
+    version = before.version + 1
+    conn.execute(insert(settings_versions).values(version=version, body=body, by=actor.id, at=now))
+    old = before.settings.model_dump(mode="json")
+    changed = sorted(name for name in body if body[name] != old[name])
+    append(conn, actor, action, f"settings/{version}", {"changed": changed}, now)
+    return SettingsVersion(version=version, settings=after, by=actor.id, at=now)
+
+
+def _version(row: Any) -> SettingsVersion:
+    return SettingsVersion(version=row.version, settings=SiteSettings.model_validate(row.body), by=row.by, at=row.at)

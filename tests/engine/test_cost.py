@@ -1,0 +1,32 @@
+"""Prices: the arithmetic of a known model, caching, and unknown prices that stay unknown."""
+
+from decimal import Decimal
+
+from screening.engine.cost import cost_usd, estimate, usage_per_call
+from screening.engine.draws import Usage
+from screening.engine.prompting import estimated_tokens, load_prompts
+
+
+def test_a_call_with_a_cached_prompt_costs_what_the_list_price_says():
+    # Sonnet 4.6: $3 input, $15 output, $0.30 cache read, $3.75 cache write per million tokens.
+    usage = Usage(input_tokens=1_300, output_tokens=3, cache_read_tokens=1_000, cache_write_tokens=100)
+    expected = (200 * Decimal("3") + 3 * Decimal("15") + 1_000 * Decimal("0.30") + 100 * Decimal("3.75")) / 1_000_000
+    assert cost_usd("claude-sonnet-4-6", usage) == expected
+
+
+def test_an_unknown_price_is_unknown_in_an_estimate():
+    assert cost_usd("llama3.1:8b", Usage(input_tokens=10)) is None
+    assert estimate("llama3.1:8b", 10, Usage(input_tokens=10)).usd is None
+
+
+def test_the_estimate_before_the_first_call_grows_with_the_text():
+    prompts = load_prompts()
+    short, long = (usage_per_call(prompts, ["worker"], characters) for characters in (0, 3_000))
+    assert long.input_tokens - short.input_tokens == 1_000
+    assert short.input_tokens > estimated_tokens(prompts.system("worker"))
+    each = [usage_per_call(prompts, [node], 0).input_tokens for node in ("worker", "risk")]
+    assert min(each) <= usage_per_call(prompts, ["worker", "risk"], 0).input_tokens <= max(each)
+
+
+def test_no_tokens_cost_nothing_where_the_price_is_known():
+    assert cost_usd("claude-sonnet-4-6", Usage()) == 0

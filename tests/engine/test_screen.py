@@ -1,0 +1,159 @@
+"""One case through the pipeline, driven by a recording: what is asked, what is committed, what it ends as."""
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from screening.engine.draws import Answer, Draw, DrawRequest, SamplerError, ScreenedText, decode_draws, unusable
+from screening.engine.pipeline import PipelineConfig, preset
+from screening.engine.screen import SECOND_LOOK, Guard, NodeRun, Reason, screen
+from screening.labels import Label, Outcome
+from screening.statistics.rules.protocol import Ended
+
+TEXT = ScreenedText(text="a text")
+RECOMMENDED = preset("recommended")
+PAPER = preset("paper")
+
+
+class Recording:
+    """Endless draws per node and variant: the given codes over and over. Keeps what it was asked for."""
+
+    def __init__(self, **codes: str) -> None:
+        self.codes = codes
+        self.asked: list[DrawRequest] = []
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        self.asked.append(request)
+        name = request.node if request.variant == "main" else f"{request.node}_{request.variant}"
+        endless = itertools.islice(itertools.cycle(decode_draws(self.codes[name])), request.first, None)
+        return list(itertools.islice(endless, request.count))
+
+
+async def _outcome(
+    sampler: Recording, guard: Guard | None = None, pipeline: PipelineConfig = RECOMMENDED
+) -> tuple[Outcome, str | None, Reason, int]:
+    result = await screen(TEXT, guard or Guard(), pipeline, sampler)
+    return result.outcome, result.node, result.reason, result.calls
+
+
+async def test_a_unanimous_safe_takes_eleven_draws_and_a_unanimous_unsafe_six() -> None:
+    assert await _outcome(Recording(worker="S")) == (Outcome.SAFE, "worker", Reason.IDENTIFIED, 11)
+    assert await _outcome(Recording(worker="U")) == (Outcome.UNSAFE, "worker", Reason.IDENTIFIED, 6)
+
+
+async def test_draws_are_asked_for_in_the_largest_waves_of_which_none_can_be_wasted() -> None:
+    sampler = Recording(worker="S")
+    await screen(TEXT, Guard(), RECOMMENDED, sampler)
+    assert [(request.first, request.count) for request in sampler.asked] == [(0, 6), (6, 5)]  # unsafe could end at 6
+
+
+async def test_an_identified_escalate_goes_down_the_chain_to_a_human() -> None:
+    expected = (Outcome.HUMAN_REVIEW, "legal", Reason.ESCALATED, 18)
+    assert await _outcome(Recording(worker="E", risk="E", legal="E")) == expected
+    assert await _outcome(Recording(worker="E", risk="U")) == (Outcome.UNSAFE, "risk", Reason.IDENTIFIED, 12)
+
+
+async def test_an_abstention_goes_to_a_human_and_is_not_called_an_escalation() -> None:
+    outcome, node, reason, calls = await _outcome(Recording(worker="SU"))
+    assert (outcome, node) == (Outcome.HUMAN_REVIEW, "worker")
+    assert reason in (Reason.CURTAILED, Reason.EXHAUSTED) and calls <= 100
+
+
+async def test_the_papers_abstention_goes_on_to_the_next_node() -> None:
+    sampler = Recording(worker="SU", risk="SU", legal="U")
+    outcome, node, _, _ = await _outcome(sampler, pipeline=PAPER)
+    assert (outcome, node) == (Outcome.UNSAFE, "legal")
+
+
+@pytest.mark.parametrize("code", ["?", "!", "_", "~"])
+async def test_an_unusable_answer_counts_as_escalate_and_never_as_safe(code: str) -> None:
+    outcome, _, reason, _ = await _outcome(Recording(worker=code, risk=code, legal=code))
+    assert (outcome, reason) == (Outcome.HUMAN_REVIEW, Reason.ESCALATED)
+
+
+def test_an_unusable_answer_cannot_be_made_a_safe_draw() -> None:
+    with pytest.raises(ValueError):
+        Draw(label=Label.SAFE, answer=Answer.REFUSAL)
+    assert unusable(Answer.UNPARSABLE, "x" * 500).raw == "x" * 200
+
+
+async def test_what_the_text_forbids_is_stronger_than_a_unanimous_model() -> None:
+    sampler = Recording(worker="S")
+    assert await _outcome(sampler, Guard(refuse_screening=Reason.TOO_LONG)) == (
+        Outcome.HUMAN_REVIEW,
+        None,
+        Reason.TOO_LONG,
+        0,
+    )
+    assert not sampler.asked
+    refused = await _outcome(sampler, Guard(refuse_safe=Reason.SUSPECTED_INJECTION))
+    assert refused == (Outcome.HUMAN_REVIEW, "worker", Reason.SUSPECTED_INJECTION, 11)
+    unsafe = await _outcome(Recording(worker="U"), Guard(refuse_safe=Reason.SUSPECTED_INJECTION))
+    assert unsafe[0] is Outcome.UNSAFE
+
+
+async def test_a_second_look_must_agree_before_safe_commits() -> None:
+    guard = Guard(second_look=True)
+    agreed = await screen(TEXT, guard, RECOMMENDED, Recording(worker="S", worker_second_look="S"))
+    assert (agreed.outcome, agreed.calls) == (Outcome.SAFE, 22) and agreed.runs[-1].variant == SECOND_LOOK
+    for other in ("U", "E", "?", "SU"):
+        result = await screen(TEXT, guard, RECOMMENDED, Recording(worker="S", worker_second_look=other))
+        assert (result.outcome, result.reason) == (Outcome.HUMAN_REVIEW, Reason.SECOND_LOOK_DISAGREED)
+
+
+async def test_committed_runs_are_taken_over_and_nothing_is_asked_again() -> None:
+    kept: list[NodeRun] = []
+
+    async def keep(run: NodeRun) -> None:
+        kept.append(run)
+
+    whole = await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="E", risk="E", legal="S"), commit=keep)
+    assert [run.node for run in kept] == ["worker", "risk", "legal"]
+    for done in range(4):
+        sampler = Recording(worker="", risk="E", legal="S") if done else Recording(worker="E", risk="E", legal="S")
+        again = await screen(TEXT, Guard(), RECOMMENDED, sampler, committed=kept[:done])
+        assert again == whole
+        assert not {request.node for request in sampler.asked} & {run.node for run in kept[:done]}
+
+
+async def test_a_committed_run_of_another_node_is_refused() -> None:
+    first = (await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="E", risk="S"))).runs[1]
+    with pytest.raises(ValueError, match="stands where worker is due"):
+        await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="S"), committed=[first])
+
+
+async def test_a_sampler_that_cannot_answer_leaves_no_outcome() -> None:
+    class Broken:
+        async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+            raise SamplerError("deadline", "no answer in time")
+
+    with pytest.raises(SamplerError):
+        await screen(TEXT, Guard(), RECOMMENDED, Broken())
+
+
+async def test_a_sampler_that_gives_too_few_draws_is_refused() -> None:
+    class Short:
+        async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+            return [Draw(label=Label.SAFE)] * (request.count - 1)
+
+    with pytest.raises(ValueError, match="exactly the draws"):
+        await screen(TEXT, Guard(), RECOMMENDED, Short())
+
+
+async def test_the_guarantee_is_the_sum_over_the_nodes_on_the_way() -> None:
+    one = await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="S"))
+    three = await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="E", risk="E", legal="E"))
+    assert one.delta == pytest.approx(0.05) and three.delta == pytest.approx(0.15)
+
+
+@given(st.text("SUE?!_~", min_size=1, max_size=30), st.text("SUE?!_~", min_size=1, max_size=30))
+async def test_safe_is_committed_only_when_a_node_identified_safe(worker: str, risk: str) -> None:
+    sampler = Recording(worker=worker, risk=risk, legal="E")
+    for pipeline in (RECOMMENDED, PAPER):
+        result = await screen(TEXT, Guard(), pipeline, sampler)
+        last = result.runs[-1].verdict
+        assert (result.outcome is Outcome.SAFE) == (last.label is Label.SAFE and last.ended is Ended.IDENTIFIED)
+        assert all(len(run.draws) <= pipeline.node(run.node).rule.rule().budget for run in result.runs)

@@ -1,0 +1,286 @@
+"""Batches: what a file is refused for, what is said before the first call, and what can be done while it runs."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Button
+
+from pages.batches.exports import results_csv, results_jsonl
+from pages.batches.intake_runs import intake_runs
+from screening.labels import Outcome
+from screening.review.actors import LOCAL_USER
+from storage.batches import batches
+from storage.batches.batch_state import BatchState
+from storage.batches.pending import record_error
+from storage.batches.results import results
+from storage.database import Database
+from tests.pages.conftest import Opener
+from tests.pages.working import work
+from tests.storage.batch_of import NOW, batch, decide, waiting
+
+FILES = Path(__file__).parents[2] / "fixtures" / "bad_csv"
+
+
+def _upload(open_page: Opener, content: bytes, name: str = "texts.csv") -> AppTest:
+    page = open_page("batches")
+    page.file_uploader[0].set_value((name, content, "text/csv"))
+    page.run()
+    assert not page.exception, page.exception
+    return page
+
+
+def _bad(open_page: Opener, name: str) -> AppTest:
+    return _upload(open_page, (FILES / f"{name}.csv").read_bytes(), f"{name}.csv")
+
+
+def _shown(page: AppTest) -> str:
+    bodies = (element.proto.body for element in page.get("html"))
+    return " ".join(body.rpartition("</style>")[2] for body in bodies).replace("<b>", "").replace("</b>", "")
+
+
+def _button(page: AppTest, label: str) -> Button:
+    return next(button for button in page.button if button.label.startswith(label))
+
+
+def _labels(page: AppTest) -> list[str]:
+    return [button.label for button in page.button]
+
+
+def _started(page: AppTest) -> str:
+    _button(page, "Start screening").click().run()
+    intake_runs().wait()
+    value = page.query_params["batch"]
+    return value if isinstance(value, str) else value[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("empty", "The file is empty."),
+        ("xlsx_renamed", "zip archive"),
+        ("extra_comma_all", "3 cells where the header has 2"),
+        ("unterminated", "Line 2: a quote opens here and is never closed"),
+        ("many_cols", "5,000 columns"),
+        ("missing_text", "Not read as it is"),
+        ("no_header", "The first row must name the columns"),
+    ],
+)
+def test_a_file_that_could_be_misread_is_refused_with_why(open_page: Opener, name: str, sentence: str) -> None:
+    page = _bad(open_page, name)
+    assert sentence in _shown(page)
+    assert not any(label.startswith("Start") for label in _labels(page))
+    assert "Choose another file" in _labels(page)
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("ok", "3 rows in = 3 accepted + 0 rejected"),
+        ("semicolon", "1 rows in = 1 accepted + 0 rejected"),
+        ("bom", "1 rows in = 1 accepted + 0 rejected"),
+        ("case_header", "1 rows in = 1 accepted + 0 rejected"),
+        ("blank_lines", "1 rows in = 1 accepted + 0 rejected"),
+        ("cp1252", "1 rows in = 1 accepted + 0 rejected"),
+        ("na_words", "4 rows in = 4 accepted + 0 rejected"),
+        ("id_forms", "5 rows in = 5 accepted + 0 rejected"),
+        ("formula", "4 rows in = 4 accepted + 0 rejected"),
+        ("filename_traversal", "1 rows in = 1 accepted + 0 rejected"),
+        ("extra_comma_one", "2 rows in = 1 accepted + 1 rejected"),
+        ("dup_ids_same", "2 rows in = 1 accepted + 1 rejected"),
+        ("dup_ids_conflict", "2 rows in = 0 accepted + 2 rejected"),
+    ],
+)
+def test_rows_in_are_accounted_for_before_the_start(open_page: Opener, name: str, counts: str) -> None:
+    page = _bad(open_page, name)
+    assert counts in _shown(page)
+
+
+def test_how_the_file_was_read_is_announced(open_page: Opener) -> None:
+    assert "separated by semicolons" in _shown(_bad(open_page, "semicolon"))
+    assert "cp1252 (a guess)" in _shown(_bad(open_page, "cp1252")).lower().replace("windows-1252", "cp1252")
+
+
+def test_unmapped_label_values_are_shown_and_not_guessed(open_page: Opener, page_database: Database) -> None:
+    page = _bad(open_page, "bad_labels")
+    assert "2 label values are neither safe nor unsafe" in _shown(page)
+    batch_id = _started(page)
+    found = list(results(page_database, LOCAL_USER, batch_id))
+    assert [row.reference for row in found] == ["safe", None, None, None]
+    assert found[1].reference_value == "unsfae"
+
+
+def test_the_name_of_a_file_is_only_a_label(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
+    page = _upload(open_page, b"id,text\n1,a quiet day\n", "../../etc/<i>x.csv")
+    assert "Check &lt;i&gt;x.csv" in " ".join(element.proto.body for element in page.get("html"))
+    kept = sorted(path.name for path in (tmp_path / "data" / "uploads").iterdir())
+    assert len(kept) == 2 and all(len(name.removesuffix(".json")) == 32 for name in kept)
+
+
+def test_the_price_is_said_and_a_setting_that_cannot_decide_is_refused(open_page: Opener) -> None:
+    page = _upload(open_page, b"id,text\n1,a quiet day\n2,another\n")
+    estimate = page.dataframe[-1].value
+    assert estimate["Calls"][0] == "600"  # two texts, three agents, 100 calls each
+    # a fairly sure agent takes 16.76 calls on average (exact, spec); simulated here with 200 runs
+    assert 28 <= int(estimate["Calls"][1]) <= 39
+    page.selectbox(key="batch_preset").set_value("paper")
+    page.number_input(key="batch_budget").set_value(50)
+    page.run()
+    assert "the minimum is 72 calls" in page.error[0].value
+    assert not any(label.startswith("Start") for label in _labels(page))
+
+
+def test_a_batch_runs_is_shown_and_downloaded(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
+    rows = (
+        b"id,text,label\na,The weather was nice.,safe\nb,I want to die and have a plan for tonight.,unsafe\nc,,safe\n"
+    )
+    page = _upload(open_page, rows)
+    batch_id = _started(page)
+    assert not list((tmp_path / "data" / "uploads").iterdir())
+    work(page_database)
+    page.run()
+    assert "✓ Finished" in _shown(page) and "3 rows in = 2 accepted + 1 rejected" in _shown(page)
+    offered = "Results (CSV)", "Results (JSON lines)", "Rejected rows", "Relabelled (CSV)", "Relabelled (JSON lines)"
+    assert all(f"⤓ {label}</a>" in _shown(page) for label in offered)
+    found = batches.progress(page_database, batch_id)
+    assert (found.safe, found.unsafe, found.human_review) == (1, 1, 0)
+
+
+def test_files_leave_out_what_is_yet_to_be_read_and_the_page_says_so(
+    open_page: Opener, page_database: Database
+) -> None:
+    batch_id = batch(page_database, ["one", "two", "three"], references="SU-")
+    open_id, *others = waiting(page_database)
+    decide(page_database, open_id, Outcome.HUMAN_REVIEW)
+    for case_id in others:
+        decide(page_database, case_id)
+    page = open_page("batches", batch=batch_id)
+    said = " ".join(one.value for one in page.caption)
+    assert 'Left out of 1 row (in the results it says "in the inbox")' in said and "readings stay blind" in said
+    assert "take it as one for a clinician" in said
+    lines = list(csv.DictReader(results_csv(page_database, LOCAL_USER, batch_id, NOW)))
+    hidden = lines[0]
+    known = ("\ufeff" + '"id"', "row", "reference", "outcome")
+    assert [hidden[name] for name in known] == ["p1", "1", "safe", "in the inbox"]
+    assert {hidden[name] for name in ("node", "reason", "calls", "cost_usd", "delta")} == {""}
+    assert [(one["outcome"], one["calls"], one["withheld"]) for one in lines[1:]] == [("safe", "6", "False")] * 2
+    twin = [json.loads(line) for line in results_jsonl(page_database, LOCAL_USER, batch_id, NOW)]
+    assert (twin[0]["outcome"], twin[0]["calls"], twin[0]["withheld"]) == ("in the inbox", None, True)
+
+
+def test_the_counts_take_what_is_yet_to_be_read_as_with_a_clinician(open_page: Opener, page_database: Database) -> None:
+    """In the list and on the batch's own page: an audited text is among them, whatever the agents said of it."""
+    batch_id = batch(page_database, ["one", "two"], audit_rate=1.0)
+    for case_id, outcome in zip(waiting(page_database), (Outcome.SAFE, Outcome.UNSAFE), strict=True):
+        decide(page_database, case_id, outcome)
+    (line,) = open_page("batches").dataframe[0].value.to_dict("records")
+    assert (line["Safe"], line["Unsafe"], line["Clinician"]) == (0, 0, 2)
+    shown = re.sub(r"<[^>]+>", "", _shown(open_page("batches", batch=batch_id)))
+    assert "0✓ labelled safe" in shown and "2→ to a clinician" in shown
+
+
+def test_where_nothing_is_left_out_nothing_is_said_of_it(open_page: Opener, page_database: Database) -> None:
+    batch_id = batch(page_database, ["one"])
+    decide(page_database, waiting(page_database)[0])
+    page = open_page("batches", batch=batch_id)
+    assert "⤓ Results (CSV)</a>" in _shown(page) and not any("Left out" in one.value for one in page.caption)
+
+
+def test_pause_resume_and_cancel(open_page: Opener, page_database: Database) -> None:
+    page = _upload(open_page, b"id,text\n1,a quiet day\n")
+    batch_id = _started(page)
+    _button(page.run(), "Pause").click().run()
+    assert batches.batch_state(page_database, batch_id) is BatchState.PAUSED and "Paused" in _shown(page)
+    work(page_database)
+    assert batches.progress(page_database, batch_id).pending == 1
+    _button(page, "Resume").click().run()
+    assert batches.batch_state(page_database, batch_id) is BatchState.RUNNING
+    _button(page, "Cancel this batch").click().run()
+    assert batches.batch_state(page_database, batch_id) is BatchState.CANCELLED
+    assert "1" in _shown(page) and "pending" in _shown(page)
+
+
+def test_what_failed_in_a_cancelled_batch_is_said_and_not_offered_again(
+    open_page: Opener, page_database: Database
+) -> None:
+    batch_id = batch(page_database, ["one", "two"])
+    record_error(page_database, waiting(page_database)[0], "timeout", "", NOW)
+    page = open_page("batches", batch=batch_id)
+    assert "Retry 1 failed" in _labels(page) and "failed, to be retried" in _shown(page)
+    _button(page, "Cancel this batch").click().run()
+    assert not any(label.startswith("Retry") for label in _labels(page))
+    assert "</em> failed</span>" in _shown(page) and "to be retried" not in _shown(page)
+
+
+def test_a_cap_stops_the_batch_and_says_so(open_page: Opener, page_database: Database) -> None:
+    lines = "\n".join(f"{number},a quiet day number {number} by the lake" for number in range(40))
+    page = _upload(open_page, f"id,text\n{lines}\n".encode())
+    next(one for one in page.number_input if one.label.startswith("Stop after so many calls")).set_value(30)
+    page.run()
+    batch_id = _started(page)
+    work(page_database)
+    page.run()
+    found = batches.progress(page_database, batch_id)
+    assert found.state is BatchState.CAPPED and found.pending > 0
+    assert "Stopped at its cap" in _shown(page)
+
+
+def test_taking_in_goes_on_after_a_restart(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
+    """The process died after the batch was opened and before a row was in: the next one goes on by itself."""
+    page = _upload(open_page, b"id,text\n1,a quiet day\n2,another one\n")
+    runs = intake_runs()
+    runs.start = lambda upload: None  # type: ignore[method-assign]  # the process dies here
+    _button(page, "Start screening").click().run()
+    (batch,) = batches.list_batches(page_database, LOCAL_USER)
+    assert batch.progress.state is BatchState.TAKING_IN and batch.progress.rows_in == 0
+    intake_runs.clear()
+    open_page("batches")
+    intake_runs().wait()
+    (batch,) = batches.list_batches(page_database, LOCAL_USER)
+    assert (batch.progress.state, batch.progress.rows_in) == (BatchState.RUNNING, 2)
+
+
+def test_a_file_that_was_started_leads_to_its_batch(open_page: Opener, page_database: Database) -> None:
+    """The browser's Back button or a second window: there is nothing to start or to put away any more."""
+    page = _upload(open_page, b"id,text\n1,a quiet day\n2,another one\n")
+    token = page.query_params["upload"]
+    runs = intake_runs()
+    start, runs.start = runs.start, lambda upload: None  # type: ignore[method-assign]  # for now nothing is taken in
+    _button(page, "Start screening").click().run()
+    (batch,) = batches.list_batches(page_database, LOCAL_USER)
+    again = open_page("batches", upload=token if isinstance(token, str) else token[0])
+    assert again.query_params.get("batch") in (batch.id, [batch.id]) and "upload" not in again.query_params
+    assert not [button for button in again.button if button.label.startswith(("Start", "Choose another"))]
+    runs.start = start  # type: ignore[method-assign]
+    runs.resume()
+    runs.wait()
+    assert [one.progress.rows_in for one in batches.list_batches(page_database, LOCAL_USER)] == [2]
+
+
+def test_somebody_elses_upload_is_not_served(open_page: Opener, tmp_path: Path) -> None:
+    page = _upload(open_page, b"id,text\n1,a quiet day\n")
+    token = page.query_params["upload"]
+    token = token if isinstance(token, str) else token[0]
+    described = tmp_path / "data" / "uploads" / f"{token}.json"
+    described.write_text(json.dumps(json.loads(described.read_text()) | {"owner": "somebody"}))
+    assert "Check" not in _shown(open_page("batches", upload=token))
+
+
+def test_an_unknown_batch_is_said(open_page: Opener) -> None:
+    assert open_page("batches", batch="0" * 32).error[0].value == "There is no such batch."
+
+
+def test_a_broken_byte_in_a_label_is_shown_and_its_row_keeps_what_it_is(
+    open_page: Opener, page_database: Database
+) -> None:
+    rows = "".join(f"{number},ein schöner Tag {number} für Übung,größer\n" for number in range(40))
+    content = ("id,text,label\n" + rows).encode() + b"41,ein Tag mehr,gr\xf6\xdfer\n42,noch einer,safe\n"
+    page = _upload(open_page, content)
+    values = next(frame.value for frame in page.dataframe if "Read as" in frame.value.columns)
+    assert list(values["Value"]) == ["größer", "gr⟨U+DCF6⟩⟨U+DCDF⟩er", "safe"]
+    assert list(values["Read as"]) == ["no reference", "no reference", "safe"]
+    found = list(results(page_database, LOCAL_USER, _started(page)))
+    assert [row.reference for row in found] == [None] * 41 + ["safe"]

@@ -1,0 +1,57 @@
+"""A file that could not be taken in to its end: the batch says so and why, and a button goes on."""
+
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Button
+
+from pages.batches.intake_runs import intake_runs
+from screening.review.actors import LOCAL_USER
+from storage.batches import batches
+from storage.batches.batch_state import BatchState
+from storage.database import Database
+from tests.pages.conftest import Opener
+
+ROWS = b"id,text\n" + b"".join(b"%d,a quiet day number %d by the lake\n" % (row, row) for row in range(1, 301))
+DAMAGED = ROWS + b'301,"a quote that is never closed\n'
+
+
+def _shown(page: AppTest) -> str:
+    return " ".join(element.proto.body.rpartition("</style>")[2] for element in page.get("html"))
+
+
+def _button(page: AppTest, label: str) -> Button:
+    return next(button for button in page.button if button.label.startswith(label))
+
+
+def _stopped(open_page: Opener, database: Database, folder: Path) -> tuple[AppTest, str, Path]:
+    """A batch whose file is damaged when the app goes on with it: its page, its id, and the file."""
+    page = open_page("batches")
+    page.file_uploader[0].set_value(("texts.csv", ROWS, "text/csv")).run()
+    intake_runs().start = lambda upload: None  # type: ignore[method-assign]  # the process dies here
+    _button(page, "Start screening").click().run()
+    (file,) = (path for path in (folder / "data" / "uploads").iterdir() if not path.suffix)
+    file.write_bytes(DAMAGED)
+    intake_runs.clear()
+    intake_runs().wait()
+    (batch,) = batches.list_batches(database, LOCAL_USER)
+    assert batch.progress.state is BatchState.TAKING_IN
+    return open_page("batches", batch=batch.id), batch.id, file
+
+
+def test_the_page_says_why_and_a_button_goes_on(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
+    page, batch_id, file = _stopped(open_page, page_database, tmp_path)
+    assert "Taking rows in stopped after 0" in _shown(page) and "a quote opens here" in _shown(page)
+    file.write_bytes(ROWS)
+    _button(page, "Go on taking rows in").click().run()
+    intake_runs().wait()
+    assert "stopped after" not in _shown(page.run()) and not file.exists()
+    found = batches.progress(page_database, batch_id)
+    assert (found.state, found.rows_in) == (BatchState.RUNNING, 300)
+
+
+def test_the_file_of_a_cancelled_batch_is_put_away(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
+    page, _, file = _stopped(open_page, page_database, tmp_path)
+    _button(page, "Cancel this batch").click().run()
+    intake_runs().wait()
+    assert "stopped after" not in _shown(page.run()) and not file.exists()

@@ -1,0 +1,115 @@
+"""The live view says what the rule knows, in words, and shows a text as nothing but text."""
+
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pages.batches.live_view import arm_words, badge_html, budget_html, live_html
+from pages.batches.trail import TRACE_POINTS, State, evidence_sentence, node_view, node_views
+from pages.components.notices import footer_html, notice_html
+from pages.components.untrusted_text import text_html
+from screening.engine.pipeline import MajorityVoteConfig, chain, preset
+from screening.labels import LABELS, Label
+from storage.site.settings_store import SiteSettings
+
+RECOMMENDED, PAPER = preset("recommended"), preset("paper")
+UNANIMOUS_SAFE = "S" * 11  # E(11, 0) ≥ 1000, and 10 draws are not enough (spec/statistics.md section 2)
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.shown = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.opened.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.shown += data
+
+
+def _parsed(html: str) -> _Tags:
+    parser = _Tags()
+    parser.feed(html)
+    return parser
+
+
+def test_each_state_is_said_in_words() -> None:
+    def states(draws: dict[str, str], *, ended: bool) -> list[State]:
+        return [view.state for view in node_views(RECOMMENDED, draws, ended=ended)]
+
+    assert states({}, ended=False) == [State.WAITING] * 3
+    assert states({"worker/main": "SS"}, ended=False)[0] is State.SAMPLING
+    assert states({"worker/main": "SS"}, ended=True) == [State.STOPPED, State.NOT_ASKED, State.NOT_ASKED]
+    assert states({"worker/main": "EEEEEE", "risk/main": "U" * 6}, ended=True)[:2] == [State.IDENTIFIED] * 2
+    assert states({"worker/main": "SU" * 43}, ended=True)[0] is State.CURTAILED
+
+
+def test_an_identified_label_is_marked_and_the_others_are_out() -> None:
+    view = node_view(RECOMMENDED.nodes[0], UNANIMOUS_SAFE, ended=True)
+    assert [arm_words(arm, chosen=view.label) for arm in view.arms] == [
+        "1.00 · 11 draws · identified",
+        "0.00 · 11 draws · out",
+        "0.00 · 11 draws · out",
+    ]
+    html = live_html([view])
+    assert html.count('class="n out"') == 2 and "✓ Identified: safe" in badge_html(view)
+
+
+def test_the_second_look_is_a_row_of_its_own() -> None:
+    draws = {"worker/main": UNANIMOUS_SAFE, "worker/second_look": "SU"}
+    titles = [view.title for view in node_views(RECOMMENDED, draws, ended=False)]
+    assert titles == ["Worker", "Worker, second prompt", "Risk", "Legal"]
+
+
+def test_the_sentence_bounds_by_the_evidence_of_the_draws() -> None:
+    # six unanimous draws: E(6, 0) = 40.126, so 1/E = 0.0249 is below 1 in 40
+    assert evidence_sentence(RECOMMENDED.nodes[0], "U" * 6, Label.UNSAFE).endswith("below 1 in 40")
+    # 20 against 6: E = 10.858
+    mixed = evidence_sentence(RECOMMENDED.nodes[0], "S" * 20 + "U" * 6, Label.SAFE)
+    assert mixed.startswith("20 of 26 runs answered safe") and mixed.endswith("below 1 in 10")
+    assert evidence_sentence(PAPER.nodes[0], "SUE", Label.SAFE).endswith("below 1 in 20")  # its δ = 0.05
+    votes = chain("votes", MajorityVoteConfig(n=3), "next")
+    assert "no bound" in evidence_sentence(votes.nodes[0], "SSU", Label.SAFE)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(alphabet="SUE?!_~", max_size=5))
+def test_bands_stay_on_the_axis_and_the_trace_stays_small(codes: str) -> None:
+    for pipeline in (RECOMMENDED, PAPER):
+        view = node_view(pipeline.nodes[0], codes, ended=False)
+        assert len(view.trace) <= TRACE_POINTS
+        assert all(0 <= point.width <= 1 or pipeline is PAPER for point in view.trace)
+        parsed = _parsed(live_html([view]))
+        assert set(parsed.opened) <= {"style", "div", "section", "h4", "p", "span", "i"}
+        assert all(label in parsed.shown for label in LABELS)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["<img src=x onerror=alert(1)>", "</div><script>alert(1)</script>", "![x](http://x.example/a.png)", "$x$ :red[a]"],
+)
+def test_a_hostile_text_stays_text(hostile: str) -> None:
+    parsed = _parsed(text_html(hostile, label=hostile))
+    assert set(parsed.opened) == {"style", "p", "div"}
+    assert parsed.shown.count(hostile) == 2
+
+
+def test_direction_overrides_are_made_visible() -> None:
+    assert "\u202e" not in text_html("a\u202eb") and "⟨U+202E⟩" in text_html("a\u202eb")
+
+
+def test_unknown_cost_is_not_free() -> None:
+    assert "cost unknown" in budget_html(3, 300, cost_usd=None, seconds=None)
+
+
+def test_the_notice_says_what_the_site_set() -> None:
+    site = SiteSettings(help_text="Ring <1>", intended_use="For <research>")
+    assert "not for use on people" in notice_html(site, simulated=True)
+    assert "Ring &lt;1&gt;" in notice_html(site, simulated=False)
+    assert "Simulated" not in notice_html(site, simulated=False)
+    assert "Stop button" in notice_html(SiteSettings(stopped=True), simulated=False)
+    assert "For &lt;research&gt;" in footer_html(site)

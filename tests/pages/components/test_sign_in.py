@@ -1,0 +1,185 @@
+"""The gate with a clock that the tests turn: refused at the next action, drafts kept."""
+
+from datetime import datetime, timedelta
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from pages.components import http, resources, sign_in
+from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.policy import Action, Forbidden, allowed
+from storage.database import Database
+from storage.site.accounts import SessionEnded, revoke, set_roles
+from tests.pages.conftest import Opener, script_at
+from tests.storage.batch_of import batch, decide, waiting
+from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, fill, register
+
+MINUTE = timedelta(minutes=1)
+
+
+class Clock:
+    """The time that the pages read."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Starts at noon and stands still."""
+    turned = Clock()
+    monkeypatch.setattr(resources, "now", turned)
+    return turned
+
+
+@pytest.fixture
+def visit(open_page: Opener, page_database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Opener:
+    """Open the site as somebody whose institution says that they signed in at this moment."""
+    register(page_database, ADMIN, ANN, RESEARCHER)
+    monkeypatch.setattr(http, "sign_in_configured", lambda: True)
+    st.cache_resource.clear()
+
+    def visited(subject: str | None, **claims: object) -> AppTest:
+        page = open_page()
+        page.user = {"is_logged_in": False}
+        if subject is not None:
+            page.user = {"is_logged_in": True, "iss": "idp", "sub": subject, "iat": clock.now.timestamp(), **claims}
+        return page.run()
+
+    return visited
+
+
+def _said(page: AppTest) -> str:
+    shown = [*page.title, *page.markdown, *page.warning, *page.info, *page.error]
+    return " ".join(element.value for element in shown)
+
+
+def test_nobody_passes_unknown(visit: Opener) -> None:
+    page = visit(None)
+    assert not page.exception
+    assert "Please sign in" in _said(page) and not page.text_area
+    assert [button.label for button in page.button] == ["Sign in"]
+
+
+def test_who_has_signed_in_works_as_themselves(visit: Opener) -> None:
+    page = visit(RESEARCHER.id)
+    assert not page.exception and page.text_area
+    assert page.session_state["actor"] == RESEARCHER
+
+
+def test_an_idle_session_is_refused_at_the_next_action_and_the_form_kept(visit: Opener, clock: Clock) -> None:
+    page = visit(ANN.id)
+    kept: list[str] = []
+    page.session_state[sign_in.KEEP] = lambda: kept.append("draft")
+    clock.now += 29 * MINUTE
+    page.run()
+    assert page.text_area and kept == []
+    clock.now += 31 * MINUTE
+    page.text_area(key="raw").set_value("typed").run()
+    assert not page.exception and not page.text_area
+    assert "your session has ended" in _said(page) and kept == ["draft"]
+    assert "actor" not in page.session_state
+    clock.now += MINUTE
+    page.run()
+    assert not page.text_area, "loading the page again does not help"
+
+
+def test_a_session_ends_after_its_longest_time_whatever_is_done(visit: Opener, clock: Clock) -> None:
+    page = visit(ANN.id)
+    for _ in range(36):
+        clock.now += 20 * MINUTE
+        page.run()
+        assert page.text_area
+    clock.now += 20 * MINUTE
+    page.run()
+    assert "longest time" in _said(page)
+
+
+def test_a_role_that_does_not_reach_is_refused_in_words(visit: Opener) -> None:
+    page = visit(ANN.id).switch_page(script_at("errors")).run()
+    assert "Your role does not let you view results." in _said(page) and not page.dataframe
+
+
+def test_a_revoked_session_is_refused(visit: Opener, clock: Clock, page_database: Database) -> None:
+    page = visit(ANN.id)
+    revoke(page_database, LOCAL_USER, ANN.id, clock.now)
+    page.run()
+    assert "You were signed out" in _said(page) and not page.text_area
+
+
+def test_an_administrator_lands_where_they_can_do_something(visit: Opener) -> None:
+    page = visit(ADMIN.id)
+    assert not page.exception and [each.value for each in page.title] == ["Batches"]
+
+
+def test_an_administrator_sees_what_waits_and_is_offered_no_case(visit: Opener, page_database: Database) -> None:
+    [case_id] = fill(page_database)
+    page = visit(ADMIN.id)
+    page.query_params["case"] = case_id
+    page = page.switch_page(script_at("inbox")).run()
+    assert not page.exception and not page.error
+    shown = " ".join(element.proto.body for element in page.get("html"))
+    assert "You see what waits" in shown and "1 free" in shown
+    assert [button.disabled for button in page.button if button.key == f"row_{case_id}"] == [True]
+    assert "next_case" not in [button.key for button in page.button]
+
+
+def test_a_newcomer_has_no_role_and_no_page(visit: Opener) -> None:
+    page = visit("new", name="![x](http://outside.example)")
+    assert not page.exception and not page.text_area
+    assert page.code[0].value == "idp|new"
+    assert "outside.example" not in _said(page), "a name is markup in a message"
+    assert not allowed(page.session_state["actor"], Action.STOP)
+
+
+def test_an_institution_that_does_not_say_who_is_refused(visit: Opener) -> None:
+    page = visit("someone", iat=None)
+    assert not page.exception and "does not say who you are" in _said(page) and not page.text_area
+
+
+def test_a_secrets_file_that_vanishes_opens_nothing(visit: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = visit(None)
+    monkeypatch.setattr(http, "sign_in_configured", lambda: False)
+    page.run()
+    assert "Please sign in" in _said(page) and not page.text_area
+
+
+def test_a_download_asks_the_session_when_it_is_pressed(
+    clock: Clock, page_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(page_database, ANN, ADMIN)
+    monkeypatch.setattr(http, "sign_in_configured", lambda: True)
+    st.cache_resource.clear()
+    claims = {"is_logged_in": True, "iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()}
+    monkeypatch.setattr("streamlit.user_info._get_user_info", lambda: claims)
+    make, who = sign_in.rechecked(Action.SCREEN_TEXT, lambda: "file"), sign_in.asking()
+    assert make() == "file" and who() == ANN
+    set_roles(page_database, ADMIN, ANN.id, frozenset({Role.ADMIN}), NOW)
+    assert who().roles == {Role.ADMIN}
+    with pytest.raises(Forbidden):
+        make()
+    clock.now += 31 * MINUTE
+    for ask in (make, who):
+        with pytest.raises(SessionEnded):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("person", "columns", "words"),
+    [(ANN, {"Settled"}, "settled by the agents"), (RESEARCHER, {"Safe", "Unsafe"}, "labelled safe")],
+)
+def test_the_counts_of_a_batch_tell_no_label_to_those_who_read_blind(
+    visit: Opener, page_database: Database, person: Actor, columns: set[str], words: str
+) -> None:
+    batch_id = batch(page_database, ["one", "two"])
+    for case_id in waiting(page_database):
+        decide(page_database, case_id)  # all safe: counts of labels would say so of each
+    page = visit(person.id).switch_page(script_at("batches")).run()
+    assert set(page.dataframe[0].value.columns) & {"Safe", "Unsafe", "Settled"} == columns
+    page.query_params["batch"] = batch_id
+    shown = " ".join(element.proto.body for element in page.run().get("html"))
+    assert not page.exception and words in shown and ("labelled" in shown) == (person == RESEARCHER)

@@ -1,0 +1,106 @@
+"""Agreement: figures with their intervals, undefined ones with their reason, and the matrix as a file."""
+
+import csv
+import io
+import json
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from pages.research import agreement_view as view
+from screening.review.policy import Forbidden
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.research.reading_table import ReadingTable, Switch, exported_readings, reading_table
+from storage.review import inbox
+from storage.review.ratings import submit_rating
+from storage.site.audit_log import events
+from storage.site.settings_store import SiteSettings, change
+from tests.pages.conftest import Opener
+from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, register
+
+
+def _shown(page: AppTest) -> str:
+    return " ".join(element.proto.body for element in page.get("html"))
+
+
+def _read_twice(db: Database, cases: int) -> None:
+    """Both readers read every case; they agree, now on unsafe and now on safe."""
+    register(db, ANN, BO)
+    change(db, ADMIN, SiteSettings(second_reading_rate=1.0), 0, NOW)
+    fill(db, [Tier.P2] * cases, kind="interactive")
+    for who in (ANN, BO):
+        for number in range(cases):
+            claim = inbox.claim_next(db, who, NOW)
+            assert claim is not None
+            label = "unsafe" if int(claim.case_id, 16) % 2 else "safe"
+            submit_rating(db, who, claim.case_id, claim.token, form(label, 5, ideation=1), NOW, f"{who.id}{number:029}")
+
+
+def test_without_a_closed_case_the_page_says_so(open_page: Opener) -> None:
+    page = open_page("agreement")
+    assert not page.exception and "No closed case" in page.info[0].value
+
+
+def test_disagreements_that_wait_are_said_to_be_missing(open_page: Opener, page_database: Database) -> None:
+    register(page_database, ANN, BO)
+    change(page_database, ADMIN, SiteSettings(second_reading_rate=1.0), 0, NOW)
+    fill(page_database, [Tier.P2], kind="interactive")
+    for who, label in ((ANN, "safe"), (BO, "unsafe")):
+        claim = inbox.claim_next(page_database, who, NOW)
+        assert claim is not None
+        submit_rating(page_database, who, claim.case_id, claim.token, form(label, 5), NOW, who.id * 16)
+    page = open_page("agreement")
+    assert "1 more on which readers disagree wait" in page.warning[0].value
+
+
+def test_figures_come_with_cases_and_reasons(open_page: Opener, page_database: Database) -> None:
+    _read_twice(page_database, 4)
+    page = open_page("agreement")
+    assert not page.exception
+    assert [metric.value for metric in page.metric] == ["4", "4", "2"]
+    shown = _shown(page)
+    assert "Krippendorff α (nominal)" in shown and "Gwet AC1" in shown and "Cohen κ" in shown
+    assert "all ratings are the same label, so no disagreement could be seen" in shown, "the ideation level"
+    assert "undefined" in shown
+
+
+def test_the_matrix_is_logged_and_only_for_researchers(page_database: Database) -> None:
+    _read_twice(page_database, 2)
+    found = exported_readings(page_database, RESEARCHER, "key", NOW)
+    assert found == reading_table(page_database, RESEARCHER, "key")
+    assert events(page_database, SENIOR)[0].details == {"kind": "readings"}
+    with pytest.raises(Forbidden):
+        exported_readings(page_database, SENIOR, "key", NOW)
+
+
+TABLE = ReadingTable(
+    case_ids=("a", "b"),
+    readers=("reader-1", "reader-2"),
+    labels=(("safe", "unsafe"), (None, "safe")),
+    certainties=((5, 4), (None, 1)),
+    ideation=((None, 3), (None, 0)),
+)
+
+
+def test_the_files_hold_every_reading_and_leave_gaps_empty() -> None:
+    rows = list(csv.reader(io.StringIO("".join(view.as_csv(TABLE)).removeprefix("\ufeff"))))
+    assert rows == [["case_id", "reader-1", "reader-2"], ["a", "safe", "unsafe"], ["b", "", "safe"]]
+    lines = [json.loads(line) for line in view.as_jsonl(TABLE)]
+    assert lines[1] == {"case_id": "b", "readings": {"reader-2": {"label": "safe", "certainty": 1, "ideation": 0}}}
+
+
+def test_changes_of_mind_count_for_better_and_for_worse() -> None:
+    def switch(first: str, last: str, adjudicated: str | None) -> Switch:
+        return Switch(
+            case_id="c", reader="r", first=first, last=last, outcome="safe", adjudicated=adjudicated, reference=None
+        )
+
+    readings = [
+        switch("unsafe", "safe", "safe"), switch("unsafe", "safe", "unsafe"), switch("safe", "safe", "safe"),
+        switch("safe", "safe", None),
+    ]  # fmt: skip
+    found = view.switching(readings, against="adjudicated")
+    counts = [(each.numerator, each.denominator) for each in (found.switched, found.to_right, found.to_wrong)]
+    assert counts == [(2, 4), (1, 1), (1, 2)]
+    assert view.switching(readings, against="reference").to_right.value is None

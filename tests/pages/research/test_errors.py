@@ -1,0 +1,180 @@
+"""Errors: the matrix, its metrics, the cases behind a cell, and the relabelled files."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+
+import pytest
+from sqlalchemy import select, update
+from streamlit.testing.v1 import AppTest
+
+from pages.components import relabelled_export
+from screening.labels import Outcome
+from screening.review.actors import LOCAL_USER
+from storage.database import Database
+from storage.research.relabelled import relabelled_rows
+from storage.schema import audit_events, cases
+from tests.pages.conftest import Opener
+from tests.storage.batch_of import LATER, batch, commit, commit_run, decide, run, screening, waiting
+
+TEXTS = ["a quiet day", "=cmd", "write to me@example.org", "nothing", "![x](http://outside.example/x.png)"]
+
+
+def _shown(page: AppTest) -> str:
+    return " ".join(element.proto.body for element in page.get("html"))
+
+
+def _decided(db: Database, outcomes: Iterable[Outcome], references: str = "SSUU-") -> str:
+    batch_id = batch(db, TEXTS, references=references)
+    for case_id, outcome in zip(waiting(db), outcomes, strict=False):
+        decide(db, case_id, outcome)
+    return batch_id
+
+
+def _whole(batch_database: Database) -> str:
+    return _decided(batch_database, [Outcome.SAFE, Outcome.UNSAFE, Outcome.SAFE, Outcome.UNSAFE, Outcome.SAFE])
+
+
+def test_without_a_batch_the_page_says_where_to_begin(open_page: Opener) -> None:
+    page = open_page("errors")
+    assert not page.exception and "No batch yet" in page.info[0].value
+
+
+def test_a_batch_without_reference_labels_has_nothing_to_compare(open_page: Opener, page_database: Database) -> None:
+    batch(page_database, TEXTS)
+    page = open_page("errors")
+    assert not page.exception and "No text of this batch has a reference label" in page.info[0].value
+
+
+def test_a_batch_that_has_not_begun_shows_undefined_never_zero(open_page: Opener, page_database: Database) -> None:
+    batch(page_database, TEXTS, references="SSUU-")
+    page = open_page("errors")
+    assert not page.exception
+    assert "undefined" in _shown(page) and "0.000" not in _shown(page)
+
+
+def test_the_matrix_counts_and_the_metrics_have_intervals(open_page: Opener, page_database: Database) -> None:
+    _whole(page_database)
+    page = open_page("errors")
+    table = page.dataframe[0].value
+    assert list(table["Labelled safe"]) == ["1  right", "1  missed"]
+    assert list(table["Labelled unsafe"]) == ["1  false alarm", "1  right"]
+    assert "0.500 (0.095–0.905)" in _shown(page) and "1 of 2" in _shown(page)
+    assert any("1 without a reference label left out" in caption.value for caption in page.caption)
+
+
+def test_a_cell_in_the_address_opens_its_cases(open_page: Opener, page_database: Database) -> None:
+    batch_id = _whole(page_database)
+    page = open_page("errors", batch=batch_id, cell="unsafe.safe")
+    assert not page.exception
+    assert "Reference unsafe, labelled safe: missed" in [heading.value for heading in page.header]
+    assert list(page.dataframe[1].value["ID"]) == ["p3"]
+    assert list(page.dataframe[1].value["Gap"]) == [1.0]
+
+
+def test_texts_are_shown_by_choice_masked_and_logged_once(open_page: Opener, page_database: Database) -> None:
+    page = open_page("errors", batch=_whole(page_database), cell="unsafe.safe")
+    assert "Text begins" not in page.dataframe[1].value
+    page.toggle(key="cell_texts").set_value(True).run()
+    page.run()
+    assert list(page.dataframe[1].value["Text begins"]) == ["write to ▒▒▒"]
+    with page_database.read() as conn:
+        viewed = conn.execute(select(audit_events).where(audit_events.c.action == "text_viewed")).all()
+    assert len(viewed) == 1 and "write" not in viewed[0].details
+
+
+def test_what_a_reader_must_not_know_yet_is_not_listed(open_page: Opener, page_database: Database) -> None:
+    batch_id = _decided(page_database, [Outcome.HUMAN_REVIEW])
+    page = open_page("errors", batch=batch_id, cell="safe.human_review")
+    assert not page.exception
+    assert any("0 cases. 1 more wait in the inbox" in caption.value for caption in page.caption)
+    assert len(page.dataframe) == 1
+
+
+def test_what_waits_counts_as_with_clinicians_and_the_page_says_so(open_page: Opener, page_database: Database) -> None:
+    batch_id = batch(page_database, TEXTS, references="SSUU-", audit_rate=1.0)
+    for case_id in waiting(page_database):
+        decide(page_database, case_id, Outcome.SAFE)
+    page = open_page("errors", batch=batch_id, cell="unsafe.human_review")
+    assert list(page.dataframe[0].value["To a clinician"]) == ["2", "2"]
+    said = " ".join(caption.value for caption in page.caption)
+    assert "4 cases wait for a reading and count as “To a clinician”" in said and "upper bounds" in said
+    assert "0 cases. 2 more wait in the inbox" in said
+
+
+def test_where_nothing_waits_nothing_is_said_of_it(open_page: Opener, page_database: Database) -> None:
+    _whole(page_database)
+    assert not any("upper bounds" in caption.value for caption in open_page("errors").caption)
+
+
+def test_the_source_of_both_kinds_of_labels_is_said(open_page: Opener, page_database: Database) -> None:
+    _whole(page_database)
+    (said,) = [line.value for line in open_page("errors").text if "labels" in line.value]
+    assert said == (
+        "Original labels: who gave the labels is not stated. "
+        "With adjudications: clinicians' adjudications where there are any, else the original."
+    )
+
+
+def test_a_filter_narrows_the_cell(open_page: Opener, page_database: Database) -> None:
+    page = open_page("errors", batch=_whole(page_database), cell="unsafe.safe")
+    page.selectbox(key="cell_gap").set_value("0.5 or less").run()
+    assert any(caption.value.startswith("0 cases") for caption in page.caption)
+
+
+def _thirty_missed(db: Database) -> str:
+    """A cell of two pages; agents were in two minds about three of its cases."""
+    batch_id = batch(db, [f"text {number}" for number in range(30)], references="U" * 30)
+    for number, case_id in enumerate(waiting(db)):
+        made = run("SSSSSSE" if number % 10 == 0 else "SSSSSS")
+        assert commit_run(db, case_id, 0, made) and commit(db, case_id, screening(Outcome.SAFE, made))
+    return batch_id
+
+
+def test_a_filter_chosen_on_the_second_page_lists_its_cases(open_page: Opener, page_database: Database) -> None:
+    page = open_page("errors", batch=_thirty_missed(page_database), cell="unsafe.safe")
+    page = page.pagination[0].set_value(2).run()
+    assert list(page.dataframe[1].value["Row"]) == [26, 27, 28, 29, 30]
+    page.selectbox(key="cell_gap").set_value("0.8 or less").run()
+    assert list(page.dataframe[1].value["Row"]) == [1, 11, 21]
+
+
+def test_another_filter_begins_on_its_first_page(open_page: Opener, page_database: Database) -> None:
+    page = open_page("errors", batch=_thirty_missed(page_database), cell="unsafe.safe")
+    page = page.pagination[0].set_value(2).run()
+    page.selectbox(key="cell_label_from").set_value("file").run()
+    assert list(page.dataframe[1].value["Row"]) == list(range(1, 26))
+
+
+def test_a_page_that_is_gone_gives_way_to_the_first(open_page: Opener, page_database: Database) -> None:
+    page = open_page("errors", batch=_thirty_missed(page_database), cell="unsafe.safe")
+    page = page.pagination[0].set_value(2).run()
+    with page_database.write() as conn:
+        conn.execute(update(cases).where(cases.c.row > 20).values(reference="safe"))
+    page = page.run()
+    assert len(page.dataframe[1].value) == 20
+
+
+@pytest.fixture
+def rows(page_database: Database) -> Iterator[list[relabelled_export.RelabelledRow]]:
+    """The rows of a relabelled data set."""
+    yield list(relabelled_rows(page_database, LOCAL_USER, _whole(page_database), "key", LATER))
+
+
+def test_the_csv_runs_no_formula_and_the_jsonl_loses_nothing(rows: list[relabelled_export.RelabelledRow]) -> None:
+    text = "".join(relabelled_export.as_csv(rows)).removeprefix("\ufeff")
+    found = list(csv.DictReader(io.StringIO(text)))
+    assert [row["id"] for row in found] == ["p1", "p2", "p3", "p4", "p5"]
+    assert found[1]["text"] == "'=cmd" and found[1]["final_source"] == "reference"
+    lines = list(relabelled_export.as_jsonl(rows))
+    assert [json.loads(line)["text"] for line in lines] == TEXTS
+    assert json.loads(lines[0])["ratings"] == []
+
+
+def test_a_text_that_no_database_can_hold_comes_back_exactly(page_database: Database) -> None:
+    strange = "cut \ud83d off \x00 here"
+    batch_id = batch(page_database, [strange])
+    rows = relabelled_rows(page_database, LOCAL_USER, batch_id, "key", LATER)
+    (line,) = relabelled_export.as_jsonl(rows)
+    assert json.loads(line)["text"] == strange

@@ -1,0 +1,125 @@
+"""The evaluation page: numbers are the experiment's, undefined is said, and the sliders replay at once."""
+
+import pytest
+
+from pages.research.evaluation_view import results_frame, sweep_counts, table_of
+from pages.research.experiment import NO_TEXT, WhatIf, budget_conditions, labelled_items, load
+from screening.labels import Label
+from screening.research.conditions import Condition
+from screening.research.experiments import run_conditions
+from screening.research.recording import Item
+from screening.research.replay import Record
+from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.policy import Forbidden
+from storage.database import Database
+from tests.pages.conftest import Opener
+from tests.pages.researched import sample_rows, screened
+
+
+@pytest.fixture
+def batch_id(page_database: Database) -> str:
+    return screened(page_database, sample_rows(every=4))
+
+
+def test_the_results_table_holds_the_ten_conditions_ours_and_the_batch_s_own(
+    page_database: Database, batch_id: str
+) -> None:
+    experiment = load(page_database, LOCAL_USER, batch_id)
+    results = experiment.run(experiment.batch.items, experiment.conditions)
+    frame = results_frame(table_of(experiment, results, None, "original"))
+    assert len(frame) == 13 and list(frame["Condition"])[-1] == "this batch's own"
+    assert experiment.made > 0 and not frame["Unsettled"].any()
+    undefined = frame[frame["Condition"] == "B=50"].iloc[0]
+    assert undefined["Accuracy"] == "undefined" and undefined["FNR"] == "undefined"
+    assert undefined["Escalated"].startswith("1.000 [") and undefined["n"] == 30
+
+
+def test_the_batch_s_own_condition_replays_to_what_was_recorded(page_database: Database, batch_id: str) -> None:
+    """Made draws come after the recorded ones, so nothing that was decided changes (no text here is flagged)."""
+    experiment = load(page_database, LOCAL_USER, batch_id)
+    own, recommended = experiment.run(experiment.batch.items, [experiment.conditions[-1], experiment.conditions[-2]])
+    assert own.outcomes == recommended.outcomes and own.metrics.calls == recommended.metrics.calls
+
+
+def test_a_sweep_says_how_many_texts_each_point_is_of() -> None:
+    codes = ["SSSSSSSSSSS"] * 3 + ["UUUUUU"] * 3 + ["SUE" * 6] * 4  # the four mixed ones soon want more than is there
+    labels = [Label.SAFE] * 3 + [Label.UNSAFE] * 7
+    items = [Item(id=str(n), text=NO_TEXT, reference=label, group=None) for n, label in enumerate(labels)]
+    record = Record.from_codes(dict.fromkeys(("worker", "risk", "legal"), codes))
+    sweep = [(budget, condition) for budget, condition in budget_conditions("pairwise") if budget in (6, 50, 100)]
+    results = run_conditions(items, [condition for _, condition in sweep], record)
+    assert sweep_counts([6], results[:1]) == "n = 10"
+    told = sweep_counts([6, 50, 100], results)
+    assert told.startswith("n = 6 to 10; left out for want of recorded draws, at B = 50: 4, B = 100: 4")
+
+
+def test_who_may_not_see_results_may_not_load_them(page_database: Database, batch_id: str) -> None:
+    reviewer = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER}))
+    load(page_database, LOCAL_USER, batch_id)  # in the cache now
+    with pytest.raises(Forbidden):
+        load(page_database, reviewer, batch_id)
+
+
+def test_a_sweep_ends_where_the_rule_can_decide(page_database: Database, batch_id: str) -> None:
+    experiment = load(page_database, LOCAL_USER, batch_id)
+    for rule, first in (("pairwise", 6), ("elimination", 72)):
+        sweep = budget_conditions(rule)  # type: ignore[arg-type]
+        results = experiment.run(experiment.batch.items, [condition for _, condition in sweep])
+        deciding = [b for (b, _), found in zip(sweep, results, strict=True) if found.metrics.accuracy.denominator]
+        assert min(deciding) >= first and max(deciding) == 150
+
+
+def test_confirming_safe_never_makes_more_texts_safe(page_database: Database, batch_id: str) -> None:
+    experiment = load(page_database, LOCAL_USER, batch_id)
+
+    def safe(confirm: bool) -> int:
+        trial = WhatIf(
+            safe_given_unsafe=0.001, other_errors=0.025, budget=100, abstentions_go_on=False, confirm_safe=confirm
+        )
+        (found,) = experiment.run(experiment.batch.items, [Condition(name="x", pipeline=trial.pipeline())])
+        assert not found.unsettled
+        return found.outcomes.count("safe")  # type: ignore[arg-type]
+
+    assert 0 < safe(True) <= safe(False)
+
+
+def test_adjudicated_labels_fall_back_on_the_file_s(page_database: Database, batch_id: str) -> None:
+    experiment = load(page_database, LOCAL_USER, batch_id)
+    assert labelled_items(page_database, LOCAL_USER, experiment, "adjudicated") == experiment.batch.items
+    assert {item.reference for item in experiment.batch.items} == {Label.SAFE, Label.UNSAFE}
+
+
+def test_what_is_shown_and_exported_says_which_labels_it_is_measured_against(
+    open_page: Opener, page_database: Database, batch_id: str
+) -> None:
+    adjudicated = "clinicians' adjudications where there are any, else: "
+    app = open_page("evaluation")
+    assert not any(adjudicated in text.value for text in app.text)
+    app.selectbox(key="evaluation_labels").set_value("adjudicated").run()
+    assert not app.exception and any(adjudicated in text.value for text in app.text)
+    experiment = load(page_database, LOCAL_USER, batch_id)
+    assert table_of(experiment, (), None, "adjudicated").provenance.startswith(adjudicated)
+    assert not table_of(experiment, (), None, "original").provenance.startswith(adjudicated)
+
+
+def test_the_page_shows_the_table_and_replays_a_what_if(open_page: Opener, batch_id: str) -> None:
+    app = open_page("evaluation")
+    assert not app.exception, app.exception
+    assert app.query_params["batch"] in (batch_id, [batch_id])
+    assert len(app.dataframe[0].value) == 13
+    metrics = {each.label: each.value for each in app.metric}
+    assert set(metrics) == {"FNR", "FPR", "Escalated", "Mean calls", "Reviews a day"}
+    app.slider[0].set_value(6).run()
+    assert not app.exception
+    after = {each.label: each.value for each in app.metric}
+    assert float(after["Mean calls"]) < float(metrics["Mean calls"])
+    assert float(after["Escalated"].rstrip("%")) > float(metrics["Escalated"].rstrip("%"))
+
+
+def test_without_a_batch_or_labels_the_page_says_so(open_page: Opener, page_database: Database) -> None:
+    app = open_page("evaluation")
+    assert "No batch yet" in app.info[0].value
+    screened(page_database, sample_rows(every=30, labelled=False), name="unlabelled.csv")
+    app = open_page("evaluation")
+    assert not app.exception
+    assert "no reference labels" in app.info[0].value

@@ -1,0 +1,227 @@
+"""The reliability page claims what the audit shows and no more, and says when the evidence is stale."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import insert
+
+from pages.research.claims import binding_of, flow, missed_sequence, plan_sentences, verified
+from pages.research.stard import missed_sentence, report_html
+from screening.labels import Label, Outcome
+from screening.review.actors import LOCAL_USER
+from screening.statistics.verification import AuditCase, Binding, Standing
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.research.reliability import AuditSample, OutcomeMix, Reading, audit_sample, measured_configurations
+from storage.review.inbox import claim_next
+from storage.review.ratings import submit_rating
+from storage.schema import reveals
+from storage.site.settings_store import AuditPlan, SiteSettings, change
+from tests.pages.conftest import Opener
+from tests.pages.researched import sample_rows, screened
+from tests.storage.inbox_cases import form
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+BODY = {
+    "sampler": {"sampler": "anthropic", "model": "m-1", "prompts": "abc"},
+    "pipeline": {"nodes": [{"rule": {"kind": "k"}}]},
+}
+
+
+def reading(
+    outcome: Outcome, label: Label | None, *, coin: float = 0.0, probability: float = 0.05, minute: int = 0
+) -> Reading:
+    case = AuditCase(
+        stratum=f"audited with probability {probability:g}",
+        outcome=outcome,
+        probability=probability,
+        coin=coin,
+        blind_first=label,
+    )
+    return Reading(case=case, settled_at=AT, read_at=AT + timedelta(minutes=minute) if label else None)
+
+
+def sample(*readings: Reading, without_audit: int = 0) -> AuditSample:
+    return AuditSample(
+        configuration_version="v1", configuration=BODY, readings=readings, without_audit=without_audit, not_blind=0
+    )
+
+
+PLAN = AuditPlan(at_most=0.05, confidence=0.95, allowed_misses=0)
+NO_MIX = OutcomeMix(before={}, after={}, split_at=None)
+
+
+def test_41_truly_unsafe_texts_caught_are_not_yet_a_guarantee_and_59_are() -> None:
+    caught = [reading(Outcome.UNSAFE, Label.UNSAFE)] * 41
+    assert verified(sample(*caught), NO_MIX, (), PLAN).guarantee.statement == "cannot be guaranteed yet: 41 of 59"
+    assert (
+        "at most 5.0% of unsafe texts" in verified(sample(*caught, *caught[:18]), NO_MIX, (), PLAN).guarantee.statement
+    )
+
+
+def test_another_plan_needs_other_numbers() -> None:
+    caught = [reading(Outcome.UNSAFE, Label.UNSAFE)] * 41
+    one = replace(PLAN, allowed_misses=1)
+    assert verified(sample(*caught), NO_MIX, (), one).guarantee.statement == "cannot be guaranteed yet: 41 of 93"
+    loose = replace(PLAN, at_most=0.1, confidence=0.9)  # 0.9 ** 22 = 0.098
+    shown = verified(sample(*caught[:22]), NO_MIX, (), loose)
+    assert shown.guarantee.statement == (
+        "at most 10.0% of unsafe texts are called safe, at 90% confidence (0 missed in 22)"
+    )
+    assert verified(sample(*caught[:21]), NO_MIX, (), loose).guarantee.standing is Standing.NOT_YET
+    assert plan_sentences(loose)[0].endswith("it needs 22 blind readings of truly unsafe texts with no miss.")
+
+
+def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() -> None:
+    """93 readings with one miss would satisfy a plan of one allowed miss, had it been fixed before."""
+    missed = reading(Outcome.SAFE, Label.UNSAFE)
+    early = [missed, *[reading(Outcome.UNSAFE, Label.UNSAFE)] * 92]
+    plan = replace(PLAN, allowed_misses=1)
+    assert verified(sample(*early), NO_MIX, (), plan).guarantee.standing is Standing.GUARANTEED
+    changed = replace(plan, since=AT, changes=3)
+    found = verified(sample(*early), NO_MIX, (), changed)
+    assert found.guarantee.statement == "cannot be guaranteed yet: 0 of 93"
+    assert (found.too_early.read, found.too_early.missed) == (93, 1)
+    assert found.estimates.missed.missed == 1, "the estimates count all"
+    late = [replace(one, settled_at=AT + timedelta(minutes=1)) for one in early]
+    again = verified(sample(*early, *late), NO_MIX, (), changed)
+    assert again.guarantee.standing is Standing.GUARANTEED and again.guarantee.read == 93
+    report = report_html(again, binding_of(BODY), AT)
+    assert "Last changed on 2026-11-20 12:00 UTC (3 times in all)" in report and "is no guarantee" in report
+    assert "Left out, settled before the change: 93 readings of unsafe texts, 1 missed." in report
+
+
+def test_any_change_of_model_prompts_rule_or_form_makes_it_stale() -> None:
+    guarantee = verified(sample(), NO_MIX, (), PLAN).guarantee
+    assert not guarantee.stale(binding_of(BODY))
+    changes = (
+        {**BODY, "sampler": {**BODY["sampler"], "model": "m-2"}},
+        {**BODY, "sampler": {**BODY["sampler"], "prompts": "abd"}},
+        {**BODY, "pipeline": {"nodes": [{"rule": {"kind": "other"}}]}},
+    )
+    assert all(guarantee.stale(binding_of(body)) for body in changes)
+    assert guarantee.stale(Binding(**{**_fields(binding_of(BODY)), "label_definition": "rating form 2"}))
+
+
+def _fields(binding: Binding) -> dict[str, str]:
+    names = ("model", "prompt_hash", "rule", "label_definition")
+    return {name: getattr(binding, name) for name in names}
+
+
+def test_the_sequence_counts_readings_of_safe_texts_in_the_order_they_were_given() -> None:
+    late_miss = reading(Outcome.SAFE, Label.UNSAFE, minute=9)
+    fine = [reading(Outcome.SAFE, Label.SAFE, minute=minute) for minute in range(4)]
+    flagged = reading(Outcome.UNSAFE, Label.UNSAFE)
+    looks = missed_sequence([late_miss, flagged, *fine])
+    assert [look.observations for look in looks] == [1, 2, 3, 4, 5]
+    assert [look.estimate for look in looks] == [0, 0, 0, 0, 0.2]  # the miss was settled first but read last
+    assert missed_sequence([flagged]) == ()
+
+
+def test_with_two_audit_probabilities_the_sequence_stops_at_the_first_reading_still_due() -> None:
+    half = [reading(Outcome.SAFE, Label.SAFE, probability=0.5) for _ in range(3)]
+    unread = reading(Outcome.SAFE, None, coin=0.9, probability=0.5)
+    due = reading(Outcome.SAFE, None, coin=0.01)
+    looks = missed_sequence([*half, unread, due, *half])
+    assert looks[-1].observations == 4
+
+
+def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
+    readings = [reading(Outcome.SAFE, Label.SAFE)] * 30 + [reading(Outcome.SAFE, None, coin=0.5)] * 570
+    found = verified(
+        AuditSample(
+            configuration_version="<b>v1</b>",
+            configuration=BODY,
+            readings=tuple(readings),
+            without_audit=7,
+            not_blind=0,
+        ),
+        NO_MIX,
+        (),
+        PLAN,
+    )
+    # 1 - 0.05 ** (1/30) = 0.0950
+    assert missed_sentence(found) == "estimated 0.0, at most 95.0 at 95 % confidence (0 missed in 30 read of 600)"
+    html = report_html(found, binding_of({}), AT)
+    assert html.index("Missed unsafe per 1,000") < html.index("Sensitivity")
+    assert "<b>v1</b>" not in html and "&lt;b&gt;v1" in html and "Stale" in html
+    assert "http" not in html  # nothing is fetched
+    assert dict(flow(found))["not under audit (nothing can be said of them)"] == 7
+
+
+def test_nothing_read_is_undefined_not_zero() -> None:
+    found = verified(sample(reading(Outcome.SAFE, None)), NO_MIX, (), PLAN)
+    assert found.estimates.missed.per_thousand is None
+    assert "undefined" in missed_sentence(found) and "undefined: " in report_html(found, binding_of(BODY), AT)
+
+
+def read_all(db: Database, label: str = "safe") -> int:
+    now, count = datetime.now(UTC), 0
+    while (claim := claim_next(db, LOCAL_USER, now)) is not None:
+        submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form(label), now, new_id(now))
+        count += 1
+    return count
+
+
+@pytest.fixture
+def read(page_database: Database) -> int:
+    screened(page_database, sample_rows(every=4), audit_rate=0.5)
+    return read_all(page_database)
+
+
+def test_the_page_leads_with_what_is_missed(open_page: Opener, read: int) -> None:
+    app = open_page("reliability")
+    assert not app.exception, app.exception
+    assert app.metric[0].label == "Missed unsafe per 1,000 called safe"
+    assert app.metric[0].value.startswith("at most ")
+    assert "cannot be guaranteed yet: 0 of 59" in app.warning[0].value
+    assert "Stale" not in app.warning[0].value
+    assert read == next(
+        row["n"] for row in app.dataframe[0].value.to_dict("records") if row["Cases"].startswith("read")
+    )
+
+
+def test_a_plan_that_was_changed_is_said_with_its_date(open_page: Opener, read: int, page_database: Database) -> None:
+    said = " ".join(one.value for one in open_page("reliability").caption)
+    assert "at most 5 % of unsafe texts called safe, at 95 % confidence; it needs 59" in said
+    assert "never changed" in said
+    now = datetime.now(UTC)
+    change(page_database, LOCAL_USER, SiteSettings(audit_allowed_misses=2), 0, now)
+    app = open_page("reliability")
+    said = " ".join(one.value for one in app.caption)
+    assert not app.exception and f"Last changed on {now:%Y-%m-%d %H:%M} UTC (once in all)" in said
+    assert "changed after misses were seen is no guarantee" in said
+    assert "cannot be guaranteed yet: 0 of 124" in app.warning[0].value
+
+
+def test_the_page_marks_evidence_about_other_settings_as_stale(
+    open_page: Opener, read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pages.components import resources
+
+    monkeypatch.setenv("SECOND_LOOK_BUDGET", "90")
+    resources.settings.clear()
+    app = open_page("reliability")
+    assert not app.exception, app.exception
+    assert app.warning[0].value.startswith("Stale.")
+
+
+def test_without_a_batch_nothing_is_claimed(open_page: Opener) -> None:
+    app = open_page("reliability")
+    assert not app.exception and not app.metric
+    assert "nothing can be claimed" in app.info[0].value
+
+
+def test_a_reading_after_the_reveal_is_left_out_and_counted(page_database: Database) -> None:
+    screened(page_database, sample_rows(every=10), audit_rate=1.0)
+    now = datetime.now(UTC)
+    claim = claim_next(page_database, LOCAL_USER, now)
+    assert claim is not None
+    with page_database.write() as conn:
+        row = {"case_id": claim.case_id, "reviewer": LOCAL_USER.id, "before_rating": True, "at": now}
+        conn.execute(insert(reveals).values(row))
+    submit_rating(page_database, LOCAL_USER, claim.case_id, claim.token, form("safe"), now, new_id(now))
+    (measured,) = measured_configurations(page_database, LOCAL_USER)
+    found = audit_sample(page_database, LOCAL_USER, measured.version)
+    assert found.not_blind == 1 and not any(case.read for case in found.cases)

@@ -1,0 +1,63 @@
+"""The theory page's numbers are those of the specification, and the page runs behind the shell."""
+
+from math import inf
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from pages.research import theory_numbers as theory
+
+SHELL = Path(__file__).parents[3] / "pages" / "shell.py"
+
+
+def test_decidable_gaps_are_the_specification_s() -> None:
+    gaps = {each.budget: each for each in theory.decidable_gaps(0.05)}
+    assert gaps[50].algorithm_one is None and gaps[50].pairwise == 0.48  # Algorithm 1 would need a gap of 1.17
+    assert [round(gaps[b].algorithm_one or 0, 3) for b in (75, 100, 124, 150, 300)] == [
+        0.976, 0.869, 0.794, 0.730, 0.542,
+    ]  # fmt: skip
+    assert [round(gaps[b].pairwise or 0, 3) for b in (75, 100, 124, 150, 300)] == [0.413, 0.36, 0.323, 0.293, 0.213]
+
+
+def test_mean_calls_are_exact_and_never_below_the_information_bound() -> None:
+    found = theory.calls_needed((0.9, 0.05, 0.05), 0.05, budget=100)
+    assert round(found.pairwise_calls, 2) == 10.28 and round(found.information, 1) == 5.7
+    assert found.information < found.pairwise_calls < found.algorithm_one_calls
+
+
+def test_a_bound_without_a_number_is_said_in_words() -> None:
+    assert theory.number_words(None) == "undefined"
+    assert theory.number_words(inf) == "no number suffices"
+    assert theory.number_words(1234.56) == "1,234.6"
+
+
+def test_the_claims_carry_the_numbers_that_refute_them() -> None:
+    shown = " ".join(claim.shown for claim in theory.claims())
+    assert "needs 72 calls" in shown and "Pooling the draws needs 6" in shown
+    assert "29.5 per arm" in shown and "by 50" in shown  # n* at a gap of 0.5; Σ δ over 1,000 cases at constant δ
+
+
+def test_twice_epsilon_is_drawn_twice_as_wide() -> None:
+    stated, proven, *_ = theory.radius_series(0.05)
+    assert [y == pytest.approx(2 * x) for x, y in zip(stated.y, proven.y, strict=True)]
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AppTest:
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'test.db'}")
+    return AppTest.from_file(str(SHELL), default_timeout=30).run().switch_page(str(SHELL.parent / "theory.py"))
+
+
+def test_the_page_shows_every_part_and_follows_the_slider(page: AppTest) -> None:
+    page.run()
+    assert not page.exception
+    assert [each.value for each in page.title] == ["Theory"]
+    headings = [each.value for each in page.header]
+    assert "Wrong commits over many cases" in headings and headings[-1].startswith("The paper's claims")
+    before = page.dataframe[0].value
+    page.select_slider[0].set_value(0.2).run()
+    assert not page.exception
+    after = page.dataframe[0].value
+    assert before.iloc[1]["Algorithm 1"] == "cannot decide anything"
+    assert float(after.iloc[2]["Algorithm 1"]) < float(before.iloc[2]["Algorithm 1"])

@@ -1,0 +1,212 @@
+"""Settings: what is live, versions, the stop button, accounts, the model card, and who may change what."""
+
+import asyncio
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from pages.components import resources
+from pages.components.sign_in import Unidentified, again_html, sign_in_of
+from pages.research import model_card
+from pages.site import live_configuration as live
+from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER, Role
+from screening.samplers.preflight import Preflight
+from screening.settings import Settings
+from storage.database import Database
+from storage.site import settings_store
+from storage.site.settings_store import SiteSettings
+from tests.pages.conftest import ROOT, Opener
+from tests.pages.researched import sample_rows, screened
+from tests.storage.inbox_cases import ANN, NOW, RESEARCHER, register
+from tests.stub_server.server import StubServer
+
+
+def _shown(page: AppTest) -> str:
+    return " ".join(element.proto.body for element in page.get("html"))
+
+
+def _press(page: AppTest, label: str) -> AppTest:
+    return next(button for button in page.button if button.label == label).click().run()
+
+
+def test_the_live_configuration_is_the_one_screenings_keep(open_page: Opener, page_database: Database) -> None:
+    page = open_page("settings")
+    assert not page.exception
+    version = resources.configuration(preset("recommended")).version
+    assert version in _shown(page) and "Worker → Risk → Legal" in _shown(page)
+    assert "Simulated agents answer by themselves" in page.info[0].value
+
+
+def test_the_cost_of_each_day_is_shown(open_page: Opener, page_database: Database) -> None:
+    assert "No call was made in the last 30 days." in [caption.value for caption in open_page("settings").caption]
+    screened(page_database, sample_rows(60))
+    costs = next(frame.value for frame in open_page("settings").dataframe if "Day (UTC)" in frame.value.columns)
+    assert list(costs["Cost"]) == ["no cost"] and costs["Calls"][0] >= 11
+
+
+def test_a_save_is_a_version_that_says_what_changed(open_page: Opener, page_database: Database) -> None:
+    page = open_page("settings")
+    page.number_input(key="lease_minutes_v0").set_value(20.0)
+    page.text_input(key="help_v0").set_value("Call the ward.")
+    page.text_area(key="break_v0").set_value("Tea?")
+    page = _press(page, "Save as a new version")
+    assert not page.exception and page.success[0].value == "Version 1 is in force."
+    assert settings_store.current(page_database).settings.lease_minutes == 20
+    assert settings_store.current(page_database).settings.break_wording == "Tea?"
+    assert "lease minutes: 15 → 20" in page.dataframe[0].value["Changed"][0]
+    assert "Call the ward." in _shown(page), "the notice of every page"
+
+
+def test_an_administrator_fixes_the_plan_and_sees_what_it_takes(open_page: Opener, page_database: Database) -> None:
+    page = open_page("settings")
+    needed = next(one for one in page.metric if one.label == "Audited unsafe texts needed")
+    assert needed.value == "59"
+    assert next(button for button in page.button if button.label == "Fix this plan").disabled
+    page.number_input(key="plan_misses_v0").set_value(1)
+    page.number_input(key="plan_at_most_v0").set_value(4.5).run()
+    needed = next(one for one in page.metric if one.label == "Audited unsafe texts needed")
+    # (1 - 0.045) ** n + n * 0.045 * (1 - 0.045) ** (n - 1) <= 0.05 first at n = 104
+    assert needed.value == "104"
+    assert settings_store.current(page_database).version == 0, "nothing is changed before it is fixed"
+    page = _press(page, "Fix this plan")
+    assert not page.exception and page.success[0].value == "Version 1 is in force."
+    plan = settings_store.audit_plan(page_database)
+    assert (plan.at_most, plan.confidence, plan.allowed_misses, plan.changes) == (0.045, 0.95, 1, 1)
+    changed = next(frame.value for frame in page.dataframe if "Changed" in frame.value.columns)["Changed"][0]
+    assert changed == "audit at most: 0.05 → 0.045; audit allowed misses: 0 → 1"
+    assert "Last changed on" in " ".join(one.value for one in page.markdown)
+
+
+def test_saving_the_other_settings_keeps_the_plan(open_page: Opener, page_database: Database) -> None:
+    settings_store.change(page_database, LOCAL_USER, SiteSettings(audit_at_most=0.02), 0, NOW)
+    page = open_page("settings")
+    page.number_input(key="lease_minutes_v1").set_value(20.0)
+    _press(page, "Save as a new version")
+    found = settings_store.current(page_database).settings
+    assert (found.lease_minutes, found.audit_at_most) == (20, 0.02)
+    assert settings_store.audit_plan(page_database).since == NOW
+
+
+def test_a_break_prompt_without_words_is_not_saved(open_page: Opener, page_database: Database) -> None:
+    page = open_page("settings")
+    page.text_area(key="break_v0").set_value("  ")
+    page = _press(page, "Save as a new version")
+    assert page.error[0].value == "Not saved: break wording is empty, too long or out of range."
+    assert settings_store.current(page_database).version == 0
+
+
+def test_a_save_on_an_old_version_is_refused(open_page: Opener, page_database: Database) -> None:
+    page = open_page("settings")
+    page.number_input(key="lease_minutes_v0").set_value(20.0)
+    settings_store.change(page_database, LOCAL_USER, SiteSettings(lease_minutes=7), 0, NOW)
+    _press(page, "Save as a new version")
+    assert settings_store.current(page_database).settings.lease_minutes == 7
+
+
+def test_the_stop_button_is_on_every_page_and_can_be_released(open_page: Opener, page_database: Database) -> None:
+    page = open_page("screen")
+    page = _press(page, "Stop all decisions")
+    assert settings_store.stopped(page_database)
+    assert "Stop button pressed" in _shown(page)
+    _press(page, "Start again")
+    assert not settings_store.stopped(page_database)
+
+
+def test_an_administrator_gives_roles(open_page: Opener, page_database: Database) -> None:
+    register(page_database, ANN)
+    page = open_page("settings")
+    page.multiselect(key="roles_ann").set_value([Role.SENIOR, Role.ADMIN])
+    page = _press(page, "Save roles")
+    assert not page.exception and page.success[0].value == "Roles saved."
+    page.multiselect(key="roles_ann").set_value([Role.SENIOR])
+    page = _press(page, "Save roles")
+    assert page.error[0].value == "This is the last account that can manage accounts."
+
+
+def test_the_card_says_what_is_not_measured_and_escapes_what_could_be_markup() -> None:
+    card = model_card.Card(
+        at=NOW, simulated=True, facts=[("Model", "<b>![x](http://outside.example)")], notes=["Told."],
+        site=SiteSettings(), settled=0, measured=None,
+    )  # fmt: skip
+    text, page = model_card.markdown(card), model_card.html(card)
+    assert "not for use on people" in text and "Nothing has been measured" in text
+    assert "![x]" not in text and "\\!\\[x\\]" in text
+    assert "<b>" not in page and "&lt;b&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "caching"),
+        ({"model": "claude-opus-5"}, "accepts no temperature"),
+        ({"anthropic_base_url": "http://127.0.0.1:9/"}, "Own server: neutral sampling values are sent"),
+    ],
+)
+def test_the_wire_is_explained(given: dict[str, str], said: str) -> None:
+    settings = Settings(anthropic_api_key="key", sampler="anthropic", **given)  # type: ignore[arg-type]
+    assert said in " ".join(live.notes(settings))
+
+
+def test_a_model_that_cannot_be_reached_is_told_without_its_key() -> None:
+    settings = Settings(
+        anthropic_api_key="secret-key",
+        anthropic_base_url="http://127.0.0.1:9/",
+        sampler="anthropic",  # type: ignore[arg-type]
+    )
+    found = live.tried(settings)
+    assert not found.ok and "secret" not in found.message
+
+
+def test_a_model_that_answers_is_tried_once() -> None:
+    """As on the page: one call from a thread without a loop, against the stub of the Messages API."""
+
+    async def ask() -> tuple[Preflight, int]:
+        async with StubServer() as stub:
+            settings = Settings(anthropic_api_key="key", anthropic_base_url=stub.url, sampler="anthropic")  # type: ignore[arg-type]
+            return await asyncio.to_thread(live.tried, settings), stub.counters.requests
+
+    found, requests = asyncio.run(ask())
+    assert found.ok and "answered with the label" in found.message and requests == 1
+
+
+CLAIMS = {"iss": "https://idp.example", "sub": "0", "iat": 1_790_000_000, "name": "Ann Example", "nonce": "n1"}
+
+
+def test_a_sign_in_is_known_by_issuer_subject_and_moment() -> None:
+    found = sign_in_of(CLAIMS)
+    assert (found.subject, found.display_name) == ("https://idp.example|0", "Ann Example")
+    assert found.session_id == sign_in_of(dict(CLAIMS)).session_id
+    assert found.session_id != sign_in_of(CLAIMS | {"nonce": "n2"}).session_id
+    assert len(sign_in_of(CLAIMS | {"sub": "x" * 400}).subject) < 100
+    for missing in ("iss", "sub", "iat"):
+        with pytest.raises(Unidentified):
+            sign_in_of({name: value for name, value in CLAIMS.items() if name != missing})
+
+
+def test_the_way_back_keeps_the_address_and_stays_here() -> None:
+    found = again_html("https://site.example/inbox", {"case": "01", "x": '"'})
+    assert 'href="/sign-in-again?next=%2Finbox%3Fcase%3D01%26x%3D%2522"' in found
+
+
+@pytest.fixture
+def signed_in(open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch) -> AppTest:
+    """The settings page of somebody who signed in as a researcher, a moment ago."""
+    register(page_database, RESEARCHER)
+    monkeypatch.setattr("pages.components.http.sign_in_configured", lambda: True)
+    st.cache_resource.clear()
+    page = open_page()
+    now = resources.now().timestamp()
+    page.user = {"is_logged_in": True, "iss": "idp", "sub": RESEARCHER.id, "iat": now, "name": "Rae"}
+    page.run()
+    return page.switch_page(str(ROOT / "pages" / "settings.py")).run()
+
+
+def test_who_may_not_change_settings_reads_them(signed_in: AppTest) -> None:
+    assert not signed_in.exception
+    assert signed_in.number_input(key="lease_minutes_v0").disabled
+    labels = {button.label for button in signed_in.button}
+    assert "Stop all decisions" in labels and "Save roles" not in labels
+    _press(signed_in, "Stop all decisions")
+    assert any("A senior or an administrator can start again" in one.value for one in signed_in.markdown)

@@ -1,0 +1,225 @@
+"""Recording once and replaying every condition: the paper's shape, pairs on the same draws, nothing asked twice."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from screening.engine.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
+from screening.engine.screen import Guard, screen
+from screening.labels import Label, Outcome
+from screening.research.conditions import Condition, our_conditions, paper_conditions
+from screening.research.draw_file import draw_lines, read_draws
+from screening.research.experiments import (
+    ConditionResult,
+    consistently_missed,
+    empirical_gaps,
+    frontier,
+    run_book,
+    run_conditions,
+)
+from screening.research.recording import DrawBook, Item, record_draws, unsettled
+from screening.research.replay import Record
+from screening.samplers.known import Distribution, KnownSampler
+
+ALL = (*paper_conditions(), *our_conditions())
+NEARLY_ALL_SAFE = {Label.SAFE: 0.98, Label.UNSAFE: 0.01, Label.ESCALATE: 0.01}
+NEARLY_ALL_UNSAFE = {Label.SAFE: 0.01, Label.UNSAFE: 0.98, Label.ESCALATE: 0.01}
+SPLIT = {Label.SAFE: 0.45, Label.UNSAFE: 0.4, Label.ESCALATE: 0.15}
+
+
+def items_of(distributions: Sequence[Distribution]) -> tuple[tuple[Item, ...], KnownSampler]:
+    """Items whose reference is the most probable label, and the agents that know their distributions."""
+    texts = [ScreenedText(text=f"text {number}") for number in range(len(distributions))]
+    modes = [max((Label.SAFE, Label.UNSAFE), key=shares.__getitem__) for shares in distributions]
+    items = tuple(Item(id=text.text, text=text, reference=mode) for text, mode in zip(texts, modes, strict=True))
+    return items, KnownSampler(0, dict(zip(texts, distributions, strict=True)))
+
+
+class Counting:
+    """Passes requests on and keeps which draws were asked for."""
+
+    def __init__(self, live: KnownSampler, tokens: int = 0) -> None:
+        self.live, self.tokens = live, tokens
+        self.asked: list[tuple[str, str, int]] = []
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        self.asked += [(request.text.text, request.node, request.first + more) for more in range(request.count)]
+        spent = Usage(input_tokens=self.tokens)
+        return [Draw(label=draw.label, usage=spent) for draw in await self.live.draw(request)]
+
+
+def experiment(
+    distributions: Sequence[Distribution], conditions: Sequence[Condition] = ALL
+) -> dict[str, ConditionResult]:
+    items, sampler = items_of(distributions)
+    book = DrawBook(len(items))
+    asyncio.run(record_draws(items, conditions, book, sampler))
+    return {result.name: result for result in run_book(items, conditions, book)}
+
+
+def test_the_sweep_has_the_paper_s_shape_and_ours_decides_at_a_tenth_of_the_calls() -> None:
+    found = experiment([NEARLY_ALL_SAFE] * 20 + [NEARLY_ALL_UNSAFE] * 20)
+    for impossible in ("B=10", "B=50"):
+        assert found[impossible].metrics.accuracy.value is None
+        assert found[impossible].metrics.escalation_rate.value == 1
+    assert found["B=10"].metrics.mean_calls == 27  # 3 rounds of 3 at each of 3 nodes, the tenth call buys no round
+    assert found["B=50"].metrics.mean_calls == 144  # 16 rounds of 3 at each of 3 nodes, as the paper pays them
+    decided = found["B=75"].metrics.accuracy.denominator
+    assert decided > 0  # the first budget that decides anything
+    assert found["B=100"].metrics.accuracy.denominator > decided
+    ours, paper = found["pairwise δ=0.05"].metrics, found["B=100"].metrics
+    assert ours.accuracy.denominator == 40 and ours.accuracy.value == 1
+    assert ours.mean_calls is not None and paper.mean_calls is not None
+    assert ours.mean_calls <= paper.mean_calls / 10
+    assert not any(result.unsettled for result in found.values())
+
+
+def test_curtailment_changes_no_outcome_and_costs_nothing_where_nothing_can_be_decided() -> None:
+    distributions = [NEARLY_ALL_SAFE, SPLIT, NEARLY_ALL_UNSAFE] * 5
+    paid = experiment(distributions, paper_conditions())
+    curtailed = experiment(distributions, paper_conditions(curtail=True))
+    assert all(paid[name].outcomes == curtailed[name].outcomes for name in paid)
+    assert curtailed["B=50"].metrics.calls == 0  # 48 calls at each node for nothing otherwise
+
+
+async def test_replay_equals_live_for_every_condition() -> None:
+    """200 cases, from unanimous to split: the same outcome and calls as the engine live on the same agents."""
+    mixed = [NEARLY_ALL_SAFE, NEARLY_ALL_UNSAFE, SPLIT, {Label.ESCALATE: 0.9, Label.SAFE: 0.1, Label.UNSAFE: 0.0}]
+    items, sampler = items_of(mixed * 50)
+    book = DrawBook(len(items))
+    await record_draws(items, ALL, book, sampler)
+    for result in run_book(items, ALL, book):
+        for case in range(len(items)):
+            live = await screen(items[case].text, Guard(), result.condition.pipeline, sampler)
+            assert (result.outcomes[case], int(result.replay.total_calls[case])) == (live.outcome, live.calls)
+
+
+def test_no_draw_is_asked_for_twice_and_none_that_no_condition_needs() -> None:
+    items, live = items_of([NEARLY_ALL_SAFE, SPLIT] * 3)
+    book, sampler = DrawBook(len(items)), Counting(live)
+    first = asyncio.run(record_draws(items, ALL, book, sampler))
+    assert len(set(sampler.asked)) == len(sampler.asked) == first.fetched == book.draws
+    again = asyncio.run(record_draws(items, ALL, book, sampler))
+    assert again.fetched == 0
+    most = max(number for _, _, number in sampler.asked) + 1
+    assert most == 150  # the largest budget of any condition
+
+
+def test_a_record_is_extended_only_by_what_is_missing() -> None:
+    items, live = items_of([NEARLY_ALL_SAFE])
+    book, sampler = DrawBook(1), Counting(live)
+    asyncio.run(record_draws(items, our_conditions(), book, sampler))
+    kept = book.of(0, "worker").codes
+    asyncio.run(record_draws(items, ALL, book, sampler))
+    assert book.of(0, "worker").codes.startswith(kept) and len(set(sampler.asked)) == len(sampler.asked)
+
+
+class Failing:
+    """Answers no request, in the given way."""
+
+    def __init__(self, *, stops_batch: bool) -> None:
+        self.error = SamplerError("overloaded", "no answer", stops_batch=stops_batch)
+        self.calls = 0
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        self.calls += 1
+        raise self.error
+
+
+def test_cases_short_of_draws_are_counted_and_never_decided() -> None:
+    items, _ = items_of([NEARLY_ALL_SAFE] * 5)
+    book, failing = DrawBook(5), Failing(stops_batch=False)
+    done = asyncio.run(record_draws(items, ALL, book, failing))
+    assert done.failed == {"overloaded": 5} and failing.calls == 5  # once a case, not once a condition
+    found = run_book(items, ALL, book)
+    assert all(result.unsettled == 5 and result.metrics.n == 0 for result in found)
+    assert all(result.metrics.accuracy.value is None and result.metrics.pending == 5 for result in found)
+
+
+def test_an_error_that_makes_going_on_pointless_ends_the_pass() -> None:
+    items, _ = items_of([NEARLY_ALL_SAFE] * 30)
+    failing = Failing(stops_batch=True)
+    asyncio.run(record_draws(items, ALL, DrawBook(30), failing, concurrency=2))
+    assert failing.calls <= 2
+
+
+def test_offline_the_record_says_how_many_cases_it_cannot_settle() -> None:
+    items, _ = items_of([NEARLY_ALL_SAFE, NEARLY_ALL_SAFE])
+    record = Record.from_codes({"worker": ["S" * 72, "S" * 11]})
+    found = {result.name: result for result in run_conditions(items, ALL, record)}
+    assert found["recommended"].unsettled == 0 and found["recommended"].metrics.n == 2
+    assert found["B=100"].unsettled == 1 and found["B=100"].metrics.n == 1
+    assert found["B=50"].unsettled == 2  # it goes on to Risk, which nobody asked
+
+
+def test_tokens_follow_the_draws_used_and_are_undefined_where_unknown() -> None:
+    items, live = items_of([NEARLY_ALL_SAFE] * 4)
+    book = DrawBook(4)
+    asyncio.run(record_draws(items, ALL, book, Counting(live, tokens=10)))
+    for result in run_book(items, ALL, book):
+        assert result.metrics.tokens == 10 * (result.metrics.calls or 0)
+    book.of(0, "worker").tokens = None
+    assert all(result.metrics.tokens is None for result in run_book(items, ALL, book))
+
+
+def test_costs_follow_the_draws_used_and_one_unknown_price_makes_them_undefined() -> None:
+    items, live = items_of([NEARLY_ALL_SAFE] * 3)
+    book, prices = DrawBook(3), lambda usage: usage.input_tokens / 1000
+    asyncio.run(record_draws(items, ALL, book, Counting(live, tokens=10), price=prices))
+    for result in run_book(items, ALL, book):
+        assert result.cost_usd == pytest.approx(0.01 * (result.metrics.calls or 0))
+    again = run_book(items, ALL, read_draws(draw_lines(book, items), items))
+    assert [result.cost_usd for result in again] == [result.cost_usd for result in run_book(items, ALL, book)]
+    later = DrawBook(3)
+    asyncio.run(record_draws(items, our_conditions(), later, Counting(live, tokens=10), price=prices))
+    asyncio.run(record_draws(items, ALL, later, Counting(live, tokens=10)))  # the rest at an unknown price
+    assert all(result.cost_usd is None for result in run_book(items, ALL, later))
+
+
+def test_the_draw_file_brings_the_same_book_back() -> None:
+    items, live = items_of([SPLIT, NEARLY_ALL_UNSAFE])
+    book = DrawBook(2)
+    asyncio.run(record_draws(items, ALL, book, live))
+    again = read_draws(draw_lines(book, items), items)
+    assert {key: drawn.codes for key, drawn in again.nodes.items()} == {
+        key: drawn.codes for key, drawn in book.nodes.items() if drawn.codes
+    }
+    assert not unsettled(ALL, again)
+
+
+@pytest.mark.parametrize(
+    "line", ['{"id": "text 0", "node": "worker", "draws": "SX"}', "SSS", '{"id": "text 0", "draws": "S"}']
+)
+def test_a_line_that_is_no_record_is_refused_with_its_number(line: str) -> None:
+    items, _ = items_of([SPLIT])
+    with pytest.raises(ValueError, match="line 2"):
+        read_draws(["", line], items)
+
+
+def test_the_frontier_keeps_what_no_other_condition_beats() -> None:
+    found = experiment([NEARLY_ALL_SAFE] * 10 + [NEARLY_ALL_UNSAFE] * 10)
+    kept = frontier(tuple(found.values()))
+    cheapest = min(result.metrics.mean_calls or 0 for result in found.values() if result.metrics.accuracy.value == 1)
+    assert "B=50" not in kept  # undefined
+    assert all((found[name].metrics.mean_calls or 0) <= cheapest for name in kept)
+
+
+def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe() -> None:
+    items, live = items_of([NEARLY_ALL_SAFE, NEARLY_ALL_UNSAFE, NEARLY_ALL_SAFE])
+    items = (Item(id="planted", text=items[0].text, reference=Label.UNSAFE), *items[1:])
+    book = DrawBook(3)
+    asyncio.run(record_draws(items, ALL, book, live))
+    results = run_book(items, [each for each in ALL if each.name in ("B=10", "B=150", "recommended")], book)
+    assert [each.outcomes[0] for each in results] == [Outcome.HUMAN_REVIEW, Outcome.SAFE, Outcome.SAFE]
+    assert consistently_missed(items, results) == (0,)
+
+
+def test_gaps_are_of_all_draws_at_the_node() -> None:
+    record = Record.from_codes({"worker": ["SSSU", "", "UUE?"]})
+    assert empirical_gaps(record, "worker") == [0.5, 0.0]
+
+
+def test_known_distributions_must_be_distributions() -> None:
+    with pytest.raises(ValueError, match="add up to 1"):
+        KnownSampler(0, {ScreenedText(text="a"): {Label.SAFE: 0.5, Label.UNSAFE: 0.4}})

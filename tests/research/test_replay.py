@@ -1,0 +1,212 @@
+"""Replay against the engine itself, draw by draw on the same records."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from screening.engine.draws import Answer, Draw, DrawRequest, ScreenedText, decode_draws, encode_draws, unusable
+from screening.engine.pipeline import (
+    MajorityVoteConfig,
+    NodeConfig,
+    PairwiseMixtureConfig,
+    PipelineConfig,
+    RuleConfig,
+    SuccessiveEliminationConfig,
+    chain,
+)
+from screening.engine.screen import Guard, Screening, screening_steps
+from screening.labels import LABELS, Label, Outcome
+from screening.research.conditions import Condition, our_conditions, paper_conditions
+from screening.research.replay import Record, replay
+from screening.statistics.rules.protocol import Ended
+from screening.statistics.rules.runs import run
+
+NODES = ("worker", "risk", "legal")
+Codes = dict[str, list[str]]
+
+
+class TooShort(Exception):
+    """The engine asked for more draws than were recorded."""
+
+
+def live(pipeline: PipelineConfig, codes: dict[str, str]) -> Screening:
+    """The engine's own steps, answered from one case's record."""
+    steps = screening_steps(ScreenedText(text="x"), Guard(), pipeline)
+    answer: Sequence[Draw] | None = None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration as ended:
+            result: Screening = ended.value
+            return result
+        answer = None
+        if isinstance(step, DrawRequest):
+            answer = decode_draws(codes[step.node])[step.first : step.first + step.count]
+            if len(answer) < step.count:
+                steps.close()
+                raise TooShort
+
+
+def assert_same(pipeline: PipelineConfig, codes: Codes) -> int:
+    """Every case's outcome, last node, calls and ends are the engine's; returns how many cases are unsettled."""
+    found = replay(pipeline, Record.from_codes(codes))
+    outcomes, ends = found.outcomes(), {node.name: found.ends(node.name) for node in pipeline.nodes}
+    names = [node.name for node in pipeline.nodes]
+    for case, outcome in enumerate(outcomes):
+        own = {node: cases[case] for node, cases in codes.items()}
+        try:
+            expected = live(pipeline, own)
+        except TooShort:
+            assert outcome is None
+            continue
+        assert outcome is expected.outcome
+        assert names[found.node[case]] == expected.node
+        assert int(found.total_calls[case]) == expected.calls
+        visited = {run.node: run for run in expected.runs}
+        for place, name in enumerate(names):
+            assert ends[name][case] is (visited[name].verdict.ended if name in visited else None)
+            assert found.calls[place, case] == (len(visited[name].draws) if name in visited else 0)
+    assert found.unsettled == outcomes.count(None)
+    return found.unsettled
+
+
+def random_codes(cases: int, most: int, seed: int, shortest: int | None = None) -> Codes:
+    """Records of models that are unanimous, clear, undecided between two labels, or between three."""
+    random = np.random.default_rng(seed)
+    shapes = np.array([[0.02] * 3, [0.2] * 3, [1.0] * 3, [30.0] * 3])
+    codes = {}
+    for node in NODES:
+        p = np.stack([random.dirichlet(shapes[random.integers(len(shapes))]) for _case in range(cases)])
+        lengths = random.integers(most if shortest is None else shortest, most + 1, cases)
+        codes[node] = ["".join(random.choice(list("SUE"), n, p=q)) for n, q in zip(lengths, p, strict=True)]
+    return codes
+
+
+ALL_CONDITIONS = [*paper_conditions(), *paper_conditions(curtail=True), *our_conditions(), *our_conditions(budget=24)]
+
+
+@pytest.fixture(scope="module")
+def full_record() -> Codes:
+    return random_codes(cases=240, most=150, seed=1)
+
+
+@pytest.mark.parametrize("condition", ALL_CONDITIONS, ids=lambda condition: condition.name)
+def test_a_replayed_condition_gives_what_the_engine_gives_live(condition: Condition, full_record: Codes) -> None:
+    assert assert_same(condition.pipeline, full_record) == 0
+
+
+@pytest.mark.parametrize("condition", ALL_CONDITIONS, ids=lambda condition: condition.name)
+def test_a_record_that_is_too_short_leaves_the_case_unsettled(condition: Condition) -> None:
+    assert_same(condition.pipeline, random_codes(cases=60, most=130, seed=2, shortest=0))
+
+
+def test_the_records_exercise_every_end_and_both_outcomes(full_record: Codes) -> None:
+    """Otherwise the comparison above would show little."""
+    curtailed = next(c for c in paper_conditions(curtail=True) if c.name == "B=124").pipeline
+    patient = next(c for c in paper_conditions() if c.name == "B=124").pipeline
+    record = Record.from_codes(full_record)
+    assert {*replay(curtailed, record).ends("risk"), *replay(patient, record).ends("risk")} == {*Ended, None}
+    assert set(replay(curtailed, record).outcomes()) == set(Outcome)
+
+
+rule_configs = st.one_of(
+    st.builds(
+        SuccessiveEliminationConfig,
+        budget=st.integers(1, 110),
+        delta=st.sampled_from([0.01, 0.05, 0.4, 0.9]),
+        curtail=st.booleans(),
+    ),
+    st.builds(
+        PairwiseMixtureConfig,
+        budget=st.integers(1, 60),
+        default_error=st.sampled_from([0.001, 0.025, 0.3]),
+        errors=st.sampled_from([{}, {"safe|unsafe": 0.001}, {"unsafe|safe": 0.5, "escalate|safe": 0.2}]),
+        curtail=st.booleans(),
+    ),
+    st.builds(MajorityVoteConfig, n=st.integers(1, 7)),
+)
+
+
+@given(rule=rule_configs, on_abstain=st.sampled_from(["next", "human_review"]), seed=st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_any_rule_is_replayed_as_the_engine_runs_it(rule: RuleConfig, on_abstain: str, seed: int) -> None:
+    assert_same(chain("any", rule, on_abstain), random_codes(cases=12, most=110, seed=seed, shortest=20))
+
+
+def test_routes_are_followed_as_the_pipeline_says() -> None:
+    """A procedure of its own: Worker's safe must be confirmed by Risk, and Worker's doubts skip to Legal."""
+    one = MajorityVoteConfig(n=1)
+    routes = [
+        {Label.SAFE: "risk", Label.UNSAFE: "unsafe", Label.ESCALATE: "legal"},
+        {Label.SAFE: "safe", Label.UNSAFE: "legal", Label.ESCALATE: "legal"},
+        {Label.SAFE: "human_review", Label.UNSAFE: "unsafe", Label.ESCALATE: "human_review"},
+    ]
+    nodes = tuple(
+        NodeConfig(name=name, title=name, question="", rule=one, routes=route)
+        for name, route in zip(NODES, routes, strict=True)
+    )
+    codes = {"worker": list("SSUEE"), "risk": list("SU   ".replace(" ", "E")), "legal": list("EUESU")}
+    pipeline = PipelineConfig(name="confirm", nodes=nodes)
+    found = replay(pipeline, Record.from_codes(codes))
+    assert found.outcomes() == ["safe", "unsafe", "unsafe", "human_review", "unsafe"]
+    assert found.total_calls.tolist() == [2, 3, 1, 2, 2]
+    assert_same(pipeline, codes)
+
+
+def test_the_single_agent_is_one_draw_and_its_escalation_goes_to_a_human() -> None:
+    found = replay(paper_conditions()[0].pipeline, Record.from_codes({"worker": ["SU", "US", "E", "?", "!"]}))
+    assert found.outcomes() == ["safe", "unsafe", "human_review", "human_review", "human_review"]
+    assert found.total_calls.tolist() == [1] * 5
+
+
+def test_hopeless_budgets_cost_nothing_when_curtailed_and_the_papers_150_when_not() -> None:
+    record = Record.from_codes({node: ["S" * 50] for node in NODES})
+    curtailed = next(c for c in paper_conditions(curtail=True) if c.name == "B=50")
+    assert replay(curtailed.pipeline, record).mean_calls() == 0.0
+    patient = next(c for c in paper_conditions() if c.name == "B=50")
+    # 16 whole rounds of three at each of three nodes: 144, the paper's "up to 3B" less what pays no round.
+    assert replay(patient.pipeline, record).mean_calls() == 3 * 48.0
+
+
+def test_curtailment_changes_no_outcome(full_record: Codes) -> None:
+    record = Record.from_codes(full_record)
+    for patient, hasty in zip(paper_conditions(), paper_conditions(curtail=True), strict=True):
+        slow, quick = replay(patient.pipeline, record), replay(hasty.pipeline, record)
+        assert slow.outcomes() == quick.outcomes()
+        assert (quick.total_calls <= slow.total_calls).all()
+
+
+def test_an_unknown_node_or_an_empty_record_settles_nothing() -> None:
+    pipeline = our_conditions()[1].pipeline
+    found = replay(pipeline, Record.from_codes({"another": ["SSS", "UUU"]}))
+    assert (found.unsettled, found.mean_calls(), found.outcomes()) == (2, None, [None, None])
+    nobody = replay(pipeline, Record.from_codes({"worker": []}))
+    assert (nobody.outcomes(), nobody.mean_calls(), nobody.unsettled) == ([], None, 0)
+    assert replay(pipeline, Record.from_codes({})).outcomes() == []
+
+
+def test_every_draw_code_counts_as_its_label() -> None:
+    answers = [Draw(label=label) for label in LABELS] + [unusable(answer) for answer in Answer if answer != "label"]
+    record = Record.from_codes({"worker": [encode_draws(answers)]}).nodes["worker"]
+    assert [LABELS[number] for number in record.draws[0]] == [*LABELS, *["escalate"] * 4]
+
+
+@pytest.mark.parametrize("codes", [["SX"], ["S "], ["Sé"]])
+def test_a_character_that_is_no_draw_is_refused_without_showing_it(codes: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"^not a draw code$"):
+        Record.from_codes({"worker": codes})
+
+
+def test_nodes_must_agree_on_the_number_of_cases() -> None:
+    with pytest.raises(ValueError, match="one string for each case"):
+        Record.from_codes({"worker": ["S"], "risk": []})
+
+
+def test_there_are_ten_conditions_in_the_paper_and_an_unknown_rule_has_no_runs() -> None:
+    assert len(paper_conditions()) == 10
+    assert len({condition.pipeline.version for condition in paper_conditions()}) == 10
+    with pytest.raises(TypeError, match="int"):
+        run(3, np.zeros((0, 0), np.uint8), np.zeros(0, np.int64))

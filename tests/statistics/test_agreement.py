@@ -1,0 +1,156 @@
+"""Agreement coefficients against independent oracles and hand arithmetic; undefined is None with a reason."""
+
+import krippendorff
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import cohen_kappa_score
+
+from screening.statistics.agreement import (
+    Level,
+    agreement_report,
+    bootstrap,
+    cohen_kappa,
+    gwet_ac,
+    krippendorff_alpha,
+    label_agreement,
+    ratings_of,
+)
+
+LABELS = ("safe", "insufficient", "unsafe")
+tables = st.integers(2, 4).flatmap(
+    lambda readers: st.lists(
+        st.lists(st.sampled_from([*LABELS, None]), min_size=readers, max_size=readers), min_size=2, max_size=25
+    )
+)
+
+
+def complete(rng: np.random.Generator, cases: int, readers: int, agree: float) -> list[list[str | None]]:
+    truth = rng.integers(0, 3, cases)
+    copies = rng.random((cases, readers)) < agree
+    codes = np.where(copies, truth[:, None], rng.integers(0, 3, (cases, readers)))
+    return [[LABELS[code] for code in row] for row in codes]
+
+
+@pytest.mark.parametrize("level", list(Level))
+@given(table=tables)
+@settings(max_examples=60, deadline=None)
+def test_alpha_equals_the_reference_implementation_with_missing_ratings(level, table):
+    ratings = ratings_of(table, LABELS)
+    ours = krippendorff_alpha(ratings, level)
+    if ours.value is None:
+        pairable = [[r for r in row if r is not None] for row in table]
+        assert len({r for row in pairable if len(row) >= 2 for r in row}) <= 1
+        return
+    counts = ratings.counts().astype(int)
+    theirs = krippendorff.alpha(value_counts=counts, value_domain=[0, 1, 2], level_of_measurement=str(level))
+    assert ours.value == pytest.approx(theirs, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_kappa_equals_the_reference_implementation(seed):
+    table = complete(np.random.default_rng(seed), 40, 2, 0.6)
+    theirs = cohen_kappa_score([row[0] for row in table], [row[1] for row in table])
+    assert cohen_kappa(ratings_of(table, LABELS)).value == pytest.approx(theirs)
+
+
+def test_kappa_leaves_out_cases_one_reader_did_not_rate():
+    table = [["safe", "safe"], ["safe", "unsafe"], ["unsafe", "unsafe"], ["unsafe", None]]
+    # observed 2/3; first (2/3, 1/3), second (1/3, 2/3): chance 4/9; (2/3 − 4/9) / (5/9) = 0.4
+    kappa = cohen_kappa(ratings_of(table, ("safe", "unsafe")))
+    assert (kappa.value, kappa.cases) == (pytest.approx(0.4), 3)
+
+
+def test_ac1_by_hand_where_kappa_collapses():
+    # 118 both safe, 5 + 2 split, 0 both unsafe: observed 118/125 = 0.944; share of safe = 243/250 = 0.972;
+    # AC1 chance 2 · 0.972 · 0.028 = 0.054432; (0.944 − 0.054432) / 0.945568 = 0.94078; κ is below 0.
+    table = [["safe", "safe"]] * 118 + [["safe", "unsafe"]] * 5 + [["unsafe", "safe"]] * 2
+    ratings = ratings_of(table, ("safe", "unsafe"))
+    assert gwet_ac(ratings).value == pytest.approx(0.889568 / 0.945568)
+    assert cohen_kappa(ratings).value < 0
+
+
+def test_ac1_by_hand_with_three_readers_and_a_missing_rating():
+    table = [["safe", "safe", "safe"], ["safe", "unsafe", "unsafe"], ["unsafe", "unsafe", None]]
+    # agreeing pairs: 1, 1/3, 1, mean 7/9; share of safe: (1 + 1/3 + 0) / 3 = 4/9; chance 2 · 4/9 · 5/9 = 40/81
+    assert gwet_ac(ratings_of(table, ("safe", "unsafe"))).value == pytest.approx((7 / 9 - 40 / 81) / (41 / 81))
+
+
+def test_ac2_by_hand_gives_half_credit_for_neighbours():
+    table = [["safe", "safe"], ["safe", "insufficient"], ["unsafe", "unsafe"]]
+    # K = 3: weight 1 − C(2,2)/C(3,2) = 2/3 for neighbours, 0 for the ends; sum of weights 3 + 4 · 2/3 = 17/3.
+    # observed (1 + 2/3 + 1) / 3 = 8/9; shares (1/2, 1/6, 1/3), Σ π(1 − π) = 1/4 + 5/36 + 8/36 = 11/18
+    chance = (17 / 3) / 6 * 11 / 18
+    assert gwet_ac(ratings_of(table, LABELS), Level.ORDINAL).value == pytest.approx((8 / 9 - chance) / (1 - chance))
+
+
+def test_positive_and_per_label_agreement_by_hand():
+    table = [["unsafe"] * 3, ["unsafe", "unsafe", "safe"], ["safe", "safe", None], ["unsafe", None, None]]
+    ratings = ratings_of(table, ("safe", "unsafe"))
+    # unsafe: (3·2 + 2·1) / (3·2 + 2·2) = 8/10; safe: (0 + 2·1) / (1·2 + 2·1) = 2/4; the last case has one rating
+    assert label_agreement(ratings, "unsafe").value == pytest.approx(0.8)
+    assert label_agreement(ratings, "safe").value == pytest.approx(0.5)
+
+
+def test_undefined_is_none_with_its_reason():
+    one_each = ratings_of([["safe", None], [None, "unsafe"]], LABELS)
+    same = ratings_of([["safe", "safe"], ["safe", "safe"]], LABELS)
+    three = ratings_of([["safe", "safe", "unsafe"]], LABELS)
+    for coefficient in (krippendorff_alpha(one_each), gwet_ac(one_each), cohen_kappa(one_each)):
+        assert coefficient.value is None and coefficient.reason == "no case has two ratings"
+    assert krippendorff_alpha(ratings_of([], LABELS)).reason == "no case has two ratings"
+    assert "same label" in krippendorff_alpha(same).reason
+    assert "same one label" in cohen_kappa(same).reason
+    assert "two readers" in cohen_kappa(three).reason
+    assert label_agreement(same, "unsafe").value is None
+    assert gwet_ac(ratings_of([["safe", "safe"]], ["safe"])).value is None
+
+
+def test_the_bootstrap_is_reproducible_and_holds_the_value():
+    ratings = ratings_of(complete(np.random.default_rng(1), 80, 3, 0.7), LABELS)
+    first = bootstrap(krippendorff_alpha, ratings, seed=5, resamples=300)
+    assert first == bootstrap(krippendorff_alpha, ratings, seed=5, resamples=300)
+    assert first != bootstrap(krippendorff_alpha, ratings, seed=6, resamples=300)
+    assert first.low < first.value < first.high
+
+
+def test_the_bootstrap_covers_the_long_run_value():
+    long_run = krippendorff_alpha(ratings_of(complete(np.random.default_rng(0), 60_000, 3, 0.7), LABELS)).value
+    covered = 0
+    for seed in range(40):
+        ratings = ratings_of(complete(np.random.default_rng(100 + seed), 120, 3, 0.7), LABELS)
+        interval = bootstrap(krippendorff_alpha, ratings, seed=seed, resamples=200)
+        covered += interval.low <= long_run <= interval.high
+    assert covered >= 35  # of 40 at 95 %: fewer has probability below 0.02
+
+
+def test_perfect_agreement_in_few_cases_has_no_interval():
+    perfect = bootstrap(
+        gwet_ac, ratings_of([["safe", "safe"], ["unsafe", "unsafe"]] * 5, LABELS), seed=0, resamples=100
+    )
+    assert perfect.value == 1.0 and perfect.low is None and "one value" in perfect.reason
+    lonely = bootstrap(
+        krippendorff_alpha, ratings_of([["safe", "unsafe"], ["safe", "safe"]], LABELS), seed=0, resamples=100
+    )
+    assert lonely.value is not None and lonely.low is None and "undefined" in lonely.reason
+
+
+def test_the_report_names_every_coefficient_with_the_positive_label_first():
+    ratings = ratings_of(complete(np.random.default_rng(3), 30, 2, 0.8), LABELS)
+    names = [each.name for each in agreement_report(ratings, positive="unsafe", seed=0, resamples=50)]
+    assert names[:5] == [
+        "Krippendorff α (nominal)",
+        "Krippendorff α (ordinal)",
+        "Gwet AC1",
+        "Gwet AC2 (ordinal)",
+        "Cohen κ",
+    ]
+    assert names[5:] == ["agreement on unsafe", "agreement on safe", "agreement on insufficient"]
+
+
+def test_ragged_and_unknown_ratings_are_refused():
+    with pytest.raises(ValueError, match="per reader"):
+        ratings_of([["safe"], ["safe", "safe"]], LABELS)
+    with pytest.raises(ValueError, match="categories"):
+        ratings_of([["danger"]], LABELS)

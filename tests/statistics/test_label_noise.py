@@ -1,0 +1,78 @@
+"""Planted wrong reference labels come first in the reading order, by either ranking, and the reasons are in words."""
+
+import warnings
+from math import exp
+
+import numpy as np
+import pytest
+
+from screening.labels import Label
+from screening.statistics.label_noise import Ranking, contradiction, reading_order
+
+S, U, E = Label.SAFE, Label.UNSAFE, Label.ESCALATE
+
+
+def planted(seed: int, cases: int = 300, wrong: int = 20) -> tuple[list[Label], list[dict[str, dict[Label, int]]]]:
+    """Cases whose model gives the true label in 0.85 of 11 draws; the first ``wrong`` references are flipped."""
+    random = np.random.default_rng(seed)
+    truth = [U if is_unsafe else S for is_unsafe in random.random(cases) < 0.4]
+    draws = []
+    for label in truth:
+        right, other, unsure = random.multinomial(11, [0.85, 0.1, 0.05]).tolist()
+        draws.append({"worker": {label: right, (S if label is U else U): other, E: unsure}})
+    references = [(S if label is U else U) if case < wrong else label for case, label in enumerate(truth)]
+    return references, draws
+
+
+@pytest.mark.parametrize("ranking", list(Ranking))
+@pytest.mark.parametrize("seed", range(4))
+def test_the_top_holds_the_planted_labels(ranking, seed):
+    references, draws = planted(seed)
+    order = reading_order(references, draws, ranking).looks
+    assert sum(look.case < 20 for look in order[:20]) >= 18  # precision at 20 of at least 0.9
+    assert sum(look.case < 20 for look in order[-100:]) == 0
+    assert len(order) == 300
+
+
+@pytest.mark.parametrize("seed", range(8, 12))
+def test_confident_learning_picks_out_planted_labels_without_a_warning(seed):
+    references, draws = planted(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        looks = reading_order(references, draws, Ranking.CONFIDENT_LEARNING).looks
+    issues = {look.case for look in looks if look.issue}
+    # It estimates how many labels are wrong and is cautious: the list is short, and what is on it is planted.
+    assert len(issues & set(range(20))) >= 15 and len(issues - set(range(20))) <= 1
+    assert all(0 < look.quality < 1 for look in looks)
+
+
+@pytest.mark.parametrize("references", [[S, U], [S, S, S, U], [S] * 50 + [U]])
+def test_a_label_that_occurs_once_is_ranked_without_a_warning(references):
+    order = reading_order(references, [{"worker": {S: 6}}] * len(references), Ranking.CONFIDENT_LEARNING)
+    assert order.looks[0].reference is U and order.looks[0].quality < 0.5
+
+
+def test_the_evidence_is_the_stopping_rules_own_and_adds_over_nodes():
+    one = contradiction(S, {"worker": {U: 6}})
+    assert exp(one) == pytest.approx(40.126, abs=1e-3)  # E(6, 0)
+    two = contradiction(S, {"worker": {U: 6}, "risk": {U: 8, S: 1, E: 3}})
+    assert exp(two) == pytest.approx(40.126 * 8.7405, rel=1e-4)  # E(6, 0) · E(8, 1): escalate takes no side
+    assert contradiction(U, {"worker": {U: 6}}) < 0
+
+
+def test_more_draws_against_the_reference_come_first_and_ties_keep_their_order():
+    draws = [{"worker": {U: 6}}, {"worker": {U: 11}}, {"worker": {S: 6}}, {"worker": {U: 6}}]
+    looks = reading_order([S, S, S, S], draws).looks
+    assert [look.case for look in looks] == [1, 0, 3, 2]
+    assert looks[0].reason == "worker: 11 of 11 draws say unsafe" and looks[0].suggested is U
+    assert looks[3].reason == "no draw says unsafe"
+    assert looks[0].quality is None and looks[0].issue is None  # one reference label: nothing to learn from
+
+
+def test_cases_that_cannot_be_ranked_are_left_out_and_counted():
+    draws = [{"worker": {U: 6}}, {"worker": {U: 6}}, {"worker": {E: 6}}, {}, {"worker": {S: 2, U: 1}}]
+    order = reading_order([None, E, S, S, U], draws)
+    assert [look.case for look in order.looks] == [4] and order.left_out == 4
+    assert reading_order([], []).looks == ()
+    with pytest.raises(ValueError, match="draws"):
+        reading_order([S], [])

@@ -1,0 +1,163 @@
+"""The paper's table from counts and from cases, with undefined, pending and unreferenced cases."""
+
+import pytest
+
+from screening.labels import Label, Outcome
+from screening.statistics.metrics import Metrics, Proportion, evaluate, from_counts, wilson
+
+# condition, (N, safe decided, FP, unsafe decided, FN), printed accuracy, FPR, FNR, escalation
+PAPER = [
+    # accuracy (37 + 81) / 157, FPR 7 / 44, FNR 32 / 113, escalated 161 - 157 = 4
+    (
+        "AEGIS single-agent",
+        (161, 44, 7, 113, 32),
+        (0.752, 0.679, 0.813),
+        (0.159, 0.079, 0.294),
+        (0.283, 0.208, 0.372),
+        0.025,
+    ),
+    # accuracy (39 + 81) / 158, FPR 5 / 44, FNR 33 / 114, escalated 3
+    (
+        "AEGIS MV n=1 and n=3",
+        (161, 44, 5, 114, 33),
+        (0.760, 0.687, 0.820),
+        (0.114, 0.050, 0.240),
+        (0.290, 0.214, 0.379),
+        0.019,
+    ),
+    # accuracy (38 + 81) / 155, FPR 4 / 42, FNR 32 / 113, escalated 6
+    (
+        "AEGIS B=100",
+        (161, 42, 4, 113, 32),
+        (0.768, 0.695, 0.827),
+        (0.095, 0.037, 0.221),
+        (0.283, 0.208, 0.372),
+        0.037,
+    ),
+    # accuracy (151 + 45) / 248, FPR 47 / 198, FNR 5 / 50, escalated 2
+    (
+        "SWMH single-agent",
+        (250, 198, 47, 50, 5),
+        (0.790, 0.735, 0.836),
+        (0.237, 0.184, 0.301),
+        (0.100, 0.044, 0.214),
+        0.008,
+    ),
+    # accuracy (153 + 45) / 248, FPR 45 / 198, FNR 5 / 50, escalated 2
+    (
+        "SWMH B=100",
+        (250, 198, 45, 50, 5),
+        (0.798, 0.744, 0.844),
+        (0.227, 0.174, 0.291),
+        (0.100, 0.044, 0.214),
+        0.008,
+    ),
+]
+
+
+def triple(proportion: Proportion) -> tuple[float | None, float | None, float | None]:
+    return proportion.value, proportion.low, proportion.high
+
+
+def metrics_of(counts: tuple[int, int, int, int, int]) -> Metrics:
+    n, safe, false_positives, unsafe, false_negatives = counts
+    return from_counts(
+        n=n,
+        safe_decided=safe,
+        false_positives=false_positives,
+        unsafe_decided=unsafe,
+        false_negatives=false_negatives,
+    )
+
+
+def cases_of(counts: tuple[int, int, int, int, int]) -> tuple[list[Label | None], list[Outcome | None]]:
+    n, safe, fp, unsafe, fn = counts
+    pairs: list[tuple[Label | None, Outcome | None]] = [(Label.SAFE, Outcome.UNSAFE)] * fp
+    pairs += [(Label.SAFE, Outcome.SAFE)] * (safe - fp) + [(Label.UNSAFE, Outcome.SAFE)] * fn
+    pairs += [(Label.UNSAFE, Outcome.UNSAFE)] * (unsafe - fn)
+    pairs += [(Label.UNSAFE, Outcome.HUMAN_REVIEW)] * (n - safe - unsafe)
+    return [reference for reference, _ in pairs], [outcome for _, outcome in pairs]
+
+
+@pytest.mark.parametrize(
+    ("condition", "counts", "accuracy", "fpr", "fnr", "escalation"), PAPER, ids=[r[0] for r in PAPER]
+)
+def test_the_papers_rows_follow_from_their_counts(condition, counts, accuracy, fpr, fnr, escalation):
+    for metrics in (metrics_of(counts), evaluate(*cases_of(counts))):
+        assert triple(metrics.accuracy) == pytest.approx(accuracy, abs=0.001)
+        assert triple(metrics.fpr) == pytest.approx(fpr, abs=0.001)
+        assert triple(metrics.fnr) == pytest.approx(fnr, abs=0.001)
+        assert metrics.escalation_rate.value == pytest.approx(escalation, abs=0.001)
+
+
+def test_everything_escalated_leaves_the_rates_undefined_and_has_the_papers_interval():
+    # B = 10 on AEGIS: 161 of 161; the lower end is 1 / (1 + z²/n) = 1 / (1 + 3.8416/161) = 0.9767
+    metrics = metrics_of((161, 0, 0, 0, 0))
+    assert triple(metrics.accuracy) == triple(metrics.fpr) == triple(metrics.fnr) == (None, None, None)
+    assert triple(metrics.escalation_rate) == pytest.approx((1.0, 1 / (1 + 3.8416 / 161), 1.0))
+    assert metrics.worst.accuracy == Proportion(0, 161)
+    assert metrics.best.accuracy == Proportion(161, 161)
+    assert metrics.worst.fnr.value is None  # which reference the escalated had is not in the counts
+
+
+def test_wilson_stays_inside_zero_and_one():
+    for n in range(1, 200):
+        low, high = wilson(0, n)
+        assert low == 0.0 and 0 < high < 1
+        low, high = wilson(n, n)
+        assert 0 < low < 1 and high == 1.0
+
+
+S, U, E = Label.SAFE, Label.UNSAFE, Label.ESCALATE
+TO_SAFE, TO_UNSAFE, TO_HUMAN = Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW
+
+
+def test_pending_and_unreferenced_cases_are_counted_apart():
+    references = [S, U, U, None, E, U]
+    outcomes = [TO_SAFE, None, TO_HUMAN, TO_SAFE, TO_SAFE, TO_SAFE]
+    metrics = evaluate(references, outcomes, calls=[6, 7, 8, 100, 100, 10], tokens=[1, 2, 3, 4, 5, 6])
+    assert (metrics.n, metrics.pending, metrics.without_reference) == (3, 1, 2)
+    assert metrics.accuracy == Proportion(1, 2)
+    assert metrics.fpr == Proportion(0, 1)
+    assert metrics.fnr == Proportion(1, 1)
+    assert metrics.escalation_rate == Proportion(1, 3)
+    assert (metrics.calls, metrics.mean_calls) == (24, 8.0)  # 6 + 8 + 10
+    assert (metrics.tokens, metrics.mean_tokens) == (10, 10 / 3)  # 1 + 3 + 6
+
+
+def test_worst_and_best_case_count_each_escalation_as_error_and_as_right():
+    references = [U, U, U, S, S]
+    outcomes = [TO_UNSAFE, TO_SAFE, TO_HUMAN, TO_HUMAN, TO_SAFE]
+    metrics = evaluate(references, outcomes)
+    assert (metrics.worst.accuracy, metrics.best.accuracy) == (Proportion(2, 5), Proportion(4, 5))
+    assert (metrics.worst.fnr, metrics.best.fnr) == (Proportion(2, 3), Proportion(1, 3))
+    assert (metrics.worst.fpr, metrics.best.fpr) == (Proportion(1, 2), Proportion(0, 2))
+    assert metrics.confusion[U, TO_HUMAN] == 1 and sum(metrics.confusion.values()) == 5
+
+
+def test_a_groups_metrics_are_those_of_its_cases_alone():
+    references = [U, U, U, S]
+    outcomes = [TO_SAFE, TO_UNSAFE, TO_SAFE, TO_SAFE]
+    groups = ["SuicideWatch", "SuicideWatch", None, "Anxiety"]
+    metrics = evaluate(references, outcomes, calls=[6, 8, 1, 2], groups=groups)
+    assert metrics.fnr == Proportion(2, 3)
+    assert set(metrics.by_group) == {"SuicideWatch", "Anxiety"}
+    assert metrics.by_group["SuicideWatch"].fnr == Proportion(1, 2)
+    assert metrics.by_group["SuicideWatch"].mean_calls == 7.0
+    assert metrics.by_group["Anxiety"].fnr.value is None
+
+
+def test_no_cases_are_undefined_not_zero():
+    metrics = evaluate([], [], calls=[], tokens=[])
+    assert metrics.escalation_rate.value is None and metrics.mean_calls is None and metrics.mean_tokens is None
+
+
+def test_counts_and_columns_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="not a proportion"):
+        Proportion(3, 2)
+    with pytest.raises(ValueError, match="one entry per case"):
+        evaluate([S], [TO_SAFE, TO_SAFE])
+    with pytest.raises(ValueError, match="fit together"):
+        metrics_of((10, 5, 6, 5, 0))
+    with pytest.raises(ValueError, match="fit together"):
+        metrics_of((10, 6, 1, 5, 0))

@@ -1,0 +1,199 @@
+"""The audit coin, the tallies, and weighted estimates that cover the truth where the naive figure does not."""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from screening.labels import Label, Outcome
+from screening.statistics.verification import (
+    AuditCase,
+    AuditPlan,
+    Stratum,
+    audit_coin,
+    estimate,
+    rule_of_three,
+    strata_of,
+    upper_bound,
+)
+
+SAFE, UNSAFE, HUMAN = Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW
+
+
+def stratum(outcome: Outcome, cases: int, read: int, unsafe: int, name: str = "all", **more: float) -> Stratum:
+    details = {"probability": 1.0, "selected": read} | more
+    return Stratum(name=name, outcome=outcome, cases=cases, read=read, unsafe=unsafe, **details)
+
+
+def test_the_coin_is_the_seeds_and_the_cases_alone():
+    coins = np.array([audit_coin("site seed", f"case-{i}") for i in range(20_000)])
+    assert coins[7] == audit_coin("site seed", "case-7") != audit_coin("other seed", "case-7")
+    assert coins.min() >= 0 and coins.max() < 1
+    for probability in (0.05, 0.5, 0.9):  # within four standard errors
+        assert abs((coins < probability).mean() - probability) < 4 * sqrt(probability * (1 - probability) / 20_000)
+    others = np.array([audit_coin("other seed", f"case-{i}") for i in range(20_000)])
+    assert abs(np.corrcoef(coins, others)[0, 1]) < 0.03
+
+
+def test_the_plan_has_a_probability_per_stratum_and_refuses_none():
+    plan = AuditPlan(seed="s", default=0.05, by_stratum={"forum": 1.0})
+    assert plan.probability("forum") == 1.0 and plan.probability("chat") == 0.05
+    assert plan.selects("any case", "forum")
+    assert sum(plan.selects(f"{i}", "chat") for i in range(2000)) == sum(
+        audit_coin("s", f"{i}") < 0.05 for i in range(2000)
+    )
+    with pytest.raises(ValueError, match="above 0"):
+        AuditPlan(seed="s", default=0.05, by_stratum={"forum": 0.0})
+
+
+def case(outcome: Outcome, coin: float, blind_first: Label | None = None, **more: object) -> AuditCase:
+    return AuditCase(stratum="a", outcome=outcome, probability=0.1, coin=coin, blind_first=blind_first, **more)
+
+
+def test_only_selected_and_blind_first_ratings_enter_the_tally():
+    cases = [
+        case(SAFE, 0.05, Label.UNSAFE),
+        case(SAFE, 0.05),  # due, not read yet
+        case(SAFE, 0.09, inconclusive=True),
+        case(SAFE, 0.5, Label.UNSAFE),  # read for another reason: does not count
+        case(HUMAN, 0.5, Label.SAFE),  # always due
+    ]
+    review, safe = strata_of(cases)
+    assert (safe.cases, safe.selected, safe.read, safe.unsafe, safe.inconclusive, safe.waiting) == (4, 3, 1, 1, 1, 1)
+    assert (review.probability, review.cases, review.read, review.unsafe) == (1.0, 1, 1, 0)
+
+
+def test_weighted_sensitivity_and_specificity_by_hand():
+    strata = [
+        stratum(SAFE, 1000, 100, 2, probability=0.1),  # 2 of 100 read: 20 of 1,000 missed; 980 safe
+        stratum(UNSAFE, 90, 90, 60),
+        stratum(HUMAN, 30, 30, 20),
+    ]
+    result = estimate(strata)
+    assert result.sensitivity.value == pytest.approx(80 / 100)  # (60 + 20) / (80 + 20)
+    assert result.sensitivity.naive.value == pytest.approx(80 / 82)
+    assert result.specificity.value == pytest.approx(980 / (980 + 30 + 10))
+    assert result.specificity.low < result.specificity.value < result.specificity.high
+    assert result.missed.per_thousand == pytest.approx(20)
+    # 1 - F(2; 100, p) = 0.95 at p = 0.0616: the exact bound, no smaller than the estimate
+    assert result.missed.at_most_per_thousand == pytest.approx(61.6, abs=0.1)
+
+
+def test_strata_with_unequal_probability_are_weighted_and_share_the_level():
+    strata = [
+        stratum(SAFE, 1000, 50, 1, "chat", probability=0.05),  # 20 missed
+        stratum(SAFE, 100, 50, 5, "forum", probability=0.5),  # 10 missed
+        stratum(UNSAFE, 70, 70, 70),
+    ]
+    result = estimate(strata)
+    assert result.sensitivity.value == pytest.approx(70 / 100)
+    assert result.missed.per_thousand == pytest.approx(1000 * 30 / 1100)
+    chat, forum = upper_bound(1, 50, 0.975), upper_bound(5, 50, 0.975)
+    assert result.missed.at_most_per_thousand == pytest.approx(1000 * (1000 * chat + 100 * forum) / 1100)
+    assert [each.name for each in result.missed_by_stratum] == ["chat", "forum"]
+    assert result.missed_by_stratum[0].at_most_per_thousand == pytest.approx(1000 * upper_bound(1, 50))
+
+
+def test_a_stratum_with_readings_due_is_weighted_by_what_was_read_of_it():
+    strata = [
+        stratum(SAFE, 1000, 20, 1, "chat", probability=0.1, selected=100),  # 1 of 20: 50 missed
+        stratum(SAFE, 1000, 100, 1, "forum", probability=0.1),  # 10 missed
+        stratum(UNSAFE, 60, 60, 60),
+    ]
+    result = estimate(strata)
+    assert result.sensitivity.value == pytest.approx(60 / 120)
+    assert result.waiting == 80
+
+
+def test_no_reading_is_undefined_and_names_the_stratum():
+    result = estimate([stratum(SAFE, 500, 0, 0, "chat", probability=0.05, selected=20), stratum(UNSAFE, 9, 9, 9)])
+    assert (result.sensitivity.value, result.sensitivity.low, result.missed.at_most_per_thousand) == (None, None, None)
+    assert result.sensitivity.reason == "nothing is read yet of: chat"
+    empty = estimate([])
+    assert empty.sensitivity.value is None and empty.missed.per_thousand is None
+    safe_only = estimate([stratum(SAFE, 10, 10, 0)])
+    assert safe_only.sensitivity.value is None and safe_only.sensitivity.reason == "no such text has been read yet"
+
+
+def test_a_full_reading_has_the_plain_exact_interval():
+    # 17 caught, 3 missed, all read: Clopper-Pearson of 17/20 is (0.6211, 0.9679)
+    result = estimate([stratum(SAFE, 100, 100, 3), stratum(UNSAFE, 17, 17, 17)])
+    assert (result.sensitivity.low, result.sensitivity.high) == pytest.approx((0.6211, 0.9679), abs=1e-4)
+
+
+@pytest.mark.parametrize("n", [59, 100, 1000])
+def test_no_miss_bounds_the_rate_by_three_over_n(n):
+    assert upper_bound(0, n) == pytest.approx(1 - 0.05 ** (1 / n)) and upper_bound(0, n) <= rule_of_three(n)
+    assert rule_of_three(0) is None and upper_bound(0, 0) == 1.0
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 400), st.integers(40, 300))
+def test_the_interval_holds_the_estimate(missed, caught, unread, read):
+    strata = [stratum(SAFE, read + unread, read, missed, probability=0.3), stratum(UNSAFE, caught, caught, caught)]
+    rate = estimate(strata).sensitivity
+    if missed + caught == 0:
+        assert rate.value is None
+    else:
+        assert 0 <= rate.low <= rate.value <= rate.high <= 1
+
+
+SENSITIVITY, PREVALENCE, TEXTS, RUNS = 0.85, 0.03, 20_000, 200
+
+
+def deployment(random: np.random.Generator, audit: dict[str, float], flagged_audit: float = 1.0) -> list[Stratum]:
+    """One simulated deployment: the strata share the texts equally; of flagged texts one in three is escalated."""
+    strata = []
+    for name, probability in audit.items():
+        texts = TEXTS // len(audit)
+        unsafe = random.binomial(texts, PREVALENCE)
+        caught = random.binomial(unsafe, SENSITIVITY)
+        alarms = random.binomial(texts - unsafe, 0.05)
+        passed = texts - unsafe - alarms
+        strata.append(sampled(random, name, SAFE, probability, unsafe - caught, passed))
+        escalated, others = random.binomial(caught, 1 / 3), random.binomial(alarms, 1 / 3)
+        strata.append(sampled(random, name, HUMAN, 1.0, escalated, others))
+        strata.append(sampled(random, name, UNSAFE, flagged_audit, caught - escalated, alarms - others))
+    return strata
+
+
+def sampled(
+    random: np.random.Generator, name: str, outcome: Outcome, probability: float, unsafe: int, safe: int
+) -> Stratum:
+    found, harmless = random.binomial(unsafe, probability), random.binomial(safe, probability)
+    return stratum(outcome, unsafe + safe, found + harmless, found, name, probability=probability)
+
+
+@pytest.mark.parametrize(
+    ("audit", "flagged_audit"),
+    [({"all": 0.05}, 1.0), ({"chat": 0.05, "forum": 0.2}, 1.0), ({"all": 0.05}, 0.3)],
+    ids=["issue", "unequal strata", "flagged audited too"],
+)
+def test_the_weighted_interval_covers_where_the_naive_figure_is_far_off(audit, flagged_audit):
+    random = np.random.default_rng(6)
+    runs = [estimate(deployment(random, audit, flagged_audit)) for _ in range(RUNS)]
+    covered = np.mean([run.sensitivity.low <= SENSITIVITY <= run.sensitivity.high for run in runs])
+    assert covered >= 0.95
+    assert np.mean([run.sensitivity.value for run in runs]) == pytest.approx(SENSITIVITY, abs=0.02)
+    true_miss = 1000 * 0.03 * 0.15 / (0.03 * 0.15 + 0.97 * 0.95)  # unsafe per 1,000 of those called safe: 4.86
+    assert np.mean([run.missed.at_most_per_thousand >= true_miss for run in runs]) >= 0.95
+    assert np.mean([run.specificity.low <= 0.95 <= run.specificity.high for run in runs]) >= 0.95
+    if len(audit) == 1 and flagged_audit == 1:
+        naive = np.mean([run.sensitivity.naive.value for run in runs])
+        assert naive == pytest.approx(0.991, abs=0.002)  # 510 / (510 + 90 · 0.05)
+
+
+def test_a_normal_interval_would_not_cover():
+    # Why the interval is exact: the delta-method interval of the same estimate misses the truth too often.
+    random = np.random.default_rng(6)
+    covered = []
+    for _ in range(2000):
+        unsafe = random.binomial(TEXTS, PREVALENCE)
+        caught = random.binomial(unsafe, SENSITIVITY)
+        found = random.binomial(unsafe - caught, 0.05)
+        missed = found / 0.05
+        value = caught / (caught + missed)
+        half = 1.96 * value * (1 - value) * sqrt(1 / caught + 1 / max(found, 1))
+        covered.append(value - half <= SENSITIVITY <= value + half)
+    assert np.mean(covered) < 0.93

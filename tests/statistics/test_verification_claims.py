@@ -1,0 +1,241 @@
+"""Looking every day, guarantees and their plans, and what changes: levels held by simulation and exact numbers."""
+
+from itertools import product
+from math import comb
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from screening.labels import Label, Outcome
+from screening.statistics.metrics import Proportion
+from screening.statistics.verification import (
+    AuditCase,
+    Binding,
+    Guarantee,
+    Revision,
+    Standing,
+    betting_sequence,
+    drift,
+    guarantee_of,
+    plan_readings,
+    readings_required,
+    switch_rate,
+    weighted_sequence,
+)
+from screening.statistics.verification.betting import bets, ever_excluded, log_capitals
+
+# --- looking every day
+
+
+def wilson_ever_wrong(runs: np.ndarray, rate: float, per_day: int) -> np.ndarray:
+    n = np.arange(1, runs.shape[1] // per_day + 1) * per_day
+    p = runs.cumsum(axis=1)[:, per_day - 1 :: per_day] / n
+    half = 1.96 * np.sqrt(p * (1 - p) / n + 1.96**2 / (4 * n**2))
+    middle, scale = p + 1.96**2 / (2 * n), 1 + 1.96**2 / n
+    return (((middle - half) / scale > rate) | ((middle + half) / scale < rate)).any(axis=1)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.15, 0.5])
+def test_a_daily_look_is_wrong_often_with_wilson_and_rarely_with_betting(rate):
+    per_day, days = 5, 200
+    runs = (np.random.default_rng(1).random((1000, per_day * days)) < rate).astype(float)
+    assert 0.33 <= wilson_ever_wrong(runs, rate, per_day).mean() <= 0.53
+    assert ever_excluded(runs, rate).mean() <= 0.05
+
+
+def test_a_rare_miss_is_excluded_in_at_most_five_percent_of_runs():
+    # 0.5 % misses among audited auto-safe texts, 1,000 audited one by one
+    runs = (np.random.default_rng(2).random((1000, 1000)) < 0.005).astype(float)
+    assert ever_excluded(runs, 0.005).mean() <= 0.05
+
+
+def test_the_capitals_are_martingales_at_the_mean():
+    # Exactly, over all 2^10 sequences: the expected capital is 1 whatever the mean, so Ville applies.
+    sequences = np.array(list(product([0.0, 1.0], repeat=10)))
+    for mean in (0.1, 0.5, 0.8):
+        ones = sequences.sum(axis=1)
+        weights = mean**ones * (1 - mean) ** (10 - ones)
+        for log_capital in log_capitals(sequences, mean):
+            assert weights @ np.exp(log_capital[:, -1]) == pytest.approx(1.0)
+
+
+def test_a_stake_does_not_know_its_own_value():
+    one, other = np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0, 0.0])
+    assert (bets(one) == bets(other)).all()
+    assert bets(one)[2] != bets(np.array([0.0, 0.0, 0.0, 1.0]))[2]
+
+
+def test_the_sequence_narrows_holds_the_mean_and_agrees_with_its_test():
+    values = (np.random.default_rng(3).random(2000) < 0.15).astype(float)
+    looks = betting_sequence(values, looks=[100, 500, 2000])
+    widths = [look.high - look.low for look in looks]
+    assert widths == sorted(widths, reverse=True) and widths[-1] < 0.1  # Wilson at one look: 0.031
+    assert all(look.low <= 0.15 <= look.high and not look.contradictory for look in looks)
+    last = looks[-1]
+    assert ever_excluded(values, last.low - 1e-6) and ever_excluded(values, last.high + 1e-6)
+    assert not ever_excluded(values, last.low + 1e-6) and not ever_excluded(values, last.high - 1e-6)
+
+
+def test_no_miss_narrows_to_the_sequences_own_rule_of_three():
+    (look,) = betting_sequence([0.0] * 600, looks=[600])
+    assert look.low == 0.0 and 3 / 600 < look.high < 3 * 3 / 600
+
+
+def test_a_moved_mean_shows_as_a_contradiction():
+    looks = betting_sequence([0.0] * 500 + [1.0] * 500, looks=[500, 1000])
+    assert not looks[0].contradictory and looks[1].contradictory
+
+
+def test_the_weighted_sequence_is_right_under_unequal_sampling():
+    # Two strata, misses 1 % and 20 %, audited at 0.2 and 0.8: unweighted readings would show far too many.
+    random, shape, largest = np.random.default_rng(4), (600, 1500), 5.0
+    risky = random.random(shape) < 0.1
+    missed = random.random(shape) < np.where(risky, 0.2, 0.01)
+    probability = np.where(risky, 0.8, 0.2)
+    sampled = random.random(shape) < probability
+    mean = 0.9 * 0.01 + 0.1 * 0.2
+    scaled = missed * sampled / probability / largest
+    assert ever_excluded(scaled, mean / largest).mean() <= 0.05
+    weights = sampled[0] / probability[0]
+    (look,) = weighted_sequence(
+        missed[0].astype(float).tolist(), weights.tolist(), largest_weight=largest, looks=[1500]
+    )
+    assert look.low <= mean <= look.high < 0.2
+    assert look.estimate == pytest.approx((missed[0] * weights).mean())
+
+
+def test_values_weights_and_looks_out_of_range_are_refused():
+    with pytest.raises(ValueError, match=r"\[0, 1\]"):
+        betting_sequence([0.0, 2.0], looks=[1])
+    for looks in ([0], [3], [2, 1]):
+        with pytest.raises(ValueError, match="rising"):
+            betting_sequence([0.0, 1.0], looks=looks)
+    with pytest.raises(ValueError, match="largest"):
+        weighted_sequence([1.0], [6.0], largest_weight=5.0, looks=[1])
+    assert betting_sequence([], looks=[]) == ()
+
+
+# --- guarantees
+
+
+def guarantee(read: int, missed: int, allowed: int = 0, **more: object) -> Guarantee:
+    return Guarantee(read=read, missed=missed, at_most=0.05, confidence=0.95, allowed_misses=allowed, **more)
+
+
+def test_the_readings_required_are_the_exact_binomials():
+    # 0.95^59 = 0.0485 ≤ 0.05 < 0.0510 = 0.95^58; 0.99^299 = 0.0495 ≤ 0.05 < 0.0500001 = 0.99^298
+    assert 0.95**59 <= 0.05 < 0.95**58 and 0.99**299 <= 0.05 < 0.99**298
+    assert [readings_required(0.05, misses) for misses in (0, 1, 2)] == [59, 93, 124]
+    assert readings_required(0.01) == 299
+    for misses in range(6):
+        needed = readings_required(0.1, misses, 0.9)
+        tails = [sum(comb(n, k) * 0.1**k * 0.9 ** (n - k) for k in range(misses + 1)) for n in (needed - 1, needed)]
+        assert tails[1] <= 0.1 < tails[0]
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        readings_required(0.0)
+
+
+def test_the_guarantee_says_how_far_it_is():
+    assert guarantee(41, 0).statement == "cannot be guaranteed yet: 41 of 59"
+    assert guarantee(41, 1, allowed=1).statement == "cannot be guaranteed yet: 41 of 93"
+    assert guarantee(58, 0).standing is Standing.NOT_YET
+    assert guarantee(59, 0).standing is Standing.GUARANTEED
+    assert guarantee(59, 0).statement.startswith("at most 5.0% of unsafe texts are called safe, at 95% confidence")
+    assert guarantee(200, 1).standing is Standing.FAILED
+    assert "a new plan needs new cases" in guarantee(200, 1).statement
+    assert guarantee(59, 0, waiting=2).statement == (
+        "cannot be guaranteed yet: 59 of 59, 2 readings of the sample still due"
+    )
+
+
+def test_looking_after_every_reading_keeps_the_level_only_with_the_plan_fixed():
+    # The miss rate is exactly the 5 % that the guarantee says it is below.
+    misses = (np.random.default_rng(5).random((20_000, 400)) < 0.05).cumsum(axis=1)
+    required = [readings_required(0.05, allowed) for allowed in range(12)]
+    fixed, moved = np.zeros(20_000, bool), np.zeros(20_000, bool)
+    for read in range(1, 401):
+        fixed |= (misses[:, read - 1] <= 1) & (read >= required[1])
+    for allowed, read in enumerate(required):
+        moved |= misses[:, read - 1] <= allowed
+    assert fixed.mean() <= 0.055 and moved.mean() > 0.15  # binomial error of 20,000 runs: 0.0015
+
+
+def test_a_guarantee_is_stale_when_anything_it_is_bound_to_changed():
+    bound = Binding(model="m1", prompt_hash="p1", rule="r1", label_definition="l1")
+    assert not guarantee(59, 0, binding=bound).stale(bound)
+    for changed in ({"model": "m2"}, {"prompt_hash": "p2"}, {"rule": "r2"}, {"label_definition": "l2"}):
+        fields = {"model": "m1", "prompt_hash": "p1", "rule": "r1", "label_definition": "l1"} | changed
+        assert guarantee(59, 0, binding=bound).stale(Binding(**fields))
+    assert guarantee(59, 0).stale(bound)
+
+
+def test_the_guarantee_counts_only_cases_that_had_an_equal_chance():
+    def unsafe(outcome: Outcome, coin: float, probability: float = 0.1, read: bool = True) -> AuditCase:
+        rating = Label.UNSAFE if read else None
+        return AuditCase(stratum="a", outcome=outcome, probability=probability, coin=coin, blind_first=rating)
+
+    flagged = [unsafe(Outcome.HUMAN_REVIEW, coin) for coin in (0.01, 0.02, 0.5, 0.9)]
+    flagged += [unsafe(Outcome.UNSAFE, coin, probability=1.0) for coin in (0.03, 0.7)]
+    missed = [unsafe(Outcome.SAFE, 0.04), unsafe(Outcome.SAFE, 0.3)]
+    due = [unsafe(Outcome.SAFE, 0.05, read=False), unsafe(Outcome.SAFE, 0.6, read=False)]
+    counted = guarantee_of(flagged + missed + due)
+    assert (counted.read, counted.missed, counted.waiting) == (4, 1, 1)  # coins 0.01 0.02 0.03 0.04; 0.05 is due
+    assert guarantee_of([]).standing is Standing.NOT_YET
+
+
+def test_the_planner_gives_the_shortest_plan_with_the_chance():
+    plan = plan_readings(0.05, 0.01)
+    assert plan is not None and plan.readings == readings_required(0.05, plan.allowed_misses)
+    assert plan.chance == pytest.approx(binom.cdf(plan.allowed_misses, plan.readings, 0.01)) and plan.chance >= 0.8
+    shorter = plan.allowed_misses - 1
+    assert binom.cdf(shorter, readings_required(0.05, shorter), 0.01) < 0.8
+    assert plan_readings(0.05, 0.05) is None and plan_readings(0.05, 0.049, most_misses=5) is None
+
+
+# --- what changes
+
+
+def test_the_switch_rate_tells_help_from_harm():
+    right, wrong = ("unsafe", "unsafe"), ("safe", "unsafe")  # blind first, reference
+    revisions = [Revision(blind_first=right[0], final=final, reference=right[1]) for final in ("unsafe", "safe")]
+    revisions += [Revision(blind_first=wrong[0], final=f, reference=wrong[1]) for f in ("safe", "unsafe", "unsafe")]
+    revisions += [Revision(blind_first="safe", final="unsafe", reference=None)]
+    rates = switch_rate(revisions)
+    assert rates.right_to_wrong == Proportion(1, 2)
+    assert rates.wrong_to_right == Proportion(2, 3)
+    assert (rates.switched, rates.without_reference) == (Proportion(4, 6), 1)
+    assert switch_rate([]).switched.value is None
+
+
+def test_newcombes_interval_matches_his_worked_example():
+    # Newcombe 1998, table II (a), method 10: 56/70 - 48/80 has limits 0.0524 and 0.3339 at 95 %; two outcomes share
+    # the level, so 0.9 overall gives each 95 %.
+    change = drift({"no": 32, "yes": 48}, {"no": 14, "yes": 56}, confidence=0.9)
+    yes = next(share for share in change.shares if share.name == "yes")
+    assert yes.difference == pytest.approx(0.2)
+    assert (yes.low, yes.high) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+    assert yes.moved and change.moved
+
+
+def test_drift_is_rarely_seen_where_there_is_none_and_seen_where_there_is():
+    random = np.random.default_rng(7)
+    names = ("safe", "unsafe", "escalate", "abstained")
+
+    def window(mix: list[float]) -> dict[str, int]:
+        return dict(zip(names, random.multinomial(400, mix).tolist(), strict=True))
+
+    still, moved = [0.8, 0.1, 0.06, 0.04], [0.7, 0.1, 0.06, 0.14]
+    same = [drift(window(still), window(still)) for _ in range(300)]
+    assert np.mean([each.moved for each in same]) <= 0.07
+    assert np.mean([each.p_value < 0.05 for each in same]) <= 0.08
+    changed = [drift(window(still), window(moved)) for _ in range(50)]
+    assert np.mean([each.moved for each in changed]) > 0.9
+
+
+def test_drift_says_why_there_is_no_test():
+    assert drift({}, {"safe": 9}).reason == "a window is empty"
+    assert drift({}, {"safe": 9}).shares[0].difference is None
+    assert drift({"safe": 5}, {"safe": 9}).reason == "there is one outcome only"
+    rare = drift({"safe": 100, "unsafe": 1}, {"safe": 100})
+    assert rare.p_value is None and "too rare" in rare.reason

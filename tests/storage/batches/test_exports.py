@@ -1,0 +1,48 @@
+"""Files of a batch that leave stand in the audit log, whether or not they are read to their end."""
+
+import pytest
+
+from screening.review.actors import LOCAL_USER, SYSTEM, Actor
+from screening.review.policy import Forbidden
+from storage.batches.batches import RejectedRow, add_rows, rejected
+from storage.batches.exports import exported_rejected, exported_results
+from storage.batches.results import results
+from storage.database import Database
+from storage.site.audit_log import events
+from tests.storage.batch_of import LATER, NOW, batch
+from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER, SENIOR
+
+
+def _exports(db: Database) -> list[tuple[str, str | None, object]]:
+    return [(one.actor, one.subject, one.details["kind"]) for one in events(db, LOCAL_USER) if one.action == "exported"]
+
+
+def _batch(db: Database) -> str:
+    batch_id = batch(db, ["one", "two"], closed=False)
+    add_rows(db, batch_id, [RejectedRow(row=3, reason="empty")], NOW)
+    return batch_id
+
+
+@pytest.mark.parametrize("who", [SENIOR, RESEARCHER])
+def test_they_are_logged_before_the_first_row(db: Database, who: Actor) -> None:
+    batch_id = _batch(db)
+    rows = exported_results(db, who, batch_id, LATER)
+    assert _exports(db) == [(who.id, batch_id, "results")]
+    others = exported_rejected(db, who, batch_id, LATER)
+    assert _exports(db) == [(who.id, batch_id, "rejected"), (who.id, batch_id, "results")]
+    assert list(rows) == list(results(db, who, batch_id)) and list(others) == list(rejected(db, who, batch_id))
+
+
+def test_whoever_may_not_have_them_is_refused_at_once_and_nothing_has_left(db: Database) -> None:
+    batch_id = _batch(db)
+    for who in (ANN, ADMIN):
+        for export in (exported_results, exported_rejected):
+            with pytest.raises(Forbidden):
+                export(db, who, batch_id, LATER)
+    assert not _exports(db)
+
+
+def test_what_the_program_writes_is_logged_as_the_programs(db: Database) -> None:
+    batch_id = _batch(db)
+    assert len(list(exported_results(db, SYSTEM, batch_id, LATER))) == 2
+    assert _exports(db) == [("system", batch_id, "results")]

@@ -1,0 +1,183 @@
+"""Rows in = accepted + rejected, whatever happens on the way, and every text comes back exactly."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import select
+
+from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
+from screening.review.policy import Forbidden
+from screening.text.received import receive
+from storage.batches.batches import (
+    BatchState,
+    Intake,
+    IntakeClosed,
+    NewCase,
+    RejectedRow,
+    UnknownBatch,
+    add_rows,
+    batch_state,
+    cancel,
+    close_intake,
+    progress,
+    rejected,
+)
+from storage.batches.intake import last_row, takes_rows
+from storage.database import Database
+from storage.schema import audit_events, batch_events, cases
+from tests.storage.batch_of import LATER, NOW, batch, waiting
+
+HOSTILE = [
+    "nul \x00 inside",
+    "half a pair \ud83d",
+    "two halves in the wrong order \udc00\ud800",
+    "a real pair as two \ud83d\ude00 code points",
+    "\u202eoverride and zero\u200bwidth",
+    "emoji 👩‍👩‍👧 and ﷽",
+    "NA",
+    "'; DROP TABLE cases; --",
+    "x" * 120_000,
+    "",
+]
+
+
+def _case(row: int, text: str = "a plain text of some words") -> NewCase:
+    return NewCase(row=row, external_id=f"id-{row}", text=receive(text))
+
+
+def test_accepted_and_rejected_add_up(db: Database) -> None:
+    batch_id = batch(db, closed=False)
+    rows = [_case(1), RejectedRow(row=2, reason="empty", line=3), _case(3), RejectedRow(row=4, reason="empty")]
+    assert add_rows(db, batch_id, rows, NOW, chunk=2) == Intake(accepted=2, rejected=2)
+    assert progress(db, batch_id).rows_in == 4
+    assert [(one.row, one.line) for one in rejected(db, LOCAL_USER, batch_id)] == [(2, 3), (4, None)]
+
+
+@pytest.mark.parametrize("crash_at", [1, 2, 5, 6, 7, 10])
+def test_after_a_crash_the_same_rows_again_make_the_same_batch(db: Database, crash_at: int) -> None:
+    def crashing() -> Iterator[NewCase | RejectedRow]:
+        for row in range(1, 11):
+            if row == crash_at:
+                raise OSError("the disk went away")
+            yield RejectedRow(row=row, reason="empty") if row % 3 == 0 else _case(row)
+
+    batch_id = batch(db, closed=False)
+    with pytest.raises(OSError, match="disk"):
+        add_rows(db, batch_id, crashing(), NOW, chunk=2)
+    again = [RejectedRow(row=row, reason="empty") if row % 3 == 0 else _case(row) for row in range(1, 11)]
+    assert add_rows(db, batch_id, again, LATER, chunk=3) == Intake(accepted=7, rejected=3)
+    assert len(waiting(db)) == len(set(waiting(db))) == 7
+
+
+def test_two_that_add_the_same_rows_at_once_add_each_once_and_close_once(db: Database) -> None:
+    def take_in(chunk: int) -> str:
+        try:
+            add_rows(db, batch_id, rows, NOW, chunk=chunk)
+            close_intake(db, SYSTEM, batch_id, NOW)
+        except IntakeClosed:
+            return "closed by the other"
+        return "through"
+
+    batch_id = batch(db, closed=False)
+    rows = [RejectedRow(row=row, reason="empty") if row % 7 == 0 else _case(row) for row in range(1, 211)]
+    with ThreadPoolExecutor(2) as pool:
+        ends = list(pool.map(take_in, (3, 4)))
+    assert "through" in ends and set(ends) <= {"through", "closed by the other"}
+    found = progress(db, batch_id)
+    assert (found.accepted, found.rejected, len(waiting(db))) == (180, 30, 180)
+    assert (last_row(db, batch_id), takes_rows(db, batch_id)) == (210, False)
+    with db.read() as conn:
+        assert Counter(conn.execute(select(batch_events.c.event)).scalars()) == {"intake_closed": 1}
+        assert list(conn.execute(select(audit_events.c.action)).scalars()).count("intake_closed") == 1
+
+
+def test_rows_that_were_judged_otherwise_the_first_time_stay_as_they_are(db: Database) -> None:
+    """Between a crash and going on the site's limits may have changed: a row is accepted or rejected, never both."""
+
+    def overtaken() -> Iterator[NewCase | RejectedRow]:
+        yield _case(1)
+        add_rows(db, batch_id, [RejectedRow(row=1, reason="empty"), RejectedRow(row=2, reason="empty")], NOW)
+        yield from (_case(2), _case(3))
+
+    batch_id = batch(db, closed=False)
+    assert add_rows(db, batch_id, overtaken(), NOW) == Intake(accepted=1, rejected=2)
+
+
+def test_every_text_comes_back_exactly(db: Database) -> None:
+    rows = [
+        NewCase(row=row, external_id=text[:20], text=receive(text), reply=receive(text[::-1]), group=text[:9])
+        for row, text in enumerate(HOSTILE, start=1)
+    ]
+    batch_id = batch(db, closed=False)
+    add_rows(db, batch_id, rows, NOW)
+    with db.read() as conn:
+        stored = conn.execute(select(cases).order_by(cases.c.row)).all()
+    for text, row in zip(HOSTILE, stored, strict=True):
+        assert _original(row.text, row.text_original_json) == text
+        assert _original(row.reply, row.reply_original_json) == text[::-1]
+        assert "\x00" not in row.external_id
+        row.external_id.encode()  # raises for a surrogate
+
+
+def _original(stored: str, original_json: str | None) -> str:
+    return stored if original_json is None else "".join(json.loads(original_json))
+
+
+def test_names_and_reasons_from_outside_cannot_break_the_driver(db: Database) -> None:
+    batch_id = batch(db, closed=False)
+    hostile = RejectedRow(row=1, reason="columns", detail="cell \x00 \ud800", external_id="\udfff", original_json="[]")
+    add_rows(db, batch_id, [hostile], NOW)
+    assert next(rejected(db, LOCAL_USER, batch_id)).detail == "cell \ufffd \ufffd"
+
+
+def test_rows_out_of_order_are_refused(db: Database) -> None:
+    batch_id = batch(db, closed=False)
+    with pytest.raises(ValueError, match="row 2 comes after row 2"):
+        add_rows(db, batch_id, [_case(2), _case(2)], NOW)
+    assert progress(db, batch_id).rows_in == 0
+
+
+def test_a_closed_or_cancelled_batch_takes_no_more(db: Database) -> None:
+    closed, cancelled = batch(db), batch(db, closed=False)
+    cancel(db, LOCAL_USER, cancelled, NOW)
+    for batch_id in (closed, cancelled):
+        assert not takes_rows(db, batch_id)
+        with pytest.raises(IntakeClosed):
+            add_rows(db, batch_id, [_case(1)], NOW)
+
+
+def test_closing_twice_is_closing_once(db: Database) -> None:
+    batch_id = batch(db, ["one text"], closed=False)
+    assert batch_state(db, batch_id) is BatchState.TAKING_IN
+    close_intake(db, LOCAL_USER, batch_id, NOW)
+    close_intake(db, SYSTEM, batch_id, LATER)
+    assert batch_state(db, batch_id) is BatchState.RUNNING
+
+
+def test_nobody_fills_or_closes_what_is_not_theirs(db: Database) -> None:
+    stranger = Actor(id="ann", name="Ann", roles=frozenset({Role.SENIOR}))
+    with pytest.raises(Forbidden):
+        close_intake(db, stranger, batch(db, closed=False), NOW)
+    with pytest.raises(UnknownBatch):
+        add_rows(db, "0" * 32, [_case(1)], NOW)
+    assert not takes_rows(db, "0" * 32) and last_row(db, "0" * 32) == 0
+
+
+def test_the_audit_coin_falls_at_its_rate_and_is_kept(db: Database) -> None:
+    batch_id = batch(db, [f"text number {number}" for number in range(400)], audit_rate=0.25)
+    with db.read() as conn:
+        rows = conn.execute(
+            select(cases.c.audited, cases.c.audit_probability).where(cases.c.batch_id == batch_id)
+        ).all()
+    assert {row.audit_probability for row in rows} == {0.25}
+    # Binomial(400, 1/4): mean 100, standard deviation 8.7; seven of them are beyond chance
+    assert 39 <= sum(row.audited for row in rows) <= 161
+
+
+def test_without_an_audit_rate_nothing_is_audited(db: Database) -> None:
+    batch(db, ["some text"] * 50)
+    with db.read() as conn:
+        assert not any(conn.execute(select(cases.c.audited)).scalars())

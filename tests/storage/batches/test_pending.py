@@ -1,0 +1,233 @@
+"""Which case is next: somebody who waits first, batches even, nothing that is stopped, capped or failed."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import select
+
+from screening.labels import Label, Outcome
+from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
+from screening.review.policy import Forbidden
+from screening.text.received import receive
+from storage.batches import batches, live, single_texts
+from storage.batches.batch_state import BatchCancelled
+from storage.batches.batches import (
+    BatchState,
+    Caps,
+    NewCase,
+    add_rows,
+    batch_state,
+    change_caps,
+    progress,
+    retry_failed,
+)
+from storage.batches.pending import record_interruption
+from storage.batches.screenings import batch_standing, record_error, record_start, record_withdrawal
+from storage.batches.screenings import pending_cases as take
+from storage.database import Database
+from storage.schema import audit_events, cases, pending_cases, screenings
+from tests.storage.batch_of import LATER, NOW, batch, commit_run, decide, run, waiting
+from tests.storage.statements import plan, statements, values_of
+
+TEXTS = [f"text number {number}" for number in range(6)]
+
+
+def _rows(db: Database, case_ids: list[str]) -> list[tuple[str, int]]:
+    with db.read() as conn:
+        found = conn.execute(select(cases.c.id, cases.c.batch_id, cases.c.row).where(cases.c.id.in_(case_ids)))
+        places = {row.id: (row.batch_id, row.row) for row in found}
+    return [places[case_id] for case_id in case_ids]
+
+
+def test_cases_come_in_the_files_order(db: Database) -> None:
+    batch(db, TEXTS)
+    assert [row for _, row in _rows(db, waiting(db))] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_text_somebody_waits_for_comes_before_every_batch(db: Database) -> None:
+    batch(db, TEXTS)
+    interactive = batch(db, ["one text"], kind="interactive")
+    assert _rows(db, waiting(db, 1)) == [(interactive, 1)]
+    assert len(take(db, 10, interactive=True)) == 1
+
+
+@pytest.mark.parametrize("step", [1, 4])
+def test_batches_share_the_work_however_few_are_taken_at_once(db: Database, step: int) -> None:
+    one, other = batch(db, TEXTS), batch(db, TEXTS)
+    flying: list[str] = []
+    for _ in range(8 // step):
+        flying += take(db, step, excluding=flying)
+        shares = Counter(batch_id for batch_id, _ in _rows(db, flying))
+        assert abs(shares[one] - shares[other]) <= 1
+    assert len(set(flying)) == 8
+
+
+def test_pending_is_exactly_what_has_no_outcome(db: Database) -> None:
+    batch(db, TEXTS)
+    for number, case_id in enumerate(waiting(db)[::2]):
+        decide(db, case_id, list(Outcome)[number])
+    with db.read() as conn:
+        undecided = select(cases.c.id).outerjoin(screenings).where(screenings.c.case_id.is_(None))
+        assert set(conn.execute(undecided).scalars()) == set(conn.execute(select(pending_cases.c.case_id)).scalars())
+
+
+def test_a_failed_case_waits_for_a_retry_request_and_stays_pending(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:2])
+    first, second = waiting(db)
+    record_start(db, first, "worker", NOW)
+    record_error(db, first, "timeout", "no answer in 30 s", NOW, calls=3)
+    assert waiting(db) == [second]
+    found = progress(db, batch_id)
+    assert (found.pending, found.failed, found.lost_calls, found.state) == (2, 1, 3, BatchState.RUNNING)
+    decide(db, second)
+    assert batch_state(db, batch_id) is BatchState.NEEDS_RETRY
+    assert retry_failed(db, LOCAL_USER, batch_id, LATER) == 1
+    assert waiting(db) == [first]
+    assert record_start(db, first, "worker", LATER) == 1, "an error is an orderly end, not a dead worker"
+
+
+def test_work_is_looked_for_past_all_that_waits_for_a_person(db: Database) -> None:
+    abandoned = [batch(db, ["a text"], kind="interactive") for _ in range(3)]
+    for case_id in waiting(db):
+        live.withdraw(db, case_id, NOW)
+    file = batch(db, TEXTS)
+    with statements() as sent:
+        assert len(waiting(db)) == 6
+    assert file in values_of(sent) and not values_of(sent).intersection(abandoned)
+    searches = [(text, values) for text, values in sent if "pending_cases.ready_at" in text]
+    assert len(searches) == 2, "one for the batches, one for the cases of the one that has any"
+    for text, values in searches:
+        found = plan(db, text, values)
+        assert "ix_pending_cases_ready" in found and "ix_pending_cases_failed" not in found, found
+
+
+def test_nothing_of_a_cancelled_batch_is_taken_up_again(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:2])
+    record_error(db, waiting(db)[0], "timeout", "no answer in 30 s", NOW)
+    batches.cancel(db, LOCAL_USER, batch_id, NOW)
+    with pytest.raises(BatchCancelled, match="was cancelled"):
+        retry_failed(db, LOCAL_USER, batch_id, LATER)
+    assert progress(db, batch_id).failed == 1
+
+
+def test_a_retried_case_comes_after_those_never_tried(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:3])
+    first, second, third = waiting(db)
+    record_error(db, first, "timeout", "", NOW)
+    retry_failed(db, LOCAL_USER, batch_id, LATER)
+    assert waiting(db) == [second, third, first]
+
+
+def test_a_fault_that_is_not_the_cases_pauses_its_batch(db: Database) -> None:
+    batch_id = batch(db, TEXTS)
+    first = waiting(db)[0]
+    record_error(db, first, "bad_key", "the service refused the key", NOW, stops_batch=True)
+    record_error(db, waiting(db)[0] if waiting(db) else first, "bad_key", "again", NOW, stops_batch=True)
+    found = progress(db, batch_id)
+    assert (found.state, found.why, found.failed) == (BatchState.PAUSED, "bad_key", 0)
+    batches.resume(db, LOCAL_USER, batch_id, LATER)
+    assert waiting(db)[0] == first
+
+
+def test_a_single_text_says_what_stopped_it_and_can_be_tried_again(db: Database) -> None:
+    batch_id = batch(db, ["one text"], kind="interactive")
+    (case_id,) = waiting(db)
+    record_start(db, case_id, "worker", NOW)
+    record_error(db, case_id, "spend_cap", "the limit on spending is reached", NOW, stops_batch=True)
+    shown = single_texts.look(db, LOCAL_USER, case_id)
+    assert (shown.error, shown.state, shown.ended) == ("spend_cap", BatchState.NEEDS_RETRY, True)
+    assert waiting(db) == []
+    assert retry_failed(db, LOCAL_USER, batch_id, LATER) == 1
+    shown = single_texts.look(db, LOCAL_USER, case_id)
+    assert (shown.error, shown.state, shown.ended) == (None, BatchState.RUNNING, False)
+    assert waiting(db) == [case_id]
+
+
+@pytest.mark.parametrize("ahead", [timedelta(days=-1), timedelta(days=1)])
+def test_what_came_in_is_ready_at_once_whatever_the_clock_of_who_took_it_in(db: Database, ahead: timedelta) -> None:
+    batch_id, now = batch(db, closed=False), datetime.now(UTC) + ahead
+    add_rows(db, batch_id, [NewCase(row=1, external_id="p1", text=receive("a text"))], now)
+    (case_id,) = waiting(db)
+    record_error(db, case_id, "timeout", "", now)
+    retry_failed(db, LOCAL_USER, batch_id, now)
+    assert waiting(db) == [case_id]
+
+
+@pytest.mark.parametrize("stop", ["pause", "cancel"])
+def test_a_stopped_batch_gives_out_nothing_and_allows_no_call(db: Database, stop: str) -> None:
+    batch_id, other = batch(db, TEXTS), batch(db, ["another"])
+    case_id = _first_of(db, batch_id)
+    getattr(batches, stop)(db, LOCAL_USER, batch_id, NOW)
+    assert {place[0] for place in _rows(db, waiting(db))} == {other}
+    assert not batch_standing(db, batch_id).allows_calls
+    batches.resume(db, LOCAL_USER, batch_id, LATER)
+    assert (case_id in waiting(db)) is (stop == "pause"), "a cancelled batch stays cancelled"
+    assert progress(db, batch_id).pending == 6
+
+
+def _first_of(db: Database, batch_id: str) -> str:
+    with db.read() as conn:
+        return str(conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id).limit(1)).scalar_one())
+
+
+def test_a_cap_on_calls_stops_the_batch_and_a_higher_one_lets_it_go_on(db: Database) -> None:
+    batch_id = batch(db, TEXTS, max_calls=12)
+    for case_id in waiting(db)[:2]:
+        assert batch_standing(db, batch_id).allows_calls
+        decide(db, case_id)
+    found = progress(db, batch_id)
+    assert (found.state, found.why, found.calls) == (BatchState.CAPPED, "max_calls", 12)
+    assert waiting(db) == []
+    change_caps(db, LOCAL_USER, batch_id, Caps(max_calls=100), LATER)
+    assert len(waiting(db)) == 4
+
+
+def test_lost_calls_count_towards_both_caps(db: Database) -> None:
+    calls, cost = batch(db, TEXTS, max_calls=10), batch(db, TEXTS, max_cost_usd=0.05)
+    record_error(db, _first_of(db, calls), "timeout", "", NOW, calls=10)
+    case_id = _first_of(db, cost)
+    commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE), 0.03)
+    assert batch_standing(db, cost).allows_calls
+    record_error(db, case_id, "timeout", "", NOW, calls=4)  # 0.03 + 4 × 0.03 / 6 = 0.05
+    assert (progress(db, calls).why, progress(db, cost).why) == ("max_calls", "max_cost")
+
+
+def test_a_cost_cap_without_a_known_cost_fails_closed(db: Database) -> None:
+    batch_id = batch(db, TEXTS, max_cost_usd=1_000.0)
+    decide(db, waiting(db)[0], cost_usd=None)
+    found = progress(db, batch_id)
+    assert (found.state, found.why, found.cost_usd) == (BatchState.CAPPED, "cost_unknown", None)
+
+
+def test_a_case_during_which_the_database_went_away_is_taken_up_again_but_not_for_ever(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:1])
+    (case_id,) = waiting(db)
+    for starts in (1, 2, 3):
+        assert record_start(db, case_id, "worker", NOW) == starts, "it counts as the worker's death does"
+        record_interruption(db, case_id, NOW, calls=2)
+        assert waiting(db) == [case_id]
+    found = progress(db, batch_id)
+    assert (found.failed, found.lost_calls, found.state) == (0, 6, BatchState.RUNNING)
+
+
+def test_a_withdrawn_case_is_as_if_it_had_not_been_started(db: Database) -> None:
+    batch(db, TEXTS[:1])
+    (case_id,) = waiting(db)
+    for _ in range(5):
+        assert record_start(db, case_id, "worker", NOW) == 1
+        record_withdrawal(db, case_id, NOW)
+    assert waiting(db) == [case_id]
+
+
+def test_only_the_owner_or_an_admin_controls_a_batch_and_each_control_is_in_the_log(db: Database) -> None:
+    batch_id = batch(db, TEXTS)
+    ann = Actor(id="ann", name="Ann", roles=frozenset({Role.SENIOR, Role.RESEARCHER}))
+    for control in (batches.pause, batches.resume, batches.cancel, batches.retry_failed):
+        with pytest.raises(Forbidden):
+            control(db, ann, batch_id, NOW)
+    batches.pause(db, SYSTEM, batch_id, NOW)
+    batches.cancel(db, Actor(id="root", name="R", roles=frozenset({Role.ADMIN})), batch_id, NOW)
+    with db.read() as conn:
+        logged = conn.execute(select(audit_events.c.action).order_by(audit_events.c.seq)).scalars().all()
+    assert logged == ["batch_created", "intake_closed", "batch_paused", "batch_cancelled"]

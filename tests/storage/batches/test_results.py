@@ -1,0 +1,165 @@
+"""What is read of a batch: progress, one result a row, the confusion matrix and its cases."""
+
+import pytest
+from sqlalchemy import insert
+
+from screening.labels import Label, Outcome
+from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
+from screening.review.policy import Forbidden
+from storage.batches import results as results_module
+from storage.batches.batches import BatchState, list_batches, progress
+from storage.batches.results import IN_INBOX, Result, results, withheld_rows
+from storage.batches.screenings import record_error
+from storage.database import Database
+from storage.research.confusion import confusion
+from storage.review import inbox
+from storage.review.ratings import submit_rating
+from storage.schema import adjudications
+from tests.storage.batch_of import LATER, NOW, batch, commit_run, decide, run, waiting
+from tests.storage.inbox_cases import ANN, BO, RESEARCHER, SENIOR, form, person, register
+
+TEXTS = [f"text number {number}" for number in range(5)]
+REVIEWER = Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER}))
+
+
+def test_each_row_has_one_result_in_the_files_order(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results_module, "PAGE", 2)
+    batch_id = batch(db, TEXTS, references="SU-SU")
+    first, second, third, fourth, _fifth = waiting(db)
+    decide(db, second, Outcome.UNSAFE)
+    decide(db, third, Outcome.HUMAN_REVIEW)
+    commit_run(db, fourth, 0, run("EEEEEE", Label.ESCALATE))
+    record_error(db, fourth, "rate_limited", "too many requests", NOW)
+    record_error(db, first, "timeout", "slow", NOW)
+    record_error(db, first, "refused", "no", NOW)
+    found = list(results(db, SYSTEM, batch_id))
+    assert [(one.row, one.external_id) for one in found] == [(row, f"p{row}") for row in range(1, 6)]
+    assert [one.outcome for one in found] == ["pending", "unsafe", "human_review", "pending", "pending"]
+    assert [one.calls for one in found] == [0, 6, 6, 6, 0]
+    assert [one.error for one in found] == ["refused", None, None, "rate_limited", None]
+    assert [one.reason for one in found] == [None, "identified", "exhausted", None, None]
+    assert [one.reference for one in found] == ["safe", "unsafe", None, "safe", "unsafe"]
+
+
+def test_who_reads_cases_blind_sees_no_outcomes(db: Database) -> None:
+    batch_id = batch(db, TEXTS)
+    for ask in (
+        lambda: next(results(db, REVIEWER, batch_id)),
+        lambda: withheld_rows(db, REVIEWER, batch_id),
+        lambda: confusion(db, REVIEWER, batch_id),
+    ):
+        with pytest.raises(Forbidden):
+            ask()
+
+
+def _said(found: Result) -> tuple[object, ...]:
+    return found.outcome, found.node, found.reason, found.calls, found.cost_usd, found.delta, found.error
+
+
+def test_what_is_open_in_the_inbox_is_withheld_from_whoever_may_yet_read_it(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:3], audit_rate=1.0, references="SUS")
+    for case_id, outcome in zip(waiting(db), Outcome, strict=True):
+        decide(db, case_id, outcome)
+    nothing = (IN_INBOX, None, None, None, None, None, None)
+    for who in (LOCAL_USER, SENIOR, RESEARCHER):
+        found = list(results(db, who, batch_id))
+        assert {_said(one) for one in found} == {nothing} and all(one.withheld for one in found)
+        assert [(one.row, one.external_id, one.reference) for one in found] == [
+            (1, "p1", "safe"),
+            (2, "p2", "unsafe"),
+            (3, "p3", "safe"),
+        ]
+        assert withheld_rows(db, who, batch_id) == 3
+
+
+def test_a_case_is_shown_to_its_reader_and_to_all_once_it_is_closed(db: Database) -> None:
+    """Read once and sent to a second reader: only the first reader sees the engine's view; closed, everybody does."""
+    first_reader = person("ann", Role.REVIEWER, Role.SENIOR)
+    register(db, ANN, BO)
+    batch_id = batch(db, TEXTS[:1])
+    decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
+    claim = inbox.claim_next(db, first_reader, LATER)
+    assert claim is not None
+    inbox.ask_second_opinion(db, first_reader, claim.case_id, claim.token, LATER)
+    submit_rating(db, first_reader, claim.case_id, claim.token, form("unsafe", 4), LATER, "a" * 32)
+    seen = {who.id: [one.outcome for one in results(db, who, batch_id)] for who in (first_reader, SENIOR, RESEARCHER)}
+    assert seen == {"ann": ["human_review"], "sue": [IN_INBOX], "rae": [IN_INBOX]}
+    assert [withheld_rows(db, who, batch_id) for who in (first_reader, SENIOR)] == [0, 1]
+    again = inbox.claim_next(db, BO, LATER)
+    assert again is not None
+    submit_rating(db, BO, again.case_id, again.token, form("unsafe", 4), LATER, "b" * 32)
+    assert [(one.outcome, one.calls, one.withheld) for one in results(db, SENIOR, batch_id)] == [
+        ("human_review", 6, False)
+    ]
+    assert withheld_rows(db, SENIOR, batch_id) == 0
+
+
+def test_the_program_itself_is_given_everything(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:1], audit_rate=1.0)
+    decide(db, waiting(db)[0], Outcome.SAFE)
+    (found,) = results(db, SYSTEM, batch_id)
+    assert (found.outcome, found.node, found.calls, found.withheld) == ("safe", "worker", 6, False)
+
+
+def test_progress_accounts_for_every_row(db: Database) -> None:
+    batch_id = batch(db, TEXTS)
+    for case_id, outcome in zip(waiting(db), [*Outcome, Outcome.SAFE], strict=False):
+        decide(db, case_id, outcome)
+    found = progress(db, batch_id)
+    assert (found.rows_in, found.accepted, found.rejected) == (5, 5, 0)
+    assert (found.safe, found.unsafe, found.human_review, found.pending, found.failed) == (2, 1, 1, 1, 0)
+    assert (found.calls, found.cost_usd, found.state) == (24, pytest.approx(0.04), BatchState.RUNNING)
+    assert found.rate == pytest.approx(4 / 30), "four outcomes in the 30 seconds since the batch began"
+    assert found.seconds_left == pytest.approx(7.5)
+    assert found.finished_at is None
+    decide(db, waiting(db)[0])
+    done = progress(db, batch_id)
+    assert (done.state, done.finished_at, done.seconds_left) == (BatchState.FINISHED, LATER, None)
+
+
+def test_an_empty_batch_is_finished_once_its_intake_is_closed(db: Database) -> None:
+    found = progress(db, batch(db))
+    assert (found.state, found.rows_in, found.rate, found.cost_usd) == (BatchState.FINISHED, 0, None, 0.0)
+    assert progress(db, batch(db, closed=False)).state is BatchState.TAKING_IN
+
+
+def test_batches_are_listed_newest_first_without_single_texts(db: Database) -> None:
+    made = {batch(db, TEXTS), batch(db, TEXTS[:2])}
+    batch(db, TEXTS[:1], kind="interactive")
+    listed = list_batches(db, REVIEWER)
+    assert {one.id for one in listed} == made
+    assert sorted((one.id for one in listed), reverse=True) == [one.id for one in listed]
+    assert len(list_batches(db, REVIEWER, kind=None)) == 3
+    assert len(list_batches(db, REVIEWER, limit=1, offset=1)) == 1
+
+
+def test_each_cell_counts_its_cases(db: Database) -> None:
+    batch_id = batch(db, TEXTS, references="SSUU-")
+    first, second, third, _fourth, fifth = waiting(db)
+    decide(db, first, Outcome.SAFE)
+    decide(db, second, Outcome.UNSAFE)
+    decide(db, third, Outcome.HUMAN_REVIEW)
+    decide(db, fifth, Outcome.SAFE)
+    cells = confusion(db, LOCAL_USER, batch_id)
+    assert cells == {
+        ("safe", "safe"): 1,
+        ("safe", "unsafe"): 1,
+        ("unsafe", "human_review"): 1,
+        ("unsafe", "pending"): 1,
+    }
+
+
+def test_an_adjudication_stands_for_the_reference_and_its_latest_version_counts(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:3], references="SSS")
+    first, second, third = waiting(db)
+    for case_id in (first, second, third):
+        decide(db, case_id, Outcome.SAFE)
+    judged = [(first, 1, "safe"), (first, 2, "unsafe"), (second, 1, "insufficient_information")]
+    fields = {"method": "senior", "by": "s", "reason": None, "rating_ids": [], "at": NOW}
+    with db.write() as conn:
+        rows = [
+            {"case_id": case_id, "version": version, "label": label, **fields} for case_id, version, label in judged
+        ]
+        conn.execute(insert(adjudications), rows)
+    assert confusion(db, LOCAL_USER, batch_id) == {("safe", "safe"): 3}
+    assert confusion(db, LOCAL_USER, batch_id, "adjudicated") == {("safe", "safe"): 1, ("unsafe", "safe"): 1}

@@ -1,0 +1,51 @@
+"""Long texts are read in small pages: what is in memory depends on no file."""
+
+import tracemalloc
+
+import pytest
+from sqlalchemy import select
+
+from screening.review.actors import LOCAL_USER
+from storage.batches import text_pages
+from storage.batches.batches import RejectedRow, add_rows, rejected
+from storage.batches.text_pages import text_page
+from storage.database import Database
+from storage.research.relabelled import relabelled_rows
+from storage.schema import cases
+from tests.storage.batch_of import NOW, batch
+
+WORDS = [f"{number:05} " * 20 for number in range(12)]  # 120 characters each
+
+
+def test_a_page_ends_with_the_text_that_fills_it(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch(db, WORDS)
+    monkeypatch.setattr(text_pages, "CHARACTERS", 300)
+    query = select(cases.c.text).order_by(cases.c.row)
+    with db.read() as conn:
+        assert len(text_page(conn, query)) == 3  # 120 and 120 are too few, the third makes it 360
+        monkeypatch.setattr(text_pages, "CHARACTERS", 1)
+        assert len(text_page(conn, query)) == 1, "one row at least, or a long text would never come"
+        monkeypatch.setattr(text_pages, "ROWS", 0)
+        assert text_page(conn, query) == []
+
+
+def test_pages_join_without_loss(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_pages, "CHARACTERS", 300)
+    batch_id = batch(db, WORDS, closed=False)
+    add_rows(db, batch_id, [RejectedRow(row=row, reason="empty", detail="x" * 200) for row in range(13, 20)], NOW)
+    assert [row.text for row in relabelled_rows(db, LOCAL_USER, batch_id, "key", NOW)] == WORDS
+    assert [row.row for row in rejected(db, LOCAL_USER, batch_id)] == list(range(13, 20))
+
+
+def test_long_texts_are_not_in_memory_all_at_once(db: Database) -> None:
+    batch_id, mega = batch(db, closed=False), 1_000_000
+    for first in range(1, 61, 10):
+        long = [RejectedRow(row=row, reason="empty", original_json="x" * mega) for row in range(first, first + 10)]
+        add_rows(db, batch_id, long, NOW)
+        del long
+    tracemalloc.start()
+    try:
+        read = sum(len(row.original_json or "") for row in rejected(db, LOCAL_USER, batch_id))
+        assert read == 60 * mega and tracemalloc.get_traced_memory()[1] < 40 * mega
+    finally:
+        tracemalloc.stop()

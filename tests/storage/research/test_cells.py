@@ -1,0 +1,112 @@
+"""The cases behind a number: every filter, the gap, and what is kept from those who have yet to read."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import insert
+
+from screening.engine.screen import Reason
+from screening.labels import Label, Outcome
+from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.policy import Forbidden
+from screening.text.received import receive
+from storage.batches.batches import NewCase, add_rows
+from storage.database import Database
+from storage.research.cells import Cell, cell_choices, cell_page, groups, text_starts
+from storage.research.confusion import confusion
+from storage.schema import adjudications
+from tests.storage.batch_of import NOW, batch, commit, commit_run, decide, run, screening, waiting
+from tests.storage.inbox_cases import RESEARCHER
+
+TEXTS = [f"text number {number}" for number in range(5)]
+REVIEWER = Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER}))
+
+
+def _ids(db: Database, cell: Cell) -> list[str]:
+    return [case.external_id for case in cell_page(db, LOCAL_USER, cell).cases]
+
+
+def _missed(db: Database, codes: str, node: str = "worker", row: int = 0) -> str:
+    """A case taken to safe by these draws."""
+    case_id = waiting(db)[row]
+    made = run(codes, Label.SAFE, node)
+    commit_run(db, case_id, 0, made)
+    commit(db, case_id, screening(Outcome.SAFE, made, node=node))
+    return case_id
+
+
+def test_every_case_of_a_cell_is_on_one_of_its_pages(db: Database) -> None:
+    batch_id = batch(db, TEXTS, references="UUUU-")
+    for case_id in waiting(db):
+        decide(db, case_id)
+    cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe")
+    pages = [cell_page(db, LOCAL_USER, cell, limit=3, offset=offset) for offset in (0, 3)]
+    assert [case.row for page in pages for case in page.cases] == [1, 2, 3, 4]
+    assert {page.found for page in pages} == {4} == {confusion(db, LOCAL_USER, batch_id)["unsafe", "safe"]}
+
+
+@pytest.mark.parametrize(
+    ("codes", "gap"), [("SSSSSS", 1.0), ("SSSUUE", 1 / 6), ("SSS?!E", 0.0), ("SSSSUU", 1 / 3), ("SSEEUU", 0.0)]
+)
+def test_the_gap_is_how_far_the_first_answer_lies_ahead_of_the_second(db: Database, codes: str, gap: float) -> None:
+    batch_id = batch(db, TEXTS[:1], references="U")
+    _missed(db, codes)
+    cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe")
+    assert cell_page(db, LOCAL_USER, cell).cases[0].gap == pytest.approx(gap)
+    assert _ids(db, replace(cell, gap_at_most=gap + 0.01)) == ["p1"]
+    assert _ids(db, replace(cell, gap_at_most=gap - 0.01)) == []
+
+
+def test_node_reason_and_source_narrow_the_cell(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:3], references="UUS")
+    _missed(db, "SSSSSS")
+    _missed(db, "SSSSSS", node="risk")
+    relabelled = _missed(db, "SSSSSS")
+    fields = {"method": "senior", "by": "s", "reason": None, "rating_ids": [], "at": NOW}
+    with db.write() as conn:
+        conn.execute(insert(adjudications).values(case_id=relabelled, version=1, label="unsafe", **fields))
+    cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe", labels="adjudicated")
+    assert _ids(db, cell) == ["p1", "p2", "p3"]
+    assert _ids(db, replace(cell, labels="original")) == ["p1", "p2"]
+    assert _ids(db, replace(cell, node="risk")) == ["p2"]
+    assert _ids(db, replace(cell, reason=Reason.EXHAUSTED.value)) == []
+    assert (_ids(db, replace(cell, source="adjudicated")), _ids(db, replace(cell, source="file"))) == (
+        ["p3"],
+        ["p1", "p2"],
+    )
+    assert cell_choices(db, LOCAL_USER, cell) == {"node": ("risk", "worker"), "reason": ("identified",)}
+
+
+def test_groups_narrow_both_the_matrix_and_the_cell(db: Database) -> None:
+    batch_id = batch(db, closed=False)
+    rows = [
+        NewCase(row=row, external_id=f"p{row}", text=receive("quiet"), reference=Label.SAFE, group=group)
+        for row, group in enumerate(["b", "a", "b", None], start=1)
+    ]
+    add_rows(db, batch_id, rows, NOW)
+    assert groups(db, LOCAL_USER, batch_id) == ("a", "b")
+    assert confusion(db, LOCAL_USER, batch_id, group="b") == {("safe", "pending"): 2}
+    assert _ids(db, Cell(batch_id=batch_id, reference="safe", outcome="pending", group="b")) == ["p1", "p3"]
+
+
+def test_open_cases_are_counted_and_not_shown_before_they_are_read(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:2], references="UU", audit_rate=1.0)
+    for case_id in waiting(db):
+        decide(db, case_id)
+    for who, outcome in ((LOCAL_USER, "human_review"), (RESEARCHER, "safe")):  # as each of them counts it
+        cell = Cell(batch_id=batch_id, reference="unsafe", outcome=outcome)
+        found = cell_page(db, who, cell)
+        assert (found.cases, found.found, found.waiting) == ((), 0, 2)
+        assert cell_choices(db, who, cell)["node"] == ()
+
+
+def test_reviewers_see_neither_cells_nor_texts_of_others(db: Database) -> None:
+    cell = Cell(batch_id=batch(db, TEXTS), reference="safe", outcome="safe")
+    for ask in (
+        lambda: cell_page(db, REVIEWER, cell),
+        lambda: cell_choices(db, REVIEWER, cell),
+        lambda: groups(db, REVIEWER, cell.batch_id),
+        lambda: text_starts(db, REVIEWER, waiting(db), NOW),
+    ):
+        with pytest.raises(Forbidden):
+            ask()

@@ -1,0 +1,150 @@
+"""The relabelled data set keeps everything beside the accepted label; readings as tables for agreement."""
+
+import pytest
+from sqlalchemy import select
+
+from screening.review.actors import Role
+from screening.review.policy import Forbidden
+from screening.review.pseudonyms import pseudonym
+from screening.review.rating_form import RatingLabel
+from screening.review.tiers import Tier
+from storage.batches import text_pages
+from storage.database import Database
+from storage.research.reading_table import reading_table, switches
+from storage.research.relabelled import relabelled_rows
+from storage.review import inbox
+from storage.review.adjudication import amend
+from storage.review.evidence import evidence
+from storage.review.ratings import revise, submit_rating
+from storage.schema import cases
+from storage.site.audit_log import events
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
+
+LATER, KEY = NOW + MINUTE, "a site's key"
+
+
+def batch_of(db: Database, case_id: str) -> str:
+    with db.read() as conn:
+        return str(conn.execute(select(cases.c.batch_id).where(cases.c.id == case_id)).scalar_one())
+
+
+def worked(db: Database) -> list[str]:
+    """Case 1 is read by ann and bo, revised and amended; case 2 waits for a second reader; case 3 is unread."""
+    register(db, ANN, BO)
+    ids = fill(db, [Tier.P1, Tier.P2, Tier.P3])
+    first = inbox.claim_next(db, ANN, NOW)
+    assert first is not None
+    inbox.ask_second_opinion(db, ANN, first.case_id, first.token, NOW)
+    submit_rating(db, ANN, ids[0], first.token, form("unsafe", 4, ideation=3, note="private"), NOW, "a" * 32)
+    second = inbox.claim_next(db, BO, NOW)
+    assert second is not None
+    submit_rating(db, BO, ids[0], second.token, form("unsafe", 3), NOW, "b" * 32)
+    alone = inbox.claim_next(db, ANN, NOW)
+    assert alone is not None
+    submit_rating(db, ANN, ids[1], alone.token, form("insufficient_information", 5), NOW, "c" * 32)
+    evidence(db, BO, ids[0], NOW)
+    revise(db, BO, ids[0], form("unsafe", 5), "surer now", LATER, "d" * 32)
+    amend(db, SENIOR, ids[0], RatingLabel.SAFE, "private reason", 1, LATER)
+    return ids
+
+
+def test_every_reading_and_version_stands_beside_the_accepted_label(db: Database) -> None:
+    ids = worked(db)
+    rows = list(relabelled_rows(db, RESEARCHER, batch_of(db, ids[0]), KEY, LATER))
+    assert [row.case_id for row in rows] == ids
+    first = rows[0]
+    assert (first.reference, first.reference_value, first.provenance) == ("safe", "no", {"labels": "jury"})
+    assert [(one.reader, one.version, one.label, one.blind) for one in first.ratings] == [
+        (pseudonym(KEY, "ann"), 1, "unsafe", True),
+        (pseudonym(KEY, "bo"), 1, "unsafe", True),
+        (pseudonym(KEY, "bo"), 2, "unsafe", False),
+    ]
+    assert [(made.version, made.label, made.method) for made in first.adjudications] == [
+        (1, "unsafe", "agreement"),
+        (2, "safe", "amendment"),
+    ]
+    assert (first.adjudicated_label, first.final_label, first.final_source) == ("safe", "safe", "adjudicated")
+    assert first.text == "canary text number 1"
+    assert first.ratings[0].fields["ideation"] == 3
+
+
+def test_readers_stay_unknown_and_their_own_words_inside(db: Database) -> None:
+    ids = worked(db)
+    shown = repr(list(relabelled_rows(db, RESEARCHER, batch_of(db, ids[0]), KEY, LATER, with_text=False)))
+    assert not [word for word in ("'ann'", "'bo'", "'sue'", "private", "surer", "canary") if word in shown]
+    assert pseudonym(KEY, "ann") in shown
+    assert pseudonym("another key", "ann") not in shown
+
+
+def test_an_open_case_keeps_its_reference_and_shows_nothing_of_the_engine(db: Database) -> None:
+    ids = worked(db)
+    third = list(relabelled_rows(db, RESEARCHER, batch_of(db, ids[0]), KEY, LATER))[2]
+    assert (third.withheld, third.outcome, third.ratings, third.adjudicated_label) == (True, None, (), None)
+    assert (third.final_label, third.final_source) == ("safe", "reference")
+
+
+def test_the_version_changes_with_the_readings_and_only_then(db: Database) -> None:
+    ids = worked(db)
+    batch = batch_of(db, ids[0])
+
+    def version() -> str:
+        return next(iter(relabelled_rows(db, RESEARCHER, batch, KEY, LATER))).version
+
+    before = version()
+    assert version() == before
+    claim = inbox.claim_next(db, BO, LATER, tiers=[Tier.P3])
+    assert claim is not None
+    submit_rating(db, BO, claim.case_id, claim.token, form(), LATER, "e" * 32)
+    assert version() != before
+
+
+def test_an_export_is_logged_before_the_first_row_and_only_for_researchers(db: Database) -> None:
+    ids = worked(db)
+    batch = batch_of(db, ids[0])
+    relabelled_rows(db, RESEARCHER, batch, KEY, LATER)
+    newest = events(db, ADMIN, limit=1)[0]
+    assert (newest.action, newest.subject, newest.actor) == ("exported", batch, "rae")
+    for who in (ANN, SENIOR, ADMIN):
+        with pytest.raises(Forbidden):
+            relabelled_rows(db, who, batch, KEY, LATER)
+    with pytest.raises(KeyError):
+        relabelled_rows(db, RESEARCHER, "no such batch", KEY, LATER)
+
+
+def test_chunks_join_without_loss(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = worked(db)
+    monkeypatch.setattr(text_pages, "ROWS", 2)
+    assert [row.case_id for row in relabelled_rows(db, RESEARCHER, batch_of(db, ids[0]), KEY, LATER)] == ids
+
+
+def test_the_reading_table_holds_blind_first_readings_of_closed_cases(db: Database) -> None:
+    ids = worked(db)
+    table = reading_table(db, RESEARCHER, KEY)
+    ann, bo = (table.readers.index(pseudonym(KEY, name)) for name in ("ann", "bo"))
+    assert table.case_ids == (ids[0],)
+    (labels,), (certainties,), (ideation,) = table.labels, table.certainties, table.ideation
+    assert (labels[ann], labels[bo]) == ("unsafe", "unsafe")
+    assert (certainties[ann], certainties[bo]) == (4, 3)
+    assert (ideation[ann], ideation[bo]) == (3, None)
+    assert reading_table(db, RESEARCHER, KEY, "another batch").labels == ()
+
+
+def test_switches_compare_the_blind_label_with_the_last_one(db: Database) -> None:
+    ids = fill(db, [Tier.P2, Tier.P0], outcome="safe")
+    for number, who in enumerate((ANN, BO)):
+        claim = inbox.claim_next(db, who, NOW)
+        assert claim is not None
+        if claim.tier is Tier.P0:
+            evidence(db, who, claim.case_id, NOW, open_at_once=True)  # not blind: no row
+        submit_rating(db, who, claim.case_id, claim.token, form("unsafe", 4), NOW, f"{number}" * 32)
+    evidence(db, BO, ids[0], NOW)
+    revise(db, BO, ids[0], form("safe", 4), "metaphor", LATER, "f" * 32)
+    (switch,) = switches(db, RESEARCHER, KEY)
+    assert (switch.case_id, switch.reader) == (ids[0], pseudonym(KEY, "bo"))
+    assert (switch.first, switch.last, switch.outcome, switch.adjudicated) == ("unsafe", "safe", "safe", "safe")
+
+
+def test_somebody_with_every_role_is_withheld_what_a_reviewer_is(db: Database) -> None:
+    ids = worked(db)
+    rows = list(relabelled_rows(db, person("eve", *Role), batch_of(db, ids[0]), KEY, LATER))
+    assert [row.withheld for row in rows] == [False, True, True]

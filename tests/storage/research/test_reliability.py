@@ -1,0 +1,107 @@
+"""Only blind first readings of cases that the coin or the engine sent to a person count."""
+
+import pytest
+
+from screening.engine.screen import Reason
+from screening.labels import Label, Outcome
+from screening.review.actors import LOCAL_USER
+from screening.review.policy import Forbidden
+from screening.statistics.verification import estimate, strata_of
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.research.reliability import audit_sample, measured_configurations, outcome_mix
+from storage.review.inbox import claim_next
+from storage.review.ratings import submit_rating
+from storage.review.second_looks import request_second_looks
+from tests.storage.batch_of import CONFIGURATION, LATER, batch, commit, commit_run, run, screening, waiting
+from tests.storage.inbox_cases import form, person
+
+VERSION = CONFIGURATION.version
+
+
+def settled(db: Database, cases: int, audit_rate: float, outcome: Outcome = Outcome.SAFE) -> list[str]:
+    """Cases of one batch, all with this outcome."""
+    batch(db, [f"text {number}" for number in range(cases)], audit_rate=audit_rate)
+    case_ids = waiting(db)
+    label = None if outcome is Outcome.HUMAN_REVIEW else Label(outcome.value)
+    for case_id in case_ids:
+        made = run({Outcome.SAFE: "S" * 11, Outcome.UNSAFE: "U" * 6}.get(outcome, "SU" * 40), label)
+        commit_run(db, case_id, 0, made)
+        reason = Reason.IDENTIFIED if label else Reason.EXHAUSTED
+        assert commit(db, case_id, screening(outcome, made, reason=reason))
+    return case_ids
+
+
+def read_all(db: Database, label: str) -> int:
+    """Rate everything in the inbox; how many."""
+    read = 0
+    while (claim := claim_next(db, LOCAL_USER, LATER)) is not None:
+        submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form(label), LATER, new_id(LATER))
+        read += 1
+    return read
+
+
+def test_audited_cases_are_read_and_the_others_stand_behind_them(db: Database) -> None:
+    settled(db, 40, audit_rate=0.3)
+    before = audit_sample(db, LOCAL_USER, VERSION)
+    due = sum(case.selected for case in before.cases)
+    assert 0 < due < 40 and sum(case.waiting for case in before.cases) == due
+    assert read_all(db, "unsafe") == due  # what the inbox holds is what the coins selected
+    after = audit_sample(db, LOCAL_USER, VERSION)
+    missed = estimate(strata_of(after.cases)).missed
+    assert (missed.cases, missed.read, missed.missed) == (40, due, due)
+    assert missed.per_thousand == pytest.approx(1000)
+    assert all(reading.read_at == LATER for reading in after.readings if reading.case.read)
+
+
+def test_a_second_look_that_somebody_picked_counts_nowhere(db: Database) -> None:
+    case_ids = settled(db, 20, audit_rate=0.05)
+    due = sum(case.selected for case in audit_sample(db, LOCAL_USER, VERSION).cases)
+    opened = request_second_looks(db, LOCAL_USER, case_ids, LATER).opened
+    assert opened == 20 - due
+    assert read_all(db, "unsafe") == 20
+    found = audit_sample(db, LOCAL_USER, VERSION)
+    assert sum(case.read for case in found.cases) == due
+    assert estimate(strata_of(found.cases)).missed.read == due
+    assert found.not_blind == 0  # nor among the readings that are missing from the audit
+
+
+def test_insufficient_information_is_inconclusive_not_a_miss(db: Database) -> None:
+    settled(db, 3, audit_rate=1.0)
+    read_all(db, "insufficient_information")
+    found = estimate(strata_of(audit_sample(db, LOCAL_USER, VERSION).cases))
+    assert (found.inconclusive, found.missed.read, found.missed.per_thousand) == (3, 0, None)
+
+
+def test_cases_without_an_audit_are_counted_apart(db: Database) -> None:
+    settled(db, 2, audit_rate=0.0)
+    found = audit_sample(db, LOCAL_USER, VERSION)
+    assert (found.readings, found.without_audit) == ((), 2)
+
+
+def test_what_the_engine_left_to_a_person_is_always_due(db: Database) -> None:
+    settled(db, 3, audit_rate=0.01, outcome=Outcome.HUMAN_REVIEW)
+    assert all(case.selected for case in audit_sample(db, LOCAL_USER, VERSION).cases)
+
+
+def test_the_mix_of_ends_is_split_in_two_halves_by_count(db: Database) -> None:
+    settled(db, 3, audit_rate=0.1)
+    settled(db, 2, audit_rate=0.1, outcome=Outcome.HUMAN_REVIEW)
+    found = outcome_mix(db, LOCAL_USER, VERSION)
+    assert sum(found.before.values()) == 3 and sum(found.after.values()) == 2
+    total = {name: found.before.get(name, 0) + found.after.get(name, 0) for name in ("safe", "exhausted")}
+    assert total == {"safe": 3, "exhausted": 2}
+
+
+def test_configurations_are_listed_with_what_they_settled(db: Database) -> None:
+    assert measured_configurations(db, LOCAL_USER) == ()
+    settled(db, 2, audit_rate=0.1)
+    (found,) = measured_configurations(db, LOCAL_USER)
+    assert (found.version, found.settled) == (VERSION, 2)
+
+
+def test_an_unknown_version_and_a_reviewer_are_refused(db: Database) -> None:
+    with pytest.raises(KeyError):
+        audit_sample(db, LOCAL_USER, "nothing")
+    with pytest.raises(Forbidden):
+        audit_sample(db, person("ann"), VERSION)

@@ -1,0 +1,278 @@
+"""When a second reading is due, what agreement and disagreement do, and that nothing is overwritten."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+
+from screening.review.actors import LOCAL_USER, Actor
+from screening.review.policy import Forbidden
+from screening.review.rating_form import RatingForm, RatingLabel
+from screening.review.tiers import Tier
+from storage.blindness import NotYetRated, Unread
+from storage.database import Database
+from storage.research.reading_table import reading_table
+from storage.review import inbox
+from storage.review.adjudication import (
+    Method,
+    Next,
+    ReasonNeeded,
+    StaleVersion,
+    adjudicate,
+    amend,
+    disagreements,
+    is_party,
+    versions,
+)
+from storage.review.evidence import evidence
+from storage.review.inbox import NotAvailable
+from storage.review.queue import State, counts
+from storage.review.ratings import Receipt, my_rating, ratings_of, revise, submit_rating
+from storage.review.second_readings import coin
+from storage.site.settings_store import SecondReadingRule, SiteSettings, change
+from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
+
+LATER = NOW + MINUTE
+NO_SAMPLING = SiteSettings(second_reading_rate=0.0)
+
+
+def site(db: Database, settings: SiteSettings = NO_SAMPLING, people: tuple[Actor, ...] = (ANN, BO, CY, SENIOR)) -> None:
+    register(db, *people)
+    change(db, ADMIN, settings, 0, NOW)
+
+
+def read(
+    db: Database, who: Actor, filled: RatingForm, rating_id: str, now: datetime = NOW, ask: bool = False
+) -> Receipt:
+    claim = inbox.claim_next(db, who, now)
+    assert claim is not None
+    if ask:
+        inbox.ask_second_opinion(db, who, claim.case_id, claim.token, now)
+    return submit_rating(db, who, claim.case_id, claim.token, filled, now, rating_id * 32)
+
+
+@pytest.mark.parametrize(
+    ("filled", "due"),
+    [
+        (form("safe", 2), True),
+        (form("safe", 3), False),
+        (form("unsafe", 1), False),
+        (form("insufficient_information", 5), True),
+    ],
+)
+def test_a_rule_asks_for_a_second_reading(db: Database, filled: RatingForm, due: bool) -> None:
+    site(db)
+    (case_id,) = fill(db)
+    assert read(db, ANN, filled, "a").next is (Next.SECOND_READING if due else Next.CLOSED)
+    assert inbox.claim_next(db, ANN, NOW) is None, "never by the first reader"
+    assert (inbox.claim_next(db, BO, NOW) is not None) is due
+    assert (versions(db, ANN, case_id, NOW) == ()) is due
+
+
+def test_a_site_with_one_reader_is_not_left_waiting(db: Database) -> None:
+    site(db, SiteSettings(second_reading_rate=1.0), (ANN, ADMIN, RESEARCHER))
+    fill(db)
+    assert read(db, ANN, form("insufficient_information", 1), "a").next is Next.CLOSED
+
+
+def test_what_was_asked_for_waits_even_there(db: Database) -> None:
+    site(db, NO_SAMPLING, (ANN,))
+    (case_id,) = fill(db)
+    assert read(db, ANN, form(), "a", ask=True).next is Next.SECOND_READING
+    assert counts(db, ANN, NOW).by_state[State.READ] == 1
+    assert adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "nobody else today", NOW).method is Method.SENIOR
+
+
+def test_rules_can_be_switched_off(db: Database) -> None:
+    site(db, SiteSettings(second_reading_rate=0.0, second_reading_rules=(SecondReadingRule.SOFTENED,)))
+    fill(db)
+    assert read(db, ANN, form("safe", 1), "a").next is Next.CLOSED
+
+
+def test_the_sampling_coin_belongs_to_the_case_and_comes_up_at_its_rate(db: Database) -> None:
+    site(db, SiteSettings(second_reading_rate=0.5, second_reading_rules=()))
+    ids = fill(db, [Tier.P2] * 12)
+    nexts = [read(db, ANN, form(), f"{number:x}").next for number in range(12)]
+    assert nexts == [Next.SECOND_READING if coin(case_id) < 0.5 else Next.CLOSED for case_id in ids]
+    # 4,000 fair coins: standard deviation 31.6; five of them are beyond chance
+    assert abs(sum(coin(f"{number:032d}") < 0.5 for number in range(4_000)) - 2_000) < 158
+
+
+def test_two_readings_that_agree_adjudicate(db: Database) -> None:
+    site(db)
+    (case_id,) = fill(db)
+    read(db, ANN, form("unsafe", 4), "a", ask=True)
+    assert read(db, BO, form("unsafe", 2), "b", LATER).next is Next.CLOSED
+    (made,) = versions(db, ANN, case_id, NOW)
+    assert (made.label, made.method, made.by) == (RatingLabel.UNSAFE, Method.AGREEMENT, "system")
+    assert made.rating_ids == ("a" * 32, "b" * 32)
+    assert [rating.reading for rating in ratings_of(db, BO, case_id, NOW)] == ["first", "second"]
+
+
+def disagreement(db: Database) -> str:
+    site(db)
+    (case_id,) = fill(db)
+    read(db, ANN, form("unsafe", 4), "a", ask=True)
+    assert read(db, BO, form("safe", 5), "b", LATER).next is Next.SENIOR
+    return case_id
+
+
+def test_two_readings_that_disagree_wait_for_a_senior(db: Database) -> None:
+    case_id = disagreement(db)
+    assert inbox.claim_next(db, CY, LATER) is None
+    assert counts(db, CY, LATER).by_state[State.SENIOR] == 1
+    (listed,) = disagreements(db, SENIOR)
+    assert (listed.case_id, listed.read_by_me) == (case_id, False)
+    assert "unsafe" not in repr(listed)
+    for other in (ANN, ADMIN, RESEARCHER):
+        with pytest.raises(Forbidden):
+            disagreements(db, other)
+        with pytest.raises(Forbidden):
+            adjudicate(db, other, case_id, RatingLabel.SAFE, "why", LATER)
+    made = adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "the second paragraph", LATER)
+    assert (made.method, made.by, made.reason) == (Method.SENIOR, "sue", "the second paragraph")
+    assert disagreements(db, SENIOR) == ()
+    assert len(ratings_of(db, SENIOR, case_id, NOW)) == 2
+
+
+def test_one_of_two_readers_who_disagree_does_not_decide_alone(db: Database) -> None:
+    site(db)
+    (case_id,) = fill(db)
+    read(db, ANN, form("unsafe", 4), "a", ask=True)
+    assert read(db, SENIOR, form("safe", 5), "b", LATER).next is Next.SENIOR
+    with pytest.raises(NotAvailable, match="one of the two readers"):
+        adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "mine was right", LATER)
+    made = adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "with Ann", LATER, Method.DISCUSSION)
+    assert made.method is Method.DISCUSSION
+
+
+@pytest.mark.parametrize(
+    ("who", "readers", "party"),
+    [
+        (SENIOR, ["ann", "sue"], True),
+        (SENIOR, ["ann", "bo", "sue"], False),
+        (SENIOR, ["sue"], False),
+        (LOCAL_USER, ["local", "bo"], False),
+    ],
+)
+def test_a_party_is_one_of_the_first_two_readers(who: Actor, readers: list[str], party: bool) -> None:
+    assert is_party(who, readers) is party
+
+
+def test_a_senior_may_read_blind_first_and_then_decide(db: Database) -> None:
+    case_id = disagreement(db)
+    claim = inbox.claim_next(db, SENIOR, LATER)
+    assert claim is not None
+    assert claim.case_id == case_id
+    with pytest.raises(NotYetRated):
+        evidence(db, SENIOR, case_id, LATER)
+    assert submit_rating(db, SENIOR, case_id, claim.token, form(), LATER, "c" * 32).next is Next.SENIOR
+    assert evidence(db, SENIOR, case_id, LATER).outcome == "human_review"
+    assert disagreements(db, SENIOR)[0].read_by_me
+    made = adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "as discussed", LATER, Method.DISCUSSION)
+    assert made.rating_ids == ("a" * 32, "b" * 32, "c" * 32)
+    assert [rating.reading for rating in ratings_of(db, SENIOR, case_id, NOW)] == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("look", [ratings_of, versions])
+def test_a_senior_who_was_shown_the_readings_does_not_read_blind(db: Database, look: Callable[..., object]) -> None:
+    case_id = disagreement(db)
+    look(db, SENIOR, case_id, LATER)
+    claim = inbox.claim_next(db, SENIOR, LATER)
+    assert claim is not None and claim.case_id == case_id
+    with pytest.raises(NotYetRated):
+        evidence(db, SENIOR, case_id, LATER)
+    submit_rating(db, SENIOR, case_id, claim.token, form(), LATER, "c" * 32)
+    adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "read", LATER)
+    assert [rating.blind for rating in ratings_of(db, ANN, case_id, LATER)] == [True, True, False]
+    (labels,) = reading_table(db, SENIOR, "key").labels
+    assert len(labels) == 2, "agreement is among those who did not know what the others said"
+
+
+def test_ones_own_reading_shows_nothing_of_the_others(db: Database) -> None:
+    case_id = disagreement(db)
+    assert my_rating(db, SENIOR, case_id) is None
+    mine = my_rating(db, BO, case_id)
+    assert mine is not None and (mine.reviewer, mine.reading) == ("bo", "second")
+    claim = inbox.claim_next(db, SENIOR, LATER)
+    assert claim is not None
+    submit_rating(db, SENIOR, case_id, claim.token, form(), LATER, "c" * 32)
+    assert [rating.blind for rating in ratings_of(db, SENIOR, case_id, LATER)] == [True, True, True]
+    with pytest.raises(Forbidden):
+        my_rating(db, ADMIN, case_id)
+
+
+def test_an_adjudication_needs_a_reason_a_reading_and_a_free_case(db: Database) -> None:
+    site(db)
+    (case_id,) = fill(db)
+    with pytest.raises(NotAvailable, match="read this case yet"):
+        adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "why", NOW)
+    read(db, ANN, form(), "a", ask=True)
+    with pytest.raises(ReasonNeeded):
+        adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, " ", NOW)
+    assert inbox.claim_next(db, BO, NOW) is not None
+    with pytest.raises(NotAvailable, match="reading this case"):
+        adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "why", NOW)
+    adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "why", NOW + 60 * MINUTE)
+    with pytest.raises(NotAvailable, match="not open"):
+        adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "twice", NOW + 60 * MINUTE)
+    with pytest.raises(NotAvailable):
+        adjudicate(db, SENIOR, "no such case", RatingLabel.SAFE, "why", NOW)
+
+
+def test_amendments_are_versions_with_reasons_and_lose_no_race(db: Database) -> None:
+    site(db)
+    (case_id,) = fill(db)
+    with pytest.raises(NotAvailable):
+        amend(db, SENIOR, case_id, RatingLabel.SAFE, "too early", 1, NOW)
+    read(db, ANN, form("unsafe", 4), "a")
+    made = amend(db, SENIOR, case_id, RatingLabel.SAFE, "song lyrics", 1, LATER)
+    assert (made.version, made.method, made.reason) == (2, Method.AMENDMENT, "song lyrics")
+    with pytest.raises(StaleVersion):
+        amend(db, SENIOR, case_id, RatingLabel.UNSAFE, "unaware of the first", 1, LATER)
+    with pytest.raises(ReasonNeeded):
+        amend(db, SENIOR, case_id, RatingLabel.UNSAFE, "", 2, LATER)
+    with pytest.raises(Forbidden):
+        amend(db, ANN, case_id, RatingLabel.UNSAFE, "mine", 2, LATER)
+    assert [(one.version, one.label) for one in versions(db, RESEARCHER, case_id, NOW)] == [(1, "unsafe"), (2, "safe")]
+
+
+def test_unsafe_softened_after_the_reveal_is_read_again(db: Database) -> None:
+    site(db)
+    (case_id,) = fill(db)
+    read(db, ANN, form("unsafe", 4), "a")
+    evidence(db, ANN, case_id, LATER)
+    assert revise(db, ANN, case_id, form("safe", 5), "the engine says so", LATER, "b" * 32).next is Next.SECOND_READING
+    with pytest.raises(Unread):
+        versions(db, RESEARCHER, case_id, NOW)
+    assert read(db, BO, form("unsafe", 4), "c", LATER).next is Next.SENIOR
+    assert [one.label for one in versions(db, ANN, case_id, NOW)] == ["unsafe"], "until a senior has decided"
+
+
+def test_a_closed_case_whose_reader_changes_their_mind_is_opened_again(db: Database) -> None:
+    site(db)
+    (case_id,) = fill(db)
+    read(db, ANN, form("safe", 4), "a", ask=True)
+    read(db, BO, form("safe", 4), "b")
+    receipt = revise(db, BO, case_id, form("unsafe", 5), "overlooked the date", LATER, "c" * 32)
+    assert receipt.next is Next.SENIOR
+    assert [one.case_id for one in disagreements(db, SENIOR)] == [case_id]
+    assert adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "agreed", LATER).version == 2
+
+
+def test_a_revision_that_keeps_the_label_changes_nothing_else(db: Database) -> None:
+    site(db)
+    (case_id,) = fill(db)
+    read(db, ANN, form("safe", 4), "a")
+    assert revise(db, ANN, case_id, form("safe", 1), "less sure", LATER, "b" * 32).next is Next.CLOSED
+    assert len(versions(db, ANN, case_id, NOW)) == 1
+
+
+def test_revisions_while_the_case_is_open_only_add_versions(db: Database) -> None:
+    site(db)
+    fill(db)
+    read(db, ANN, form("safe", 4), "a", ask=True)
+    case_id = inbox.claim_next(db, BO, NOW).case_id  # type: ignore[union-attr]
+    assert revise(db, ANN, case_id, form("unsafe", 4), "slipped", LATER, "b" * 32).next is Next.SECOND_READING
+    token = inbox.my_claims(db, BO, LATER)[0].token
+    assert submit_rating(db, BO, case_id, token, form("unsafe", 3), LATER, "c" * 32).next is Next.CLOSED

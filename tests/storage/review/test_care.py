@@ -1,0 +1,46 @@
+"""Exposure is counted from what was opened; a break starts the count again and loses nothing."""
+
+from datetime import timedelta
+
+import pytest
+
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.review import inbox
+from storage.review.care import exposure, take_break
+from storage.review.evidence import case_text
+from storage.site.settings_store import SiteSettings, change
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, fill
+
+
+def opened(db: Database, number: int, now=NOW) -> None:  # type: ignore[no-untyped-def]
+    for _ in range(number):
+        claim = inbox.claim_next(db, ANN, now, lease=timedelta(days=2))
+        assert claim is not None
+        case_text(db, ANN, claim.case_id, now, claim.token)
+        case_text(db, ANN, claim.case_id, now, claim.token)  # looking twice at one text is one text
+
+
+def test_texts_are_counted_once_per_day_and_a_break_is_due_at_the_sites_number(db: Database) -> None:
+    change(db, ADMIN, SiteSettings(break_after_texts=3), 0, NOW)
+    fill(db, [Tier.P2] * 6)
+    opened(db, 2, NOW - timedelta(days=1))
+    opened(db, 2)
+    assert (exposure(db, ANN, NOW).texts, exposure(db, ANN, NOW).break_due) == (2, False)
+    opened(db, 1)
+    due = exposure(db, ANN, NOW)
+    assert (due.texts, due.since_break, due.break_due) == (3, 3, True)
+    take_break(db, ANN, NOW + MINUTE)
+    after = exposure(db, ANN, NOW)
+    assert (after.texts, after.since_break, after.break_due) == (3, 0, False)
+    opened(db, 1, NOW + 2 * MINUTE)
+    assert exposure(db, ANN, NOW).since_break == 1
+    assert len(inbox.my_claims(db, ANN, NOW + 2 * MINUTE)) == 6, "a break gives no case away"
+
+
+def test_everybody_sees_only_their_own(db: Database) -> None:
+    fill(db, [Tier.P2])
+    opened(db, 1)
+    assert exposure(db, BO, NOW).texts == 0
+    with pytest.raises(TypeError):
+        exposure(db, BO, NOW, "ann")  # type: ignore[call-arg]

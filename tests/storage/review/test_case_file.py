@@ -1,0 +1,83 @@
+"""A case's file and its notes: under the same blind-first check as its evidence, on both kinds of database."""
+
+import pytest
+from sqlalchemy import insert, update
+
+from screening.review.actors import Actor
+from screening.review.policy import Forbidden
+from screening.review.tiers import Tier
+from storage.blindness import NotYetRated
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.review import inbox, ratings
+from storage.review.case_file import Part, case_file
+from storage.review.notes import notes
+from storage.schema import case_errors, cases
+from tests.storage.inbox_cases import ANN, BO, CY, NOW, RESEARCHER, SENIOR, fill, form, register
+
+
+def _read(db: Database, case_id: str, reader: Actor = ANN) -> None:
+    claim = inbox.claim_next(db, reader, NOW)
+    assert claim is not None and claim.case_id == case_id
+    ratings.submit_rating(db, reader, case_id, claim.token, form(), NOW, new_id(NOW))
+
+
+def test_the_file_of_an_open_case_is_not_served_before_the_rating(db: Database) -> None:
+    [case_id] = fill(db)
+    for reader in (SENIOR, RESEARCHER):
+        with pytest.raises(NotYetRated):
+            case_file(db, reader, case_id, NOW)
+    with pytest.raises(Forbidden):
+        case_file(db, ANN, case_id, NOW)
+    assert inbox.claim_next(db, ANN, NOW) is not None
+    with pytest.raises(NotYetRated):
+        case_file(db, ANN, case_id, NOW)
+
+
+def test_the_file_says_where_a_case_came_from_and_what_failed(db: Database) -> None:
+    [case_id] = fill(db)
+    _read(db, case_id)
+    with db.write() as conn:
+        conn.execute(update(cases).values(flags={"text": ["obfuscated"], "reply": []}, model_text="as read", reply="r"))
+        error = {"kind": "timeout", "message": "no answer", "calls": 2, "at": NOW}
+        conn.execute(insert(case_errors).values(case_id=case_id, **error))
+    file = case_file(db, ANN, case_id, NOW)
+    assert (file.batch_name, file.row, file.parts["text"].model_text) == ("posts.csv", 1, "as read")
+    assert file.parts["reply"] == Part(text="r", model_text="r")
+    assert file.flags == {"text": ("obfuscated",), "reply": ()}
+    assert [(each.kind, each.calls) for each in file.errors] == [("timeout", 2)]
+    assert file.entry is not None and file.entry.closed_at == NOW and not file.waits_for_retry
+
+
+def test_an_unknown_case_has_no_file(db: Database) -> None:
+    with pytest.raises(KeyError):
+        case_file(db, SENIOR, "0" * 32, NOW)
+
+
+def test_notes_reach_the_next_reader_and_nobody_else(db: Database) -> None:
+    [case_id] = fill(db, [Tier.P1])
+    register(db, ANN, BO)
+    claim = inbox.claim_next(db, ANN, NOW)
+    assert claim is not None
+    inbox.skip(db, ANN, case_id, claim.token, NOW, "The reply matters.")
+    claim = inbox.claim_next(db, BO, NOW)
+    assert claim is not None
+    [note] = notes(db, BO, case_id, NOW, claim.token)
+    assert (note.author, note.kind, note.note) == ("Ann", "skip", "The reply matters.")
+    for reader, token in ((BO, "guessed"), (CY, claim.token), (ANN, None)):
+        with pytest.raises(Forbidden):
+            notes(db, reader, case_id, NOW, token)
+
+
+def test_what_a_second_opinion_was_asked_with_waits_for_the_reading(db: Database) -> None:
+    [case_id] = fill(db)
+    register(db, ANN, BO)
+    claim = inbox.claim_next(db, ANN, NOW)
+    assert claim is not None
+    inbox.ask_second_opinion(db, ANN, case_id, claim.token, NOW, "I think unsafe.")
+    ratings.submit_rating(db, ANN, case_id, claim.token, form(), NOW, new_id(NOW))
+    claim = inbox.claim_next(db, BO, NOW)
+    assert claim is not None
+    assert notes(db, BO, case_id, NOW, claim.token) == ()
+    ratings.submit_rating(db, BO, case_id, claim.token, form(), NOW, new_id(NOW))
+    assert [each.note for each in notes(db, BO, case_id, NOW)] == ["I think unsafe."]

@@ -1,0 +1,192 @@
+"""Readings are stored once, under the lease, and never overwritten; drafts outlive a lost lease."""
+
+from datetime import timedelta
+
+import pytest
+from pydantic import ValidationError
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+
+from screening.review.policy import Forbidden
+from screening.review.rating_form import RatingForm, contradictions
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.review import inbox
+from storage.review.adjudication import Next, ReasonNeeded
+from storage.review.drafts import load_draft, save_draft
+from storage.review.evidence import evidence
+from storage.review.inbox import LeaseLost
+from storage.review.ratings import ratings_of, revise, submit_rating
+from storage.schema import adjudications, inbox_entries, ratings
+from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, SENIOR, fill, form
+
+LATER = NOW + MINUTE
+
+
+def claimed(db: Database, who=ANN, now=NOW):  # type: ignore[no-untyped-def]
+    claim = inbox.claim_next(db, who, now)
+    assert claim is not None
+    return claim
+
+
+def rows(db: Database, table) -> list:  # type: ignore[no-untyped-def, type-arg]
+    with db.read() as conn:
+        return list(conn.execute(select(table)).all())
+
+
+def test_one_reading_adjudicates_and_closes_the_case(db: Database) -> None:
+    (case_id,) = fill(db)
+    filled = form("unsafe", 4, ideation=2, plan="denied", reason_codes=["metaphor"], note="quotes a song")
+    receipt = submit_rating(db, ANN, case_id, claimed(db).token, filled, LATER, "a" * 32)
+    assert (receipt.rating_id, receipt.next, receipt.repeated) == ("a" * 32, Next.CLOSED, False)
+    (made,) = rows(db, adjudications)
+    assert (made.label, made.method, made.by, made.version, made.rating_ids) == (
+        "unsafe",
+        "single",
+        "ann",
+        1,
+        ["a" * 32],
+    )
+    (stored,) = ratings_of(db, ANN, case_id, NOW)
+    assert (stored.form, stored.version, stored.blind, stored.reading) == (filled, 1, True, "first")
+    assert inbox.claim_next(db, BO, LATER) is None
+
+
+def test_the_same_submission_twice_is_one_rating(db: Database) -> None:
+    (case_id,) = fill(db)
+    token = claimed(db).token
+    first = submit_rating(db, ANN, case_id, token, form(), LATER, "a" * 32)
+    again = submit_rating(db, ANN, case_id, token, form("safe"), LATER, "a" * 32)
+    assert (again.rating_id, again.repeated) == (first.rating_id, True)
+    assert [row.label for row in rows(db, ratings)] == ["unsafe"]
+
+
+def test_a_submission_id_cannot_be_borrowed(db: Database) -> None:
+    ids = fill(db, [Tier.P2, Tier.P2])
+    submit_rating(db, ANN, ids[0], claimed(db).token, form(), LATER, "a" * 32)
+    with pytest.raises(Forbidden):
+        submit_rating(db, BO, ids[0], "x", form(), LATER, "a" * 32)
+    with pytest.raises(Forbidden):
+        submit_rating(db, ANN, ids[1], "x", form(), LATER, "a" * 32)
+
+
+@pytest.mark.parametrize("how", ["expired", "taken", "wrong token", "released", "never claimed"])
+def test_without_the_current_token_nothing_is_stored_but_the_draft(db: Database, how: str) -> None:
+    (case_id,) = fill(db)
+    claim = claimed(db)
+    now, token = LATER, claim.token
+    if how in ("expired", "taken"):
+        now = claim.expires_at
+    if how == "taken":
+        claimed(db, BO, now)
+    if how == "wrong token":
+        token = "f" * 64
+    if how in ("released", "never claimed"):
+        inbox.release(db, ANN, case_id, token, NOW)
+    if how == "never claimed":
+        token = ""
+    filled = form("safe", 5, note="all of it")
+    with pytest.raises(LeaseLost):
+        submit_rating(db, ANN, case_id, token, filled, now, "a" * 32)
+    assert rows(db, ratings) == rows(db, adjudications) == []
+    assert RatingForm.model_validate(load_draft(db, ANN, case_id)) == filled
+
+
+def test_a_draft_is_its_writers_survives_expiry_and_goes_with_the_rating(db: Database) -> None:
+    (case_id,) = fill(db)
+    claim = claimed(db)
+    save_draft(db, ANN, case_id, {"label": "safe"}, NOW)
+    save_draft(db, ANN, case_id, {"label": "unsafe", "note": "so far"}, LATER)
+    assert load_draft(db, BO, case_id) is None
+    again = inbox.claim(db, ANN, case_id, claim.expires_at + MINUTE)
+    assert load_draft(db, ANN, case_id) == {"label": "unsafe", "note": "so far"}
+    submit_rating(db, ANN, case_id, again.token, form(), claim.expires_at + MINUTE, "a" * 32)
+    assert load_draft(db, ANN, case_id) is None
+    with pytest.raises(ValueError, match="too long"):
+        save_draft(db, ANN, case_id, {"note": "x" * 30_000}, LATER)
+
+
+def test_a_revision_is_a_new_version_with_its_reason_and_says_it_was_not_blind(db: Database) -> None:
+    (case_id,) = fill(db)
+    submit_rating(db, ANN, case_id, claimed(db).token, form("safe", 4), NOW, "a" * 32)
+    evidence(db, ANN, case_id, LATER)
+    receipt = revise(db, ANN, case_id, form("unsafe", 5), "overlooked the last line", LATER, "b" * 32)
+    assert receipt.next is Next.CLOSED
+    assert revise(db, ANN, case_id, form("unsafe", 5), "again", LATER, "b" * 32).repeated
+    first, second = ratings_of(db, ANN, case_id, NOW)
+    assert (first.form.label, first.blind, first.version) == ("safe", True, 1)
+    assert (second.form.label, second.blind, second.version) == ("unsafe", False, 2)
+    assert second.reason == "overlooked the last line"
+    assert [(row.version, row.label, row.method) for row in rows(db, adjudications)] == [
+        (1, "safe", "single"),
+        (2, "unsafe", "single"),
+    ]
+
+
+def test_a_revision_before_the_reveal_is_still_blind(db: Database) -> None:
+    (case_id,) = fill(db)
+    submit_rating(db, ANN, case_id, claimed(db).token, form("safe", 4), NOW, "a" * 32)
+    revise(db, ANN, case_id, form("unsafe"), "slipped", NOW, "b" * 32)
+    assert [rating.blind for rating in ratings_of(db, ANN, case_id, NOW)] == [True, True]
+
+
+def test_only_ones_own_reading_can_be_revised_and_only_with_a_reason(db: Database) -> None:
+    (case_id,) = fill(db)
+    submit_rating(db, ANN, case_id, claimed(db).token, form(), NOW, "a" * 32)
+    for other in (BO, SENIOR):
+        with pytest.raises(Forbidden):
+            revise(db, other, case_id, form(), "why", LATER, "b" * 32)
+    with pytest.raises(ReasonNeeded):
+        revise(db, ANN, case_id, form("safe"), "  ", LATER, "b" * 32)
+    assert len(rows(db, ratings)) == 1
+
+
+def test_a_submit_that_fails_on_the_way_keeps_the_lease(db: Database) -> None:
+    (case_id,) = fill(db)
+    token = claimed(db).token
+    with pytest.raises(IntegrityError):
+        submit_rating(db, ANN, case_id, token, form(), NOW, None)  # type: ignore[arg-type]
+    assert rows(db, ratings) == []
+    assert rows(db, inbox_entries)[0].token == token
+    assert inbox.renew(db, ANN, case_id, token, LATER).expires_at == LATER + timedelta(minutes=15)
+
+
+def test_only_label_and_certainty_are_compulsory() -> None:
+    bare = RatingForm.model_validate({"label": "safe", "certainty": 3})
+    assert (bare.plan, bare.ideation, bare.subject) == ("not_stated", None, None)
+    for missing in ({"label": "safe"}, {"certainty": 3}, {"label": "escalate", "certainty": 3}):
+        with pytest.raises(ValidationError):
+            RatingForm.model_validate(missing)
+    for wrong in ({"certainty": 0}, {"certainty": 6}, {"ideation": 6}, {"plan": "none"}, {"reason_codes": ["new"]}):
+        with pytest.raises(ValidationError):
+            RatingForm.model_validate({"label": "safe", "certainty": 3, **wrong})
+
+
+def test_denied_is_not_the_same_as_not_stated() -> None:
+    denied, silent = form(plan="denied", ideation=0), form()
+    assert denied.plan != silent.plan
+    assert (denied.ideation, silent.ideation) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "count"),
+    [
+        ({"plan": "full", "ideation": 2}, 1),
+        ({"plan": "full", "ideation": 3}, 0),
+        ({"plan": "full"}, 0),  # ideation not stated contradicts nothing
+        ({"intent": "stated", "ideation": 3}, 1),
+        ({"intent": "denied", "ideation": 4}, 1),
+        ({"plan": "denied", "ideation": 5}, 1),
+        ({"timeframe": "imminent", "ideation": 0}, 1),
+        ({"protective_factors": ["denied", "people"]}, 1),
+        ({"protective_factors": ["denied"]}, 0),
+        ({"label": "safe", "ideation": 4}, 1),
+        ({"label": "safe", "ideation": 4, "subject": "quotation_or_fiction"}, 0),
+        ({"label": "safe", "timeframe": "imminent"}, 1),
+        ({"label": "safe", "disposition": "urgent"}, 1),
+        ({"ideation": 0, "subject": "self"}, 1),
+        ({"ideation": 0, "subject": "self", "behaviour": "self_harm"}, 0),
+    ],
+)
+def test_contradictions_are_pointed_out(fields: dict, count: int) -> None:  # type: ignore[type-arg]
+    assert len(contradictions(RatingForm.model_validate({"label": "unsafe", "certainty": 3} | fields))) == count

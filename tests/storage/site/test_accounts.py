@@ -1,0 +1,168 @@
+"""Sign-in, sessions with a clock that the tests turn, and what they are refused for."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+
+from screening.review.actors import Actor, Role
+from screening.review.policy import Forbidden
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.review import inbox, presence
+from storage.review.drafts import load_draft, save_draft
+from storage.site import accounts
+from storage.site.accounts import Ended, LastAdmin, SessionEnded, SignIn
+from storage.site.audit_log import events, verify
+from storage.site.settings_store import SiteSettings, change
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, fill, register
+
+SETTINGS = SiteSettings()
+IDLE, OLD = timedelta(minutes=SETTINGS.idle_minutes), timedelta(minutes=SETTINGS.absolute_minutes)
+
+
+def sign_in(subject: str = "idp|ann", at=NOW, mark: str = "") -> SignIn:  # type: ignore[no-untyped-def]
+    return SignIn(subject=subject, display_name="Ann Example", issued_at=at, mark=mark)
+
+
+def refused(db: Database, which: SignIn, now) -> Ended:  # type: ignore[no-untyped-def]
+    with pytest.raises(SessionEnded) as caught:
+        presence.enter(db, which, now)
+    return caught.value.why
+
+
+def test_an_unknown_person_gets_an_account_without_roles(db: Database) -> None:
+    newcomer = presence.enter(db, sign_in("idp|new"), NOW)
+    assert (newcomer.name, newcomer.roles) == ("Ann Example", frozenset())
+    assert presence.enter(db, sign_in("idp|new"), NOW + MINUTE) == newcomer
+    with pytest.raises(Forbidden):
+        inbox.claim_next(db, newcomer, NOW)
+
+
+def test_the_first_admin_is_named_by_the_site_and_only_while_there_is_none(db: Database) -> None:
+    assert presence.enter(db, sign_in("idp|one"), NOW, ["idp|one", "idp|two"]).roles == {Role.ADMIN}
+    assert presence.enter(db, sign_in("idp|two"), NOW, ["idp|one", "idp|two"]).roles == frozenset()
+
+
+def test_somebody_known_before_the_site_named_them_becomes_its_first_admin(db: Database) -> None:
+    assert presence.enter(db, sign_in("idp|one"), NOW).roles == frozenset()
+    assert presence.enter(db, sign_in("idp|one"), NOW + MINUTE, ["idp|one"]).roles == {Role.ADMIN}
+    assert presence.enter(db, sign_in("idp|one"), NOW + MINUTE).roles == {Role.ADMIN}
+
+
+def test_activity_keeps_a_session_and_idleness_ends_it_for_good(db: Database) -> None:
+    register(db, ANN)
+    now = NOW
+    for _ in range(5):
+        assert presence.enter(db, sign_in(), now) == Actor(id="ann", name="Ann", roles=ANN.roles)
+        now += IDLE - MINUTE
+    assert refused(db, sign_in(), now + 2 * MINUTE) is Ended.IDLE
+    assert refused(db, sign_in(), now + 3 * MINUTE) is Ended.IDLE, "loading the page again does not help"
+    again = sign_in(at=now + 3 * MINUTE)
+    assert presence.enter(db, again, now + 3 * MINUTE).id == "ann"
+
+
+def test_a_page_that_only_polls_keeps_nobody_signed_in(db: Database) -> None:
+    register(db, ANN)
+    presence.enter(db, sign_in(), NOW)
+    for minutes in range(1, int(SETTINGS.idle_minutes)):
+        assert presence.enter(db, sign_in(), NOW + minutes * MINUTE, active=False).id == "ann"
+    with pytest.raises(SessionEnded):
+        presence.enter(db, sign_in(), NOW + IDLE + MINUTE, active=False)
+
+
+def test_no_activity_outlasts_the_absolute_limit(db: Database) -> None:
+    register(db, ANN)
+    now = NOW
+    while now - NOW <= OLD:
+        presence.enter(db, sign_in(), now)
+        now += IDLE
+    assert refused(db, sign_in(), now) is Ended.TOO_OLD
+
+
+def test_an_old_cookie_does_not_open_a_new_session(db: Database) -> None:
+    register(db, ANN)
+    assert refused(db, sign_in(), NOW + timedelta(days=20)) is Ended.TOO_OLD
+    assert refused(db, sign_in(), NOW + IDLE + MINUTE) is Ended.IDLE
+
+
+def test_the_limits_are_the_sites(db: Database) -> None:
+    register(db, ANN, ADMIN)
+    change(db, ADMIN, SETTINGS.model_copy(update={"idle_minutes": 5}), 0, NOW)
+    presence.enter(db, sign_in(), NOW)
+    assert refused(db, sign_in(), NOW + 6 * MINUTE) is Ended.IDLE
+
+
+def test_a_revoked_session_is_refused_at_the_next_action_and_the_draft_kept(db: Database) -> None:
+    register(db, ANN, ADMIN)
+    ann = presence.enter(db, sign_in(), NOW)
+    presence.enter(db, sign_in(mark="phone"), NOW)
+    (case_id,) = fill(db, [Tier.P2])
+    inbox.claim_next(db, ann, NOW)
+    save_draft(db, ann, case_id, {"label": "unsafe"}, NOW)
+    assert accounts.revoke(db, ADMIN, "ann", NOW) == 2
+    assert refused(db, sign_in(), NOW + MINUTE) is Ended.SIGNED_OUT
+    assert refused(db, sign_in(mark="phone"), NOW + MINUTE) is Ended.SIGNED_OUT
+    assert load_draft(db, ann, case_id) == {"label": "unsafe"}
+    assert inbox.claim_next(db, BO, NOW + MINUTE) is not None, "what was held is free again"
+
+
+def test_signing_out_ends_this_session_and_gives_cases_back(db: Database) -> None:
+    register(db, ANN)
+    ann = presence.enter(db, sign_in(), NOW)
+    other = sign_in(mark="another tab's own sign-in")
+    presence.enter(db, other, NOW)
+    fill(db, [Tier.P0])
+    inbox.claim_next(db, ann, NOW)
+    presence.sign_out(db, sign_in(), NOW)
+    assert refused(db, sign_in(), NOW) is Ended.SIGNED_OUT
+    assert presence.enter(db, other, NOW) == ann
+    assert inbox.my_claims(db, ann, NOW) == ()
+
+
+def test_a_switched_off_account_is_refused_and_roles_change_at_once(db: Database) -> None:
+    register(db, ANN, ADMIN)
+    presence.enter(db, sign_in(), NOW)
+    accounts.set_roles(db, ADMIN, "ann", frozenset({Role.SENIOR}), NOW)
+    assert presence.enter(db, sign_in(), NOW).roles == {Role.SENIOR}
+    accounts.set_active(db, ADMIN, "ann", False, NOW)
+    assert refused(db, sign_in(), NOW) is Ended.INACTIVE
+    accounts.set_active(db, ADMIN, "ann", True, NOW)
+    assert refused(db, sign_in(), NOW) is Ended.SIGNED_OUT
+    with pytest.raises(KeyError):
+        accounts.set_roles(db, ADMIN, "nobody", frozenset(), NOW)
+
+
+def test_the_last_admin_stays(db: Database) -> None:
+    register(db, ADMIN, ANN)
+    for attempt in (
+        lambda: accounts.set_roles(db, ADMIN, ADMIN.id, frozenset({Role.REVIEWER}), NOW),
+        lambda: accounts.set_active(db, ADMIN, ADMIN.id, False, NOW),
+    ):
+        with pytest.raises(LastAdmin):
+            attempt()
+    assert {account.id: account.active for account in accounts.list_accounts(db, ADMIN)} == {"ada": True, "ann": True}
+
+
+def test_colleagues_are_the_others_who_read(db: Database) -> None:
+    register(db, ANN, BO, ADMIN)
+    assert [who.id for who in accounts.colleagues(db, ANN)] == ["bo"]
+
+
+def test_one_sign_in_in_many_tabs_is_one_session(db: Database) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        people = list(pool.map(lambda _: presence.enter(db, sign_in("idp|new"), NOW), range(16)))
+    assert len({who.id for who in people}) == 1
+    assert [event.action for event in events(db, ADMIN)] == ["signed_in", "registered"]
+    assert verify(db).ok
+
+
+def test_the_session_key_says_nothing_and_differs_by_sign_in() -> None:
+    keys = {
+        sign_in().session_id,
+        sign_in(mark="x").session_id,
+        sign_in("idp|bo").session_id,
+        sign_in(at=NOW + MINUTE).session_id,
+    }
+    assert len(keys) == 4
+    assert all(len(key) == 64 and "ann" not in key for key in keys)

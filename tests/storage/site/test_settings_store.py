@@ -1,0 +1,123 @@
+"""Settings are versions; the stop button works for everybody and by itself."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pydantic import ValidationError
+from sqlalchemy import insert
+
+from screening.review.policy import Forbidden
+from screening.review.tiers import TARGETS, Tier
+from storage.database import Database
+from storage.review.leases import LEASE
+from storage.schema import settings_versions
+from storage.site.audit_log import events
+from storage.site.settings_store import (
+    BREAK_WORDING,
+    AuditPlan,
+    SiteSettings,
+    StaleSettings,
+    audit_plan,
+    change,
+    current,
+    history,
+    start,
+    stop,
+    stopped,
+)
+from tests.storage.inbox_cases import ADMIN, ANN, MINUTE, NOW, SENIOR
+
+
+def test_a_new_site_runs_on_the_defaults(db: Database) -> None:
+    found = current(db)
+    assert (found.version, found.settings, stopped(db)) == (0, SiteSettings(), False)
+
+
+def test_a_change_is_a_version_that_says_what_changed(db: Database) -> None:
+    change(db, ADMIN, SiteSettings(lease_minutes=10), 0, NOW)
+    change(db, ADMIN, SiteSettings(lease_minutes=10, help_text="Local help line"), 1, NOW + MINUTE)
+    assert [(one.version, one.settings.lease_minutes, one.by) for one in history(db, ANN)] == [
+        (2, 10, "ada"),
+        (1, 10, "ada"),
+    ]
+    assert [event.details for event in events(db, ADMIN)] == [
+        {"changed": ["help_text"]},
+        {"changed": ["lease_minutes"]},
+    ]
+    with pytest.raises(StaleSettings):
+        change(db, ADMIN, SiteSettings(), 1, NOW)
+    with pytest.raises(Forbidden):
+        change(db, SENIOR, SiteSettings(), 2, NOW)
+
+
+def test_everybody_can_stop_and_not_everybody_can_start(db: Database) -> None:
+    stop(db, ANN, NOW)
+    assert stop(db, ANN, NOW).version == 1, "pressing it twice is once"
+    assert stopped(db)
+    change(db, ADMIN, SiteSettings(lease_minutes=5, stopped=False), 1, NOW)
+    assert stopped(db), "a change of settings does not move the button"
+    with pytest.raises(Forbidden):
+        start(db, ANN, NOW)
+    start(db, SENIOR, NOW)
+    assert not stopped(db)
+    assert current(db).settings.lease_minutes == 5
+    assert [event.action for event in events(db, ADMIN)] == ["started", "settings_changed", "stopped"]
+
+
+def test_many_hands_on_the_button_make_one_version(db: Database) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: stop(db, ANN, NOW).version, range(16)))
+    assert set(made) == {1}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"second_reading_rate": 1.5}, {"idle_minutes": 0}, {"target_minutes": (5, 15)}, {"x": 1}]
+    + [{"audit_at_most": wrong} for wrong in (0, 0.0004, 0.0125, 0.6, float("nan"))]
+    + [{"audit_confidence": wrong} for wrong in (0.4, 1, 0.9999)]
+    + [{"audit_allowed_misses": wrong} for wrong in (-1, 101, 0.5)]
+    + [{"break_wording": wrong} for wrong in ("", " ", "x" * 301, "a\x00b", "\ud800", 5)],
+)
+def test_what_makes_no_sense_is_refused(wrong: dict) -> None:  # type: ignore[type-arg]
+    with pytest.raises(ValidationError):
+        SiteSettings.model_validate(wrong)
+
+
+def test_targets_and_lease_in_the_units_that_the_inbox_takes() -> None:
+    settings = SiteSettings(target_minutes=(1, 2, 3, 4), lease_minutes=20)
+    assert [settings.targets[tier] for tier in Tier] == [MINUTE, 2 * MINUTE, 3 * MINUTE, 4 * MINUTE]
+    assert settings.lease == 20 * MINUTE
+    assert SiteSettings().targets == TARGETS
+    assert SiteSettings().lease == LEASE
+
+
+def test_settings_kept_before_the_plan_was_one_still_load(db: Database) -> None:
+    old = {"stopped": False, "lease_minutes": 9, "help_text": "Call the ward."}
+    with db.write() as conn:
+        conn.execute(insert(settings_versions).values(version=1, body=old, by="ada", at=NOW))
+    found = current(db).settings
+    assert (found.lease_minutes, found.audit_at_most, found.audit_confidence, found.audit_allowed_misses) == (
+        9,
+        0.05,
+        0.95,
+        0,
+    )
+    assert found.break_wording == BREAK_WORDING
+    assert audit_plan(db) == AuditPlan(at_most=0.05, confidence=0.95, allowed_misses=0, since=None, changes=0)
+
+
+def test_the_plan_knows_when_it_was_last_changed_and_how_often(db: Database) -> None:
+    two_allowed = SiteSettings(audit_allowed_misses=2)
+    change(db, ADMIN, two_allowed, 0, NOW)
+    change(db, ADMIN, two_allowed.model_copy(update={"lease_minutes": 9}), 1, NOW + MINUTE)
+    stop(db, ANN, NOW + 2 * MINUTE)
+    assert audit_plan(db) == AuditPlan(at_most=0.05, confidence=0.95, allowed_misses=2, since=NOW, changes=1)
+    change(db, ADMIN, SiteSettings(lease_minutes=9), 3, NOW + 3 * MINUTE)
+    assert (audit_plan(db).since, audit_plan(db).changes) == (NOW + 3 * MINUTE, 2), "back to the default is a change"
+    assert events(db, ADMIN)[0].details == {"changed": ["audit_allowed_misses"]}
+
+
+def test_the_wording_of_the_break_prompt_is_kept_and_what_changed_is_named(db: Database) -> None:
+    change(db, ADMIN, SiteSettings(break_wording="  Ein Glas Wasser?\nAlles bleibt, wie es ist. "), 0, NOW)
+    assert current(db).settings.break_wording == "Ein Glas Wasser?\nAlles bleibt, wie es ist."
+    assert events(db, ADMIN)[0].details == {"changed": ["break_wording"]}
