@@ -1,4 +1,4 @@
-"""Launcher: the shell script behind security headers, an upload guard and a deep-link keeper.
+"""Launcher: the shell script behind security headers, guards of web sockets and uploads, and a deep-link keeper.
 
 The script lies in `pages/`, not here: a `pages` folder beside the main script would be served by itself, past
 the sign-in gate.
@@ -22,6 +22,7 @@ from pages.components.http import (
     require_safe_bind,
     sign_in_configured,
 )
+from pages.components.web_socket import SocketGuard
 
 SIGN_IN = sign_in_configured()
 INDEX = Path(st.__file__).parent / "static" / "index.html"
@@ -41,6 +42,7 @@ app = st.App(
     lifespan=resumed,
     routes=[streamed.ROUTE],
     middleware=[
+        Middleware(SocketGuard),
         Middleware(SecurityHeaders, policy=content_policy(INDEX.read_text(encoding="utf-8"))),
         Middleware(UploadGuard, sign_in=SIGN_IN),
         Middleware(DeepLink, sign_in=SIGN_IN),

@@ -4,13 +4,12 @@ import logging
 import threading
 from dataclasses import dataclass
 
-import streamlit as st
-
 from jobs.intake import fill_batch
 from jobs.port import system_clock
 from pages.batches import uploads
 from pages.batches.uploads import Upload
 from pages.components import resources
+from pages.components.singletons import singleton
 from pages.components.words import error_words
 from screening.datasets.reader import read_table
 from screening.datasets.refused import FileRefused
@@ -88,7 +87,7 @@ class IntakeRuns:
                 raise
 
 
-@st.cache_resource
+@singleton
 def intake_runs() -> IntakeRuns:
     """The files being taken in; made once per process, when it goes on with what an earlier one left."""
     runs = IntakeRuns(resources.database(), resources.settings())

@@ -9,6 +9,7 @@ import streamlit as st
 from jobs.agents import Agents
 from jobs.intake import text_limits
 from pages.components import http
+from pages.components.singletons import singleton
 from screening.engine.pipeline import PipelineConfig
 from screening.review.actors import LOCAL_USER, Actor
 from screening.settings import Settings
@@ -17,13 +18,13 @@ from storage.database import Database
 from storage.site.settings_store import SiteSettings, current
 
 
-@st.cache_resource
+@singleton
 def settings() -> Settings:
     """The site's options, read once."""
     return Settings()
 
 
-@st.cache_resource
+@singleton
 def database() -> Database:
     """The one engine of this process, its tables up to date."""
     opened = Database(settings().database_url)
@@ -36,7 +37,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-@st.cache_resource
+@singleton
 def sign_in_configured() -> bool:
     """Whether people must sign in. Asked once: a secrets file that vanishes later opens nothing."""
     return http.sign_in_configured()
@@ -50,17 +51,16 @@ def actor() -> Actor:
     return signed_in
 
 
-@st.cache_resource
-def agents_description(seed: int) -> Mapping[str, Any]:
+@singleton
+def agents_description() -> Mapping[str, Any]:
     """What the agents of the present settings say of themselves, as every configuration records it."""
-    return Agents(settings()).describe(seed)
+    return Agents(settings()).describe(settings().seed)
 
 
 def configuration(pipeline: PipelineConfig) -> Configuration:
     """What a text is screened with when it is handed in now with this pipeline."""
     chosen = settings()
-    described = agents_description(chosen.seed)
-    return Configuration(pipeline=pipeline, sampler=described, texts=text_limits(chosen))
+    return Configuration(pipeline=pipeline, sampler=agents_description(), texts=text_limits(chosen))
 
 
 def site() -> SiteSettings:

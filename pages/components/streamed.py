@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from pages.components.http import FILES, SIGNED_IN_COOKIE
 from pages.components.sign_in import Unidentified, asking
+from pages.components.singletons import singleton
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
 from storage.site.accounts import SessionEnded
@@ -83,7 +84,7 @@ class Offers:
         return found if found and found.browser == browser else None
 
 
-@st.cache_resource
+@singleton
 def offers() -> Offers:
     """Those of this process."""
     return Offers()

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.components import resources
 from pages.components.navigation import ENTRIES
+from pages.components.singletons import forget_all
 from storage.database import Database
 
 ROOT = Path(__file__).parent.parent.parent
@@ -21,6 +22,12 @@ def script_at(address: str) -> str:
     return str(ROOT / "pages" / f"{file}.py")
 
 
+def restart() -> None:
+    """Forget what a process of the app keeps, as a new one would."""
+    st.cache_resource.clear()
+    forget_all()
+
+
 Opener = Callable[..., AppTest]
 
 
@@ -31,11 +38,11 @@ def page_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[D
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'pages.db'}")
     monkeypatch.setenv("SECOND_LOOK_DATA_DIRECTORY", str(tmp_path / "data"))
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "simulated")
-    st.cache_resource.clear()
+    restart()
     opened = resources.database()
     yield opened
     opened.close()
-    st.cache_resource.clear()
+    restart()
 
 
 @pytest.fixture

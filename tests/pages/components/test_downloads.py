@@ -22,7 +22,7 @@ from storage.batches.batches import RejectedRow, add_rows
 from storage.database import Database
 from storage.site.accounts import set_active, set_roles
 from storage.site.audit_log import Which, events
-from tests.pages.conftest import Opener, script_at
+from tests.pages.conftest import Opener, restart, script_at
 from tests.pages.researched import sample_rows, screened
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, NOW, RESEARCHER, register
@@ -38,7 +38,7 @@ def signed_in(open_page: Opener, page_database: Database, monkeypatch: pytest.Mo
     monkeypatch.setattr(resources, "now", lambda: NOW)
     monkeypatch.setattr(http, "sign_in_configured", lambda: True)
     register(page_database, ADMIN, RESEARCHER)
-    st.cache_resource.clear()
+    restart()
 
     def opened(name: str, **query: str) -> AppTest:
         page = open_page()

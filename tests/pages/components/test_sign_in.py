@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from pages.components import http, resources, sign_in
@@ -11,7 +10,7 @@ from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Action, Forbidden, allowed
 from storage.database import Database
 from storage.site.accounts import SessionEnded, revoke, set_roles
-from tests.pages.conftest import Opener, script_at
+from tests.pages.conftest import Opener, restart, script_at
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, fill, register
 
@@ -41,7 +40,7 @@ def visit(open_page: Opener, page_database: Database, clock: Clock, monkeypatch:
     """Open the site as somebody whose institution says that they signed in at this moment."""
     register(page_database, ADMIN, ANN, RESEARCHER)
     monkeypatch.setattr(http, "sign_in_configured", lambda: True)
-    st.cache_resource.clear()
+    restart()
 
     def visited(subject: str | None, **claims: object) -> AppTest:
         page = open_page()
@@ -153,7 +152,7 @@ def test_a_download_asks_the_session_when_it_is_pressed(
 ) -> None:
     register(page_database, ANN, ADMIN)
     monkeypatch.setattr(http, "sign_in_configured", lambda: True)
-    st.cache_resource.clear()
+    restart()
     claims = {"is_logged_in": True, "iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()}
     monkeypatch.setattr("streamlit.user_info._get_user_info", lambda: claims)
     make, who = sign_in.rechecked(Action.SCREEN_TEXT, lambda: "file"), sign_in.asking()

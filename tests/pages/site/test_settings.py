@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from pages.components import resources
@@ -17,7 +16,7 @@ from screening.settings import Settings
 from storage.database import Database
 from storage.site import settings_store
 from storage.site.settings_store import SiteSettings
-from tests.pages.conftest import ROOT, Opener
+from tests.pages.conftest import ROOT, Opener, restart
 from tests.pages.researched import sample_rows, screened
 from tests.storage.inbox_cases import ANN, NOW, RESEARCHER, register
 from tests.stub_server.server import StubServer
@@ -195,7 +194,7 @@ def signed_in(open_page: Opener, page_database: Database, monkeypatch: pytest.Mo
     """The settings page of somebody who signed in as a researcher, a moment ago."""
     register(page_database, RESEARCHER)
     monkeypatch.setattr("pages.components.http.sign_in_configured", lambda: True)
-    st.cache_resource.clear()
+    restart()
     page = open_page()
     now = resources.now().timestamp()
     page.user = {"is_logged_in": True, "iss": "idp", "sub": RESEARCHER.id, "iat": now, "name": "Rae"}

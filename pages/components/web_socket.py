@@ -1,0 +1,91 @@
+"""What stands before Streamlit's web socket: who may open it, and which messages a browser may send.
+
+Streamlit's own check of a foreign Origin asks an outside host for this machine's address, inside the event loop. So
+a foreign Origin is refused before Streamlit sees it, and nothing here asks anybody anything.
+"""
+
+from urllib.parse import urlsplit
+
+import streamlit as st
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
+
+PAGE_MESSAGES = frozenset(
+    {"rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request"}
+)
+"""What a page sends in use. The others are a developer's: one of them empties the caches of every user."""
+
+UNREADABLE = "unreadable"
+REFUSED = 1008
+"""Close code of RFC 6455: against the rules of this server."""
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class SocketGuard:
+    """Refuses web sockets of other sites, and drops messages that only a developer's browser would send."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "websocket":
+            await self._app(scope, receive, send)
+        elif not own_page(scope, st.get_option("server.corsAllowedOrigins")):
+            await receive()  # the handshake
+            await send({"type": "websocket.close", "code": REFUSED})
+        else:
+            await self._app(scope, _of_pages(receive), send)
+
+
+def own_page(scope: Scope, more: list[str] | tuple[str, ...] = ()) -> bool:
+    """Whether a handshake comes from a page of this very host and port, or of an Origin that the site names in
+    ``more`` (server.corsAllowedOrigins, for a proxy that does not pass the Host on).
+
+    A browser always says its Origin: a handshake without one, with two, or from a page without one is refused.
+    """
+    origins, hosts = _headers(scope, b"origin"), _headers(scope, b"host")
+    if len(origins) != 1 or len(hosts) != 1 or not is_host_allowed(hosts[0]):
+        return False
+    here, there = _place(f"//{hosts[0]}", origins[0].partition(":")[0]), _place(origins[0])
+    return there is not None and (there == here or origins[0] in more)
+
+
+def _headers(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+
+
+def _place(address: str, scheme: str | None = None) -> tuple[str, int] | None:
+    """Host and port; None where the address is not that of a web page."""
+    try:
+        parts = urlsplit(address)
+        default = _PORTS.get(scheme or parts.scheme)
+        if default is None or not parts.hostname or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
+            return None
+        return parts.hostname.rstrip("."), parts.port or default
+    except ValueError:
+        return None
+
+
+def _of_pages(receive: Receive) -> Receive:
+    """The messages without those that no page sends; Streamlit ends a connection that sends what is none."""
+
+    async def received() -> Message:
+        while True:
+            message = await receive()
+            if message["type"] != "websocket.receive" or message.get("bytes") is None:
+                return message
+            if _kind(message["bytes"]) in (*PAGE_MESSAGES, UNREADABLE):
+                return message
+
+    return received
+
+
+def _kind(content: bytes) -> str | None:
+    try:
+        found: str | None = BackMsg.FromString(content).WhichOneof("type")
+    except DecodeError:
+        return UNREADABLE
+    return found
