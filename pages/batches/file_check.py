@@ -12,14 +12,6 @@ from screening.datasets.rejected import AcceptedRow
 from screening.text.display import visible
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-ROLES: Mapping[str, str] = {
-    "text": "Text",
-    "id": "Id",
-    "title": "Title, put before the text",
-    "reply": "Reply to the text",
-    "label": "Reference label",
-    "group": "Group",
-}
 REASON_WORDS: Mapping[Reason, str] = {
     Reason.EXTRA_CELLS: "more cells than columns",
     Reason.MISSING_CELLS: "fewer cells than columns",

@@ -10,15 +10,15 @@ import streamlit as st
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch, receiver
 from pages.batches import uploads
+from pages.batches.column_choice import confirm_columns
 from pages.batches.estimates import batch_estimate, estimate_rows, observed_calls
-from pages.batches.file_check import ROLES, Check, check, rejected_rows, report_html
+from pages.batches.file_check import Check, check, rejected_rows, report_html
 from pages.batches.intake_runs import intake_runs
 from pages.batches.label_values import Labels, confirm_labels
 from pages.batches.pipelines import choose, decided_or_said, least_calls
 from pages.batches.rejected_export import rejected_file
 from pages.batches.uploads import Upload
 from pages.components import resources
-from pages.components.options import told_apart
 from pages.components.streamed import StreamedFile, show_files
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.reader import Table, announced, read_table
@@ -26,8 +26,6 @@ from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.labels import Label
 from screening.text.display import visible
 from storage.batches.batches import list_batches
-
-NOT_USED = "(not used)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,24 +118,6 @@ def leave(upload: Upload) -> None:
         uploads.discard(upload)
         del st.query_params["upload"]
         st.rerun()
-
-
-def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None) -> ColumnMapping | None:
-    """Which column is what; None until the text's is chosen."""
-    st.markdown("**Columns**: please confirm")
-    options = [NOT_USED, *columns]
-    shown = told_apart({one: visible(one) for one in options})
-    chosen: dict[str, str | None] = {}
-    for place, (role, words) in zip(st.columns(len(ROLES)), ROLES.items(), strict=True):
-        before = getattr(proposed, role) if proposed else None
-        at = options.index(before) if before in options else 0
-        picked = place.selectbox(words, options, index=at, format_func=shown.__getitem__, key=f"column_{role}")
-        chosen[role] = None if picked == NOT_USED else picked
-    text = chosen.pop("text")
-    if text is None:
-        st.caption("Choose the column that holds the text.")
-        return None
-    return ColumnMapping(text=text, **chosen)
 
 
 def show_report(final: Checked, rejected: StreamedFile) -> None:

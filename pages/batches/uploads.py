@@ -119,7 +119,8 @@ def _read(described: Path) -> Upload | None:
     except (OSError, ValueError):
         return None
     path = described.with_suffix("")
-    mapping = ColumnMapping(**fields["mapping"]) if fields["mapping"] else None
+    kept = fields["mapping"]
+    mapping = ColumnMapping(**kept | {"joined": tuple(kept.get("joined", ()))}) if kept else None
     return Upload(**{**fields, "path": path, "mapping": mapping}) if path.exists() else None
 
 

@@ -1,6 +1,7 @@
 """Which column is what, by name; a person confirms or changes it."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -20,15 +21,24 @@ _NAMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Names met in the wild, the preferred one first. ``cleaned_text`` comes last: it is not what was written."""
 
+OF_A_PERSON: tuple[str, ...] = ("conversation_id", "conv_id", "user_id", "user")
+"""Names of ids that several rows may share: an id where they are unique, else the group."""
+
+_DERIVED = ("cleaned_text",)
+_SCREENED = ("text", "reply")
+_PLACE = re.compile(r"(.+) \(column \d+\)")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnMapping:
     """The names of the columns a row is made of; without an id column the row number is the id.
 
-    The title, where there is one, is put before the text with an empty line between.
+    The title, where there is one, is put before the text, and the texts of ``joined`` after it, with an empty line
+    between.
     """
 
     text: str
+    joined: tuple[str, ...] = ()
     id: str | None = None
     title: str | None = None
     reply: str | None = None
@@ -37,21 +47,62 @@ class ColumnMapping:
 
     def columns(self) -> frozenset[str]:
         """All the columns it names."""
-        every = (self.text, self.id, self.title, self.reply, self.label, self.group)
+        every = (*self.text_columns(), self.id, self.reply, self.label, self.group)
         return frozenset(name for name in every if name is not None)
+
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns that make up the text, in their order."""
+        return tuple(name for name in (self.title, self.text, *self.joined) if name is not None)
 
 
 def propose_mapping(columns: Iterable[str]) -> ColumnMapping | None:
     """The mapping by known names (case and outer spaces ignored); None when no column is known to hold the text.
 
+    Which columns it had to choose between is told by `rivals`.
+
     >>> propose_mapping([" ID ", "Post", "cleaned_text"])
-    ColumnMapping(text='Post', id=' ID ', title=None, reply=None, label=None, group=None)
+    ColumnMapping(text='Post', joined=(), id=' ID ', title=None, reply=None, label=None, group=None)
     """
     by_name = {normalised_name(column): column for column in reversed(tuple(columns))}
     found = {role: next((by_name[name] for name in names if name in by_name), None) for role, names in _NAMES.items()}
-    if found["text"] is None:
+    text = found.pop("text")
+    if text is None:
         return None
-    return ColumnMapping(**{role: name for role, name in found.items() if name is not None})
+    if found["group"] is None:
+        people = (by_name[name] for name in OF_A_PERSON if name in by_name)
+        found["group"] = next((column for column in people if column != found["id"]), None)
+    return ColumnMapping(
+        text=text,
+        id=found["id"],
+        title=found["title"],
+        reply=found["reply"],
+        label=found["label"],
+        group=found["group"],
+    )
+
+
+def rivals(columns: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    """By role, the columns of which each could be it: several texts or replies, or one name at the head of several.
+
+    What is not read is not screened, so nobody but a person may choose between these.
+
+    >>> rivals(["id", "text", "message"]), rivals(["text", "cleaned_text"])
+    ({'text': ('text', 'message')}, {})
+    """
+    named = [(normalised_name(column), column) for column in columns]
+    found: dict[str, tuple[str, ...]] = {}
+    for role, names in _NAMES.items():
+        fits = [(name, column) for name, column in named if name in names and name not in _DERIVED]
+        best = min((names.index(name) for name, _ in fits), default=0)
+        kept = fits if role in _SCREENED else [(name, column) for name, column in fits if name == names[best]]
+        if len(kept) > 1:
+            found[role] = tuple(column for _, column in kept)
+    return found
+
+
+def of_a_person(column: str) -> bool:
+    """Whether the name is that of a person's or conversation's id, which several rows may share."""
+    return normalised_name(column) in OF_A_PERSON
 
 
 def recognised(column: str) -> bool:
@@ -61,5 +112,30 @@ def recognised(column: str) -> bool:
 
 
 def normalised_name(column: str) -> str:
-    """The name without a byte order mark and outer spaces, in lower case."""
-    return column.strip().strip("\ufeff").strip().casefold()
+    """The name without a byte order mark, outer spaces and the place that `unique_names` adds, in lower case."""
+    name = column.strip().strip("\ufeff").strip()
+    placed = _PLACE.fullmatch(name)
+    return (placed.group(1) if placed else name).strip().casefold()
+
+
+def unique_names(header: Sequence[str]) -> tuple[str, ...]:
+    """The names without spaces around them; each of several equal ones carries its place, so that none is first.
+
+    A missing name carries its place too, but for the first column, where programs write the row's number.
+
+    >>> unique_names(["", "text", "Text", "", "text (column 2)"])
+    ('', 'text (column 2) (column 2)', 'Text (column 3)', ' (column 4)', 'text (column 2)')
+    """
+    names = [cell.strip().strip("\ufeff").strip() for cell in header]
+    folded = [name.casefold() for name in names]
+    single = {name for name in folded if folded.count(name) == 1}
+    taken: set[str] = set(single)
+    unique = []
+    for place, name in enumerate(names, start=1):
+        if (name or place > 1) and (name.casefold() not in single or not name):
+            name = f"{name} (column {place})"
+            while name.casefold() in taken:
+                name += f" (column {place})"
+            taken.add(name.casefold())
+        unique.append(name)
+    return tuple(unique)

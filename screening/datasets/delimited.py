@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from screening.datasets.columns import recognised
+from screening.datasets.columns import normalised_name, recognised, unique_names
 from screening.datasets.encoding import Encoding, open_text
 from screening.datasets.records import CELL_LIMIT, COLUMN_LIMIT, BlankLine, Fields, Reason, Record
 from screening.datasets.refused import FileRefused
@@ -50,7 +50,7 @@ def find_layout(source: Source, encoding: Encoding) -> Layout:
 def read_delimited(source: Source, encoding: Encoding, layout: Layout) -> Iterator[Record | BlankLine]:
     """Every data row and blank line after the header. FileRefused, with the line, at a quote that is not closed."""
     row = 0
-    header = [_name(column) for column in layout.columns]
+    header = [normalised_name(column) for column in layout.columns]
     for cells in _records(source, encoding, layout.separator, layout.announced):
         if cells.line <= layout.header_line and row == 0:
             if not _is_blank(cells.cells):
@@ -69,7 +69,7 @@ def _record(row: int, cells: _Cells, layout: Layout, header: list[str]) -> Recor
         reason = Reason.EXTRA_CELLS if found > expected else Reason.MISSING_CELLS
         detail = f"{found} cells where the header has {expected}"
         return Record(row, cells.line, None, reason, detail, tuple(cells.cells))
-    if [_name(cell) for cell in cells.cells] == header:
+    if [normalised_name(cell) for cell in cells.cells] == header:
         return Record(row, cells.line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells.cells))
     if cells.last_line > cells.line and _swallows_rows(cells.cells, layout.separator):
         detail = f"one cell spans lines {cells.line} to {cells.last_line} and contains what looks like further rows"
@@ -91,10 +91,6 @@ def _is_blank(cells: list[str]) -> bool:
     return not cells or (len(cells) == 1 and not cells[0].strip())
 
 
-def _name(cell: str) -> str:
-    return cell.strip().strip("\ufeff").strip().casefold()
-
-
 def _announced_separator(source: Source, encoding: Encoding) -> str | None:
     with open_text(source, encoding) as text:
         match = _SEP_LINE.fullmatch(text.readline(100))
@@ -111,7 +107,7 @@ def _try_layout(source: Source, encoding: Encoding, separator: str) -> Layout | 
 def _layout(source: Source, encoding: Encoding, separator: str, *, announced: bool) -> Layout:
     for cells in _records(source, encoding, separator, announced):
         if not _is_blank(cells.cells):
-            columns = _columns(cells.cells)
+            columns = unique_names(cells.cells)
             return Layout(separator=separator, columns=columns, header_line=cells.last_line, announced=announced)
     raise FileRefused("The file has no rows.")
 
@@ -120,18 +116,6 @@ def _checked(layout: Layout) -> Layout:
     if len(layout.columns) > COLUMN_LIMIT:
         raise FileRefused(f"The header has {len(layout.columns):,} columns; at most {COLUMN_LIMIT:,} are read.")
     return layout
-
-
-def _columns(header: list[str]) -> tuple[str, ...]:
-    """The names without spaces around them; a repeated or missing name is made unique by its place."""
-    names = [cell.strip().strip("\ufeff").strip() for cell in header]
-    seen: set[str] = set()
-    unique = []
-    for place, name in enumerate(names, start=1):
-        taken = name.casefold() in seen or (not name and place > 1)
-        unique.append(f"{name} (column {place})" if taken else name)
-        seen.add(name.casefold())
-    return tuple(unique)
 
 
 def _fit(source: Source, encoding: Encoding, layout: Layout) -> tuple[int, float, int]:

@@ -70,7 +70,7 @@ def _accepted(
         reply=reply,
         reference=map_label(value, labels),
         reference_value=value,
-        group=fields.get(mapping.group) if mapping.group else None,
+        group=(fields.get(mapping.group) or None) if mapping.group else None,
     )
 
 

@@ -88,7 +88,7 @@ def read_table(
     columns = layout.columns or keys_of(layout.records())
     if not columns:
         raise FileRefused("The file has no rows with named values.")
-    found = survey(layout.records(), columns, chosen_mapping(columns, mapping))
+    found = survey(layout.records(), columns, chosen_mapping(columns, mapping), proposed=mapping is None)
     labels = {**propose_label_values(found.label_values), **_confirmed(label_values or {})}
     return Table(report=_report(name, layout, found, labels), _layout=layout, _survey=found, _labels=labels)
 
@@ -183,6 +183,8 @@ def _warnings(layout: FileLayout, found: Survey) -> Iterator[str]:
 
 
 def _warnings_of_ids(found: Survey) -> Iterator[str]:
+    if found.shared_id is not None:
+        yield f"Several rows share a {found.shared_id}, or have none: it is the group, and the row number is the id."
     if found.same:
         yield f"{len(found.same):,} rows repeat an earlier row with the same id and text; each is kept once."
     if found.conflicting:
@@ -202,7 +204,7 @@ def announced(report: FileReport) -> dict[str, Any]:
         "format": str(report.format),
         "encoding": report.encoding,
         "separator": report.separator,
-        "text_column": report.mapping.text,
+        "text_column": ", ".join(report.mapping.text_columns()),
         "label_column": report.mapping.label,
         "labels": {value: label.value for value, label in report.labels.items()},
         "warnings": list(report.warnings),

@@ -14,7 +14,7 @@ class FileRefused(Exception):
 
 
 class ColumnsUnclear(FileRefused):
-    """No column could be taken for the text by its name; ``columns`` lets a person choose one."""
+    """A person must say which column is what, or which are joined; ``columns`` are those of the file."""
 
     def __init__(self, sentence: str, *, columns: tuple[str, ...]) -> None:
         super().__init__(sentence)

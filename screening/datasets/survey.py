@@ -4,12 +4,12 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from screening.datasets.columns import ColumnMapping, propose_mapping
+from screening.datasets.columns import ColumnMapping, of_a_person, propose_mapping, rivals
 from screening.datasets.records import COLUMN_LIMIT, STRUCTURAL, BlankLine, Fields, Reason, Record
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 
@@ -25,7 +25,9 @@ _DIGEST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What the first pass found. ``first`` holds for each repeated row (from 1) the row its id stood in first."""
+    """What the first pass found. ``same`` and ``conflicting`` hold for each repeated row (from 1) the row that its id
+    stood in first; ``shared_id`` is a proposed id column that several rows share and that became the group.
+    """
 
     rows: int
     blank_lines: int
@@ -37,13 +39,14 @@ class Survey:
     conflicting: Mapping[int, int]
     spaced_twins: int
     cut_cells: int
+    shared_id: str | None = None
 
 
 class _Tally:
     """What grows while the rows go by."""
 
     def __init__(self) -> None:
-        self.rows = self.blank = self.longest = self.at_longest = 0
+        self.rows = self.blank = self.longest = self.at_longest = self.without_id = 0
         self.structural: Counter[Reason] = Counter()
         self.first_structural: Record | None = None
         self.labels: Counter[str] = Counter()
@@ -51,8 +54,12 @@ class _Tally:
         self.spaced = bytearray()
 
 
-def survey(records: Iterable[Record | BlankLine], columns: tuple[str, ...], mapping: ColumnMapping | None) -> Survey:
-    """One pass over the rows. FileRefused when most of them do not fit; ColumnsUnclear without a text column."""
+def survey(
+    records: Iterable[Record | BlankLine], columns: tuple[str, ...], mapping: ColumnMapping, *, proposed: bool = False
+) -> Survey:
+    """One pass over the rows. FileRefused when most of them do not fit. Of a mapping that nobody has confirmed, a
+    person's or conversation's id becomes the group where it is not every row's own.
+    """
     tally = _Tally()
     for one in records:
         if isinstance(one, BlankLine):
@@ -60,9 +67,21 @@ def survey(records: Iterable[Record | BlankLine], columns: tuple[str, ...], mapp
             continue
         _count(tally, one, mapping)
     _check(tally)
-    if mapping is None:
-        raise FileRefused("The file has no rows.")
     same, conflicting, twins = _duplicates(tally)
+    found = _found(tally, columns, mapping, (same, conflicting, twins))
+    if proposed and mapping.id and of_a_person(mapping.id) and (same or conflicting or tally.without_id):
+        own = replace(mapping, id=None, group=mapping.id)
+        return replace(found, mapping=own, same={}, conflicting={}, spaced_twins=0, shared_id=mapping.id)
+    return found
+
+
+def _found(
+    tally: _Tally,
+    columns: tuple[str, ...],
+    mapping: ColumnMapping,
+    duplicates: tuple[Mapping[int, int], Mapping[int, int], int],
+) -> Survey:
+    same, conflicting, twins = duplicates
     return Survey(
         rows=tally.rows,
         blank_lines=tally.blank,
@@ -89,7 +108,9 @@ def keys_of(records: Iterable[Record | BlankLine]) -> tuple[str, ...]:
 
 
 def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> ColumnMapping:
-    """The mapping to read with: the given one, checked, or the proposal. ColumnsUnclear when there is none."""
+    """The mapping to read with: the given one, checked, or the proposal. ColumnsUnclear when there is none, or when
+    several columns could be the same thing.
+    """
     if mapping is not None:
         missing = mapping.columns() - set(columns)
         if missing:
@@ -98,16 +119,22 @@ def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> C
     proposal = propose_mapping(columns)
     if proposal is None:
         raise ColumnsUnclear(_no_text_column(columns), columns=columns)
+    for role, names in rivals(columns).items():
+        raise ColumnsUnclear(_several(role, names), columns=columns)
     return proposal
 
 
+def _several(role: str, names: tuple[str, ...]) -> str:
+    """Which columns a person must choose between; their names are known ones, so none is a message."""
+    sentence = f"{len(names)} columns could be the {role}: {', '.join(names)}. Say which one it is"
+    return f"{sentence}, or join them." if role == "text" else f"{sentence}."
+
+
 def text_of(fields: Fields, mapping: ColumnMapping) -> str | None:
-    """The text of a row, its title first; None when both are missing."""
-    parts = [fields.get(mapping.title) if mapping.title else None, fields.get(mapping.text)]
-    present = [part for part in parts if part is not None]
-    if mapping.title and len(present) == 2 and present[0].strip():
-        return "\n\n".join(part for part in present if part.strip()) or present[1]
-    return present[-1] if present else None
+    """The text of a row, its title first and what is joined to it last; None when all of them are missing."""
+    present = [cell for name in mapping.text_columns() if (cell := fields.get(name)) is not None]
+    filled = [cell for cell in present if cell.strip()]
+    return "\n\n".join(filled) if filled else present[-1] if present else None
 
 
 def id_of(record: Record, fields: Fields, mapping: ColumnMapping) -> str | None:
@@ -125,20 +152,23 @@ def _no_text_column(columns: tuple[str, ...]) -> str:
     )
 
 
-def _count(tally: _Tally, record: Record, mapping: ColumnMapping | None) -> None:
+def _count(tally: _Tally, record: Record, mapping: ColumnMapping) -> None:
     tally.rows += 1
     if record.problem is not None:
         tally.structural[record.problem] += 1
         if tally.first_structural is None and record.problem in STRUCTURAL:
             tally.first_structural = record
-    if record.fields is None or mapping is None:
+    if record.fields is None:
         return
     fields = record.fields
     label = fields.get(mapping.label) if mapping.label else None
     if label is not None and (label in tally.labels or len(tally.labels) <= LABELS_SHOWN):
         tally.labels[label] += 1
     text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
-    if text is None or not text.strip() or identity is None or not identity.strip():
+    if identity is None or not identity.strip():
+        tally.without_id += 1
+        return
+    if text is None or not text.strip():
         return
     _measure(tally, len(text))
     _remember(tally, record.row, identity, (text, fields.get(mapping.reply or ""), label))

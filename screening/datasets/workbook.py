@@ -9,6 +9,7 @@ from typing import Any
 
 from openpyxl import load_workbook
 
+from screening.datasets.columns import normalised_name, unique_names
 from screening.datasets.records import COLUMN_LIMIT, BlankLine, Fields, Reason, Record
 from screening.datasets.refused import FileRefused
 from screening.datasets.source import Source, open_source
@@ -44,7 +45,7 @@ def find_sheet(source: Source) -> Sheet:
 def read_workbook(source: Source, sheet: Sheet) -> Iterator[Record | BlankLine]:
     """Every row below the header; the line is the row number Excel shows."""
     row, width = 0, len(sheet.columns)
-    header = [column.casefold() for column in sheet.columns]
+    header = [normalised_name(column) for column in sheet.columns]
     with open_source(source) as stream:
         for line, cells in _lines(_load(stream)):
             if line == sheet.header_line:
@@ -63,7 +64,7 @@ def _record(row: int, line: int, cells: list[str], columns: tuple[str, ...], hea
         return Record(
             row, line, None, Reason.EXTRA_CELLS, f"a value to the right of the header's {width} columns", tuple(cells)
         )
-    if [cell.strip().casefold() for cell in cells[:width]] == header:
+    if [normalised_name(cell) for cell in cells[:width]] == header:
         return Record(row, line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells))
     fields: Fields = dict(zip(columns, cells[:width], strict=True))
     return Record(row, line, fields)
@@ -74,11 +75,7 @@ def _columns(cells: list[str]) -> tuple[str, ...]:
         cells = cells[:-1]
     if len(cells) > COLUMN_LIMIT:
         raise FileRefused(f"The header has {len(cells):,} columns; at most {COLUMN_LIMIT:,} are read.")
-    names: list[str] = []
-    for place, cell in enumerate(cells, start=1):
-        name = cell.strip()
-        names.append(f"{name} (column {place})" if name in names or (not name and place > 1) else name)
-    return tuple(names)
+    return unique_names(cells)
 
 
 def _load(stream: Any) -> Any:

@@ -15,7 +15,7 @@ from screening.datasets.columns import ColumnMapping, propose_mapping
 from screening.datasets.known import KnownDataset
 from screening.datasets.reader import inspect_file, read_table
 from screening.datasets.records import Reason
-from screening.datasets.refused import FileRefused
+from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.datasets.rejected import AcceptedRow, RejectedRow, rejected_csv
 from screening.datasets.source import FileFormat
 from screening.labels import Label
@@ -203,9 +203,43 @@ def test_a_chosen_mapping_is_used() -> None:
     assert (row.id, row.text.stored) == ("1", "a")
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"id,text,text\n1,fine,I am going to kill myself tonight\n",
+        b"id,Text ,message\n1,fine,I am going to kill myself tonight\n",
+        b"id,text,response,answer\n1,a,b,c\n",
+        b'[{"id": 1, "text": "fine"}, {"id": 2, "content": "I am going to kill myself tonight"}]',
+        workbook(("id", "text", "text"), (1, "fine", "I am going to kill myself tonight")),
+        b"id,id,text\n1,2,a\n",
+    ],
+)
+def test_two_columns_that_could_be_one_are_asked_about(content: bytes) -> None:
+    with pytest.raises(ColumnsUnclear, match="Say which one it is"):
+        read_table(content)
+
+
 def test_a_column_named_twice_keeps_its_cells_apart() -> None:
-    assert inspect_file(b"id,text,text\n1,a,b\n").columns == ("id", "text", "text (column 3)")
-    assert accepted(b"id,text,text\n1,a,b\n") == {"1": "a"}
+    content = b"id,text,text,note,note\n1,a,b,c,d\n"
+    columns = ("id", "text (column 2)", "text (column 3)", "note (column 4)", "note (column 5)")
+    mapping = ColumnMapping(text="text (column 3)", joined=("text (column 2)",), id="id")
+    table = read_table(content, mapping=mapping)
+    assert table.report.columns == columns
+    assert [row.text.stored for row in table.rows() if isinstance(row, AcceptedRow)] == ["b\n\na"]
+
+
+def test_an_id_that_several_rows_share_is_the_group() -> None:
+    content = b"user_id,text\nu1,a day\nu1,I want to die\nu2,b\nu2,b\n,c\n"
+    table = read_table(content)
+    rows = list(table.rows())
+    assert [(row.id, row.group) for row in rows if isinstance(row, AcceptedRow)] == [
+        ("1", "u1"), ("2", "u1"), ("3", "u2"), ("4", "u2"), ("5", None),
+    ]  # fmt: skip
+    assert "it is the group, and the row number is the id" in table.report.warnings[0]
+    assert read_table(b"user_id,text\nu1,a\nu2,b\n").report.mapping == ColumnMapping(text="text", id="user_id")
+    assert propose_mapping(["id", "conv_id", "text"]) == ColumnMapping(text="text", id="id", group="conv_id")
+    chosen = read_table(content, mapping=ColumnMapping(text="text", id="user_id"))
+    assert chosen.report.conflicting == 2  # what a person chose is what is read
 
 
 def test_title_reply_label_and_group() -> None:

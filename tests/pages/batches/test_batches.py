@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button
 
@@ -18,6 +19,7 @@ from storage.batches.batch_state import BatchState
 from storage.batches.pending import record_error
 from storage.batches.results import results
 from storage.database import Database
+from storage.schema import cases
 from tests.pages.conftest import Opener
 from tests.pages.working import work
 from tests.storage.batch_of import NOW, batch, decide, waiting
@@ -111,6 +113,18 @@ def test_unmapped_label_values_are_shown_and_not_guessed(open_page: Opener, page
     found = list(results(page_database, LOCAL_USER, batch_id))
     assert [row.reference for row in found] == ["safe", None, None, None]
     assert found[1].reference_value == "unsfae"
+
+
+def test_two_columns_of_text_are_asked_about_and_may_be_joined(open_page: Opener, page_database: Database) -> None:
+    page = _upload(open_page, b"id,text,text\n1,a quiet day,I want to kill myself tonight\n")
+    assert "2 columns could be the text" in _shown(page)
+    assert not any(label.startswith("Start") for label in _labels(page))
+    page.multiselect(key="column_text").set_value(["text (column 2)", "text (column 3)"]).run()
+    assert "1 rows in = 1 accepted + 0 rejected" in _shown(page)
+    batch_id = _started(page)
+    with page_database.read() as conn:
+        stored = conn.execute(select(cases.c.text).where(cases.c.batch_id == batch_id)).scalar_one()
+    assert stored == "a quiet day\n\nI want to kill myself tonight"
 
 
 def test_the_name_of_a_file_is_only_a_label(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
