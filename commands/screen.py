@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from commands.one_batch import screen_batch
+from commands.pipelines import chosen_pipeline
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.port import system_clock
@@ -19,7 +20,7 @@ from screening.datasets.export import jsonl_lines
 from screening.datasets.reader import FileReport, Table, announced, read_table
 from screening.datasets.records import Reason
 from screening.datasets.rejected import RejectedRow, rejected_csv
-from screening.engine.pipeline import preset
+from screening.engine.pipeline import PipelineConfig, preset
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.settings import SIMULATED_NOTICE, Settings
 from storage.batches.batches import Progress, progress
@@ -39,6 +40,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--out", type=Path, required=True, help="results, one JSON object a row")
     parser.add_argument("--sampler", choices=["simulated", "anthropic"], default=None)
+    parser.add_argument("--pipeline", default=None, metavar="FILE_OR_NAME", help="a TOML file, or a pipeline's name")
     parser.add_argument("--preset", choices=["recommended", "paper"], default=None)
     parser.add_argument("--delta", type=float, default=None, help="error level, symmetric over the labels")
     parser.add_argument("--budget", type=int, default=None, help="most calls a node may use on a text")
@@ -54,7 +56,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 def run(arguments: argparse.Namespace) -> int:
     """Screen the file, write the results and `rejected.csv` beside them, print the summary."""
     settings = _settings(arguments)
-    pipeline = preset(settings.preset, delta=arguments.delta, budget=settings.budget)
+    pipeline = _pipeline(arguments, settings)
     table = read_table(arguments.file, arguments.file.name)
     for line in announcements(table.report):
         print(line, file=sys.stderr)
@@ -86,6 +88,14 @@ def announcements(report: FileReport) -> Iterator[str]:
 def _separator(separator: str | None) -> str | None:
     names = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
     return None if separator is None else f"separated by {names.get(separator, repr(separator))}"
+
+
+def _pipeline(arguments: argparse.Namespace, settings: Settings) -> PipelineConfig:
+    if arguments.pipeline is None:
+        return preset(settings.preset, delta=arguments.delta, budget=settings.budget)
+    if (arguments.preset, arguments.delta, arguments.budget) != (None, None, None):
+        raise ValueError("--pipeline says rule, levels and budgets itself: leave out --preset, --delta and --budget")
+    return chosen_pipeline(arguments.pipeline, arguments.database)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

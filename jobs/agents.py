@@ -1,12 +1,13 @@
 """Which agents answer for a configuration: the sampler it was screened with, or a refusal to mix two."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from screening.engine.cost import cost_usd
-from screening.engine.draws import Sampler, SamplerError, Usage
+from screening.engine.draws import Draw, DrawRequest, NodeAgent, Sampler, SamplerError, Usage
 from screening.engine.prompting import load_prompts
-from screening.samplers.anthropic import AnthropicSampler
+from screening.samplers.anthropic import AnthropicSampler, default_gate
 from screening.samplers.model_settings import ModelSettings
 from screening.samplers.preflight import Preflight
 from screening.samplers.rate import RateGate
@@ -30,13 +31,31 @@ def model_settings(settings: Settings) -> ModelSettings:
     )
 
 
+def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
+    """What this node's model is asked with. The site's key goes to no other server than the one it was set for.
+
+    SamplerError for a server that the site's settings do not name.
+    """
+    usual = model_settings(settings)
+    asked = replace(
+        usual,
+        model=agent.model or usual.model,
+        temperature=usual.temperature if agent.temperature is None else agent.temperature,
+    )
+    if agent.server is None:
+        return asked
+    if agent.server not in settings.servers:
+        raise SamplerError("unknown_server", f"The site's settings name no server {agent.server!r}.", stops_batch=True)
+    return replace(asked, base_url=settings.servers[agent.server], api_key=None)
+
+
 class Agents:
     """The samplers of one process; close it. A `gate` shares one rate limit with other processes."""
 
     def __init__(self, settings: Settings, gate: RateGate | None = None) -> None:
         self._settings = settings
         self._gate = gate
-        self._anthropic: AnthropicSampler | None = None
+        self._models: dict[ModelSettings, AnthropicSampler] = {}
         self._simulated: dict[int, SimulatedSampler] = {}
 
     def describe(self, seed: int) -> Mapping[str, Any]:
@@ -55,13 +74,25 @@ class Agents:
                 "This batch began with other agents than the present settings name: restore them or start it anew.",
                 stops_batch=True,
             )
-        return sampler
+        return sampler if simulated else _ByNode(self)
 
-    def cost_usd(self, configuration: Configuration, usage: Usage) -> float | None:
-        """Dollars at list price; 0 for simulated agents, None where the price is not known."""
+    def model_for(self, agent: NodeAgent) -> AnthropicSampler:
+        """The model that answers for a node; one a setting, whoever asks. SamplerError for an unknown server."""
+        asked = settings_for(self._settings, agent)
+        if asked not in self._models:
+            prompts = load_prompts(self._settings.prompts_directory)
+            self._gate = self._gate or default_gate(model_settings(self._settings))
+            self._models[asked] = AnthropicSampler(asked, prompts, gate=self._gate)
+        return self._models[asked]
+
+    def cost_usd(self, configuration: Configuration, usage: Usage, node: str | None = None) -> float | None:
+        """Dollars at list price of calls to this node's model; 0 for simulated agents, None where it is not known."""
         if configuration.sampler.get("sampler") == "simulated":
             return 0.0
-        cost = None if configuration.sampler.get("own_server") else cost_usd(str(configuration.sampler["model"]), usage)
+        agent = NodeAgent() if node is None else configuration.pipeline.node(node).agent
+        if agent.server is not None or configuration.sampler.get("own_server"):
+            return None
+        cost = cost_usd(agent.model or str(configuration.sampler["model"]), usage)
         return None if cost is None else float(cost)
 
     async def preflight(self) -> Preflight | None:
@@ -70,8 +101,8 @@ class Agents:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if self._anthropic is not None:
-            await self._anthropic.aclose()
+        for model in self._models.values():
+            await model.aclose()
 
     def _simulation(self, seed: int) -> SimulatedSampler:
         if seed not in self._simulated:
@@ -79,7 +110,17 @@ class Agents:
         return self._simulated[seed]
 
     def _model(self) -> AnthropicSampler:
-        if self._anthropic is None:
-            prompts = load_prompts(self._settings.prompts_directory)
-            self._anthropic = AnthropicSampler(model_settings(self._settings), prompts, gate=self._gate)
-        return self._anthropic
+        return self.model_for(NodeAgent())
+
+
+@dataclass(frozen=True, slots=True)
+class _ByNode:
+    """Each wave is drawn from the model of its node."""
+
+    agents: Agents
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        return await self.agents.model_for(request.agent).draw(request)
+
+    def describe(self) -> Mapping[str, object]:
+        return self.agents.model_for(NodeAgent()).describe()

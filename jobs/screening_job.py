@@ -136,7 +136,7 @@ class ScreeningJob:
         await to_the_end(self._conclude, case, result)
 
     def _conclude(self, case: CaseForScreening, result: Screening) -> None:
-        costs = [self.agents.cost_usd(case.configuration, run.usage) for run in result.runs]
+        costs = [self.agents.cost_usd(case.configuration, run.usage, run.node) for run in result.runs]
         cost = None if any(one is None for one in costs) else sum(one or 0.0 for one in costs)
         if result.outcome is not Outcome.HUMAN_REVIEW and stopped(self.db):
             result = _to_a_human(Reason.STOPPED, result)
@@ -176,7 +176,7 @@ class _NodeProgress:
                 await self._look()
                 if self.job.allowance.cancelled(self.case.batch_id):
                     raise Withdrawn
-            return self._paid(wave.result())
+            return self._paid(request.node, wave.result())
         finally:
             wave.cancel()
             await asyncio.gather(wave, return_exceptions=True)
@@ -196,9 +196,9 @@ class _NodeProgress:
         if not allowance.is_fresh(batch_id):
             await to_the_end(allowance.look, batch_id)
 
-    def _paid(self, draws: Sequence[Draw]) -> Sequence[Draw]:
+    def _paid(self, node: str, draws: Sequence[Draw]) -> Sequence[Draw]:
         usage = sum((draw.usage for draw in draws), Usage())
-        self.tab.drew(len(draws), self.job.agents.cost_usd(self.case.configuration, usage))
+        self.tab.drew(len(draws), self.job.agents.cost_usd(self.case.configuration, usage, node))
         return draws
 
     async def wave(self, request: DrawRequest, draws: Sequence[Draw]) -> None:
@@ -216,7 +216,7 @@ class _NodeProgress:
     def _commit(self, run: NodeRun, ended_at: datetime) -> bool:
         """Whether this run is the one that stands; False when another start was first with a different one."""
         db, case_id = self.job.db, self.case.case_id
-        cost = self.job.agents.cost_usd(self.case.configuration, run.usage)
+        cost = self.job.agents.cost_usd(self.case.configuration, run.usage, run.node)
         ours = screenings.commit_run(db, case_id, self.position, run, cost, self.started_at, ended_at)
         self.job.allowance.settle(self.case.batch_id, self.tab)
         self.position += 1

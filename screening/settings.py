@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +39,9 @@ class Settings(BaseSettings):
         None,
         validation_alias="ANTHROPIC_BASE_URL",
         description="Another server that speaks the Messages API, for example one inside the building.",
+    )
+    servers: Mapping[str, str] = Field(
+        {}, description='Further model servers by name, for nodes that name one: {"ward": "http://10.0.0.5:8080"}.'
     )
     model: str = Field("claude-sonnet-4-6", description="The model asked.")
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(

@@ -102,6 +102,22 @@ class ScreenedText:
     reply: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAgent:
+    """Who answers for a node, as far as its pipeline says more than the node's name; None leaves the site's setting.
+
+    ``prompt`` names a prompt file, ``instructions`` is a prompt of the pipeline's own, ``role`` is the part that
+    simulated agents play, ``server`` is one of the site's named servers.
+    """
+
+    prompt: str | None = None
+    instructions: str | None = None
+    role: str | None = None
+    model: str | None = None
+    temperature: float | None = None
+    server: str | None = None
+
+
 @dataclass(slots=True)
 class Bill:
     """What a wave has cost so far, also when it fails or is broken off and there are no draws.
@@ -126,6 +142,7 @@ class DrawRequest:
     first: int
     count: int
     variant: str = "main"
+    agent: NodeAgent = NodeAgent()
     urgent: bool = False
     bill: Bill | None = field(default=None, compare=False, repr=False)
 

@@ -3,10 +3,19 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
+from screening.engine.draws import NodeAgent
 from screening.labels import OUTCOMES, Label, Outcome
 from screening.statistics.rules.majority_vote import MajorityVote
 from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
@@ -83,15 +92,34 @@ RuleConfig = Annotated[
 ]
 
 
-class NodeConfig(_Data):
-    """One agent: its prompt's name, its rule, and where each label leads (an outcome or another node)."""
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
+OF_THE_AGENT = ("prompt", "instructions", "role", "model", "temperature", "server")
 
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
-    title: str
-    question: str
+
+class NodeConfig(_Data):
+    """One agent: who answers, its rule, and where each label leads (an outcome or another node).
+
+    What is said of the agent beyond its name is optional, as in `NodeAgent`; what is not said stays out of the record,
+    so that it is the same pipeline as before the option existed.
+    """
+
+    name: Name
+    title: Annotated[str, Field(min_length=1, max_length=60)]
+    question: Annotated[str, Field(max_length=300)]
     rule: RuleConfig
     routes: Mapping[Label, str]
     on_abstain: Literal["human_review", "next"] = "human_review"
+    prompt: Name | None = None
+    instructions: Annotated[str, Field(min_length=1, max_length=50_000)] | None = None
+    role: Literal["worker", "risk", "legal"] | None = None
+    model: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    server: Name | None = None
+
+    @model_serializer(mode="wrap")
+    def _said(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = serialize(self)
+        return {key: value for key, value in written.items() if value is not None or key not in OF_THE_AGENT}
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -100,7 +128,14 @@ class NodeConfig(_Data):
         for label in (Label.UNSAFE, Label.ESCALATE):
             if self.routes[label] == Outcome.SAFE:
                 raise ValueError(f"node {self.name}: {label} must not lead to the outcome safe")
+        if self.prompt is not None and self.instructions is not None:
+            raise ValueError(f"node {self.name}: give the name of a prompt or instructions of its own, not both")
         return self
+
+    @property
+    def agent(self) -> NodeAgent:
+        """Who answers for this node."""
+        return NodeAgent(**{name: getattr(self, name) for name in OF_THE_AGENT})
 
     def target(self, label: Label | None) -> str:
         """Where the way goes on after this label, or after an abstention (None)."""
@@ -112,7 +147,7 @@ class NodeConfig(_Data):
 class PipelineConfig(_Data):
     """A directed acyclic graph of nodes; the first one is where every case enters."""
 
-    name: str
+    name: Annotated[str, Field(min_length=1, max_length=60)]
     nodes: Annotated[tuple[NodeConfig, ...], Field(min_length=1, max_length=20)]
 
     @model_validator(mode="after")
@@ -122,10 +157,29 @@ class PipelineConfig(_Data):
             raise ValueError("node names must be unique and differ from the outcomes")
         for position, node in enumerate(self.nodes):
             for label, target in node.routes.items():
-                if target not in OUTCOMES and target not in order[position + 1 :]:
+                if target in order[: position + 1]:
+                    raise ValueError(f"node {node.name}: {label} leads back to {target!r}: a case could go in circles")
+                if target not in OUTCOMES and target not in order:
                     raise ValueError(
-                        f"node {node.name}: {label} leads to {target!r}, which is neither an outcome nor a later node"
+                        f"node {node.name}: {label} leads to {target!r}, which is neither an outcome nor a node"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        reached = {self.nodes[0].name} | {target for node in self.nodes for target in node.routes.values()}
+        if idle := [node.name for node in self.nodes if node.name not in reached]:
+            raise ValueError(f"node {idle[0]}: no route leads here")
+        return self
+
+    @model_validator(mode="after")
+    def _unsafe_never_becomes_safe(self) -> Self:
+        may_end_safe = {Outcome.SAFE.value}  # the outcome, and the nodes from which a case can still reach it
+        for node in reversed(self.nodes):
+            if (target := node.routes[Label.UNSAFE]) in may_end_safe:
+                raise ValueError(f"node {node.name}: unsafe leads to {target!r}, from where a case could end safe")
+            if {*node.routes.values(), node.target(None)} & may_end_safe:
+                may_end_safe.add(node.name)
         return self
 
     def node(self, name: str) -> NodeConfig:

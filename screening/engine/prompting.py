@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from screening.engine.draws import NodeAgent
+
 SHIPPED = Path(__file__).parent.parent / "prompts"
 CRITERIA, POLICY, SECOND_LOOK = "criteria", "policy", "second_look"
 _PARTS = frozenset({CRITERIA, POLICY, SECOND_LOOK})
@@ -34,15 +36,23 @@ class PromptSet:
         """The names of the nodes that have a prompt."""
         return tuple(sorted(self.files.keys() - _PARTS))
 
-    def system(self, node: str, variant: str = "main") -> str:
-        """The fixed part of a node's system prompt. PromptError for an unknown node or variant."""
+    def system(self, node: str, variant: str = "main", agent: NodeAgent | None = None) -> str:
+        """The fixed part of a node's system prompt: the agent's own instructions, else the file it or the node names.
+        PromptError where there is no such file, or no such variant.
+        """
         if variant == SECOND_LOOK:
             return f"{self.files[SECOND_LOOK]}\n\n{self.files[CRITERIA]}"
         if variant != "main":
             raise PromptError(f"there is no prompt variant {variant!r}")
-        if node not in self.nodes:
-            raise PromptError(f"node {node!r} has no prompt: add {node}.md to the prompt directory")
-        return "\n\n".join((self.files[node], self.files[CRITERIA], self.files[POLICY]))
+        return "\n\n".join((self._first(node, agent), self.files[CRITERIA], self.files[POLICY]))
+
+    def _first(self, node: str, agent: NodeAgent | None) -> str:
+        if agent is not None and agent.instructions is not None:
+            return agent.instructions
+        name = (agent and agent.prompt) or node
+        if name not in self.nodes:
+            raise PromptError(f"node {node!r} has no prompt: add {name}.md to the prompt directory")
+        return self.files[name]
 
 
 def load_prompts(directory: Path | None = None) -> PromptSet:

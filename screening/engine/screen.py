@@ -127,7 +127,14 @@ def _node_run(
     rule = node.rule.rule()
     state, draws = rule.start(), list[Draw]()
     while (verdict := state.verdict()) is None:
-        request = DrawRequest(node=node.name, text=text, first=len(draws), count=state.next_wave(), variant=variant)
+        request = DrawRequest(
+            node=node.name,
+            text=text,
+            first=len(draws),
+            count=state.next_wave(),
+            variant=variant,
+            agent=node.agent,
+        )
         wave = yield request
         if wave is None or len(wave) != request.count:
             raise ValueError("a sampler must give exactly the draws that were asked for")

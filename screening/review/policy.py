@@ -37,6 +37,8 @@ class Action(StrEnum):
     VIEW_AUDIT = "view_audit"
     VIEW_SETTINGS = "view_settings"
     CHANGE_SETTINGS = "change_settings"
+    DRAFT_PIPELINE = "draft_pipeline"  # write a version of a pipeline; nothing is screened with it
+    ACTIVATE_PIPELINE = "activate_pipeline"
     STOP = "stop"  # the stop button: everybody who signs in may press it
     START = "start"  # release the stop button
     MANAGE_ACCOUNTS = "manage_accounts"
@@ -77,6 +79,8 @@ POLICY: Final[Mapping[Action, Mapping[Role, Scope]]] = MappingProxyType(
         Action.VIEW_AUDIT: {_S: _ANY, _A: _ANY},
         Action.VIEW_SETTINGS: {_R: _ANY, _S: _ANY, _E: _ANY, _A: _ANY},
         Action.CHANGE_SETTINGS: {_A: _ANY},
+        Action.DRAFT_PIPELINE: {_E: _ANY, _A: _ANY},
+        Action.ACTIVATE_PIPELINE: {_A: _ANY},
         Action.STOP: {_R: _ANY, _S: _ANY, _E: _ANY, _A: _ANY},
         Action.START: {_S: _ANY, _A: _ANY},
         Action.MANAGE_ACCOUNTS: {_A: _ANY},

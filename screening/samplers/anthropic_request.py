@@ -69,7 +69,7 @@ def prepare_call(
 ) -> PreparedCall:
     """One call of a wave, with a nonce (and, for the second look, code words) of its own."""
     nonce = f"{rng.getrandbits(64):016x}"
-    fixed = prompts.system(request.node, request.variant)
+    fixed = prompts.system(request.node, request.variant, request.agent)
     words = code_words(request.text, rng) if request.variant == SECOND_LOOK else LABEL_WORDS
     return PreparedCall(
         system=_system(fixed, _fresh(nonce, words), cached=is_cacheable(fixed, settings)),

@@ -5,12 +5,14 @@ import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
 
-from screening.engine.draws import Draw, DrawRequest, SamplerError, ScreenedText
+from screening.engine.draws import Draw, DrawRequest, NodeAgent, ScreenedText
 from screening.labels import LABELS, Label
 from screening.samplers.keywords.evidence import EvidenceReader
 from screening.samplers.keywords.lexicon import ROLES, Kind, Lexicon, load_lexicon
 
 _TEXTS_KEPT = 64
+OTHER_ROLE = "risk"
+"""What a node plays whose name says nothing: a careful second reader."""
 _DRAWS = {label: Draw(label=label) for label in LABELS}
 
 
@@ -44,33 +46,35 @@ class SimulatedSampler:
         """The label distribution from which this node's draws on this text come; it sums to 1.
 
         Pure. Added text never lowers P(unsafe) or raises P(safe), unless it puts a statement into a quotation,
-        a report or a negation of the same sentence; then the text is still not safe. Raises SamplerError
-        for a node whose name begins with none of the roles.
+        a report or a negation of the same sentence; then the text is still not safe.
         """
         kind: Kind = self._kinds[self._kind_of(text)]
-        return dict(zip(LABELS, kind.of(_role(node)), strict=True))
+        return dict(zip(LABELS, kind.of(role_of(node)), strict=True))
 
     async def draw(self, request: DrawRequest) -> list[Draw]:
         """Exactly ``request.count`` draws, numbers ``first`` to ``first + count - 1``.
 
-        Raises SamplerError for a node that has no role, ValueError for a negative number.
+        Raises ValueError for a negative number.
         """
         if request.first < 0 or request.count < 0:
             raise ValueError("first and count must not be negative")
         if self._latency_s:
             await asyncio.sleep(self._latency_s)
-        distribution = self.distribution(request.node, request.text)
+        distribution = self.distribution(role_of(request.node, request.agent), request.text)
         stream = _stream(self._seed, request)
         numbers = range(request.first, request.first + request.count)
         return [_DRAWS[_label_at(distribution, _uniform(stream, number))] for number in numbers]
 
 
-def _role(node: str) -> str:
-    """The role a node plays: "risk" for "risk" and for a site's "risk_confirmation"."""
-    role = node.partition("_")[0]
-    if role not in ROLES:
-        raise SamplerError("unknown_node", f"simulated agents have no role {node!r}", stops_batch=True)
-    return role
+def role_of(node: str, agent: NodeAgent | None = None) -> str:
+    """The role a node plays: the one declared, else what its prompt's or its own name begins with, else "risk".
+
+    >>> role_of("risk_confirmation"), role_of("night", NodeAgent(prompt="legal")), role_of("cultural_context")
+    ('risk', 'legal', 'risk')
+    """
+    asked = agent or NodeAgent()
+    names = ((name or "").partition("_")[0] for name in (asked.role, asked.prompt, node))
+    return next((name for name in names if name in ROLES), OTHER_ROLE)
 
 
 def _stream(seed: int, request: DrawRequest) -> bytes:

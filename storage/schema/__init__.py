@@ -16,6 +16,7 @@ from storage.schema.intake import (
     pending_cases,
     rejected_rows,
 )
+from storage.schema.pipelines import pipeline_activations, pipeline_versions
 from storage.schema.review import (
     adjudications,
     case_notes,
@@ -51,6 +52,8 @@ __all__ = [
     "metadata",
     "node_runs",
     "pending_cases",
+    "pipeline_activations",
+    "pipeline_versions",
     "ratings",
     "rejected_rows",
     "reveals",

@@ -47,14 +47,21 @@ def test_a_site_may_have_safe_confirmed_by_the_next_node() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"routes": {"safe": "safe", "unsafe": "unsafe", "escalate": "worker"}}, "neither an outcome nor a later node"),
-        ({"routes": {"safe": "safe", "unsafe": "unsafe", "escalate": "nobody"}}, "neither an outcome nor a later node"),
+        ({"routes": {"safe": "safe", "unsafe": "unsafe", "escalate": "worker"}}, "leads back to 'worker'"),
+        ({"routes": {"safe": "safe", "unsafe": "unsafe", "escalate": "nobody"}}, "neither an outcome nor a node"),
         ({"routes": {"safe": "safe", "unsafe": "unsafe"}}, "no route for escalate"),
         ({"routes": {"safe": "safe", "unsafe": "safe", "escalate": "risk"}}, "unsafe must not lead to"),
         ({"routes": {"safe": "safe", "unsafe": "unsafe", "escalate": "safe"}}, "escalate must not lead to"),
         ({"name": "risk"}, "unique"),
         ({"name": "human_review"}, "unique"),
-        ({"temperature": 1}, "Extra inputs"),
+        ({"routes": {"safe": "safe", "unsafe": "risk", "escalate": "risk"}}, "from where a case could end safe"),
+        (
+            {"routes": {"safe": "safe", "unsafe": "unsafe", "escalate": "human_review"}},
+            "node risk: no route leads here",
+        ),
+        ({"prompt": "worker", "instructions": "Read."}, "not both"),
+        ({"temperature": 3}, "less than or equal to 2"),
+        ({"top_p": 1}, "Extra inputs"),
     ],
 )
 def test_a_faulty_route_is_refused(change: dict[str, Any], words: str) -> None:

@@ -3,13 +3,14 @@
 import asyncio
 import time
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from screening.engine.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
+from screening.engine.draws import Draw, DrawRequest, NodeAgent, ScreenedText, Usage, encode_draws
 from screening.engine.guard import guard_for
 from screening.engine.pipeline import preset
 from screening.engine.screen import Guard, screen
@@ -93,10 +94,10 @@ def test_a_negative_latency_is_refused() -> None:
         SimulatedSampler(0, latency_s=-1)
 
 
-async def test_a_node_without_a_role_stops_the_batch_and_a_sites_own_suffix_does_not() -> None:
-    with pytest.raises(SamplerError) as refused:
-        await SAMPLER.draw(_request(0, 1, node="oracle"))
-    assert refused.value.stops_batch and AMBIGUOUS.text not in str(refused.value)
+async def test_a_node_plays_its_role_whatever_it_is_called() -> None:
+    told = replace(_request(0, 60, node="cultural_context"), agent=NodeAgent(role="legal"))
+    legal = await SAMPLER.draw(replace(_request(0, 60, node="cultural_context"), agent=NodeAgent(prompt="legal_2")))
+    assert await SAMPLER.draw(told) == legal != await SAMPLER.draw(_request(0, 60, node="cultural_context"))
     assert SAMPLER.distribution("risk_confirmation", AMBIGUOUS) == SAMPLER.distribution("risk", AMBIGUOUS)
 
 

@@ -1,0 +1,118 @@
+"""`pipelines`: list, check, export and import the DAGs that texts are screened with."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from jobs.port import system_clock
+from screening.engine.pipeline import PipelineConfig
+from screening.engine.pipeline_file import PipelineRefused, read_pipeline, shipped_pipelines, write_pipeline
+from screening.review.actors import LOCAL_USER
+from screening.settings import Settings
+from storage.batches.pipelines import UnknownPipeline, active_version, get_version, keep_version, list_versions
+from storage.database import Database
+
+
+def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this subcommand's arguments."""
+    parser = subcommands.add_parser("pipelines", help="list, check, export and import pipelines (TOML)")
+    parser.add_argument("--database", default=None, metavar="URL", help="else the site's own")
+    actions = parser.add_subparsers(dest="action", required=True)
+    actions.add_parser("list", help="the pipelines that come with the program, and the site's own")
+    exported = actions.add_parser("export", help="print one as TOML")
+    exported.add_argument("name", help="a name, or name/number for an older version")
+    for action, words in (
+        ("check", "say what is wrong with a file, or that it may be used"),
+        ("import", "keep a file"),
+    ):
+        read = actions.add_parser(action, help=words)
+        read.add_argument("file", type=Path, metavar="FILE")
+        if action == "import":
+            read.add_argument("--note", default="", help="what is new in this version")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what was asked; 2 with one sentence that names the place for a file that cannot be used."""
+    if arguments.action == "check":
+        print(json.dumps(_facts(pipeline_in(arguments.file))))
+        return 0
+    with _database(arguments.database) as db:
+        if arguments.action == "list":
+            _list(db)
+        elif arguments.action == "export":
+            print(write_pipeline(named_pipeline(db, arguments.name)), end="")
+        else:
+            _import(db, pipeline_in(arguments.file), arguments.note)
+    return 0
+
+
+def chosen_pipeline(word: str, database: str | None) -> PipelineConfig:
+    """What ``--pipeline`` names: a file that exists, else a pipeline's name. Raises PipelineRefused."""
+    if Path(word).is_file():
+        return pipeline_in(Path(word))
+    if word in shipped_pipelines() and database is None:
+        return shipped_pipelines()[word]
+    with _database(database) as db:
+        return named_pipeline(db, word)
+
+
+def pipeline_in(file: Path) -> PipelineConfig:
+    """The pipeline of a file. Raises PipelineRefused with the file's name and the place."""
+    try:
+        return read_pipeline(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise PipelineRefused(f"{file.name}: not UTF-8 text") from None
+    except PipelineRefused as refused:
+        raise PipelineRefused(f"{file.name}: {refused}") from None
+
+
+def named_pipeline(db: Database, word: str) -> PipelineConfig:
+    """The site's pipeline of that name, newest version or the one named, else the one that comes with the program."""
+    name, _, number = word.partition("/")
+    if number and not number.isdecimal():
+        raise PipelineRefused(f"{word}: after the slash stands the number of a version")
+    try:
+        return get_version(db, name, int(number) if number else None).pipeline
+    except UnknownPipeline:
+        if name in shipped_pipelines() and not number:
+            return shipped_pipelines()[name]
+        raise PipelineRefused(f"there is no file and no pipeline {word!r}") from None
+
+
+def _list(db: Database) -> None:
+    active = active_version(db)
+    for name, pipeline in shipped_pipelines().items():
+        print(f"{name}  comes with the program  {len(pipeline.nodes)} agents  {pipeline.version}")
+    for found in list_versions(db, LOCAL_USER):
+        mark = "  in force" if found == active else ""
+        print(
+            f"{found.pipeline.name}/{found.number}  {len(found.pipeline.nodes)} agents  {found.pipeline.version}{mark}"
+        )
+
+
+def _import(db: Database, pipeline: PipelineConfig, note: str) -> None:
+    newest = next(iter(list_versions(db, LOCAL_USER, pipeline.name)), None)
+    kept = keep_version(db, LOCAL_USER, pipeline, note, newest.number if newest else 0, system_clock())
+    same = newest is not None and kept.number == newest.number
+    print(
+        f"{kept.pipeline.name}/{kept.number}: {'nothing differs from this version' if same else 'kept'}",
+        file=sys.stderr,
+    )
+
+
+def _facts(pipeline: PipelineConfig) -> dict[str, object]:
+    return {"name": pipeline.name, "nodes": [node.name for node in pipeline.nodes], "version": pipeline.version}
+
+
+@contextmanager
+def _database(url: str | None) -> Iterator[Database]:
+    db = Database(url or Settings().database_url)
+    try:
+        db.prepare()
+        yield db
+    finally:
+        db.close()

@@ -1,0 +1,87 @@
+"""A pipeline as a TOML text: what a site writes, keeps and exchanges; errors name the node and the field."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from pydantic import ValidationError
+
+from screening.engine.pipeline import PipelineConfig, UndecidableError, require_decidable
+
+SHIPPED = Path(__file__).parents[2] / "pipelines"
+MOST_CHARACTERS = 1_000_000
+
+
+class PipelineRefused(ValueError):
+    """A pipeline file that cannot be used: one sentence that names the place."""
+
+
+def read_pipeline(text: str) -> PipelineConfig:
+    """The pipeline that a TOML text describes. Raises PipelineRefused, with the node and the field.
+
+    >>> read_pipeline("nodes: [worker]")
+    Traceback (most recent call last):
+    screening.engine.pipeline_file.PipelineRefused: not TOML: Expected '=' after a key ... (at line 1, column 6)
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise PipelineRefused(f"the file has {len(text):,} characters; a pipeline has at most {MOST_CHARACTERS:,}")
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise PipelineRefused(f"not TOML: {problem}") from None
+    return checked(given)
+
+
+def checked(given: Mapping[str, Any]) -> PipelineConfig:
+    """The pipeline in these values: acyclic, safe and decidable. Raises PipelineRefused."""
+    values = dict(given)
+    if "node" in values:  # in TOML a node is written [[node]]
+        values["nodes"] = values.pop("node")
+    try:
+        return require_decidable(PipelineConfig.model_validate(values))
+    except ValidationError as problem:
+        raise PipelineRefused(_sentence(values, problem)) from None
+    except UndecidableError as problem:
+        raise PipelineRefused(str(problem)) from None
+
+
+def write_pipeline(pipeline: PipelineConfig) -> str:
+    """The TOML text of a pipeline; `read_pipeline` gives the same pipeline back."""
+    values = pipeline.model_dump(mode="json")
+    return tomli_w.dumps({"name": values["name"], "node": values["nodes"]}, multiline_strings=True)
+
+
+@cache
+def shipped_pipelines() -> Mapping[str, PipelineConfig]:
+    """The pipelines that come with the program, by name.
+
+    >>> sorted(shipped_pipelines())
+    ['four_agents', 'paper', 'recommended']
+    """
+    return {path.stem: read_pipeline(path.read_text(encoding="utf-8")) for path in sorted(SHIPPED.glob("*.toml"))}
+
+
+def _sentence(values: Mapping[str, Any], problem: ValidationError) -> str:
+    """The first thing that is wrong, with its place."""
+    first = problem.errors(include_url=False, include_input=False)[0]
+    words = str(first["msg"]).removeprefix("Value error, ")
+    place = _place(values, first["loc"])
+    return f"{place}: {words}" if place else words
+
+
+def _place(values: Mapping[str, Any], location: Sequence[int | str]) -> str:
+    """The node's name and the field, in the words of the file."""
+    if len(location) < 2 or location[0] != "nodes" or not isinstance(location[1], int):
+        return ".".join(str(part) for part in location)
+    node = f"node {_name(values, location[1])}"
+    field = ".".join(str(part) for part in location[2:] if "-" not in str(part))  # a rule's kind is no field
+    return f"{node}, {field}" if field else node
+
+
+def _name(values: Mapping[str, Any], position: int) -> str:
+    nodes = values["nodes"]
+    name = nodes[position].get("name") if isinstance(nodes[position], Mapping) else None
+    return name if isinstance(name, str) and len(name) < 40 else f"number {position + 1}"

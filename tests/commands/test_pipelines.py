@@ -1,0 +1,95 @@
+"""Pipelines on the command line: listed, checked, exported, imported, and screened with."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from commands.__main__ import main
+from screening.engine.pipeline import preset
+from screening.engine.pipeline_file import read_pipeline, shipped_pipelines, write_pipeline
+from tests.stub_server.plan import StubPlan
+
+
+def test_a_pipeline_goes_out_and_comes_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept, file = ["pipelines", "--database", f"sqlite:///{tmp_path / 'site.db'}"], tmp_path / "ours.toml"
+    assert main([*kept, "export", "recommended"]) == 0
+    ours = read_pipeline(capsys.readouterr().out).model_copy(update={"name": "ours"})
+    file.write_text(write_pipeline(ours))
+    assert main([*kept, "import", str(file)]) == 0 and "ours/1: kept" in capsys.readouterr().err
+    assert main([*kept, "import", str(file)]) == 0 and "ours/1: nothing differs" in capsys.readouterr().err
+    assert main([*kept, "list"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in listed] == ["four_agents", "paper", "recommended", "ours/1"]
+    assert main([*kept, "export", "ours/1"]) == 0 and read_pipeline(capsys.readouterr().out) == ours
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"nodes:\n - worker\n", "bad.toml: not TOML"),
+        (b"\xff\xfe", "bad.toml: not UTF-8"),
+        (write_pipeline(preset("paper")).replace('escalate = "risk"', 'escalate = "worker"').encode(), "node worker: "),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(
+    content: bytes, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.toml").write_bytes(content)
+    assert main(["pipelines", "check", str(tmp_path / "bad.toml")]) == 2
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1
+
+
+def _screen(tmp_path: Path, *options: str) -> int:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,text\n1,We walked the dog by the river.\n")
+    return main(["screen", str(rows), "--out", str(tmp_path / "results.jsonl"), *options])
+
+
+def test_each_node_asks_its_own_model_with_its_own_prompt(
+    tmp_path: Path, stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = stub(StubPlan(weights={"escalate": 1.0}))
+    four = shipped_pipelines()["four_agents"]
+    nodes = [node.model_copy(update={"model": f"model-of-{node.name}"}) for node in four.nodes[1:]]
+    file = tmp_path / "four.toml"
+    file.write_text(write_pipeline(four.model_copy(update={"nodes": (four.nodes[0], *nodes)})))
+    assert _screen(tmp_path, "--pipeline", str(file)) == 0
+    (row,) = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
+    assert (row["outcome"], row["node"]) == ("human_review", "legal")
+    asked = {body["model"]: body["system"][0]["text"].splitlines()[0] for body in server.counters.bodies}
+    assert asked == {
+        "claude-sonnet-4-6": "# Worker",
+        "model-of-risk": "# Risk",
+        "model-of-cultural_context": "# Cultural context",
+        "model-of-legal": "# Legal",
+    }
+
+
+def test_a_node_on_another_server_is_asked_there_without_the_sites_key(
+    tmp_path: Path, stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ward = stub(StubPlan(weights={"safe": 1.0}))
+    monkeypatch.setenv("SECOND_LOOK_SERVERS", json.dumps({"ward": ward.url}))
+    usual = stub(StubPlan(weights={"escalate": 1.0}))
+    worker, risk, legal = preset("recommended").nodes
+    pipeline = preset("recommended").model_copy(
+        update={"nodes": (worker, risk.model_copy(update={"server": "ward"}), legal)}
+    )
+    file = tmp_path / "two.toml"
+    file.write_text(write_pipeline(pipeline))
+    assert _screen(tmp_path, "--pipeline", str(file)) == 0
+    assert ward.counters.bodies and usual.counters.bodies
+    assert not any("test-key" in str(headers) for headers in ward.counters.headers)
+    file.write_text(write_pipeline(pipeline).replace('server = "ward"', 'server = "elsewhere"'))
+    assert _screen(tmp_path, "--pipeline", str(file)) == 0
+    (row,) = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
+    assert row["outcome"] == "pending" and row["reason"] == "unknown_server"
+
+
+def test_a_pipeline_and_a_preset_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _screen(tmp_path, "--pipeline", "four_agents", "--budget", "50") == 2
+    assert "--pipeline says rule" in capsys.readouterr().err
+    assert _screen(tmp_path, "--pipeline", "nobody") == 2
+    assert "there is no file and no pipeline 'nobody'" in capsys.readouterr().err

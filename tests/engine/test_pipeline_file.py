@@ -1,0 +1,96 @@
+"""A pipeline written as TOML: the same one comes back, and what is wrong is named with its place."""
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from screening.engine.pipeline import NodeConfig, PipelineConfig, preset
+from screening.engine.pipeline_file import PipelineRefused, checked, read_pipeline, shipped_pipelines, write_pipeline
+from screening.labels import Label
+
+RECOMMENDED = write_pipeline(preset("recommended"))
+
+
+def test_the_files_that_come_along_are_the_presets_and_one_with_four_agents() -> None:
+    found = shipped_pipelines()
+    assert found["recommended"] == preset("recommended") and found["paper"] == preset("paper")
+    assert [node.name for node in found["four_agents"].nodes] == ["worker", "risk", "cultural_context", "legal"]
+
+
+def test_what_is_not_said_of_an_agent_stays_out_so_that_versions_written_before_stay_the_same() -> None:
+    assert set(tomllib.loads(RECOMMENDED)["node"][0]) == {"name", "title", "question", "rule", "routes", "on_abstain"}
+    # The versions that databases made before these options existed hold.
+    assert (preset("recommended").version, preset("paper").version) == ("c80a712a30c835d7", "b4afd776d8772a64")
+
+
+@given(
+    instructions=st.text(min_size=1, max_size=200).filter(lambda text: "\r" not in text),
+    title=st.text(min_size=1, max_size=60),
+    temperature=st.none() | st.floats(0, 2),
+    model=st.none() | st.text(min_size=1, max_size=100),
+)
+def test_a_pipeline_comes_back_as_it_was_written(
+    instructions: str, title: str, temperature: float | None, model: str | None
+) -> None:
+    worker = preset("recommended").nodes[0]
+    said = {"instructions": instructions, "title": title, "temperature": temperature, "model": model}
+    routes = {**worker.routes, Label.ESCALATE: "human_review"}
+    node = NodeConfig.model_validate(worker.model_dump() | said | {"routes": routes})
+    pipeline = PipelineConfig(name="one", nodes=(node,))
+    assert read_pipeline(write_pipeline(pipeline)) == pipeline
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('escalate = "legal"', 'escalate = "worker"', "node risk: escalate leads back to 'worker'"),
+        ('escalate = "legal"', 'escalate = "nobody"', "node risk: escalate leads to 'nobody', which is neither"),
+        ('escalate = "risk"', 'escalate = "legal"', "node risk: no route leads here"),
+        ('unsafe = "unsafe"', 'unsafe = "safe"', "node worker: unsafe must not lead to the outcome safe"),
+        ('unsafe = "unsafe"', 'unsafe = "legal"', "node worker: unsafe leads to 'legal', from where"),
+        ("budget = 100", 'budget = "many"', "node worker, rule.budget: "),
+        ("budget = 100", "budget = 5", "node worker: with a budget of 5 calls"),
+        ('kind = "pairwise-mixture"', 'kind = "dice"', "node worker, rule: "),
+        ('name = "risk"', 'name = "Risk!"', "node Risk!, name: "),
+        ('title = "Risk"\n', "", "node risk, title: Field required"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(old: str, new: str, words: str) -> None:
+    assert old in RECOMMENDED
+    with pytest.raises(PipelineRefused) as refused:
+        read_pipeline(RECOMMENDED.replace(old, new, 1))
+    assert words in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nodes:\n  - worker\n", "not TOML: "),
+        ("", "name: Field required"),
+        ('name = "x"\nnode = 3', "nodes: Input should be a valid tuple"),
+        ('name = "x"\nnode = [3]', "node number 1: Input should be"),
+        ("x" * 1_000_001, "a pipeline has at most 1,000,000"),
+    ],
+)
+def test_what_is_no_pipeline_is_refused_in_one_sentence(text: str, words: str) -> None:
+    with pytest.raises(PipelineRefused, match=words):
+        read_pipeline(text)
+
+
+def test_ten_thousand_nodes_are_refused_at_once() -> None:
+    node = preset("recommended").nodes[0].model_dump(mode="json")
+    with pytest.raises(PipelineRefused, match="at most 20 items"):
+        checked({"name": "x", "node": [node | {"name": f"n{number}"} for number in range(10_000)]})
+
+
+def test_every_path_after_unsafe_stays_away_from_safe_also_over_several_nodes() -> None:
+    worker, risk, legal = (node.model_dump(mode="json") for node in preset("recommended").nodes)
+    strict = {"safe": "human_review", "unsafe": "unsafe", "escalate": "human_review"}
+    worker["routes"] |= {"unsafe": "risk"}
+    risk["routes"] = strict | {"escalate": "legal"}
+    with pytest.raises(PipelineRefused, match="node worker: unsafe leads to 'risk'"):
+        checked({"name": "x", "node": [worker, risk, legal]})
+    found = checked({"name": "x", "node": [worker, risk, legal | {"routes": strict}]})
+    assert found.node("risk").target(Label.ESCALATE) == "legal"

@@ -1,0 +1,65 @@
+"""A site's own pipelines: versions are never overwritten, one is in force, and whoever was faster is heard."""
+
+import pytest
+
+from screening.engine.pipeline import PipelineConfig, preset
+from screening.review.policy import Forbidden
+from storage.batches.pipelines import (
+    ReasonMissing,
+    StalePipeline,
+    UnknownPipeline,
+    activate,
+    active_version,
+    get_version,
+    keep_version,
+    list_activations,
+    list_versions,
+)
+from storage.database import Database
+from storage.site.audit_log import events
+from tests.storage.inbox_cases import ADMIN, ANN, MINUTE, NOW, RESEARCHER
+
+
+def _named(name: str = "ours", budget: int = 100) -> PipelineConfig:
+    return preset("recommended", budget=budget).model_copy(update={"name": name})
+
+
+def test_each_change_is_a_version_and_the_same_again_is_none(db: Database) -> None:
+    first = keep_version(db, RESEARCHER, _named(), " copied ", 0, NOW)
+    second = keep_version(db, RESEARCHER, _named(budget=50), "cheaper", 1, NOW + MINUTE)
+    assert keep_version(db, RESEARCHER, _named(budget=50), "pressed twice", 1, NOW + 2 * MINUTE) == second
+    assert list_versions(db, ANN, "ours") == (second, first)
+    assert (first.note, second.title) == ("copied", "ours v2")
+    assert get_version(db, "ours") == second and get_version(db, "ours", 1) == first
+
+
+def test_whoever_saves_on_an_old_version_is_told(db: Database) -> None:
+    keep_version(db, RESEARCHER, _named(), "", 0, NOW)
+    with pytest.raises(StalePipeline, match="has version 1 by now"):
+        keep_version(db, ADMIN, _named(budget=50), "", 0, NOW)
+
+
+def test_the_version_in_force_is_chosen_with_a_reason_or_a_comparison(db: Database) -> None:
+    keep_version(db, RESEARCHER, _named(), "", 0, NOW)
+    keep_version(db, RESEARCHER, _named(budget=50), "", 1, NOW)
+    assert active_version(db) is None
+    with pytest.raises(ReasonMissing):
+        activate(db, ADMIN, "ours", 1, "  ", NOW)
+    with pytest.raises(UnknownPipeline):
+        activate(db, ADMIN, "ours", 3, "why not", NOW)
+    activate(db, ADMIN, "ours", 2, "half the price", NOW)
+    again = activate(db, ADMIN, "ours", 2, "pressed twice", NOW + MINUTE)
+    assert again.reason == "half the price" and active_version(db) == get_version(db, "ours", 2)
+    activate(db, ADMIN, "ours", 1, "", NOW + MINUTE, {"escalation": 0.1})  # an old one is taken up again
+    assert [(one.number, one.comparison) for one in list_activations(db, ANN)] == [(1, {"escalation": 0.1}), (2, None)]
+    assert active_version(db) == get_version(db, "ours", 1)
+
+
+def test_who_may_draft_and_who_may_put_in_force(db: Database) -> None:
+    with pytest.raises(Forbidden):
+        keep_version(db, ANN, _named(), "", 0, NOW)
+    keep_version(db, RESEARCHER, _named(), "", 0, NOW)
+    with pytest.raises(Forbidden):
+        activate(db, RESEARCHER, "ours", 1, "mine", NOW)
+    activate(db, ADMIN, "ours", 1, "tried", NOW)
+    assert [event.action for event in events(db, ADMIN, limit=2)] == ["pipeline_activated", "pipeline_saved"]
