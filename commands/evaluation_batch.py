@@ -7,13 +7,14 @@ from commands.one_batch import screen_batch
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch
 from jobs.port import system_clock
+from screening.datasets.rows import NewCase
 from screening.engine.pipeline import SuccessiveEliminationConfig, chain
 from screening.research.conditions import BUDGETS, PAPER_DELTA
 from screening.research.evaluation import EvaluationData
 from screening.research.recording import DrawBook
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from storage.batches.intake import NewCase, add_rows, close_intake
+from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from storage.research.recorded_draws import recorded_batch
 

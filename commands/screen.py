@@ -18,8 +18,7 @@ from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.port import system_clock
 from screening.datasets.export import jsonl_lines
 from screening.datasets.reader import FileReport, Table, announced, read_table
-from screening.datasets.records import Reason
-from screening.datasets.rejected import RejectedRow, rejected_csv
+from screening.datasets.rows import rejected_csv
 from screening.engine.pipeline import PipelineConfig, preset
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.settings import SIMULATED_NOTICE, Settings
@@ -149,17 +148,7 @@ def _write_results(db: Database, batch_id: str, out: Path, *, blind: bool) -> No
 
 
 def _write_rejected(db: Database, batch_id: str, out: Path) -> None:
-    rows = (
-        RejectedRow(
-            row=row.row,
-            line=row.line or 0,
-            id=row.external_id,
-            reason=Reason(row.reason),
-            detail=row.detail,
-            original=row.original_json,
-        )
-        for row in exported_rejected(db, LOCAL_USER, batch_id, system_clock())
-    )
+    rows = exported_rejected(db, LOCAL_USER, batch_id, system_clock())
     with out.open("w", encoding="utf-8", newline="") as file:
         file.writelines(rejected_csv(rows, byte_order_mark=False))
 

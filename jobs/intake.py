@@ -1,14 +1,12 @@
 """A described file into a batch: the same way in for the upload page and the command line."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.agents import Agents
 from jobs.port import Clock
-from screening.datasets import rejected
-from screening.datasets.reader import Row, Table
-from screening.datasets.rejected import AcceptedRow
+from screening.datasets.reader import Table
 from screening.engine.pipeline import PipelineConfig
 from screening.review.actors import Actor
 from screening.settings import Settings
@@ -16,7 +14,7 @@ from screening.text.injection import injection_flags
 from screening.text.received import ReceivedText, receive
 from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
-from storage.batches.intake import NewCase, RejectedRow, add_rows, close_intake, last_row
+from storage.batches.intake import add_rows, close_intake, last_row
 from storage.database import Database
 
 
@@ -75,34 +73,5 @@ def open_batch(
 def fill_batch(db: Database, actor: Actor, batch_id: str, table: Table, settings: Settings, clock: Clock) -> None:
     """All rows of the file, accepted and rejected, in chunks. Called again after a crash it goes on where it was."""
     rows = table.rows(receiver(settings), after=last_row(db, batch_id))
-    add_rows(db, batch_id, stored_rows(rows), clock())
+    add_rows(db, batch_id, rows, clock())
     close_intake(db, actor, batch_id, clock())
-
-
-def stored_rows(rows: Iterable[Row]) -> Iterator[NewCase | RejectedRow]:
-    """The reader's rows as the storage takes them."""
-    for row in rows:
-        yield _case(row) if isinstance(row, AcceptedRow) else _rejected(row)
-
-
-def _case(row: AcceptedRow) -> NewCase:
-    return NewCase(
-        row=row.row,
-        external_id=row.id,
-        text=row.text,
-        reply=row.reply,
-        reference=row.reference,
-        reference_value=row.reference_value,
-        group=row.group,
-    )
-
-
-def _rejected(row: rejected.RejectedRow) -> RejectedRow:
-    return RejectedRow(
-        row=row.row,
-        line=row.line,
-        external_id=row.id,
-        reason=row.reason.value,
-        detail=row.detail,
-        original_json=row.original,
-    )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from screening.datasets.export import csv_lines, jsonl_lines
-from screening.datasets.rejected import REJECTED_COLUMNS
+from screening.datasets.rows import rejected_csv
 from screening.review.actors import Actor
 from storage.batches.exports import exported_rejected, exported_results
 from storage.batches.results import Result
@@ -38,8 +38,4 @@ def results_jsonl(db: Database, actor: Actor, batch_id: str, now: datetime) -> I
 
 def rejected_rows_csv(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:
     """The rejected rows of a batch, with row, line and why."""
-    rows = (
-        (row.row, row.line, row.external_id, row.reason, row.detail, row.original_json)
-        for row in exported_rejected(db, actor, batch_id, now)
-    )
-    return csv_lines(REJECTED_COLUMNS, rows)
+    return rejected_csv(exported_rejected(db, actor, batch_id, now))

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from html import escape
 
 from pages.batches.live_style import STYLE
-from screening.datasets.reader import FileReport, Receive, Row, Table
+from screening.datasets.judged import Receive, Row
+from screening.datasets.reader import FileReport, Table
 from screening.datasets.records import Reason
-from screening.datasets.rejected import AcceptedRow
+from screening.datasets.rows import NewCase
 from screening.text.display import visible
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -55,8 +56,8 @@ def _counted(rows: Iterable[Row]) -> Check:
     counts: Counter[str] = Counter()
     rejected: Counter[Reason] = Counter()
     for row in rows:
-        if not isinstance(row, AcceptedRow):
-            rejected[row.reason] += 1
+        if not isinstance(row, NewCase):
+            rejected[Reason(row.reason)] += 1
             continue
         counts["accepted"] += 1
         counts["referenced"] += row.reference is not None

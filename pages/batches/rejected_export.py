@@ -10,7 +10,7 @@ from pages.components import resources
 from pages.components.streamed import CSV, StreamedFile
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.reader import read_table
-from screening.datasets.rejected import RejectedRow, rejected_csv
+from screening.datasets.rows import RejectedRow, rejected_csv
 from screening.labels import Label
 from screening.review.actors import Actor
 from screening.review.policy import Action, require

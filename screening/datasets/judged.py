@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.labels import map_label
 from screening.datasets.records import Fields, Reason, Record
-from screening.datasets.rejected import AcceptedRow, RejectedRow
+from screening.datasets.rows import NewCase, RejectedRow
 from screening.datasets.survey import Survey, id_of, text_of
 from screening.labels import Label
 from screening.text.flags import Flag
@@ -18,7 +18,7 @@ PLACEHOLDERS: frozenset[str] = frozenset({"[deleted]", "[removed]", "redacted", 
 ID_LIMIT = 200
 """Longest id, in characters."""
 
-Row = AcceptedRow | RejectedRow
+Row = NewCase | RejectedRow
 Receive = Callable[[str], ReceivedText]
 
 
@@ -44,10 +44,10 @@ def _unfitting(record: Record, found: Survey) -> RejectedRow:
     return RejectedRow(
         row=record.row,
         line=record.line,
-        id=record.cells[0] if named else None,
+        external_id=record.cells[0] if named else None,
         reason=reason,
         detail=record.detail,
-        original=json.dumps(record.cells) if record.cells else None,
+        original_json=json.dumps(record.cells) if record.cells else None,
     )
 
 
@@ -59,13 +59,12 @@ def _accepted(
     fields: Fields,
     found: Survey,
     labels: Mapping[str, Label | None],
-) -> AcceptedRow:
+) -> NewCase:
     mapping = found.mapping
     value = fields.get(mapping.label) if mapping.label else None
-    return AcceptedRow(
+    return NewCase(
         row=record.row,
-        line=record.line,
-        id=identity,
+        external_id=identity,
         text=text,
         reply=reply,
         reference=map_label(value, labels),
@@ -107,10 +106,10 @@ def _rejected(record: Record, identity: str | None, text: str | None, reason: Re
     return RejectedRow(
         row=record.row,
         line=record.line,
-        id=identity,
+        external_id=identity,
         reason=reason,
         detail=detail,
-        original=None if text is None else json.dumps(text),
+        original_json=None if text is None else json.dumps(text),
     )
 
 

@@ -1,6 +1,5 @@
 """A file as a table: described once, then read row by row, each row accepted or rejected with a reason."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,16 +11,13 @@ from screening.datasets.json_rows import json_format, read_json
 from screening.datasets.judged import Receive, Row, judge_row
 from screening.datasets.known import KnownDataset, recognise
 from screening.datasets.labels import propose_label_values
-from screening.datasets.records import BlankLine, Reason, Record
+from screening.datasets.records import BlankLine, Record
 from screening.datasets.refused import FileRefused
-from screening.datasets.rejected import RejectedRow
 from screening.datasets.source import FileFormat, Source, is_workbook
 from screening.datasets.survey import Survey, chosen_mapping, keys_of, survey
 from screening.datasets.workbook import Sheet, find_sheet, read_workbook
 from screening.labels import Label
 from screening.text.received import receive
-
-__all__ = ["FileReport", "Receive", "Row", "Table", "count_rejected", "file_layout", "inspect_file", "read_table"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +95,6 @@ def _confirmed(label_values: Mapping[str, Label | None]) -> dict[str, Label | No
     if Label.ESCALATE in labels.values():
         raise ValueError("a reference label is safe or unsafe")
     return labels
-
-
-def inspect_file(source: Source, name: str = "", *, mapping: ColumnMapping | None = None) -> FileReport:
-    """The report of `read_table` alone."""
-    return read_table(source, name, mapping=mapping).report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,11 +182,6 @@ def _warnings_of_ids(found: Survey) -> Iterator[str]:
         yield f"{len(found.conflicting):,} rows share an id but not the text; all rows of these ids are rejected."
     if found.spaced_twins:
         yield f"{found.spaced_twins:,} ids differ from another id only in spaces around them; they are kept apart."
-
-
-def count_rejected(rows: Iterator[Row]) -> Counter[Reason]:
-    """How many rows were rejected for each reason; reads them all."""
-    return Counter(row.reason for row in rows if isinstance(row, RejectedRow))
 
 
 def announced(report: FileReport) -> dict[str, Any]:

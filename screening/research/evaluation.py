@@ -8,7 +8,7 @@ from typing import Literal
 
 from screening.datasets.columns import normalised_name
 from screening.datasets.reader import Table, read_table
-from screening.datasets.rejected import AcceptedRow
+from screening.datasets.rows import NewCase
 from screening.engine.draws import ScreenedText
 from screening.labels import LABELS, Label
 from screening.research.aegis import LabelOf, Screened, load_aegis
@@ -99,8 +99,8 @@ def _swmh(paths: Sequence[Path], per_subreddit: int, seed: int) -> EvaluationDat
 
 def _table(path: Path, subset: str | None) -> EvaluationData:
     table = read_table(path, path.name)
-    rows = [row for row in table.rows() if isinstance(row, AcceptedRow)]
-    items = tuple(_item(row.id, row.text, row.reply, row.reference, row.group) for row in rows)
+    rows = [row for row in table.rows() if isinstance(row, NewCase)]
+    items = tuple(_item(row.external_id, row.text, row.reply, row.reference, row.group) for row in rows)
     data = EvaluationData(
         title=table.report.name,
         items=items,

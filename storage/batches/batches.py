@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, func, insert, select, update
 
+from screening.datasets.rows import NewCase, RejectedRow
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
 from storage.batches import tallies
@@ -20,7 +21,7 @@ from storage.batches.batch_state import (
     standing,
     standings,
 )
-from storage.batches.intake import Intake, IntakeClosed, NewCase, RejectedRow, add_rows, close_intake, rejected
+from storage.batches.intake import Intake, IntakeClosed, add_rows, close_intake, rejected
 from storage.database import Database
 from storage.identifiers import Entropy, new_id
 from storage.schema import batch_events, batches, pending_cases, screenings

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from screening.datasets.rows import RejectedRow
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
-from storage.batches.intake import RejectedRow, rejected
+from storage.batches.intake import rejected
 from storage.batches.results import Result, results
 from storage.database import Database
 from storage.site.audit_log import append

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from screening.labels import Label
+from screening.datasets.rows import NewCase, RejectedRow
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
 from screening.statistics.verification.audit import audit_coin
@@ -30,31 +30,6 @@ _NO_MORE_ROWS = frozenset({BatchEvent.INTAKE_CLOSED, BatchEvent.CANCELLED})
 
 class IntakeClosed(Exception):
     """This batch takes no more rows: its intake was closed, or it was cancelled."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewCase:
-    """One accepted row. ``row`` counts the file's rows from 1; ``reference_value`` is the label as given there."""
-
-    row: int
-    external_id: str
-    text: ReceivedText
-    reply: ReceivedText | None = None
-    reference: Label | None = None
-    reference_value: str | None = None
-    group: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RejectedRow:
-    """One row that could not be accepted, and why; ``line`` is where it begins in the file, where that is known."""
-
-    row: int
-    reason: str
-    detail: str = ""
-    line: int | None = None
-    external_id: str | None = None
-    original_json: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +217,7 @@ def _rejected_row(target: _Target, row: RejectedRow) -> dict[str, Any]:
         "row": row.row,
         "line": row.line,
         "external_id": row.external_id,
-        "reason": row.reason,
+        "reason": str(row.reason),
         "detail": row.detail,
         "original_json": row.original_json,
     }

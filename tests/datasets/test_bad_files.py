@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from screening.datasets.reader import Table, count_rejected, read_table
+from screening.datasets.reader import Table, read_table
 from screening.datasets.records import Reason
 from screening.datasets.refused import ColumnsUnclear, FileRefused
-from screening.datasets.rejected import AcceptedRow, RejectedRow
+from screening.datasets.rows import NewCase, RejectedRow
 from screening.labels import Label
 
 FILES = Path(__file__).parent.parent / "fixtures" / "bad_csv"
@@ -18,11 +18,13 @@ def table(name: str) -> Table:
 
 
 def texts(name: str) -> dict[str, str]:
-    return {row.id: row.text.stored for row in table(name).rows() if isinstance(row, AcceptedRow)}
+    return {row.external_id: row.text.stored for row in table(name).rows() if isinstance(row, NewCase)}
 
 
-def rejected(name: str) -> list[tuple[int, int, str | None, Reason]]:
-    return [(row.row, row.line, row.id, row.reason) for row in table(name).rows() if isinstance(row, RejectedRow)]
+def rejected(name: str) -> list[tuple[int, int | None, str | None, str]]:
+    return [
+        (row.row, row.line, row.external_id, row.reason) for row in table(name).rows() if isinstance(row, RejectedRow)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_every_accepted_text_under_its_own_id(name: str, expected: dict[str, str
         ("id_forms", []),
     ],
 )
-def test_every_rejected_row_is_named(name: str, expected: list[tuple[int, int, str | None, Reason]]) -> None:
+def test_every_rejected_row_is_named(name: str, expected: list[tuple[int, int | None, str | None, str]]) -> None:
     assert rejected(name) == expected
 
 
@@ -107,7 +109,7 @@ def test_what_was_passed_over_or_merged_is_said() -> None:
 
 def test_unknown_labels_are_shown_not_guessed() -> None:
     found = table("bad_labels")
-    rows = [row for row in found.rows() if isinstance(row, AcceptedRow)]
+    rows = [row for row in found.rows() if isinstance(row, NewCase)]
     assert [(row.reference_value, row.reference) for row in rows] == [
         ("SAFE", Label.SAFE),
         ("unsfae", None),
@@ -120,13 +122,9 @@ def test_unknown_labels_are_shown_not_guessed() -> None:
 
 def test_a_person_may_confirm_what_a_value_means() -> None:
     found = read_table(FILES / "bad_labels.csv", label_values={"1": Label.UNSAFE, "SAFE": None})
-    assert [row.reference for row in found.rows() if isinstance(row, AcceptedRow)] == [None, None, None, Label.UNSAFE]
+    assert [row.reference for row in found.rows() if isinstance(row, NewCase)] == [None, None, None, Label.UNSAFE]
 
 
 def test_a_reference_is_never_escalate() -> None:
     with pytest.raises(ValueError, match="safe or unsafe"):
         read_table(FILES / "bad_labels.csv", label_values={"1": Label.ESCALATE})
-
-
-def test_rejections_are_counted_by_reason() -> None:
-    assert count_rejected(table("dup_ids_conflict").rows()) == {Reason.CONFLICTING_DUPLICATE: 2}

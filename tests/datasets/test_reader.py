@@ -13,10 +13,10 @@ from openpyxl import Workbook
 
 from screening.datasets.columns import ColumnMapping, propose_mapping
 from screening.datasets.known import KnownDataset
-from screening.datasets.reader import inspect_file, read_table
+from screening.datasets.reader import read_table
 from screening.datasets.records import Reason
 from screening.datasets.refused import ColumnsUnclear, FileRefused
-from screening.datasets.rejected import AcceptedRow, RejectedRow, rejected_csv
+from screening.datasets.rows import NewCase, RejectedRow, rejected_csv
 from screening.datasets.source import FileFormat
 from screening.labels import Label
 from screening.text.flags import Flag
@@ -25,10 +25,10 @@ from tests.fixtures.bad_inputs import bad_inputs
 
 
 def accepted(content: bytes) -> dict[str, str]:
-    return {row.id: original_text(row.text) for row in read_table(content).rows() if isinstance(row, AcceptedRow)}
+    return {row.external_id: original_text(row.text) for row in read_table(content).rows() if isinstance(row, NewCase)}
 
 
-def rejected(content: bytes) -> dict[int, Reason]:
+def rejected(content: bytes) -> dict[int, str]:
     return {row.row: row.reason for row in read_table(content).rows() if isinstance(row, RejectedRow)}
 
 
@@ -104,7 +104,7 @@ def test_refused(content: bytes, sentence: str) -> None:
     ],
 )
 def test_the_format_is_told_by_content(content: bytes, kind: FileFormat) -> None:
-    assert inspect_file(content, "../../etc/passwd.pdf").format is kind
+    assert read_table(content, "../../etc/passwd.pdf").report.format is kind
     assert accepted(content) == {"007": "a"}
 
 
@@ -144,10 +144,10 @@ def test_every_bad_input_comes_back_exactly_from_every_format(kind: str) -> None
     rows = {row.row: row for row in read_table(_written(inputs, kind)).rows()}
     assert len(rows) == len(inputs)
     for row, (name, text) in zip(rows.values(), inputs.items(), strict=True):
-        assert row.id == name
+        assert row.external_id == name
         if isinstance(row, RejectedRow):
             assert (name, row.reason) == ("zwsp_only", Reason.EMPTY_TEXT)
-            assert json.loads(row.original or "") == text
+            assert json.loads(row.original_json or "") == text
         else:
             assert original_text(row.text) == text
 
@@ -166,10 +166,10 @@ def _written(inputs: dict[str, str], kind: str) -> bytes:
 def test_bytes_that_are_not_utf8_are_kept_and_flagged() -> None:
     table = read_table("id,text\n1,café ".encode() + b"\xff\n2,na\xc3\xafve\n")
     first, second = table.rows()
-    assert isinstance(first, AcceptedRow)
+    assert isinstance(first, NewCase)
     assert Flag.UNREADABLE in first.text.flags
     assert original_text(first.text) == "café \udcff"
-    assert isinstance(second, AcceptedRow)
+    assert isinstance(second, NewCase)
     assert second.text.stored == "naïve"
     assert "1 bytes are not UTF-8" in table.report.warnings[0]
 
@@ -199,8 +199,8 @@ def test_columns_met_in_the_wild(columns: list[str], expected: ColumnMapping | N
 def test_a_chosen_mapping_is_used() -> None:
     table = read_table(b"nr,words,text\n1,a,b\n", mapping=ColumnMapping(text="words", id="nr"))
     (row,) = table.rows()
-    assert isinstance(row, AcceptedRow)
-    assert (row.id, row.text.stored) == ("1", "a")
+    assert isinstance(row, NewCase)
+    assert (row.external_id, row.text.stored) == ("1", "a")
 
 
 @pytest.mark.parametrize(
@@ -225,14 +225,14 @@ def test_a_column_named_twice_keeps_its_cells_apart() -> None:
     mapping = ColumnMapping(text="text (column 3)", joined=("text (column 2)",), id="id")
     table = read_table(content, mapping=mapping)
     assert table.report.columns == columns
-    assert [row.text.stored for row in table.rows() if isinstance(row, AcceptedRow)] == ["b\n\na"]
+    assert [row.text.stored for row in table.rows() if isinstance(row, NewCase)] == ["b\n\na"]
 
 
 def test_an_id_that_several_rows_share_is_the_group() -> None:
     content = b"user_id,text\nu1,a day\nu1,I want to die\nu2,b\nu2,b\n,c\n"
     table = read_table(content)
     rows = list(table.rows())
-    assert [(row.id, row.group) for row in rows if isinstance(row, AcceptedRow)] == [
+    assert [(row.external_id, row.group) for row in rows if isinstance(row, NewCase)] == [
         ("1", "u1"), ("2", "u1"), ("3", "u2"), ("4", "u2"), ("5", None),
     ]  # fmt: skip
     assert "it is the group, and the row number is the id" in table.report.warnings[0]
@@ -244,7 +244,7 @@ def test_an_id_that_several_rows_share_is_the_group() -> None:
 
 def test_title_reply_label_and_group() -> None:
     content = b"id,title,text,response,label,split\n1,T,b,r,unsafe,test\n2,,c,,0,train\n3,T,,,safe,x\n"
-    rows = [row for row in read_table(content).rows() if isinstance(row, AcceptedRow)]
+    rows = [row for row in read_table(content).rows() if isinstance(row, NewCase)]
     assert [row.text.stored for row in rows] == ["T\n\nb", "c", "T"]
     assert [row.reply.stored if row.reply else None for row in rows] == ["r", None, None]
     assert [row.reference for row in rows] == [Label.UNSAFE, None, Label.SAFE]
@@ -252,8 +252,8 @@ def test_title_reply_label_and_group() -> None:
 
 
 def test_zero_and_one_are_labels_only_as_a_pair() -> None:
-    assert inspect_file(b"id,text,label\n1,a,0\n2,b,1\n").labels == {"0": Label.SAFE, "1": Label.UNSAFE}
-    assert inspect_file(b"id,text,label\n1,a,0\n2,b,1\n3,c,2\n").unmapped == ("0", "1", "2")
+    assert read_table(b"id,text,label\n1,a,0\n2,b,1\n").report.labels == {"0": Label.SAFE, "1": Label.UNSAFE}
+    assert read_table(b"id,text,label\n1,a,0\n2,b,1\n3,c,2\n").report.unmapped == ("0", "1", "2")
 
 
 def test_without_an_id_column_the_row_number_is_the_id() -> None:
@@ -301,16 +301,16 @@ def test_reading_goes_on_after_a_row_as_if_it_had_begun_there() -> None:
     for after in range(len(whole) + 2):
         received.clear()
         assert list(table.rows(noted, after=after)) == whole[after:]
-        assert len(received) == sum(isinstance(row, AcceptedRow) for row in whole[after:])
+        assert len(received) == sum(isinstance(row, NewCase) for row in whole[after:])
 
 
 def test_a_workbook_is_read_under_any_name() -> None:
     content = workbook(("id", "text", None), (1, "=1+1"), (), (3, "=SUM(1)"), (4, "x", "y"), (5, True), sheets=2)
     table = read_table(content, "renamed.csv")
     rows = list(table.rows())
-    assert [(row.row, row.line, row.id) for row in rows] == [(1, 2, "1"), (2, 4, "3"), (3, 5, "4"), (4, 6, "5")]
-    assert [row.text.stored for row in rows if isinstance(row, AcceptedRow)] == ["=1+1", "=SUM(1)", "TRUE"]
-    assert [row.reason for row in rows if isinstance(row, RejectedRow)] == [Reason.EXTRA_CELLS]
+    assert [(row.row, row.external_id) for row in rows] == [(1, "1"), (2, "3"), (3, "4"), (4, "5")]
+    assert [row.text.stored for row in rows if isinstance(row, NewCase)] == ["=1+1", "=SUM(1)", "TRUE"]
+    assert [(row.line, row.reason) for row in rows if isinstance(row, RejectedRow)] == [(5, Reason.EXTRA_CELLS)]
     assert any("first of 2 sheets" in warning for warning in table.report.warnings)
 
 
@@ -329,18 +329,18 @@ def test_a_damaged_workbook_is_refused_not_an_error(data: st.DataObject) -> None
 
 def test_texts_that_excel_cut_are_pointed_out() -> None:
     cut = b"x" * 32_767
-    warnings = inspect_file(b"id,text\n1," + cut + b"\n2," + cut + b"\n3,short\n").warnings
+    warnings = read_table(b"id,text\n1," + cut + b"\n2," + cut + b"\n3,short\n").report.warnings
     assert warnings == ("2 texts end near Excel's limit of 32,767 characters and may have been cut there.",)
-    assert inspect_file(b"id,text\n1," + cut + b"xx\n").warnings == ()
+    assert read_table(b"id,text\n1," + cut + b"xx\n").report.warnings == ()
 
 
 def test_published_data_sets_are_recognised() -> None:
     aegis = b'[{"id":"a","prompt":"p","response":null,"prompt_label":"safe","response_label":null,' + (
         b'"violated_categories":""}]'
     )
-    assert inspect_file(aegis).known is KnownDataset.AEGIS
-    assert inspect_file(b"text,label\na,self.SuicideWatch\n").known is KnownDataset.SWMH
-    assert inspect_file(b"text,label\na,safe\n").known is None
+    assert read_table(aegis).report.known is KnownDataset.AEGIS
+    assert read_table(b"text,label\na,self.SuicideWatch\n").report.known is KnownDataset.SWMH
+    assert read_table(b"text,label\na,safe\n").report.known is None
 
 
 def test_the_list_of_rejected_rows_opens_as_csv() -> None:

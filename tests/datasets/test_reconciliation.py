@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from screening.datasets.reader import read_table
 from screening.datasets.refused import FileRefused
-from screening.datasets.rejected import AcceptedRow
+from screening.datasets.rows import NewCase
 from screening.text.received import original_text
 
 PIECES = st.sampled_from([b"id,text\n", b"1,", b"2,", b"a", b'"', b",", b"\n", b"\r\n", b"\r", b";", b"\t", b" ",
@@ -32,7 +32,7 @@ def test_any_bytes_are_refused_or_reconciled(content: bytes) -> None:
         return
     rows = list(table.rows())
     assert [row.row for row in rows] == list(range(1, table.report.rows + 1))
-    ids = [row.id for row in rows if isinstance(row, AcceptedRow)]
+    ids = [row.external_id for row in rows if isinstance(row, NewCase)]
     assert len(ids) == len(set(ids))
 
 
@@ -51,5 +51,5 @@ def test_a_well_written_file_keeps_each_text_with_its_id(
     rows = list(table.rows())
     assert len(rows) == len(cells)
     for row, (identity, text) in zip(rows, cells, strict=True):
-        if isinstance(row, AcceptedRow):
-            assert (row.id, original_text(row.text)) == (identity, text)
+        if isinstance(row, NewCase):
+            assert (row.external_id, original_text(row.text)) == (identity, text)

@@ -250,7 +250,7 @@ def test_taking_in_goes_on_after_a_restart(open_page: Opener, page_database: Dat
     _button(page, "Start screening").click().run()
     (batch,) = batches.list_batches(page_database, LOCAL_USER)
     assert batch.progress.state is BatchState.TAKING_IN and batch.progress.rows_in == 0
-    intake_runs.clear()
+    intake_runs.forget()
     open_page("batches")
     intake_runs().wait()
     (batch,) = batches.list_batches(page_database, LOCAL_USER)

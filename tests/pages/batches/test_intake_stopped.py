@@ -32,7 +32,7 @@ def _stopped(open_page: Opener, database: Database, folder: Path) -> tuple[AppTe
     _button(page, "Start screening").click().run()
     (file,) = (path for path in (folder / "data" / "uploads").iterdir() if not path.suffix)
     file.write_bytes(DAMAGED)
-    intake_runs.clear()
+    intake_runs.forget()
     intake_runs().wait()
     (batch,) = batches.list_batches(database, LOCAL_USER)
     assert batch.progress.state is BatchState.TAKING_IN

@@ -111,7 +111,7 @@ def test_what_stopped_a_text_is_said_and_it_can_be_tried_again(
 ) -> None:
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
-    resources.settings.clear()
+    resources.settings.forget()
     page = _submit(open_page(), "A quiet day.")
     for _ in range(2):
         with monkeypatch.context() as worker:
@@ -201,7 +201,7 @@ def test_a_reply_over_the_limit_goes_to_a_person_unasked(
     open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECOND_LOOK_MAX_TEXT_CHARACTERS", "1000")
-    resources.settings.clear()
+    resources.settings.forget()
     page = _submit(open_page(), "A quiet day.", "so quiet " * 112)
     work(page_database)
     page.run()

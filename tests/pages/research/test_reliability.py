@@ -201,7 +201,7 @@ def test_the_page_marks_evidence_about_other_settings_as_stale(
     from pages.components import resources
 
     monkeypatch.setenv("SECOND_LOOK_BUDGET", "90")
-    resources.settings.clear()
+    resources.settings.forget()
     app = open_page("reliability")
     assert not app.exception, app.exception
     assert app.warning[0].value.startswith("Stale.")
