@@ -13,11 +13,11 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 from pages.batches.intake_runs import intake_runs
+from pages.batches.upload_guard import UploadGuard
 from pages.components import streamed
 from pages.components.http import (
     DeepLink,
     SecurityHeaders,
-    UploadGuard,
     content_policy,
     require_safe_bind,
     sign_in_configured,

@@ -72,6 +72,10 @@ class Settings(BaseSettings):
         100_000, description="Longer texts go to a human without a call."
     )
     languages: tuple[str, ...] = Field(("en",), description="Languages in which safe may be committed.")
+    uploads_per_hour: Annotated[int, Field(ge=1)] = Field(60, description="Most files one person may send in an hour.")
+    upload_megabytes_per_hour: Annotated[int, Field(ge=1)] = Field(
+        1000, description="Most megabytes one person may send in an hour; larger files go through the command line."
+    )
     prompts_directory: Path | None = Field(None, description="A site's own prompts instead of the shipped ones.")
 
     first_admins: tuple[str, ...] = Field(

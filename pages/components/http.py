@@ -1,4 +1,4 @@
-"""What stands before Streamlit: headers on every answer, who may upload, and where a sign-in leads back to."""
+"""What stands before Streamlit: headers on every answer, and where a sign-in leads back to."""
 
 import base64
 import hashlib
@@ -10,8 +10,9 @@ from urllib.parse import parse_qs, quote, unquote
 
 import streamlit as st
 from starlette.datastructures import MutableHeaders
-from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.auth_util import get_cookie_with_chunks
 from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
 
@@ -106,21 +107,6 @@ class SecurityHeaders:
         await self._app(scope, receive, with_headers)
 
 
-class UploadGuard:
-    """Refuses a file from somebody who has not signed in: Streamlit would take it into memory first."""
-
-    def __init__(self, app: ASGIApp, *, sign_in: bool) -> None:
-        self._app = app
-        self._sign_in = sign_in
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        upload = scope["type"] == "http" and "/_stcore/upload_file/" in scope["path"]
-        if upload and self._sign_in and not signed_in(scope):
-            await PlainTextResponse("Sign in first.", status_code=401)(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-
 class DeepLink:
     """Keeps the address somebody came for in a short cookie until the sign-in has returned them to `/`."""
 
@@ -145,10 +131,20 @@ class DeepLink:
 
 def signed_in(scope: Scope) -> bool:
     """Whether the request carries a sign-in cookie with a good signature (Streamlit's own, valid 30 days)."""
-    value = _cookies(scope).get(SIGNED_IN_COOKIE)
-    return bool(
-        value and decode_signed_value(get_cookie_secret(), SIGNED_IN_COOKIE, value.encode("latin-1", "replace"))
-    )
+    return signed_in_claims(scope) is not None
+
+
+def signed_in_claims(scope: Scope) -> bytes | None:
+    """What the institution said at the sign-in, as JSON, when the cookie's signature is good. A large one comes in
+    several cookies, each signed. It does not say whether the session is still valid.
+    """
+    cookies, secret = _cookies(scope), get_cookie_secret()
+
+    def part(name: str) -> bytes | None:
+        value = cookies.get(name)
+        return decode_signed_value(secret, name, value.encode("latin-1", "replace")) if value else None
+
+    return get_cookie_with_chunks(part, SIGNED_IN_COOKIE)
 
 
 def _forgetting(scope: Scope) -> RedirectResponse:

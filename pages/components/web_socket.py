@@ -33,24 +33,24 @@ class SocketGuard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "websocket":
             await self._app(scope, receive, send)
-        elif not own_page(scope, st.get_option("server.corsAllowedOrigins")):
+        elif not own_page(scope):
             await receive()  # the handshake
             await send({"type": "websocket.close", "code": REFUSED})
         else:
             await self._app(scope, _of_pages(receive), send)
 
 
-def own_page(scope: Scope, more: list[str] | tuple[str, ...] = ()) -> bool:
-    """Whether a handshake comes from a page of this very host and port, or of an Origin that the site names in
-    ``more`` (server.corsAllowedOrigins, for a proxy that does not pass the Host on).
+def own_page(scope: Scope) -> bool:
+    """Whether a handshake or an upload comes from a page of this very host and port, or of an Origin that the site
+    names in server.corsAllowedOrigins, for a proxy that does not pass the Host on.
 
-    A browser always says its Origin: a handshake without one, with two, or from a page without one is refused.
+    A browser always says its Origin with these: a request without one, with two, or from a page without one is not.
     """
     origins, hosts = _headers(scope, b"origin"), _headers(scope, b"host")
     if len(origins) != 1 or len(hosts) != 1 or not is_host_allowed(hosts[0]):
         return False
     here, there = _place(f"//{hosts[0]}", origins[0].partition(":")[0]), _place(origins[0])
-    return there is not None and (there == here or origins[0] in more)
+    return there is not None and (there == here or origins[0] in st.get_option("server.corsAllowedOrigins"))
 
 
 def _headers(scope: Scope, name: bytes) -> list[str]:

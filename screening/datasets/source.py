@@ -14,8 +14,16 @@ Source = Path | bytes
 HEAD = 4096
 """Bytes looked at to tell the kind of file."""
 
-UNPACKED_LIMIT = 2_000_000_000
-"""Most bytes a workbook may unpack to."""
+UNPACKED_LIMIT = 250_000_000
+"""Most bytes a workbook may unpack to, all of its parts together: reading it takes a few times as much memory."""
+
+PACKED_TIGHTLY, TIGHTEST = 10_000_000, 100
+"""A part of more bytes than this may be at most so many times larger than it is in the archive: texts that people
+wrote pack to a fifth, a bomb to a thousandth.
+"""
+
+MOST_PARTS = 2_000
+"""Most files in the archive of a workbook: one for each sheet, picture and style."""
 
 
 class FileFormat(StrEnum):
@@ -76,13 +84,14 @@ def is_workbook(source: Source) -> bool:
 def _check_workbook(source: Source) -> None:
     try:
         with open_source(source) as stream, zipfile.ZipFile(stream) as archive:
-            names = set(archive.namelist())
-            unpacked = sum(entry.file_size for entry in archive.infolist())
+            entries = archive.infolist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
         raise FileRefused(
             "This begins like a zip archive (Excel workbooks are such) but is damaged or cut off."
         ) from None
-    if "xl/workbook.xml" not in names:
+    if "xl/workbook.xml" not in {entry.filename for entry in entries}:
         raise FileRefused("This is a zip archive but not an Excel workbook. Unpack it and send the file inside.")
-    if unpacked > UNPACKED_LIMIT:
-        raise FileRefused("This workbook unpacks to more than 2 GB. Send it as CSV.")
+    if len(entries) > MOST_PARTS or sum(entry.file_size for entry in entries) > UNPACKED_LIMIT:
+        raise FileRefused(f"This workbook unpacks to more than {UNPACKED_LIMIT // 1_000_000} MB. Send it as CSV.")
+    if any(entry.file_size > max(PACKED_TIGHTLY, TIGHTEST * entry.compress_size) for entry in entries):
+        raise FileRefused("This workbook is packed far tighter than texts are. Send it as CSV.")

@@ -17,6 +17,9 @@ from screening.datasets.source import Source, open_source
 EXACT_NUMBER = 10**15
 """Excel keeps 15 digits; a longer number was already rounded when the file was saved."""
 
+MOST_CELLS = 50_000_000
+"""Most cells read of a workbook, empty ones in front of the last of a row included: a few bytes may claim thousands."""
+
 _ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
@@ -93,9 +96,15 @@ def _load(stream: Any) -> Any:
 def _lines(workbook: Any) -> Iterator[tuple[int, list[str]]]:
     sheet = workbook.worksheets[0]
     sheet.reset_dimensions()  # a wrong dimension in the file would hide rows
+    cells = 0
     try:
         for line, values in enumerate(sheet.iter_rows(values_only=True), start=1):
+            cells += max(1, len(values))
+            if cells > MOST_CELLS:
+                raise FileRefused(f"The sheet has more than {MOST_CELLS:,} cells. Send it as CSV.")
             yield line, [_text(value) for value in values]
+    except FileRefused:
+        raise
     except Exception:  # as above: zlib, zipfile, XML and number errors alike
         raise FileRefused("This Excel workbook is damaged.") from None
 

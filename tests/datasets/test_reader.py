@@ -4,7 +4,9 @@ import csv
 import gzip
 import io
 import json
+import tracemalloc
 import zipfile
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -353,3 +355,47 @@ def test_the_list_of_rejected_rows_opens_as_csv() -> None:
             "detail": "3 cells where the header has 2", "original": '["=2", "b", "=c"]',
         }
     ]  # fmt: skip
+
+
+def _bomb(sheet: bytes, *, parts: int = 0, named: str = "xl/worksheets/sheet1.xml") -> bytes:
+    """A workbook whose part of this name is ``sheet`` instead."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(WORKBOOK)) as whole, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for entry in whole.infolist():
+            archive.writestr(entry.filename, sheet if entry.filename == named else whole.read(entry))
+        for number in range(parts):
+            archive.writestr(f"xl/media/{number}.png", b"")
+    return stream.getvalue()
+
+
+_SHEET = (
+    b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
+    b'<row><c t="inlineStr"><is><t>text</t></is></c></row>%s</sheetData></worksheet>'
+)
+_WIDE = b'<row><c r="ZZZ1" t="inlineStr"><is><t>a</t></is></c></row>'
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: _bomb(_SHEET % (b"<row/>" * 3_000_000)), "far tighter"),
+        (lambda: _bomb(_SHEET % (b"<row/>" * 400_000)), "more than 2 MB"),
+        (lambda: _bomb(_SHEET % b"", parts=2_001), "more than 2 MB"),
+        (lambda: _bomb(_SHEET % (_WIDE * 60)), "more than 1,000,000 cells"),
+    ],
+    ids=["tight", "large", "parts", "cells"],
+)
+def test_a_bomb_is_refused_before_it_takes_memory(
+    make: Callable[[], bytes], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the reading takes is measured, not what the file unpacks to."""
+    monkeypatch.setattr("screening.datasets.source.UNPACKED_LIMIT", 20_000_000 if "tight" in sentence else 2_000_000)
+    monkeypatch.setattr("screening.datasets.workbook.MOST_CELLS", 1_000_000)
+    content = make()
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileRefused, match=sentence):
+            read_table(content, "bomb.xlsx")
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()

@@ -23,12 +23,9 @@ from pages.components.http import (
     DeepLink,
     SecurityHeaders,
     UnsafeBind,
-    UploadGuard,
     content_policy,
     require_safe_bind,
 )
-
-UPLOAD = "/_stcore/upload_file/session/file"
 
 
 async def _answer(_request: Request) -> PlainTextResponse:
@@ -38,10 +35,9 @@ async def _answer(_request: Request) -> PlainTextResponse:
 def _client(*, sign_in: bool) -> TestClient:
     middleware = [
         Middleware(SecurityHeaders, policy="default-src 'none'"),
-        Middleware(UploadGuard, sign_in=sign_in),
         Middleware(DeepLink, sign_in=sign_in),
     ]
-    routes = [Route("/{path:path}", _answer, methods=["GET", "PUT"])]
+    routes = [Route("/{path:path}", _answer)]
     return TestClient(Starlette(routes=routes, middleware=middleware), follow_redirects=False)
 
 
@@ -62,19 +58,6 @@ def test_every_answer_carries_the_headers() -> None:
     assert headers["content-security-policy"] == "default-src 'none'"
     assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
     assert _client(sign_in=False).get("/media/results.csv").headers["cache-control"] == "no-store"
-
-
-def test_nobody_uploads_before_signing_in() -> None:
-    client = _client(sign_in=True)
-    assert client.put(UPLOAD, content=b"x").status_code == 401
-    client.cookies.set(SIGNED_IN_COOKIE, "forged")
-    assert client.put(UPLOAD, content=b"x").status_code == 401
-    client.cookies.set(SIGNED_IN_COOKIE, _signed_cookie())
-    assert client.put(UPLOAD, content=b"x").text == "reached"
-
-
-def test_the_local_user_uploads_without_signing_in() -> None:
-    assert _client(sign_in=False).put(UPLOAD, content=b"x").text == "reached"
 
 
 def test_a_deep_link_survives_the_sign_in_once() -> None:
