@@ -15,7 +15,7 @@ METHOD_WORDS = {
     Method.DISCUSSION: "decided in a discussion",
     Method.AMENDMENT: "amended",
 }
-_LEFT_OUT = {"label", "certainty"}
+_LEFT_OUT = {"label", "certainty", "marks", "read_to_end"}
 _NOTHING: tuple[object, ...] = ("", None, [], "not_stated", "undecided")
 
 STYLE = """<style>
@@ -54,7 +54,10 @@ def fields_words(rating: Rating) -> str:
     """The optional fields that were filled in."""
     body = rating.form.model_dump(mode="json", exclude=_LEFT_OUT)
     said = {name: value for name, value in body.items() if value not in _NOTHING}
-    return "; ".join(f"{name.replace('_', ' ')}: {_value(value)}" for name, value in said.items())
+    words = [f"{name.replace('_', ' ')}: {_value(value)}" for name, value in said.items()]
+    if rating.form.read_to_end is False:
+        words.append("the end of the text was not reached")
+    return "; ".join(words)
 
 
 def _value(value: object) -> str:

@@ -5,11 +5,11 @@ does not speak of it) are different values everywhere. It describes a text, neve
 """
 
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-FORM_VERSION: Final = 1
+FORM_VERSION: Final = 2
 """Version of the fields, their values and the reason codes; stored with each rating."""
 
 
@@ -123,8 +123,27 @@ IdeationLevel = Literal[0, 1, 2, 3, 4, 5]
 Certainty = Annotated[int, Field(ge=1, le=5)]
 
 
+class TextMark(BaseModel):
+    """Words that decided a reading: characters ``start`` up to ``end`` of a part of the text as received."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    part: Literal["text", "reply"] = "text"
+    start: Annotated[int, Field(ge=0)]
+    end: int
+
+    @model_validator(mode="after")
+    def _holds_something(self) -> Self:
+        if self.end <= self.start:
+            raise ValueError("a mark holds at least one character")
+        return self
+
+
 class RatingForm(BaseModel):
-    """One reading. ``certainty`` runs from 1 (a guess) to 5 (no doubt); ``ideation`` None is not stated, 0 denied."""
+    """One reading. ``certainty`` runs from 1 (a guess) to 5 (no doubt); ``ideation`` None is not stated, 0 denied.
+
+    ``read_to_end`` says whether the end of the text had been on the screen; None where nobody can tell.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -141,6 +160,8 @@ class RatingForm(BaseModel):
     reason_codes: tuple[ReasonCode, ...] = ()
     disposition: Disposition = Disposition.UNDECIDED
     note: Annotated[str, Field(max_length=4_000)] = ""
+    marks: Annotated[tuple[TextMark, ...], Field(max_length=20)] = ()
+    read_to_end: bool | None = None
 
     @field_validator("protective_factors", "reason_codes")
     @classmethod

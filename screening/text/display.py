@@ -4,8 +4,7 @@ import re
 
 from screening.text.characters import code_point, invisibles
 
-_LINE_ENDS = re.compile("\r(?!\n)")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_MARKED = re.compile("\r(?!\n)|[\ud800-\udfff]")
 _LETTER_OR_DIGIT = re.compile(r"\w")
 
 
@@ -15,15 +14,38 @@ def visible(text: str) -> str:
     Emoji keep their joiners and selectors; tab and line ends stay. The rest is unchanged, so the result is
     still untrusted and must be escaped by whatever shows it.
 
-    >>> visible("note: \\u202eefas")
+    >>> visible("note: \u202eefas")
     'note: ⟨U+202E⟩efas'
     """
     parts, done = [], 0
-    for found in invisibles(text):
-        parts += [text[done : found.position], _marker(found.character)]
-        done = found.position + 1
-    marked = "".join([*parts, text[done:]])
-    return _SURROGATE.sub(_mark_match, _LINE_ENDS.sub(_mark_match, marked))
+    for position, character in sorted(_to_mark(text).items()):
+        parts += [text[done:position], _marker(character)]
+        done = position + 1
+    return "".join([*parts, text[done:]])
+
+
+def received_offset(text: str, shown: int) -> int:
+    """The position in ``text`` of a position in `visible(text)`; one within a marker is that of its character.
+
+    >>> received_offset("a\\u202eb", 1), received_offset("a\\u202eb", 5), received_offset("a\\u202eb", 9)
+    (1, 1, 2)
+    """
+    before = 0  # by how much the text shown is longer so far
+    for position, character in sorted(_to_mark(text).items()):
+        length = len(_marker(character))
+        if shown < position + before + length:
+            return min(max(0, shown - before), position)
+        before += length - 1
+    return min(max(0, shown - before), len(text))
+
+
+def shown_offset(text: str, received: int) -> int:
+    """The position in `visible(text)` of a position in ``text``.
+
+    >>> shown_offset("a\\u202eb", 1), shown_offset("a\\u202eb", 2)
+    (1, 9)
+    """
+    return received + sum(len(_marker(character)) - 1 for at, character in _to_mark(text).items() if at < received)
 
 
 def masked_snippet(text: str, length: int = 60) -> str:
@@ -37,8 +59,10 @@ def masked_snippet(text: str, length: int = 60) -> str:
     return masked + "…" if len(line) > length or len(text) > length * 4 else masked
 
 
-def _mark_match(match: re.Match[str]) -> str:
-    return _marker(match.group())
+def _to_mark(text: str) -> dict[int, str]:
+    """Where a marker stands in the place of a character, and of which."""
+    found = {each.position: each.character for each in invisibles(text)}
+    return found | {match.start(): match.group() for match in _MARKED.finditer(text)}
 
 
 def _marker(character: str) -> str:

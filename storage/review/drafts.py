@@ -21,15 +21,18 @@ def save_draft(db: Database, actor: Actor, case_id: str, body: Mapping[str, Any]
     require(actor, Action.RATE, actor.id)
     if len(json.dumps(dict(body))) > LONGEST_DRAFT:
         raise ValueError("the draft is too long to be kept")
-    row = {"case_id": case_id, "reviewer": actor.id, "body": dict(body), "updated_at": now}
     with db.write() as conn:
-        conn.execute(
-            insert_into(conn, drafts)
-            .values(**row)
-            .on_conflict_do_update(
-                index_elements=["case_id", "reviewer"], set_={"body": row["body"], "updated_at": now}
-            )
-        )
+        keep(conn, actor.id, case_id, body, now)
+
+
+def keep(conn: Connection, reviewer: str, case_id: str, body: Mapping[str, Any], now: datetime) -> None:
+    """The same, in the caller's transaction."""
+    row = {"case_id": case_id, "reviewer": reviewer, "body": dict(body), "updated_at": now}
+    conn.execute(
+        insert_into(conn, drafts)
+        .values(**row)
+        .on_conflict_do_update(index_elements=["case_id", "reviewer"], set_={"body": row["body"], "updated_at": now})
+    )
 
 
 def load_draft(db: Database, actor: Actor, case_id: str) -> Mapping[str, Any] | None:

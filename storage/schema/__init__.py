@@ -3,6 +3,7 @@
 A case is pending while it has no row in ``screenings``; it is open in the inbox while it has a row in
 ``inbox_entries`` that is not closed. Only leases, drafts, live runs, sessions and settings change in place,
 and two indexes made of rows, in the same transaction as the facts they follow: ``pending_cases``, ``batch_tallies``.
+A reading that its reader takes back at once is moved to ``readings_taken_back``, with what it brought about undone.
 """
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, metadata
@@ -23,6 +24,7 @@ from storage.schema.review import (
     drafts,
     inbox_entries,
     ratings,
+    readings_taken_back,
     reveals,
     second_reading_requests,
     skips,
@@ -55,6 +57,7 @@ __all__ = [
     "pipeline_activations",
     "pipeline_versions",
     "ratings",
+    "readings_taken_back",
     "rejected_rows",
     "reveals",
     "screenings",

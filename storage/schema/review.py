@@ -115,6 +115,21 @@ ratings = Table(
 )
 Index("ix_ratings_reviewer", ratings.c.reviewer, ratings.c.at)
 
+readings_taken_back = Table(  # moved here from ratings within half a minute, before the engine's view was served
+    "readings_taken_back",
+    metadata,
+    Column("rating_id", Id, primary_key=True),
+    case_id(index=True),
+    Column("reviewer", String(64), nullable=False),
+    Column("reading", String(12), nullable=False),
+    Column("label", String(24), nullable=False),
+    Column("certainty", Integer, nullable=False),
+    Column("blind", Boolean, nullable=False),
+    Column("fields", JSON, nullable=False),
+    Column("rated_at", Moment, nullable=False),
+    Column("at", Moment, nullable=False),
+)
+
 reveals = Table(
     "reveals",
     metadata,

@@ -1,0 +1,76 @@
+"""A reader's own readings and what became of them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import and_, select
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from screening.review.rating_form import RatingLabel
+from storage.database import Database
+from storage.review.settling import Method
+from storage.schema import adjudications, cases, inbox_entries, ratings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MyReading:
+    """One version of a reading. ``accepted`` is None while the case is open; ``last`` is false where it was revised."""
+
+    case_id: str
+    external_id: str
+    at: datetime
+    label: RatingLabel
+    certainty: int
+    version: int
+    blind: bool
+    last: bool
+    waits_for: str | None
+    accepted: RatingLabel | None
+    method: Method | None
+
+    @property
+    def otherwise(self) -> bool:
+        """Whether the label that was accepted is another one."""
+        return self.accepted is not None and self.accepted is not self.label
+
+
+def my_readings(
+    db: Database, actor: Actor, *, limit: int = 50, before: datetime | None = None
+) -> tuple[MyReading, ...]:
+    """The newest first, at most ``limit`` of them, all before a moment where one is given. Raises Forbidden."""
+    require(actor, Action.VIEW_RATINGS, actor.id)
+    made, later, entry = adjudications.c, adjudications.alias().c, inbox_entries.c
+    after = ratings.alias().c
+    superseded = select(after.id).where(
+        after.case_id == ratings.c.case_id, after.reviewer == actor.id, after.version > ratings.c.version
+    )
+    newer = select(later.version).where(later.case_id == made.case_id, later.version > made.version).exists()
+    query = (
+        select(ratings, cases.c.external_id, entry.closed_at, entry.reading.label("due"))
+        .add_columns(made.label.label("accepted"), made.method, superseded.exists().label("superseded"))
+        .join(cases, cases.c.id == ratings.c.case_id)
+        .join(inbox_entries, entry.case_id == ratings.c.case_id)
+        .outerjoin(adjudications, and_(made.case_id == ratings.c.case_id, entry.closed_at.is_not(None), ~newer))
+        .where(ratings.c.reviewer == actor.id)
+        .order_by(ratings.c.at.desc(), ratings.c.id.desc())
+        .limit(limit)
+    )
+    with db.read() as conn:
+        rows = conn.execute(query if before is None else query.where(ratings.c.at < before)).all()
+    return tuple(
+        MyReading(
+            case_id=row.case_id,
+            external_id=row.external_id,
+            at=row.at,
+            label=RatingLabel(row.label),
+            certainty=row.certainty,
+            version=row.version,
+            blind=row.blind,
+            last=not row.superseded,
+            waits_for=None if row.closed_at else row.due,
+            accepted=RatingLabel(row.accepted) if row.accepted else None,
+            method=Method(row.method) if row.method else None,
+        )
+        for row in rows
+    )

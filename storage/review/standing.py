@@ -1,0 +1,56 @@
+"""What has become of a case that somebody has on their desk: a page that lies open may be behind the times."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from sqlalchemy import select
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from screening.review.rating_form import RatingLabel
+from storage.database import Database
+from storage.schema import inbox_entries, ratings
+
+
+class Place(StrEnum):
+    """Where a case is, as one reader needs to know it."""
+
+    HELD = "held"  # in this person's hands, with this token
+    ELSEWHERE = "elsewhere"  # in this person's hands, with another token: taken up again in another page
+    FREE = "free"  # nobody's: the lease is over
+    TAKEN = "taken"  # in somebody else's hands, or kept for them
+    READ = "read"  # read by this person
+    CLOSED = "closed"  # closed, and not by a reading of this person's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """``at`` and ``label`` are those of this person's own last reading; ``closed`` says whether the case is."""
+
+    place: Place
+    closed: bool = False
+    at: datetime | None = None
+    label: RatingLabel | None = None
+
+
+def standing(db: Database, actor: Actor, case_id: str, token: str | None, now: datetime) -> Standing:
+    """Where the case is now. Nothing of its text, and no label but this person's own. Raises Forbidden, KeyError."""
+    require(actor, Action.CLAIM_NEXT)
+    own = ratings.c.case_id == case_id, ratings.c.reviewer == actor.id
+    with db.read() as conn:
+        entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
+        mine = conn.execute(
+            select(ratings.c.label, ratings.c.at).where(*own).order_by(ratings.c.version.desc()).limit(1)
+        ).first()
+    if entry is None:
+        raise KeyError(case_id)
+    leased = entry.holder is not None and entry.lease_expires_at > now and entry.closed_at is None
+    if leased and entry.holder == actor.id:
+        return Standing(place=Place.HELD if entry.token == token else Place.ELSEWHERE)
+    closed = entry.closed_at is not None
+    if mine is not None:
+        return Standing(place=Place.READ, closed=closed, at=mine.at, label=RatingLabel(mine.label))
+    reserved = entry.reserved_until is not None and entry.reserved_until > now and entry.handed_to != actor.id
+    place = Place.CLOSED if closed else Place.TAKEN if leased or reserved else Place.FREE
+    return Standing(place=place, closed=closed)

@@ -1,0 +1,129 @@
+"""A reading taken back at once: the case is open and in its reader's hands, nothing of it counts, nothing is lost."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import select
+
+from screening.review.policy import Forbidden
+from screening.review.rating_form import RatingLabel
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.review import inbox, ratings
+from storage.review.drafts import load_draft
+from storage.review.evidence import evidence
+from storage.review.my_readings import my_readings
+from storage.review.standing import Place, Standing, standing
+from storage.review.taking_back import TooLate, take_back
+from storage.schema import adjudications, audit_events, readings_taken_back, second_reading_requests
+from storage.schema import ratings as ratings_table
+from storage.site.accounts import colleagues
+from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, fill, form, register
+
+SECOND = timedelta(seconds=1)
+
+
+def _read(db: Database, case_id: str, label: str = "unsafe", at: datetime = NOW, certainty: int = 4) -> str:
+    taken = inbox.claim_next(db, ANN, at)
+    assert taken is not None and taken.case_id == case_id
+    given = new_id(at)
+    ratings.submit_rating(db, ANN, case_id, taken.token, form(label, certainty), at, given)
+    return given
+
+
+def _all(db: Database, table: object) -> list[object]:
+    with db.read() as conn:
+        return list(conn.execute(select(table)))  # type: ignore[call-overload]
+
+
+def test_the_case_is_open_in_the_same_hands_and_the_next_reading_is_the_first_and_blind(db: Database) -> None:
+    register(db, ANN, BO)
+    [case_id] = fill(db)
+    given = _read(db, case_id)
+    assert standing(db, ANN, case_id, None, NOW) == Standing(
+        place=Place.READ, closed=True, at=NOW, label=RatingLabel.UNSAFE
+    )
+    claim = take_back(db, ANN, case_id, given, NOW + 20 * SECOND)
+    assert standing(db, ANN, case_id, claim.token, NOW + 21 * SECOND) == Standing(place=Place.HELD)
+    assert _all(db, adjudications) == [] == _all(db, ratings_table)
+    assert [row.rating_id for row in _all(db, readings_taken_back)] == [given]
+    assert load_draft(db, ANN, case_id)["label"] == "unsafe"
+    again = new_id(NOW)
+    ratings.submit_rating(db, ANN, case_id, claim.token, form("safe", 5), NOW + 30 * SECOND, again)
+    mine = ratings.my_rating(db, ANN, case_id)
+    assert mine is not None and (mine.id, mine.version, mine.blind, mine.form.label) == (again, 1, True, "safe")
+    assert [row.label for row in _all(db, adjudications)] == ["safe"]
+    assert "reading_taken_back" in [row.action for row in _all(db, audit_events)]
+
+
+def test_a_press_that_arrives_twice_takes_back_once(db: Database) -> None:
+    [case_id] = fill(db)
+    given = _read(db, case_id)
+    take_back(db, ANN, case_id, given, NOW + SECOND)
+    assert take_back(db, ANN, case_id, given, NOW + 2 * SECOND).case_id == case_id
+    assert len(_all(db, readings_taken_back)) == 1
+
+
+def test_a_second_reading_by_rule_is_not_asked_for_any_more(db: Database) -> None:
+    register(db, ANN, BO)
+    [case_id] = fill(db)
+    given = _read(db, case_id, "insufficient_information")
+    assert len(_all(db, second_reading_requests)) == 1 and len(colleagues(db, ANN)) == 1
+    take_back(db, ANN, case_id, given, NOW + SECOND)
+    assert _all(db, second_reading_requests) == []
+
+
+def test_it_is_too_late_after_the_time_and_after_the_engines_view(db: Database) -> None:
+    seen, late = fill(db, [Tier.P2, Tier.P3])
+    given = _read(db, seen)
+    evidence(db, ANN, seen, NOW + SECOND)
+    with pytest.raises(TooLate):
+        take_back(db, ANN, seen, given, NOW + 2 * SECOND)
+    given = _read(db, late)
+    with pytest.raises(TooLate):
+        take_back(db, ANN, late, given, NOW + MINUTE)
+    assert len(_all(db, ratings_table)) == 2 == len(_all(db, adjudications))
+
+
+def test_it_is_too_late_once_another_reader_has_the_case(db: Database) -> None:
+    register(db, ANN, BO)
+    [case_id] = fill(db)
+    given = _read(db, case_id, "insufficient_information")
+    assert inbox.claim_next(db, BO, NOW + SECOND) is not None
+    with pytest.raises(TooLate):
+        take_back(db, ANN, case_id, given, NOW + 2 * SECOND)
+
+
+def test_nobody_takes_back_what_somebody_else_read(db: Database) -> None:
+    [case_id] = fill(db)
+    given = _read(db, case_id)
+    with pytest.raises(Forbidden):
+        take_back(db, BO, case_id, given, NOW + SECOND)
+
+
+def test_where_a_case_stands(db: Database) -> None:
+    [case_id] = fill(db)
+    assert standing(db, ANN, case_id, None, NOW).place is Place.FREE
+    first = inbox.claim_next(db, BO, NOW)
+    assert first is not None and standing(db, ANN, case_id, None, NOW).place is Place.TAKEN
+    assert standing(db, BO, case_id, first.token, NOW).place is Place.HELD
+    assert standing(db, BO, case_id, "other", NOW).place is Place.ELSEWHERE
+    assert standing(db, BO, case_id, first.token, NOW + 16 * MINUTE).place is Place.FREE
+    ratings.submit_rating(db, BO, case_id, first.token, form("safe", 5), NOW, new_id(NOW))
+    assert standing(db, ANN, case_id, None, NOW) == Standing(place=Place.CLOSED, closed=True)
+
+
+def test_my_readings_say_what_became_of_them(db: Database) -> None:
+    register(db, ANN, BO)
+    plain, waiting = fill(db, [Tier.P2, Tier.P3])
+    given = _read(db, plain)
+    _read(db, waiting, "insufficient_information", NOW + MINUTE)
+    newest, oldest = my_readings(db, ANN)
+    assert (newest.case_id, newest.waits_for, newest.accepted, newest.otherwise) == (waiting, "second", None, False)
+    assert (oldest.case_id, oldest.accepted, oldest.otherwise) == (plain, RatingLabel.UNSAFE, False)
+    ratings.revise(db, ANN, plain, form("safe", 5), "second thoughts", NOW + 2 * MINUTE, new_id(NOW))
+    revised, _, first = my_readings(db, ANN)
+    assert (revised.version, revised.last, first.version, first.last) == (2, True, 1, False)
+    assert given != revised.case_id and my_readings(db, BO) == ()
+    assert [each.case_id for each in my_readings(db, ANN, before=NOW + MINUTE)] == [plain]
