@@ -36,6 +36,7 @@ STATE_WORDS: Mapping[State, str] = {
     State.SENIOR: "waiting for a senior",
     State.RESERVED: "set aside or handed over",
     State.SKIPPED: "skipped by you",
+    State.AHEAD: "about to be opened by somebody else",
 }
 
 LABEL_WORDS: Mapping[RatingLabel, str] = {

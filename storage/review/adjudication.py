@@ -20,6 +20,7 @@ from storage.review.claims import NotAvailable
 from storage.review.leases import is_open
 from storage.review.settling import Adjudication, Method, Next, close, latest_readings, versions_in
 from storage.schema import cases, inbox_entries, ratings
+from storage.schema.review import LATER_READING
 from storage.site.audit_log import append
 
 __all__ = [
@@ -137,7 +138,7 @@ def disagreements(db: Database, actor: Actor, limit: int = 50, offset: int = 0) 
     query = (
         select(inbox_entries, cases.c.external_id, _entry.case_id.in_(mine).label("mine"))
         .join(cases, cases.c.id == _entry.case_id)
-        .where(is_open(), _entry.reading == "third")
+        .where(is_open(), LATER_READING, _entry.reading == "third")
         .order_by(_entry.routine, _entry.due_at, _entry.case_id)
         .limit(limit)
         .offset(offset)

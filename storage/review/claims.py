@@ -5,18 +5,18 @@ release or rate it.
 """
 
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, or_, select, update
 
-from screening.review.actors import Actor
+from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, allowed, require
 from screening.review.tiers import Tier
 from storage.database import Database
-from storage.review.leases import LEASE, earliest, is_open, leased, next_free, read_by
+from storage.review.leases import LEASE, earliest, is_open, leased, next_free, not_ahead_for_others, read_by
 from storage.schema import inbox_entries
 from storage.site.audit_log import append
 
@@ -57,21 +57,31 @@ def claim_next(
     tiers: Collection[Tier] | None = None,
     token: Callable[[], str] = new_token,
 ) -> Claim | None:
-    """The case due next that is free for this person, now held by them; None when there is none."""
+    """The case due next that is free for this person, now held by them; None when there is none.
+
+    What had been sent ahead to them is that case, or is given up: whatever is more urgent comes first.
+    """
     require(actor, Action.CLAIM_NEXT)
     with db.write() as conn:
-        for among in [None] if tiers is None else _by_urgency(conn, actor, now, tiers):
+        ahead = take_back(conn, actor, now)
+        for among in by_urgency(conn, actor, now, tiers):
             due_next = _entry.case_id == next_free(actor, now, among)
             if (taken := _take(conn, due_next, actor, now, lease, token())) is not None:
+                note_ahead(conn, actor, ahead, now, taken.case_id)
                 append(conn, actor, "claimed", taken.case_id, {"tier": int(taken.tier)}, now)
                 return taken
+        note_ahead(conn, actor, ahead, now)
     return None
 
 
-def _by_urgency(conn: Connection, actor: Actor, now: datetime, tiers: Collection[Tier]) -> list[list[Tier]]:
+def by_urgency(
+    conn: Connection, actor: Actor, now: datetime, tiers: Collection[Tier] | None
+) -> Sequence[Collection[Tier] | None]:
     """The tiers of a filter, the one whose next case is due first in front: each is an index of its own, so that
-    a filter does not read past the cases it leaves out. Tiers without a free case are not in it.
+    a filter does not read past the cases it leaves out. Tiers without a free case are not in it; no filter is None.
     """
+    if tiers is None:
+        return [None]
     heads = [(conn.execute(earliest(actor, now, tier)).first(), tier) for tier in sorted(set(tiers))]
     return [[tier] for head, tier in sorted((tuple(head), tier) for head, tier in heads if head is not None)]
 
@@ -91,7 +101,8 @@ def claim(
     with db.write() as conn:
         row = _entry_row(conn, case_id)
         require(actor, Action.CLAIM_NAMED, actor.id if actor.id in (row.handed_to, row.holder) else row.holder)
-        free = and_(or_(~leased(now), _entry.holder == actor.id, _entry.holder.is_(None)), ~read_by(actor))
+        unheld = or_(~leased(now), _entry.holder == actor.id, _entry.holder.is_(None))
+        free = and_(unheld, ~read_by(actor), not_ahead_for_others(actor, now))
         if row.reading == "third" and not allowed(actor, Action.ADJUDICATE):
             raise NotAvailable("two readers disagree: this reading is a senior's")
         if row.closed_at is not None:
@@ -116,6 +127,8 @@ def _take(
             held_by=None,
             handed_to=None,
             reserved_until=None,
+            ahead_for=None,
+            ahead_until=None,
         )
         .returning(*inbox_entries.c)
     ).first()
@@ -132,6 +145,35 @@ def _claim(row: Any) -> Claim:
         entered_at=row.entered_at,
         due_at=row.due_at,
     )
+
+
+def take_back(conn: Connection, actor: Actor, now: datetime) -> Mapping[str, str]:
+    """What had been sent ahead to this person, or to anybody whose minute is over, is reserved no more.
+
+    The ids, and to whom each had been sent. Rows that another transaction is claiming are left to it.
+    """
+    over = and_(
+        is_open(), _entry.ahead_until.is_not(None), or_(_entry.ahead_for == actor.id, _entry.ahead_until <= now)
+    )
+    rows = conn.execute(
+        select(_entry.case_id, _entry.ahead_for).where(over).with_for_update(skip_locked=True, of=inbox_entries)
+    ).all()
+    found = {row.case_id: row.ahead_for for row in rows}
+    if found:
+        back = update(inbox_entries).where(_entry.case_id.in_(list(found)))
+        conn.execute(back.values(ahead_for=None, ahead_until=None))
+    return found
+
+
+def note_ahead(
+    conn: Connection, actor: Actor, ahead: Mapping[str, str], now: datetime, opened: str | None = None
+) -> None:
+    """In the audit log: of what was sent ahead, what its reader opened and what was not opened in time."""
+    for case_id, to in sorted(ahead.items()):
+        if to != actor.id:
+            append(conn, SYSTEM, "ahead_discarded", case_id, {"sent_to": to}, now)
+        else:
+            append(conn, actor, "ahead_opened" if case_id == opened else "ahead_discarded", case_id, {}, now)
 
 
 def my_claims(db: Database, actor: Actor, now: datetime) -> tuple[Claim, ...]:

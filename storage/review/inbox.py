@@ -19,7 +19,9 @@ from storage.review.claims import (
     holds,
     my_claims,
     new_token,
+    note_ahead,
     renew,
+    take_back,
 )
 from storage.review.leases import is_open, leased
 from storage.review.notes import add_note
@@ -55,10 +57,12 @@ def release(db: Database, actor: Actor, case_id: str, token: str, now: datetime,
 def release_all(db: Database, actor: Actor, now: datetime, note: str = "signed out") -> int:
     """Give back everything this person holds, as sign-out does, and return how many cases that was."""
     with db.write() as conn:
+        ahead = take_back(conn, actor, now)
         mine = and_(is_open(), leased(now), _entry.holder == actor.id)
         rows = conn.execute(select(_entry.case_id, _entry.token).where(mine).order_by(_entry.case_id)).all()
         for row in rows:
             _let_go(conn, actor, row.case_id, row.token, now, kind="release", note=note)
+        note_ahead(conn, actor, ahead, now)
         if rows:
             append(conn, actor, "released_all", None, {"cases": len(rows)}, now)
     return len(rows)

@@ -7,12 +7,12 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, case, false, or_, select, true
+from sqlalchemy import ColumnElement, CompoundSelect, ScalarSelect, Select, and_, case, false, or_, select, true
 
 from screening.review.actors import Actor, Role
 from screening.review.tiers import Tier
 from storage.schema import inbox_entries, ratings, skips
-from storage.schema.review import STANDS_OUT
+from storage.schema.review import LATER_READING
 
 LEASE = timedelta(minutes=15)
 """How long a claim lasts without a sign of activity."""
@@ -49,15 +49,34 @@ def reserved_for_others(actor: Actor, now: datetime) -> ColumnElement[bool]:
 
 def snoozed(actor: Actor, now: datetime) -> ColumnElement[bool]:
     """The actor skipped it a while ago, or said "not me" at any time."""
-    mine = select(skips.c.case_id).where(
+    return _entry.case_id.in_(_skipped(actor, now))
+
+
+def _skipped(actor: Actor, now: datetime) -> Select[Any]:
+    return select(skips.c.case_id).where(
         skips.c.reviewer == actor.id, or_(skips.c.reason == "not_me", skips.c.at > now - SNOOZE)
     )
-    return _entry.case_id.in_(mine)
 
 
-def untouched() -> ColumnElement[bool]:
-    """Nobody has it, has read it or has set it aside: free for everybody who has not skipped it."""
-    return ~STANDS_OUT
+def sent_ahead(now: datetime) -> ColumnElement[bool]:
+    """Its text lies in somebody's browser, for whom it is kept free until they ask for it or the moment passes."""
+    return and_(_entry.ahead_until.is_not(None), _entry.ahead_until > now)
+
+
+def not_ahead_for_others(actor: Actor, now: datetime) -> ColumnElement[bool]:
+    """No other browser than the actor's has its text before it was asked for."""
+    return or_(_entry.ahead_until.is_(None), _entry.ahead_until <= now, _entry.ahead_for == actor.id)
+
+
+def touched(actor: Actor, now: datetime) -> CompoundSelect[Any]:
+    """The ids of all open cases that may not be free for this actor: few, and each found by an index of its own."""
+    ids = select(_entry.case_id).where(is_open())
+    return ids.where(leased(now)).union(
+        ids.where(_entry.reserved_until.is_not(None), _entry.reserved_until > now),
+        ids.where(sent_ahead(now)),
+        ids.where(LATER_READING, _entry.reading.in_(("second", "third"))),
+        _skipped(actor, now),
+    )
 
 
 def read_by(actor: Actor) -> ColumnElement[bool]:
@@ -80,6 +99,7 @@ def state(actor: Actor, now: datetime) -> ColumnElement[str]:
         (needs_senior(actor), "senior"),
         (reserved_for_others(actor, now), "reserved"),
         (snoozed(actor, now), "skipped"),
+        (~not_ahead_for_others(actor, now), "ahead"),
         else_="free",
     )
 
@@ -94,6 +114,7 @@ def free_for(actor: Actor, now: datetime, tiers: Collection[Tier] | None) -> Col
         ~needs_senior(actor),
         ~reserved_for_others(actor, now),
         ~snoozed(actor, now),
+        not_ahead_for_others(actor, now),
     )
 
 

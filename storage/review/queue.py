@@ -7,19 +7,17 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Select, and_, case, cast, func, literal, null, select
+from sqlalchemy import CompoundSelect, Select, and_, case, func, select, union_all
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.tiers import Tier
 from storage.database import Database
-from storage.review.leases import in_order, in_tiers, is_open, leased, snoozed, state, untouched
+from storage.review.leases import in_order, is_open, leased, state, touched
+from storage.review.tallies import late_by_tier, open_by_tier
 from storage.schema import Moment, cases, inbox_entries
-from storage.schema.review import STANDS_OUT
 
 _entry = inbox_entries.c
-EVERY = "every"
-"""The line of the counts query that counts all open cases of a tier."""
 
 
 class State(StrEnum):
@@ -32,6 +30,7 @@ class State(StrEnum):
     SENIOR = "senior"  # two readers disagree, a senior decides
     RESERVED = "reserved"  # set aside, or handed to a named person
     SKIPPED = "skipped"  # by this person, for a while or for good
+    AHEAD = "ahead"  # sent ahead to somebody else's browser, for a minute at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +56,14 @@ class Counts:
     """How many open cases are in each state inside the filter, and how many lie outside it.
 
     ``held_until`` is when the first lease of somebody else runs out, ``reserved_until`` likewise; None where
-    there is none. ``free_by_tier`` covers the free cases inside the filter.
+    there is none. ``free_by_tier`` covers the free cases inside the filter, ``open_by_tier`` and ``late_by_tier`` all
+    open cases; late ones are counted up to `MOST_LATE` + 1 a tier.
     """
 
     by_state: Mapping[State, int]
     free_by_tier: Mapping[Tier, int]
+    open_by_tier: Mapping[Tier, int]
+    late_by_tier: Mapping[Tier, int]
     outside_filter: int
     held_until: datetime | None
     reserved_until: datetime | None
@@ -92,14 +94,7 @@ def queue(
 ) -> tuple[Waiting, ...]:
     """Open cases in the order they are due: P0 first, then by deadline. For supervisors."""
     require(actor, Action.BROWSE_QUEUE)
-    page = (
-        select(inbox_entries, state(actor, now).label("state"))
-        .where(is_open(), in_tiers(tiers))
-        .order_by(*in_order(tiers))
-        .limit(limit)
-        .offset(offset)
-        .subquery()
-    )
+    page = _page(actor, now, tiers, limit, offset).subquery()
     query = (
         select(page, cases.c.external_id)
         .join(cases, cases.c.id == page.c.case_id)
@@ -108,6 +103,22 @@ def queue(
     with db.read() as conn:
         rows = conn.execute(query).all()
     return tuple(_waiting(row, now) for row in rows)
+
+
+def _page(
+    actor: Actor, now: datetime, tiers: Collection[Tier] | None, limit: int, offset: int
+) -> Select[Any] | CompoundSelect[Any]:
+    """A page of the list; of a filter's tiers each gives its first, so that none reads past what it leaves out."""
+    entries = select(inbox_entries, state(actor, now).label("state")).where(is_open())
+    if tiers is None:
+        return entries.order_by(*in_order(None)).limit(limit).offset(offset)
+    heads = [
+        entries.where(_entry.tier == int(tier)).order_by(*in_order([tier])).limit(limit + offset).subquery()
+        for tier in sorted(set(tiers))
+    ]
+    merged = union_all(*(select(head) for head in heads)).subquery()
+    order = merged.c.routine, merged.c.due_at, merged.c.case_id
+    return select(merged).order_by(*order).limit(limit).offset(offset)
 
 
 def _waiting(row: Any, now: datetime) -> Waiting:
@@ -130,18 +141,12 @@ def _waiting(row: Any, now: datetime) -> Waiting:
 
 
 def counts(db: Database, actor: Actor, now: datetime, tiers: Collection[Tier] | None = None) -> Counts:
-    """How many cases wait and what keeps them from this person, from one query over open cases only.
+    """How many cases wait and what keeps them from this person.
 
-    Cases that nobody ever touched are counted by the index, tier by tier; only the others are looked at.
+    All open cases of a tier are a tally; only those that may not be free are looked at.
     """
     require(actor, Action.VIEW_COUNTS)
-    standing = (
-        _standing(actor, now)
-        .where(STANDS_OUT)
-        .union_all(_standing(actor, now).where(untouched(), snoozed(actor, now)))
-        .subquery()
-        .c
-    )
+    standing = _standing(actor, now).subquery().c
     looked_at = select(
         standing.state,
         standing.tier,
@@ -149,11 +154,10 @@ def counts(db: Database, actor: Actor, now: datetime, tiers: Collection[Tier] | 
         func.min(standing.lease, type_=Moment).label("lease"),
         func.min(standing.reserved, type_=Moment).label("reserved"),
     ).group_by(standing.state, standing.tier)
-    nothing = cast(null(), Moment)
-    every = select(literal(EVERY), _entry.tier, func.count(), nothing, nothing).where(is_open()).group_by(_entry.tier)
     with db.read() as conn:
-        rows = conn.execute(looked_at.union_all(every)).all()
-    return _counts(rows, set(Tier if tiers is None else tiers))
+        rows = conn.execute(looked_at).all()
+        every, late = open_by_tier(conn), late_by_tier(conn, now)
+    return _counts(rows, every, late, set(Tier if tiers is None else tiers))
 
 
 def _standing(actor: Actor, now: datetime) -> Select[Any]:
@@ -162,19 +166,22 @@ def _standing(actor: Actor, now: datetime) -> Select[Any]:
         _entry.tier,
         case((leased(now), _entry.lease_expires_at)).label("lease"),
         case((_entry.reserved_until > now, _entry.reserved_until)).label("reserved"),
-    ).where(is_open())
+    ).where(_entry.case_id.in_(touched(actor, now)), is_open())
 
 
-def _counts(rows: Collection[Any], tiers: set[Tier]) -> Counts:
-    inside = [row for row in rows if row.tier in tiers]
-    found = Counter[tuple[str, int]]({(row.state, row.tier): row.n for row in inside})
-    by_state = {one: sum(found[one, tier] for tier in tiers) for one in State}
-    # free: what was looked at and is free, and all that nothing was to look at
-    free = {tier: found[EVERY, tier] - sum(found[one, tier] for one in State if one is not State.FREE) for tier in Tier}
+def _counts(
+    rows: Collection[Any], every: Mapping[Tier, int], late: Mapping[Tier, int], tiers: Collection[Tier]
+) -> Counts:
+    inside = [row for row in rows if row.tier in tiers and row.state != State.FREE]
+    kept = Counter[tuple[str, int]]({(row.state, row.tier): row.n for row in inside})
+    by_state = {one: sum(kept[one, tier] for tier in tiers) for one in State}
+    free = {tier: every[tier] - sum(kept[one, tier] for one in State) if tier in tiers else 0 for tier in Tier}
     return Counts(
         by_state=by_state | {State.FREE: sum(free.values())},
         free_by_tier=free,
-        outside_filter=sum(row.n for row in rows if row.tier not in tiers and row.state == EVERY),
+        open_by_tier=every,
+        late_by_tier=late,
+        outside_filter=sum(number for tier, number in every.items() if tier not in tiers),
         held_until=_first(row.lease for row in inside if row.state == State.HELD),
         reserved_until=_first(row.reserved for row in inside if row.state == State.RESERVED),
     )
@@ -187,7 +194,8 @@ def _first(moments: Iterable[datetime | None]) -> datetime | None:
 def handed_to_me(db: Database, actor: Actor, now: datetime) -> tuple[str, ...]:
     """Cases set aside by this person or handed to them, still reserved: the ones they may claim by name."""
     require(actor, Action.CLAIM_NEXT)
-    mine = and_(is_open(), _entry.handed_to == actor.id, _entry.reserved_until > now)
-    query = select(_entry.case_id).where(mine).order_by(_entry.routine, _entry.due_at)
+    mine = and_(is_open(), _entry.reserved_until.is_not(None), _entry.reserved_until > now)
+    query = select(_entry.case_id, _entry.routine, _entry.due_at).where(mine, _entry.handed_to == actor.id)
     with db.read() as conn:
-        return tuple(conn.execute(query).scalars())
+        rows = conn.execute(query).all()  # few: put in order here, so that the index of what is reserved serves
+    return tuple(row.case_id for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id)))

@@ -131,7 +131,8 @@ def close(
             at=now,
         )
     )
-    free = dict.fromkeys(("holder", "token", "lease_expires_at", "held_by", "handed_to", "reserved_until"))
+    kept = ("holder", "token", "lease_expires_at", "held_by", "handed_to", "reserved_until", "ahead_for", "ahead_until")
+    free = dict.fromkeys(kept)
     conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(closed_at=now, **free))
     return Next.CLOSED
 

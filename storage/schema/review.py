@@ -12,7 +12,6 @@ from sqlalchemy import (
     UniqueConstraint,
     and_,
     literal_column,
-    or_,
 )
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
@@ -36,6 +35,9 @@ inbox_entries = Table(
     Column("held_by", String(64)),
     Column("handed_to", String(64)),
     Column("reserved_until", Moment),
+    # its text was sent to this person's browser before they asked for it; passed: nothing
+    Column("ahead_for", String(64)),
+    Column("ahead_until", Moment),
     Column("closed_at", Moment),  # set in the transaction that adjudicates: keeps the claim query flat
 )
 _OPEN = inbox_entries.c.closed_at.is_(None)
@@ -57,14 +59,37 @@ Index(
     sqlite_where=_OPEN,
     postgresql_where=_OPEN,
 )
-STANDS_OUT = or_(
-    inbox_entries.c.holder.is_not(None),
-    inbox_entries.c.reserved_until.is_not(None),
-    inbox_entries.c.reading != literal_column("'first'"),
+LATER_READING = inbox_entries.c.reading != literal_column("'first'")
+"""Somebody has read it, and another reading is due: said in a query as well, so that its index serves."""
+_LATER = and_(_OPEN, LATER_READING)
+Index(
+    "ix_inbox_later",
+    inbox_entries.c.reading,
+    inbox_entries.c.routine,
+    inbox_entries.c.due_at,
+    inbox_entries.c.case_id,
+    sqlite_where=_LATER,
+    postgresql_where=_LATER,
 )
-"""What anybody has ever touched: the rest of the open cases only needs to be counted."""
-_TOUCHED = and_(_OPEN, STANDS_OUT)
-Index("ix_inbox_touched", inbox_entries.c.holder, sqlite_where=_TOUCHED, postgresql_where=_TOUCHED)
+# what keeps a case from the next reader for a while: a few rows, found by the moment until which it does
+_LEASED = and_(_OPEN, inbox_entries.c.holder.is_not(None))
+Index("ix_inbox_leased", inbox_entries.c.lease_expires_at, sqlite_where=_LEASED, postgresql_where=_LEASED)
+_RESERVED = and_(_OPEN, inbox_entries.c.reserved_until.is_not(None))
+Index("ix_inbox_reserved", inbox_entries.c.reserved_until, sqlite_where=_RESERVED, postgresql_where=_RESERVED)
+_AHEAD = and_(_OPEN, inbox_entries.c.ahead_until.is_not(None))
+Index("ix_inbox_ahead", inbox_entries.c.ahead_until, sqlite_where=_AHEAD, postgresql_where=_AHEAD)
+
+# How many cases are open, kept by triggers of the database in the transaction that opens or closes one. Their sum by
+# tier and reading is the count. PostgreSQL adds rows, so that no two transactions wait for each other, and folds them
+# together now and then; SQLite, where one transaction writes at a time, changes one row each.
+inbox_tallies = Table(
+    "inbox_tallies",
+    metadata,
+    Column("id", BigId, primary_key=True, autoincrement=True),
+    Column("tier", Integer, nullable=False),
+    Column("reading", String(12), nullable=False),
+    Column("open", Integer, nullable=False),
+)
 
 case_notes = Table(
     "case_notes",

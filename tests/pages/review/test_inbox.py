@@ -222,6 +222,8 @@ def test_every_open_case_is_in_the_counts_once() -> None:
     found = Counts(
         by_state=by_state,
         free_by_tier={},
+        open_by_tier={},
+        late_by_tier={},
         outside_filter=5,
         held_until=datetime(2026, 1, 1, 14, 32, tzinfo=UTC),
         reserved_until=None,

@@ -1,0 +1,38 @@
+"""How many cases are open, and how many of them late: from tallies and short ranges, never by counting what waits."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+
+from sqlalchemy import Connection, func, literal, select, union_all
+
+from screening.review.tiers import Tier
+from storage.review.leases import is_open
+from storage.schema import inbox_entries, inbox_tallies
+
+_entry = inbox_entries.c
+MOST_LATE = 100
+"""Late cases of a tier are counted as far as this; one more is "more than"."""
+
+
+def open_by_tier(conn: Connection) -> Mapping[Tier, int]:
+    """Open cases of each tier, as the database's triggers have kept count of them."""
+    tally = inbox_tallies.c
+    rows = conn.execute(select(tally.tier, func.sum(tally.open).label("n")).group_by(tally.tier))
+    found = Counter[int]({row.tier: int(row.n) for row in rows})
+    return {tier: found[tier] for tier in Tier}
+
+
+def late_by_tier(conn: Connection, now: datetime) -> Mapping[Tier, int]:
+    """Open cases of each tier whose target has passed; `MOST_LATE` + 1 stands for any greater number."""
+    counted = (
+        select(literal(int(tier)).label("tier"), func.count().label("n")).select_from(
+            select(_entry.case_id)
+            .where(is_open(), _entry.tier == int(tier), _entry.due_at <= now)
+            .order_by(_entry.due_at)
+            .limit(MOST_LATE + 1)
+            .subquery()
+        )
+        for tier in Tier
+    )
+    return {Tier(row.tier): row.n for row in conn.execute(union_all(*counted))}

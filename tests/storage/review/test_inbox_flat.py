@@ -1,0 +1,216 @@
+"""Nothing the inbox asks of the database grows with the number of cases that wait; and the tallies never drift."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import delete, event, func, insert, select, text, update
+
+from screening.review.actors import Actor, Role
+from screening.review.tiers import TARGETS, Tier
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.review import care, drafts, inbox
+from storage.review.adjudication import disagreements
+from storage.review.ahead import send_ahead
+from storage.review.queue import counts, handed_to_me, queue
+from storage.review.ratings import submit_rating
+from storage.review.tallies import MOST_LATE, late_by_tier, open_by_tier
+from storage.schema import cases, inbox_entries, inbox_tallies
+from tests.storage.inbox_cases import ANN, BO, NOW, fill, form
+
+FEW, MANY = 800, 6_000
+MOST_ROWS = 450
+"""Rows that one step may touch on PostgreSQL, whatever waits: the late ones counted (4 x 101) and a few more."""
+BOTH = Actor(id="both", name="Both", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
+LATER = NOW + timedelta(days=2)
+
+
+def _claimed(db: Database) -> inbox.Claim:
+    claim = inbox.claim_next(db, BOTH, LATER)
+    assert claim is not None
+    return claim
+
+
+def _save(db: Database) -> None:
+    claim = _claimed(db)
+    submit_rating(db, BOTH, claim.case_id, claim.token, form(), LATER, submission_id=new_id(LATER))
+
+
+def _renewed(db: Database) -> None:
+    claim = _claimed(db)
+    inbox.renew(db, BOTH, claim.case_id, claim.token, LATER)
+    drafts.save_draft(db, BOTH, claim.case_id, {}, LATER)
+    inbox.release(db, BOTH, claim.case_id, claim.token, LATER, note="flat")
+
+
+STEPS: Mapping[str, Callable[[Database], object]] = {
+    "counts": lambda db: counts(db, BOTH, LATER),
+    "counts of a filter": lambda db: counts(db, BOTH, LATER, [Tier.P1]),
+    "list": lambda db: queue(db, BOTH, LATER, limit=8),
+    "list of a filter": lambda db: queue(db, BOTH, LATER, [Tier.P2, Tier.P3], limit=8),
+    "disagreements": lambda db: disagreements(db, BOTH, limit=5),
+    "set aside": lambda db: handed_to_me(db, BOTH, LATER),
+    "mine": lambda db: inbox.my_claims(db, BOTH, LATER),
+    "exposure": lambda db: care.exposure(db, BOTH, NOW),
+    "claim": _claimed,
+    "claim of a filter": lambda db: inbox.claim_next(db, BOTH, LATER, tiers=[Tier.P2, Tier.P3]),
+    "ahead": lambda db: send_ahead(db, BOTH, LATER, [Tier.P2, Tier.P3]),
+    "save": _save,
+    "renew, draft, release": _renewed,
+}
+
+
+def _wait(db: Database, number: int) -> None:
+    """So many cases wait, a third of them late; one is disputed and one has been read once."""
+    disputed, again = fill(db, [Tier.P2, Tier.P3])
+    with db.write() as conn:
+        batch = conn.execute(select(cases.c.batch_id).limit(1)).scalar_one()
+        rows = range(100, 100 + number)
+        conn.execute(insert(cases), [_case(row, batch) for row in rows])
+        conn.execute(insert(inbox_entries), [_entry(row) for row in rows])
+        for case_id, reading in ((disputed, "third"), (again, "second")):
+            conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(reading=reading))
+        conn.execute(text("ANALYZE"))
+
+
+def _case(row: int, batch: str) -> dict[str, Any]:
+    fixed = {"text": "waits", "text_sha256": "0" * 64, "flags": [], "priority": 1, "created_at": NOW}
+    return {"id": f"{row:032d}", "batch_id": batch, "row": row, "external_id": f"post-{row}", **fixed}
+
+
+def _entry(row: int) -> dict[str, Any]:
+    tier, entered = Tier(row % 4), NOW + timedelta(seconds=row * 7919 % 80_000)
+    due = entered + TARGETS[tier]
+    return {"case_id": f"{row:032d}", "tier": tier, "why": "unsettled", "entered_at": entered, "due_at": due}
+
+
+def _instructions(url: str, step: Callable[[Database], object]) -> int:
+    """Instructions of SQLite's virtual machine that a step takes: the same every time."""
+    db, taken = Database(url), [0]
+
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.set_progress_handler(lambda: taken.__setitem__(0, taken[0] + 1), 1)
+
+    event.listen(db._engine, "connect", on_connect)
+    step(db)
+    db.close()
+    return taken[0]
+
+
+def _rows_read(db: Database) -> int:
+    """Rows that PostgreSQL has read so far, by index or from a table as it lies. Waits for what sessions report."""
+    db.close()  # a session reports when it ends
+    with db.read() as conn:
+        tables = conn.execute(text("SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables")).scalar_one()
+        indexes = conn.execute(text("SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes")).scalar_one()
+    db.close()
+    return int(tables) + int(indexes)
+
+
+def test_no_step_grows_with_what_waits_on_sqlite(sqlite_url: str, tmp_path: Any) -> None:
+    taken = {}
+    for number in (FEW, MANY):
+        db = Database(sqlite_url)
+        _wait(db, number) if number == FEW else _more(db, number)
+        db.close()
+        taken[number] = {name: _instructions(sqlite_url, step) for name, step in STEPS.items()}
+    grown = {name: (few, taken[MANY][name]) for name, few in taken[FEW].items() if taken[MANY][name] > 1.5 * few + 300}
+    assert not grown
+
+
+def _more(db: Database, number: int) -> None:
+    with db.write() as conn:
+        batch = conn.execute(select(cases.c.batch_id).limit(1)).scalar_one()
+        rows = range(100 + FEW, 100 + number)
+        conn.execute(insert(cases), [_case(row, batch) for row in rows])
+        conn.execute(insert(inbox_entries), [_entry(row) for row in rows])
+        conn.execute(text("ANALYZE"))
+
+
+@pytest.mark.postgresql
+def test_no_step_reads_what_waits_on_postgresql(postgresql_db: Database) -> None:
+    _wait(postgresql_db, MANY)
+    read = {}
+    for name, step in STEPS.items():
+        before = _rows_read(postgresql_db)
+        step(postgresql_db)
+        read[name] = _rows_read(postgresql_db) - before
+    assert not {name: rows for name, rows in read.items() if rows > MOST_ROWS}
+    assert read["claim"] > 0  # the figures are not simply missing
+
+
+def _recounted(db: Database) -> dict[Tier, int]:
+    query = select(inbox_entries.c.tier, func.count().label("n")).where(inbox_entries.c.closed_at.is_(None))
+    with db.read() as conn:
+        found = Counter[int]({row.tier: row.n for row in conn.execute(query.group_by(inbox_entries.c.tier))})
+    return {tier: found[tier] for tier in Tier}
+
+
+def _tallied(db: Database) -> dict[Tier, int]:
+    with db.read() as conn:
+        return dict(open_by_tier(conn))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["in", "close", "reopen", "raise", "second", "erase"]), st.integers(0, 5))))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_tallies_are_what_a_count_would_find(db: Database, steps: list[tuple[str, int]]) -> None:
+    entry = inbox_entries.c
+    ids = fill(db, [Tier(number % 4) for number in range(6)], entered=False)
+    for what, which in steps:
+        values = {"close": {"closed_at": NOW}, "reopen": {"closed_at": None}, "raise": {"tier": 0}}.get(what)
+        with db.write() as conn:
+            if what == "in":
+                there = conn.execute(select(entry.case_id).where(entry.case_id == ids[which])).first()
+                if there is None:
+                    row = {"case_id": ids[which], "tier": which % 4, "why": "unsettled", "entered_at": NOW}
+                    conn.execute(insert(inbox_entries).values(**row, due_at=NOW))
+            elif what == "erase":
+                conn.execute(delete(inbox_entries).where(entry.case_id == ids[which]))
+            else:
+                conn.execute(
+                    update(inbox_entries).where(entry.case_id == ids[which]).values(values or {"reading": "second"})
+                )
+    assert _tallied(db) == _recounted(db)
+
+
+def test_what_did_not_happen_is_not_tallied(db: Database) -> None:
+    (case_id,) = fill(db)
+    with pytest.raises(RuntimeError), db.write() as conn:
+        conn.execute(delete(inbox_entries).where(inbox_entries.c.case_id == case_id))
+        raise RuntimeError
+    assert _tallied(db)[Tier.P2] == 1
+
+
+@pytest.mark.postgresql
+def test_postgresql_folds_its_tallies(postgresql_db: Database) -> None:
+    ids = fill(postgresql_db, [Tier.P1] * 3)
+    for number in range(200):
+        closed = NOW if number % 2 == 0 else None
+        with postgresql_db.write() as conn:
+            conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == ids[0]).values(closed_at=closed))
+    with postgresql_db.read() as conn:
+        assert conn.execute(select(func.count()).select_from(inbox_tallies)).scalar_one() < 100
+    assert _tallied(postgresql_db) == _recounted(postgresql_db) == {Tier.P0: 0, Tier.P1: 3, Tier.P2: 0, Tier.P3: 0}
+
+
+def test_late_cases_are_counted_as_far_as_a_limit(db: Database) -> None:
+    due = NOW + TARGETS[Tier.P1]
+    fill(db, [Tier.P1] * (MOST_LATE + 20) + [Tier.P3])
+    with db.read() as conn:
+        early, late = late_by_tier(conn, due - timedelta(seconds=1)), late_by_tier(conn, due + timedelta(hours=1))
+    assert early == dict.fromkeys(Tier, 0)
+    assert late == {Tier.P0: 0, Tier.P1: MOST_LATE + 1, Tier.P2: 0, Tier.P3: 0}
+
+
+def test_counts_agree_for_two_people_whatever_is_held(db: Database) -> None:
+    fill(db, [Tier.P0, Tier.P1, Tier.P1, Tier.P3])
+    claim = inbox.claim_next(db, ANN, NOW)
+    assert claim is not None
+    mine, theirs = counts(db, ANN, NOW), counts(db, BO, NOW, [Tier.P1])
+    assert mine.open_by_tier == theirs.open_by_tier == {Tier.P0: 1, Tier.P1: 2, Tier.P2: 0, Tier.P3: 1}
+    assert (mine.free, theirs.free, theirs.outside_filter) == (3, 2, 2)
