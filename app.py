@@ -23,6 +23,7 @@ from pages.components.http import (
     sign_in_configured,
 )
 from pages.components.web_socket import SocketGuard
+from pages.site.notifier import notifier
 
 SIGN_IN = sign_in_configured()
 INDEX = Path(st.__file__).parent / "static" / "index.html"
@@ -32,9 +33,16 @@ require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)
 
 @asynccontextmanager
 async def resumed(_app: st.App) -> AsyncIterator[None]:
-    """Go on taking in the files that an earlier process left unfinished, before anybody opens a page."""
+    """Go on taking in the files that an earlier process left unfinished, before anybody opens a page; and tell people
+    what waits for as long as the app runs.
+    """
     await asyncio.to_thread(intake_runs)
-    yield
+    telling = await asyncio.to_thread(notifier)
+    telling.start()
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(telling.stop)
 
 
 app = st.App(

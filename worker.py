@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from jobs.agents import Agents
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
+from jobs.notifications import Notifier
 from jobs.port import Runner, system_clock, worker_name
 from jobs.procrastinate import ProcrastinateRunner, WorkerEnded
 from jobs.screening_job import ScreeningJob
@@ -34,9 +35,12 @@ async def work(settings: Settings, db: Database) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, runner.stop)
         trying = asyncio.create_task(tell_whether_the_model_answers(agents))
+        notifier = Notifier(db=db, settings=settings, name=name, kind="worker", clock=system_clock)
+        notifier.start()
         try:
             await runner.run()
         finally:
+            notifier.stop()
             trying.cancel()
             await asyncio.gather(trying, return_exceptions=True)
 

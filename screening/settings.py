@@ -78,6 +78,9 @@ class Settings(BaseSettings):
     )
     prompts_directory: Path | None = Field(None, description="A site's own prompts instead of the shipped ones.")
 
+    notify_private_addresses: bool = Field(
+        False, description="Whether notifications may go to this machine and private networks, also unencrypted."
+    )
     first_admins: tuple[str, ...] = Field(
         (), description="Who may become admin while a site has none: issuer|subject, as the sign-in page shows it."
     )

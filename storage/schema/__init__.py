@@ -4,6 +4,9 @@ A case is pending while it has no row in ``screenings``; it is open in the inbox
 ``inbox_entries`` that is not closed. Only leases, drafts, live runs, sessions and settings change in place,
 and two indexes made of rows, in the same transaction as the facts they follow: ``pending_cases``, ``batch_tallies``.
 A reading that its reader takes back at once is moved to ``readings_taken_back``, with what it brought about undone.
+``inbox_entries`` that is not closed. Only leases, drafts, live runs, sessions, settings, heartbeats and messages on
+their way out change in place, and two indexes made of rows, in the same transaction as the facts they follow:
+``pending_cases``, ``batch_tallies``.
 """
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, metadata
@@ -16,6 +19,14 @@ from storage.schema.intake import (
     configurations,
     pending_cases,
     rejected_rows,
+)
+from storage.schema.notifications import (
+    case_notices,
+    duties,
+    notification_recipients,
+    notifications,
+    process_heartbeats,
+    site_faults,
 )
 from storage.schema.pipelines import pipeline_activations, pipeline_versions
 from storage.schema.review import (
@@ -46,18 +57,23 @@ __all__ = [
     "call_limits",
     "case_errors",
     "case_notes",
+    "case_notices",
     "case_starts",
     "cases",
     "configurations",
     "drafts",
+    "duties",
     "inbox_entries",
     "inbox_tallies",
     "live_runs",
     "metadata",
     "node_runs",
+    "notification_recipients",
+    "notifications",
     "pending_cases",
     "pipeline_activations",
     "pipeline_versions",
+    "process_heartbeats",
     "ratings",
     "readings_taken_back",
     "rejected_rows",
@@ -66,5 +82,6 @@ __all__ = [
     "second_reading_requests",
     "sessions",
     "settings_versions",
+    "site_faults",
     "skips",
 ]

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from sqlalchemy import Connection, insert, select
@@ -35,6 +37,25 @@ def _without_controls(words: str) -> str:
     if any(unicodedata.category(letter) in ("Cc", "Cs") and letter != "\n" for letter in words):
         raise ValueError("plain text only")
     return words
+
+
+def _web_address(address: str) -> str:
+    """Empty, or an address that a message may lead to."""
+    parts = urlsplit(address.strip())
+    if address.strip() and (
+        parts.scheme not in ("https", "http") or not parts.hostname or parts.query or parts.fragment
+    ):
+        raise ValueError("give the address as people open it, for example https://second-look.example.org")
+    return address.strip().rstrip("/")
+
+
+def _known_zone(name: str) -> str:
+    """A name of the time zone database."""
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as unknown:
+        raise ValueError("no such time zone") from unknown
+    return name
 
 
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 30)]
@@ -77,6 +98,17 @@ class SiteSettings(BaseModel):
     audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999)] = 0.95
     audit_allowed_misses: Annotated[int, Field(ge=0, le=100)] = 0
     break_wording: Words = BREAK_WORDING  # {texts} stands for the number since the last break
+    notify_minutes: tuple[Minutes, Minutes, Minutes, Minutes] = (
+        1,
+        5,
+        15,
+        60,
+    )  # P0 .. P3: at most one message in so long
+    notify_next_after_minutes: Minutes = (
+        5  # then whoever is next in the on-call order is told of what nobody has opened
+    )
+    public_address: Annotated[str, AfterValidator(_web_address)] = ""  # where people open the site: links lead there
+    time_zone: Annotated[str, AfterValidator(_known_zone)] = "UTC"  # of quiet hours
     help_text: str = "In the US call or text 988 (988lifeline.org); elsewhere findahelpline.com."
     intended_use: str = INTENDED_USE
 

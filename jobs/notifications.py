@@ -1,0 +1,170 @@
+"""Tells people what waits: a thread of every worker and of the app, of which one at a time does it.
+
+The app watches as well because a dead worker tells nobody. Cases are not touched and never wait for this: it reads
+tables, writes its own, and sends from its own thread.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from jobs import notifications_service, notifications_webhook
+from jobs.notifications_webhook import NotSent
+from jobs.port import Clock
+from screening.settings import Settings
+from storage.database import Database
+from storage.site import duties, heartbeats, notices, outbox
+from storage.site.outbox import Message, Notice
+from storage.site.recipients import Kind
+from storage.site.settings_store import current
+
+DUTY = "notifications"
+LOOK_EVERY_S = 2.0
+HELD_FOR = timedelta(seconds=60)
+"""A process that dies is followed by another after so long at most, and `NOT_MINE_FOR`."""
+NOT_MINE_FOR = timedelta(seconds=5)
+HEARTBEAT_EVERY = timedelta(minutes=1)
+SENDERS = 8
+"""Messages sent side by side; each ends well before the duty has to be taken again."""
+log = logging.getLogger(__name__)
+
+_FAULTS = {
+    "workers": "No worker is running: nothing is screened.",
+    "model": "The model does not answer: nothing is screened.",
+    "anchor": "The anchor of the audit log could not be written to its second place.",
+}
+
+
+def words(notice: Notice, link: str | None) -> tuple[str, str]:
+    """Title and text of a message: a tier, a number and a link, or which fault.
+
+    >>> from screening.review.tiers import Tier
+    >>> words(Notice(event="arrived", tier=Tier.P0, count=3), None)
+    ('Second Look: P0', '3 cases of tier P0 wait in the inbox and nobody has opened them.')
+    """
+    where = "" if link is None else f"\n{link}"
+    if notice.event == "test":
+        return "Second Look: test", f"This is a test. Nothing waits because of it.{where}"
+    if notice.event == "fault":
+        name = str(notice.what)
+        over = name.endswith("_over")
+        said = _FAULTS.get(name.removesuffix("_over"), "Something is wrong.")
+        return "Second Look: " + ("over" if over else "fault"), (f"Over: {said}" if over else said) + where
+    tier, one = "" if notice.tier is None else notice.tier.name, notice.count == 1
+    cases = f"{notice.count:,} case{'' if one else 's'} of tier {tier}"
+    if notice.event == "overdue":
+        return f"Second Look: {tier} overdue", f"{cases} {'is' if one else 'are'} overdue in the inbox.{where}"
+    said = f"{cases} {'waits' if one else 'wait'} in the inbox and nobody has opened {'it' if one else 'them'}."
+    return f"Second Look: {tier}", said + where
+
+
+def body_of(message: Message, link: str | None, now: datetime) -> Mapping[str, Any]:
+    """What a webhook is sent."""
+    title, text = words(message.notice, link)
+    notice = message.notice
+    tier = None if notice.tier is None else notice.tier.name
+    told = {"id": message.id, "event": notice.event, "tier": tier, "fault": notice.what, "count": notice.count}
+    return told | {"title": title, "text": text, "link": link, "sent_at": now.isoformat(timespec="seconds")}
+
+
+@dataclass(slots=True, kw_only=True)
+class Notifier:
+    """One process's part in it; ``name`` is the process's own. `start` it once, `stop` it at the end."""
+
+    db: Database
+    settings: Settings
+    name: str
+    kind: Literal["worker", "app"]
+    clock: Clock
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _monitors_at: datetime | None = None
+    _mine: bool = False
+    _ask_again_at: datetime | None = None
+
+    def start(self) -> None:
+        """Two threads that do not keep the process alive: one says that it lives, one tells people."""
+        for work, every_s in ((self._beat, heartbeats.BEAT_EVERY_S), (self.round, LOOK_EVERY_S)):
+            threading.Thread(target=self._again, args=(work, every_s), name="notifications", daemon=True).start()
+
+    def stop(self) -> None:
+        """Ask both to end, and leave the duty to others; what is not sent by then stays in the outbox."""
+        self._stopping.set()
+        with suppress(Exception):
+            heartbeats.end(self.db, self.name)
+            duties.leave(self.db, DUTY, self.name, self.clock())
+
+    def _again(self, work: Callable[[], object], every_s: float) -> None:
+        """A fault is logged and tried again: this must outlive them all."""
+        while not self._stopping.is_set():
+            try:
+                work()
+            except Exception as problem:
+                log.error("notifications: %s", type(problem).__name__)
+            self._stopping.wait(every_s)
+
+    def _beat(self) -> None:
+        heartbeats.beat(self.db, self.name, self.kind, self.clock())
+
+    def round(self) -> int:
+        """Look, tell and send, where this process has the duty; the number of messages sent."""
+        now = self.clock()
+        if not self._has_duty(now):
+            return 0
+        notices.collect(self.db, now)
+        due = outbox.take_due(self.db, now, SENDERS)
+        monitors = self._monitors(now)
+        if not due and not monitors:
+            return 0
+        with ThreadPoolExecutor(SENDERS, "sending") as pool:  # a slow receiver does not hold up the others
+            beats = [pool.submit(self._tell_monitor, *monitor, now) for monitor in monitors]
+            sent = list(pool.map(self._send, due))
+            for beat in beats:
+                beat.result()
+        return sum(sent)
+
+    def _has_duty(self, now: datetime) -> bool:
+        """Asked of the database now and then only: a look is not to cost a write."""
+        if self._ask_again_at is None or now >= self._ask_again_at:
+            self._mine = duties.take(self.db, DUTY, self.name, now, HELD_FOR)
+            self._ask_again_at = now + (HELD_FOR / 3 if self._mine else NOT_MINE_FOR)
+        return self._mine
+
+    def _send(self, message: Message) -> bool:
+        private, now = self.settings.notify_private_addresses, self.clock()
+        link = outbox.link(current(self.db).settings)
+        try:
+            if message.kind is Kind.WEBHOOK:
+                body, timestamp = body_of(message, link, now), int(now.timestamp())
+                notifications_webhook.post(message.target, message.secret, message.id, body, timestamp, private=private)
+            else:
+                notifications_service.send(message.target, *words(message.notice, link), private=private)
+        except (NotSent, ValueError) as problem:
+            log.warning("a notification did not go out: %s", problem)
+            outbox.record_failed(self.db, message, str(problem), self.clock())
+            return False
+        outbox.record_sent(self.db, message, self.clock())
+        return True
+
+    def _monitors(self, now: datetime) -> tuple[tuple[str, str], ...]:
+        """Whom to tell that all is well; while no worker lives they hear nothing, and raise the alarm."""
+        if self._monitors_at is not None and now - self._monitors_at < HEARTBEAT_EVERY:
+            return ()
+        self._monitors_at = now
+        with self.db.read() as conn:
+            well = heartbeats.live_workers(conn, now) > 0
+        return outbox.monitors(self.db) if well else ()
+
+    def _tell_monitor(self, recipient_id: str, address: str, now: datetime) -> None:
+        private, timestamp = self.settings.notify_private_addresses, int(now.timestamp())
+        problem = None
+        try:
+            beat = f"{recipient_id}-{timestamp}"
+            notifications_webhook.post(address, None, beat, {"status": "ok"}, timestamp, private=private)
+        except (NotSent, ValueError) as failed:
+            problem = str(failed)
+        outbox.record_heartbeat(self.db, recipient_id, problem, now)

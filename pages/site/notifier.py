@@ -1,0 +1,19 @@
+"""The app's part in telling people what waits: it goes on when no worker lives, and then tells of that."""
+
+from functools import cache
+
+from jobs.notifications import Notifier
+from jobs.port import system_clock, worker_name
+from pages.components import resources
+
+
+@cache
+def notifier() -> Notifier:
+    """The one of this process."""
+    return Notifier(
+        db=resources.database(),
+        settings=resources.settings(),
+        name=worker_name("app-"),
+        kind="app",
+        clock=system_clock,
+    )

@@ -1,0 +1,91 @@
+"""What keeps the site from screening, since when: derived from what processes and cases say, kept while it lasts."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sqlalchemy import Connection, and_, exists, func, insert, select, update
+
+from screening.review.actors import SYSTEM
+from storage.database import Database
+from storage.schema import Moment, batch_events, case_errors, node_runs, pending_cases, site_faults
+from storage.site import heartbeats
+
+NOT_THE_MODEL = frozenset({"internal_error", "run_lost", "interrupted", "withdrawn", "configuration_changed"})
+"""Kinds of errors of a case that say nothing of the model."""
+ERRORS_THAT_TELL = 3
+LOOK_BACK = timedelta(minutes=5)
+_fault = site_faults.c
+
+
+class Fault(StrEnum):
+    """What can be down."""
+
+    WORKERS = "workers"  # no worker lives, and something waits for one or did until it died
+    MODEL = "model"  # errors of calls, and no node has ended since
+    ANCHOR = "anchor"  # the audit log's end could not be written to its second place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lasting:
+    """A fault that lasts."""
+
+    fault: Fault
+    began_at: datetime
+
+
+def lasting(db: Database) -> tuple[Lasting, ...]:
+    """The faults of this moment, the oldest first."""
+    with db.read() as conn:
+        return _lasting(conn)
+
+
+def _lasting(conn: Connection) -> tuple[Lasting, ...]:
+    rows = conn.execute(select(site_faults).where(_fault.ended_at.is_(None)).order_by(_fault.began_at, _fault.id))
+    return tuple(Lasting(fault=Fault(row.name), began_at=row.began_at) for row in rows)
+
+
+def changes(conn: Connection, now: datetime) -> tuple[frozenset[Fault], frozenset[Fault]]:
+    """Which faults are here and not kept yet, and which are kept and over. Looks only: see `begin`, `finish`."""
+    known = {one.fault: one.began_at for one in _lasting(conn)}
+    here = {fault for fault, down in _found(conn, known.get(Fault.MODEL), now).items() if down}
+    return frozenset(here - known.keys()), frozenset(known.keys() - here - {Fault.ANCHOR})
+
+
+def begin(conn: Connection, fault: Fault, now: datetime) -> bool:
+    """Keep that a fault began; whether it was not known before."""
+    if conn.execute(select(_fault.id).where(_fault.name == fault.value, _fault.ended_at.is_(None))).first():
+        return False
+    conn.execute(insert(site_faults).values(name=fault.value, began_at=now))
+    return True
+
+
+def finish(conn: Connection, fault: Fault, now: datetime) -> bool:
+    """Keep that a fault is over; whether it had lasted."""
+    lasted = _fault.name == fault.value, _fault.ended_at.is_(None)
+    return bool(conn.execute(update(site_faults).where(*lasted).values(ended_at=now)).rowcount)
+
+
+def _found(conn: Connection, model_since: datetime | None, now: datetime) -> dict[Fault, bool]:
+    return {Fault.WORKERS: _no_worker(conn, now), Fault.MODEL: _no_model(conn, model_since, now)}
+
+
+def _no_worker(conn: Connection, now: datetime) -> bool:
+    if heartbeats.live_workers(conn, now):
+        return False
+    long_ago = now - heartbeats.DEAD_AFTER
+    waits = exists(select(pending_cases.c.case_id).where(pending_cases.c.ready_at < long_ago))
+    return heartbeats.last_worker_seen(conn) is not None or bool(conn.execute(select(waits)).scalar())
+
+
+def _no_model(conn: Connection, since: datetime | None, now: datetime) -> bool:
+    """Whether calls fail: several errors, or a batch that the program paused for one, and no node ended since."""
+    ended: datetime | None = conn.execute(select(func.max(node_runs.c.ended_at, type_=Moment))).scalar()
+    if since is not None:
+        return ended is None or ended <= since
+    from_then = max(now - LOOK_BACK, ended) if ended is not None else now - LOOK_BACK
+    failed = and_(case_errors.c.at > from_then, case_errors.c.kind.not_in(sorted(NOT_THE_MODEL)))
+    paused = batch_events.c.event == "paused", batch_events.c.actor == SYSTEM.id, batch_events.c.at > from_then
+    errors = conn.execute(select(func.count()).select_from(case_errors).where(failed)).scalar_one()
+    causes = [detail.get("why") for detail in conn.execute(select(batch_events.c.detail).where(*paused)).scalars()]
+    return errors >= ERRORS_THAT_TELL or any(cause not in NOT_THE_MODEL for cause in causes if cause)

@@ -1,0 +1,75 @@
+"""Which processes live: each says so every few seconds, and who has not for a while counts as dead."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from sqlalchemy import Connection, delete, func, select
+
+from storage.clock import shared_now
+from storage.database import Database, insert_into
+from storage.schema import Moment, process_heartbeats
+
+BEAT_EVERY_S = 5.0
+DEAD_AFTER = timedelta(seconds=30)
+"""Without a sign of life for so long a process counts as dead."""
+_FORGET_AFTER = timedelta(days=7)
+_beat = process_heartbeats.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process, and when it last said that it lives."""
+
+    name: str
+    kind: str
+    started_at: datetime
+    seen_at: datetime
+    alive: bool
+
+
+def beat(db: Database, name: str, kind: Literal["worker", "app"], now: datetime) -> None:
+    """This process lives. Long dead ones are forgotten by the way."""
+    with db.write() as conn:
+        moment = shared_now(conn, now)
+        row = {"name": name, "kind": kind, "started_at": moment, "seen_at": moment}
+        said = insert_into(conn, process_heartbeats).values(row)
+        conn.execute(said.on_conflict_do_update(index_elements=["name"], set_={"seen_at": moment}))
+        conn.execute(delete(process_heartbeats).where(_beat.seen_at < moment - _FORGET_AFTER))
+
+
+def end(db: Database, name: str) -> None:
+    """This process ends in an orderly way."""
+    with db.write() as conn:
+        conn.execute(delete(process_heartbeats).where(_beat.name == name))
+
+
+def processes(conn: Connection, now: datetime) -> Sequence[Process]:
+    """Those seen within the last week, the freshest first."""
+    moment = shared_now(conn, now)
+    rows = conn.execute(select(process_heartbeats).order_by(_beat.seen_at.desc(), _beat.name)).all()
+    return tuple(
+        Process(
+            name=row.name,
+            kind=row.kind,
+            started_at=row.started_at,
+            seen_at=row.seen_at,
+            alive=moment - row.seen_at < DEAD_AFTER,
+        )
+        for row in rows
+    )
+
+
+def live_workers(conn: Connection, now: datetime) -> int:
+    """How many workers live."""
+    living = _beat.kind == "worker", _beat.seen_at > shared_now(conn, now) - DEAD_AFTER
+    return int(conn.execute(select(func.count()).where(*living)).scalar_one())
+
+
+def last_worker_seen(conn: Connection) -> datetime | None:
+    """When any worker last said that it lives; None where none did within a week."""
+    seen: datetime | None = conn.execute(
+        select(func.max(_beat.seen_at, type_=Moment)).where(_beat.kind == "worker")
+    ).scalar()
+    return seen

@@ -1,0 +1,127 @@
+"""What there is to tell, found in the tables: whatever way a case enters the inbox, somebody hears of it.
+
+Nothing here runs when a case is screened or entered, so that nothing here can delay one.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, or_, select
+
+from screening.review.tiers import Tier
+from storage.clock import shared_now
+from storage.database import Database, insert_into
+from storage.schema import case_notices, inbox_entries
+from storage.site import faults
+from storage.site.first_looks import unseen
+from storage.site.outbox import Notice, tell
+from storage.site.recipients import Event, Recipient, active_recipients
+from storage.site.settings_store import current_in
+
+AT_ONCE = 1_000
+"""Cases told of in one transaction: the next look tells of the rest."""
+ARRIVED, OVERDUE = "arrived", "overdue"
+_entry, _notice = inbox_entries.c, case_notices.c
+
+
+def collect(db: Database, now: datetime) -> int:
+    """Put into the outbox what is to be told and was not; the number of new notices. Without recipients only the
+    beginnings and ends of faults are kept.
+
+    Looks first and writes only where there is something: nearly always there is not.
+    """
+    with db.read() as conn:
+        recipients = active_recipients(conn)
+        moment = shared_now(conn, now)
+        cases = bool(recipients) and any(conn.execute(query.limit(1)).first() for query in _queries(conn, moment))
+        fault = any(faults.changes(conn, moment))
+    if not cases and not fault:
+        return 0
+    with db.write() as conn:
+        told = _tell_faults(conn, recipients, moment)
+        return told + (sum(_tell_cases(conn, recipients, event, moment) for event in (ARRIVED, OVERDUE)))
+
+
+def _queries(conn: Connection, now: datetime) -> tuple[Select[Any], ...]:
+    return _to_tell(ARRIVED, now), _to_tell(OVERDUE, now), _to_repeat(now - _wait(conn))
+
+
+def _wait(conn: Connection) -> timedelta:
+    return timedelta(minutes=current_in(conn).settings.notify_next_after_minutes)
+
+
+def _to_tell(event: str, now: datetime) -> Select[Any]:
+    """Open cases of which nobody was told yet, or only as less urgent ones."""
+    known = and_(_notice.case_id == _entry.case_id, _notice.event == event)
+    new = or_(_notice.case_id.is_(None), _notice.tier > _entry.tier)
+    which = _entry.tier <= Tier.P1 if event == ARRIVED else _entry.due_at <= now
+    joined = select(_entry.case_id, _entry.tier).outerjoin(case_notices, known)
+    return joined.where(_entry.closed_at.is_(None), which, new, unseen(_entry.case_id)).order_by(_entry.tier)
+
+
+def _to_repeat(before: datetime) -> Select[Any]:
+    """Urgent cases of whose arrival somebody was told a while ago and that nobody has opened."""
+    joined = select(_notice.case_id, _entry.tier, _notice.step).join(inbox_entries, _entry.case_id == _notice.case_id)
+    waits = _entry.closed_at.is_(None), _entry.tier <= Tier.P1, unseen(_entry.case_id)
+    return joined.where(_notice.event == ARRIVED, _notice.at <= before, *waits).order_by(_entry.tier)
+
+
+def _tell_cases(conn: Connection, recipients: Sequence[Recipient], event: str, now: datetime) -> int:
+    """New ones to the first in the order, those that nobody opened to the next; the last one is told again."""
+    reached = [(row.case_id, row.tier, 0) for row in conn.execute(_to_tell(event, now).limit(AT_ONCE))]
+    if event == ARRIVED:
+        again = conn.execute(_to_repeat(now - _wait(conn)).limit(AT_ONCE)).all()
+        reached += [(row.case_id, row.tier, row.step) for row in again]
+    if not reached:
+        return 0
+    counted, rows = Counter[tuple[int, int]](), []
+    for case_id, tier, step in reached:
+        following = _following(_subscribed(recipients, event, Tier(tier)), step)
+        counted[tier, following] += 1
+        rows.append({"case_id": case_id, "event": event, "tier": tier, "step": following, "at": now})
+    _keep(conn, rows)
+    for (tier, step), count in sorted(counted.items()):
+        notice = Notice(event=event, tier=Tier(tier), count=count)
+        _tell(conn, (one for one in _subscribed(recipients, event, Tier(tier)) if one.step == step), notice, now)
+    return len(reached)
+
+
+def _keep(conn: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    kept = insert_into(conn, case_notices).values(list({row["case_id"]: row for row in rows}.values()))
+    changed = {name: kept.excluded[name] for name in ("tier", "step", "at")}
+    conn.execute(kept.on_conflict_do_update(index_elements=["case_id", "event"], set_=changed))
+
+
+def _subscribed(recipients: Iterable[Recipient], event: str, tier: Tier) -> list[Recipient]:
+    arrived = Event.ARRIVED_P0 if tier is Tier.P0 else Event.ARRIVED_P1
+    wanted = arrived if event == ARRIVED else Event.OVERDUE
+    return [one for one in recipients if wanted in one.events]
+
+
+def _following(recipients: Sequence[Recipient], step: int) -> int:
+    """The place in the order after this one; the last one again where there is none; 0 where nobody is to be told."""
+    steps = sorted({one.step for one in recipients})
+    return next((one for one in steps if one > step), steps[-1] if steps else 0)
+
+
+def _tell_faults(conn: Connection, recipients: Sequence[Recipient], now: datetime) -> int:
+    began, over = faults.changes(conn, now)
+    for fault in sorted(began):
+        if faults.begin(conn, fault, now):
+            tell_fault(conn, recipients, fault.value, now)
+    for fault in sorted(over):
+        if faults.finish(conn, fault, now):
+            tell_fault(conn, recipients, f"{fault.value}_over", now)
+    return len(began) + len(over)
+
+
+def tell_fault(conn: Connection, recipients: Iterable[Recipient], what: str, now: datetime) -> None:
+    """Tell everybody who is told of faults: it may be the very first in the order who cannot be reached."""
+    _tell(conn, (one for one in recipients if Event.FAULT in one.events), Notice(event="fault", what=what), now)
+
+
+def _tell(conn: Connection, recipients: Iterable[Recipient], notice: Notice, now: datetime) -> None:
+    for recipient in recipients:
+        tell(conn, recipient, notice, now)

@@ -1,0 +1,220 @@
+"""Messages on their way out: kept until they are sent, one per recipient, event, tier and interval, with counts.
+
+A message holds an event, a tier and a number: never a text, the id of a case or a person, or a label. Its id stays the
+same over all its tries, so that whoever receives it can tell a repetition.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Connection, and_, insert, or_, select, update
+
+from screening.review.actors import SYSTEM, Actor
+from screening.review.policy import Action, require
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.schema import notification_recipients, notifications
+from storage.site.audit_log import append
+from storage.site.recipients import MINUTES_A_DAY, Kind, Recipient, active_recipients
+from storage.site.settings_store import SiteSettings, current_in
+
+TAKEN_FOR = timedelta(seconds=60)
+"""A message whose sender said nothing for so long is sent by another."""
+GIVE_UP_AFTER = timedelta(hours=24)
+PASSED_ON_AFTER = 3
+"""Failed tries after which the next in the on-call order is told as well, without waiting."""
+_FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=10), timedelta(minutes=15)
+_out = notifications.c
+_WAITING = and_(_out.sent_at.is_(None), _out.given_up_at.is_(None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """What there is to tell: ``count`` cases of a tier arrived or are overdue, or a fault began or is over."""
+
+    event: str  # arrived | overdue | fault | test
+    tier: Tier | None = None
+    what: str | None = None
+    count: int = 1
+
+    @property
+    def urgent(self) -> bool:
+        """Whether quiet hours do not hold it back: P0, faults and tests."""
+        return self.tier in (None, Tier.P0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message to send, with where to. ``target`` and ``secret`` are for the sender alone."""
+
+    id: str
+    recipient_id: str
+    kind: Kind
+    target: str
+    secret: str | None
+    notice: Notice
+    created_at: datetime
+    attempt: int
+
+
+def tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime) -> None:
+    """Put a notice into the outbox: into the message that waits for its interval to pass, or as a new one."""
+    same = and_(
+        _out.recipient_id == recipient.id,
+        _out.event == notice.event,
+        _out.tier == notice.tier if notice.tier is not None else _out.tier.is_(None),
+        _out.what == notice.what if notice.what is not None else _out.what.is_(None),
+    )
+    unsent = and_(same, _WAITING, _out.attempts == 0)
+    if conn.execute(update(notifications).where(unsent).values(count=_out.count + notice.count)).rowcount:
+        return
+    settings = current_in(conn).settings
+    last = conn.execute(select(_out.not_before).where(same).order_by(_out.not_before.desc()).limit(1)).scalar()
+    interval = timedelta(minutes=settings.notify_minutes[int(notice.tier)]) if notice.tier is not None else None
+    earliest = now if last is None or interval is None else max(now, last + interval)
+    if not notice.urgent and recipient.quiet is not None:
+        earliest = after_quiet(earliest, recipient.quiet, settings.time_zone)
+    row = {"event": notice.event, "tier": notice.tier, "what": notice.what, "count": notice.count}
+    times = {"created_at": now, "not_before": earliest, "attempts": 0}
+    conn.execute(insert(notifications).values(id=new_id(now), recipient_id=recipient.id, **row, **times))
+
+
+def after_quiet(moment: datetime, quiet: tuple[int, int], time_zone: str) -> datetime:
+    """The moment, or the end of the quiet hours that it lies in; they may go over midnight.
+
+    >>> from datetime import UTC
+    >>> after_quiet(datetime(2026, 1, 1, 23, 0, tzinfo=UTC), (22 * 60, 7 * 60), "UTC").isoformat()
+    '2026-01-02T07:00:00+00:00'
+    >>> after_quiet(datetime(2026, 1, 1, 12, 0, tzinfo=UTC), (22 * 60, 7 * 60), "UTC").hour
+    12
+    """
+    begin, end = quiet
+    local = moment.astimezone(ZoneInfo(time_zone))
+    minute = local.hour * 60 + local.minute
+    inside = begin <= minute < end if begin <= end else minute >= begin or minute < end
+    if not inside:
+        return moment
+    whole = local.replace(second=0, microsecond=0)
+    return (whole + timedelta(minutes=(end - minute) % MINUTES_A_DAY)).astimezone(moment.tzinfo)
+
+
+def send_test(db: Database, actor: Actor, recipient_id: str, now: datetime) -> None:
+    """A message to this recipient alone that says it is a test."""
+    require(actor, Action.CHANGE_SETTINGS)
+    with db.write() as conn:
+        (found,) = [one for one in active_recipients(conn) if one.id == recipient_id]
+        tell(conn, found, Notice(event="test"), now)
+        append(conn, actor, "notification_test", recipient_id, {}, now)
+
+
+def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...]:
+    """The messages that are due, the most urgent first, now being sent by the caller: each ends in `record_sent` or
+    `record_failed`, or is due again a while later.
+    """
+    due = and_(_WAITING, _out.not_before <= now, or_(_out.taken_until.is_(None), _out.taken_until <= now))
+    with db.read() as conn:  # nothing is written while nothing is due
+        if conn.execute(select(_out.id).where(due).limit(1)).first() is None:
+            return ()
+    order = (_out.tier.is_(None), _out.tier, _out.not_before)
+    with db.write() as conn:
+        ids = conn.execute(select(_out.id).where(due).order_by(*order).limit(limit)).scalars().all()
+        taken = _out.id.in_(ids)
+        conn.execute(update(notifications).where(taken).values(taken_until=now + TAKEN_FOR, attempts=_out.attempts + 1))
+        joined = select(notifications, notification_recipients).join(notification_recipients)
+        rows = conn.execute(joined.where(taken).order_by(*order)).mappings().all()
+    return tuple(_message(row) for row in rows)
+
+
+def _message(row: Mapping[Any, Any]) -> Message:
+    tier = row[_out.tier]
+    notice = Notice(
+        event=row[_out.event],
+        tier=None if tier is None else Tier(tier),
+        what=row[_out.what],
+        count=row[_out.count],
+    )
+    to = notification_recipients.c
+    return Message(
+        id=row[_out.id],
+        recipient_id=row[_out.recipient_id],
+        kind=Kind(row[to.kind]),
+        target=row[to.target],
+        secret=row[to.secret],
+        notice=notice,
+        created_at=row[_out.created_at],
+        attempt=row[_out.attempts],
+    )
+
+
+def record_sent(db: Database, message: Message, now: datetime) -> None:
+    """The other side took it."""
+    with db.write() as conn:
+        conn.execute(update(notifications).where(_out.id == message.id).values(sent_at=now, error=None))
+        record_state(conn, message.recipient_id, None, now)
+        append(conn, SYSTEM, "notification_sent", message.id, _details(message), now)
+
+
+def record_failed(db: Database, message: Message, problem: str, now: datetime) -> None:
+    """It did not go out: tried again after a growing pause, given up after a day. After some tries whoever comes
+    next in the on-call order is told as well.
+    """
+    pause = min(_FIRST_PAUSE * 2 ** min(message.attempt - 1, 10), _LONGEST_PAUSE)
+    gone = now - message.created_at > GIVE_UP_AFTER or message.notice.event == "test"
+    values = {"not_before": now + pause, "taken_until": None, "error": problem[:120]}
+    with db.write() as conn:
+        row = values | ({"given_up_at": now} if gone else {})
+        conn.execute(update(notifications).where(_out.id == message.id).values(row))
+        record_state(conn, message.recipient_id, problem[:120], now)
+        if message.attempt == PASSED_ON_AFTER and message.notice.event != "test":
+            for other in _next_after(conn, message.recipient_id):
+                tell(conn, other, message.notice, now)
+        append(conn, SYSTEM, "notification_failed", message.id, _details(message) | {"problem": problem[:80]}, now)
+
+
+def record_state(conn: Connection, recipient_id: str, problem: str | None, now: datetime) -> None:
+    """Whether the last try to reach them failed, and why."""
+    one = notification_recipients.c.id == recipient_id
+    conn.execute(update(notification_recipients).where(one).values(problem=problem, tried_at=now))
+
+
+def _details(message: Message) -> dict[str, Any]:
+    """What the audit log says of a try: a tier and a number."""
+    notice = message.notice
+    told = {"event": notice.event, "tier": notice.tier, "what": notice.what, "count": notice.count}
+    found = {name: value for name, value in told.items() if value is not None}
+    return found | {"to": message.recipient_id, "attempt": message.attempt}
+
+
+def _next_after(conn: Connection, recipient_id: str) -> list[Recipient]:
+    everybody = active_recipients(conn)
+    step = next((one.step for one in everybody if one.id == recipient_id), None)
+    later = sorted({one.step for one in everybody if step is not None and one.step > step})
+    return [one for one in everybody if later and one.step == later[0]]
+
+
+def monitors(db: Database) -> tuple[tuple[str, str], ...]:
+    """Id and address of the outside monitors that hear every minute that all is well."""
+    to = notification_recipients.c
+    query = select(to.id, to.target).where(to.kind == Kind.MONITOR.value, to.active.is_(True))
+    with db.read() as conn:
+        return tuple((row.id, row.target) for row in conn.execute(query))
+
+
+def record_heartbeat(db: Database, recipient_id: str, problem: str | None, now: datetime) -> None:
+    """Whether the monitor heard; the audit log is told when that changes, not every minute."""
+    to = notification_recipients.c
+    with db.write() as conn:
+        before = conn.execute(select(to.problem, to.tried_at).where(to.id == recipient_id)).first()
+        record_state(conn, recipient_id, problem, now)
+        if before is not None and (before.tried_at is None or (before.problem is None) is not (problem is None)):
+            action = "heartbeat_sent" if problem is None else "heartbeat_failed"
+            append(conn, SYSTEM, action, recipient_id, {}, now)
+
+
+def link(settings: SiteSettings) -> str | None:
+    """Where a message leads: the inbox, under the site's own address; None while the site has set none."""
+    return f"{settings.public_address.rstrip('/')}/inbox" if settings.public_address else None

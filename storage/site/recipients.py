@@ -1,0 +1,176 @@
+"""Whom the site tells what, in which order. Nobody is told anything before an administrator adds somebody.
+
+A target may hold a password: it is written once, read by the sender alone, and shown without its secrets.
+"""
+
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.schema import notification_recipients, notifications
+from storage.site.audit_log import append
+
+MOST_STEPS = 5
+MINUTES_A_DAY = 24 * 60
+_one = notification_recipients.c
+
+
+class Event(StrEnum):
+    """What somebody may be told of."""
+
+    ARRIVED_P0 = "arrived_p0"
+    ARRIVED_P1 = "arrived_p1"
+    OVERDUE = "overdue"
+    FAULT = "fault"  # model or workers down, anchor of the audit log not written
+
+
+class Kind(StrEnum):
+    """How somebody is reached."""
+
+    SERVICE = "service"  # mail, chat, pager, SMS
+    WEBHOOK = "webhook"  # signed, to a server of the site's own
+    MONITOR = "monitor"  # told every minute that all is well, and alarmed by silence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRecipient:
+    """One to be told. ``step`` is the place in the on-call order, 1 first; quiet hours are minutes of the day."""
+
+    name: str
+    kind: Kind
+    target: str
+    shown: str
+    step: int = 1
+    events: frozenset[Event] = frozenset(Event)
+    quiet: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipient:
+    """One who is told, without the target's secrets. ``problem`` is why the last try failed."""
+
+    id: str
+    name: str
+    kind: Kind
+    shown: str
+    step: int
+    events: frozenset[Event]
+    quiet: tuple[int, int] | None
+    active: bool
+    problem: str | None
+    tried_at: datetime | None
+
+
+def add_recipient(db: Database, actor: Actor, new: NewRecipient, now: datetime) -> tuple[Recipient, str | None]:
+    """A recipient, with the secret that signs a webhook's messages: told here, and never again. ValueError."""
+    require(actor, Action.CHANGE_SETTINGS)
+    _check(new)
+    secret = secrets.token_hex(32) if new.kind is Kind.WEBHOOK else None
+    recipient_id = new_id(now)
+    with db.write() as conn:
+        conn.execute(
+            insert(notification_recipients).values(
+                id=recipient_id,
+                name=new.name.strip(),
+                kind=new.kind.value,
+                target=new.target,
+                shown=new.shown,
+                secret=secret,
+                step=new.step,
+                events=sorted(new.events),
+                quiet_from=None if new.quiet is None else new.quiet[0],
+                quiet_to=None if new.quiet is None else new.quiet[1],
+                active=True,
+            )
+        )
+        append(conn, actor, "recipient_added", recipient_id, {"kind": new.kind.value, "step": new.step}, now)
+        made = _recipients(conn, [recipient_id])[0]
+    return made, secret
+
+
+def _check(new: NewRecipient) -> None:
+    if not new.name.strip() or len(new.name) > 80:
+        raise ValueError("give the recipient a name of at most 80 characters")
+    if not 1 <= new.step <= MOST_STEPS:
+        raise ValueError(f"the on-call order has places 1 to {MOST_STEPS}")
+    if new.quiet is not None and any(not 0 <= minute < MINUTES_A_DAY for minute in new.quiet):
+        raise ValueError("quiet hours are times of a day")
+
+
+def set_active(db: Database, actor: Actor, recipient_id: str, active: bool, now: datetime) -> None:
+    """Tell them from now on, or no longer; what is on its way to somebody switched off is dropped."""
+    require(actor, Action.CHANGE_SETTINGS)
+    with db.write() as conn:
+        conn.execute(update(notification_recipients).where(_one.id == recipient_id).values(active=active))
+        if not active:
+            _drop_waiting(conn, recipient_id, now)
+        append(conn, actor, "recipient_switched", recipient_id, {"active": active}, now)
+
+
+def remove_recipient(db: Database, actor: Actor, recipient_id: str, now: datetime) -> None:
+    """Forget them with their target and all that was sent to them; the audit log keeps that it was."""
+    require(actor, Action.CHANGE_SETTINGS)
+    with db.write() as conn:
+        conn.execute(delete(notifications).where(notifications.c.recipient_id == recipient_id))
+        conn.execute(delete(notification_recipients).where(_one.id == recipient_id))
+        append(conn, actor, "recipient_removed", recipient_id, {}, now)
+
+
+def list_recipients(db: Database, actor: Actor) -> tuple[Recipient, ...]:
+    """Everybody, in the on-call order."""
+    require(actor, Action.CHANGE_SETTINGS)
+    with db.read() as conn:
+        return _recipients(conn)
+
+
+def active_recipients(
+    conn: Connection, kinds: Collection[Kind] = (Kind.SERVICE, Kind.WEBHOOK)
+) -> tuple[Recipient, ...]:
+    """Those that are told, in the on-call order, inside the caller's transaction."""
+    return tuple(one for one in _recipients(conn) if one.active and one.kind in kinds)
+
+
+def waiting_messages(db: Database, actor: Actor) -> int:
+    """How many messages wait to go out, those that wait for quiet hours to end among them."""
+    require(actor, Action.CHANGE_SETTINGS)
+    table = notifications.c
+    with db.read() as conn:
+        left = select(func.count()).where(table.sent_at.is_(None), table.given_up_at.is_(None))
+        return int(conn.execute(left).scalar_one())
+
+
+def _drop_waiting(conn: Connection, recipient_id: str, now: datetime) -> None:
+    table = notifications.c
+    waiting = table.recipient_id == recipient_id, table.sent_at.is_(None), table.given_up_at.is_(None)
+    conn.execute(update(notifications).where(*waiting).values(given_up_at=now, error="switched off"))
+
+
+def _recipients(conn: Connection, ids: Collection[str] | None = None) -> tuple[Recipient, ...]:
+    query = select(notification_recipients).order_by(_one.step, _one.name, _one.id)
+    rows = conn.execute(query if ids is None else query.where(_one.id.in_(ids))).all()
+    return tuple(_recipient(row) for row in rows)
+
+
+def _recipient(row: Any) -> Recipient:
+    quiet: tuple[int, int] | Literal[None] = None if row.quiet_from is None else (row.quiet_from, row.quiet_to)
+    return Recipient(
+        id=row.id,
+        name=row.name,
+        kind=Kind(row.kind),
+        shown=row.shown,
+        step=row.step,
+        events=frozenset(Event(event) for event in row.events),
+        quiet=quiet,
+        active=row.active,
+        problem=row.problem,
+        tried_at=row.tried_at,
+    )
