@@ -7,10 +7,13 @@ whatever a service's library does, the app and the worker neither wait for it no
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from jobs.notifications_webhook import NotSent, is_public
 
+PROGRAM = Path(__file__).parent.parent
 TIMEOUT_S = 5.0
 START_S = 10.0
 """The libraries take a while to load on a busy machine; the sending itself has `TIMEOUT_S`."""
@@ -29,41 +32,33 @@ INSIDE = frozenset({"mailto"})
 """Kinds that do not encrypt, for a server in the building where private addresses are allowed."""
 
 
-def service_of(address: str, *, private: bool) -> str:
-    """Which kind of service the address names. ValueError where it is none of those that may be."""
+def described(address: str, *, private: bool) -> str:
+    """The address without its passwords and tokens, for the page. ValueError where it is none of a known service."""
     kind = urlsplit(address.strip()).scheme.lower()
     if kind not in (SERVICES | INSIDE if private else SERVICES):
         raise ValueError("this kind of service is not known here; docs/notifications.md has the list")
-    from apprise import Apprise
-
-    if Apprise.instantiate(address.strip()) is None:
+    ended = _in_a_process({"address": address.strip(), "private": private})
+    if ended.returncode != 0:
         raise ValueError("the address is not complete")
-    return kind
-
-
-def shown_of(address: str) -> str:
-    """The address without its passwords and tokens, for the page."""
-    from apprise import Apprise
-
-    made = Apprise.instantiate(address.strip())
-    return "" if made is None else str(made.url(privacy=True)).partition("?")[0]  # type: ignore[no-untyped-call]
+    return ended.stdout.decode("utf-8", "replace").partition("?")[0].strip()
 
 
 def send(address: str, title: str, body: str, *, private: bool) -> None:
     """Send it once. Raises NotSent."""
-    given = json.dumps({"address": address, "title": title, "body": body, "private": private})
+    ended = _in_a_process({"address": address, "title": title, "body": body, "private": private})
+    if ended.returncode != 0:
+        raise NotSent("an address that is not public" if ended.returncode == REFUSED else "the service did not take it")
+
+
+def _in_a_process(given: Mapping[str, object]) -> "subprocess.CompletedProcess[bytes]":
+    command = [sys.executable, "-m", "jobs.notifications_service"]
+    content = json.dumps(dict(given)).encode()  # on the standard input: arguments are seen by everybody
     try:
-        ended = subprocess.run(  # our own module; the address stands on its standard input, not among its arguments
-            [sys.executable, "-m", "jobs.notifications_service"],
-            input=given.encode(),
-            capture_output=True,
-            timeout=START_S + TIMEOUT_S,
-            check=False,
+        return subprocess.run(  # noqa: S603 - our own module
+            command, input=content, capture_output=True, timeout=START_S + TIMEOUT_S, check=False, cwd=PROGRAM
         )
     except subprocess.TimeoutExpired:
         raise NotSent("took too long") from None
-    if ended.returncode != 0:
-        raise NotSent("an address that is not public" if ended.returncode == REFUSED else "the service did not take it")
 
 
 REFUSED = 3
@@ -92,7 +87,7 @@ def _name_server(event: str, address: tuple[object, ...]) -> bool:
 
 
 def _child() -> int:
-    """Send what stands on standard input; nothing is printed, since libraries' messages may hold addresses."""
+    """Send what stands on standard input, or describe the address where there is nothing to send."""
     from apprise import Apprise, AppriseAsset, NotifyFormat
 
     given = json.loads(sys.stdin.read())
@@ -106,6 +101,9 @@ def _child() -> int:
     sender = Apprise(asset=asset)
     if not sender.add(given["address"]):
         return 2
+    if "body" not in given:
+        sys.stdout.write(str(sender[0].url(privacy=True)))  # type: ignore[no-untyped-call]
+        return 0
     sent = sender.notify(title=given["title"], body=given["body"], body_format=NotifyFormat.TEXT)
     return 0 if sent else REFUSED if guard.refused else 1
 

@@ -5,19 +5,16 @@ import streamlit as st
 from pages.batches.live_view import money
 from pages.components import resources
 from pages.components.controls import stop_panel
-from pages.research import model_card
 from pages.research.audit_plan import plan_panel
-from pages.research.claims import Verified, verified
+from pages.research.card_panel import card_panel
 from pages.site import live_configuration as live
 from pages.site.accounts_panel import accounts_panel
+from pages.site.notifications_panel import notifications_panel
 from pages.site.site_settings import settings_form, versions
 from screening.engine.pipeline import preset
 from screening.review.policy import Action, allowed, require
 from screening.samplers.preflight import Preflight
 from storage.batches.costs import daily_costs
-from storage.research.reading_table import switches
-from storage.research.reliability import audit_sample, measured_configurations, outcome_mix
-from storage.site.settings_store import audit_plan
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_SETTINGS)
@@ -78,57 +75,12 @@ def cost_panel() -> None:
     st.dataframe(rows, hide_index=True, alt="Cost by day")
 
 
-def measured() -> tuple[int, Verified | None]:
-    """What was measured with the present configuration."""
-    if not allowed(person, Action.VIEW_RESULTS):
-        return 0, None
-    settled = {one.version: one.settled for one in measured_configurations(db, person)}.get(configuration.version, 0)
-    if not settled:
-        return 0, None
-    key = settings.pseudonym_secret
-    sample, mix = audit_sample(db, person, configuration.version), outcome_mix(db, person, configuration.version)
-    return settled, verified(sample, mix, switches(db, person, key), audit_plan(db))
-
-
-def card() -> model_card.Card:
-    """The card as of now."""
-    settled, found = measured()
-    return model_card.Card(
-        at=resources.now(),
-        simulated=settings.simulated,
-        facts=live.facts(configuration, settings),
-        notes=live.notes(settings),
-        site=resources.site(),
-        settled=settled,
-        measured=found,
-    )
-
-
-def card_panel() -> None:
-    """The card to read here, and as files."""
-    if not allowed(person, Action.VIEW_RESULTS):
-        st.caption("Measured numbers are shown to seniors and researchers.")
-    shown = card()
-    with st.container(horizontal=True):
-        for kind, made, mime in (("md", model_card.markdown, "text/markdown"), ("html", model_card.html, "text/html")):
-            st.download_button(
-                f"Model card {'Markdown' if kind == 'md' else 'HTML'}",
-                data=made(shown),
-                file_name=f"model-card.{kind}",
-                mime=mime,
-                on_click="ignore",
-                icon=":material/download:",
-                key=f"card_{kind}",
-            )
-    for title, lines in model_card.sections(shown):
-        st.subheader(title)
-        st.text("\n".join(f"• {line}" for line in lines))
-
-
 st.title("Settings")
-names = ["Live configuration", "Site", "Stop", "Accounts", "Model card"]
-if not allowed(person, Action.MANAGE_ACCOUNTS):
-    names.remove("Accounts")
+names = ["Live configuration", "Site", "Stop", "Model card"]
+if allowed(person, Action.CHANGE_SETTINGS):
+    names.insert(2, "Notifications")
+if allowed(person, Action.MANAGE_ACCOUNTS):
+    names.insert(-1, "Accounts")
 for tab, name in zip(st.tabs(names), names, strict=True):
     with tab:
         st.header(name)
@@ -142,7 +94,9 @@ for tab, name in zip(st.tabs(names), names, strict=True):
             versions(db, person)
         elif name == "Stop":
             stop_panel(db, person, resources.site())
+        elif name == "Notifications":
+            notifications_panel(db, person)
         elif name == "Accounts":
             accounts_panel(db, person)
         else:
-            card_panel()
+            card_panel(db, person, settings, configuration)

@@ -1,0 +1,180 @@
+"""Who is told what outside the pages: recipients in the on-call order, how they fare, a test. For administrators."""
+
+from collections.abc import Callable
+from datetime import time
+
+import streamlit as st
+
+from jobs import notifications_service, notifications_webhook
+from jobs.notifications_webhook import NotSent
+from pages.components import resources
+from pages.components.words import sentence
+from pages.site.site_settings import save
+from screening.review.actors import Actor
+from screening.review.tiers import Tier
+from screening.text.display import visible
+from storage.database import Database
+from storage.site import faults, outbox, recipients
+from storage.site.recipients import Event, Kind, NewRecipient, Recipient
+from storage.site.settings_store import SettingsVersion, current
+
+EVENT_WORDS = {
+    Event.ARRIVED_P0: "P0 arrives",
+    Event.ARRIVED_P1: "P1 arrives",
+    Event.OVERDUE: "Overdue",
+    Event.FAULT: "Model, workers or audit anchor down",
+}
+KIND_WORDS = {
+    Kind.SERVICE: "Mail, chat, pager or SMS",
+    Kind.WEBHOOK: "Signed webhook",
+    Kind.MONITOR: "Outside monitor (heartbeat)",
+}
+FAULT_WORDS = {
+    faults.Fault.WORKERS: "No worker is running",
+    faults.Fault.MODEL: "The model does not answer",
+    faults.Fault.ANCHOR: "The anchor of the audit log could not be written",
+}
+
+
+def notifications_panel(db: Database, person: Actor) -> None:
+    """All of it."""
+    st.caption(
+        "A message holds a tier, a number and a link: never a text, a label, or the id of a case or a person. "
+        "Nobody is told anything unless they stand here."
+    )
+    found = recipients.list_recipients(db, person)
+    if not found:
+        st.info(
+            "Nobody is told of urgent cases: they are seen in the inbox alone.", icon=":material/notifications_off:"
+        )
+    for lasting in faults.lasting(db):
+        since = f"{lasting.began_at:%Y-%m-%d %H:%M} UTC"
+        st.warning(f"{FAULT_WORDS[lasting.fault]} since {since}.", icon=":material/warning:")
+    _say()
+    for one in found:
+        _recipient(db, person, one)
+    if waiting := recipients.waiting_messages(db, person):
+        st.caption(f"{waiting:,} message{'' if waiting == 1 else 's'} on the way or held back by an interval.")
+    _add(db, person)
+    _when(db, person, current(db))
+
+
+def _say() -> None:
+    if said := st.session_state.pop("notify_said", None):
+        st.success(said)
+    if secret := st.session_state.pop("notify_secret", None):
+        st.write("The secret that signs the messages of this webhook. It is shown once:")
+        st.code(secret, language=None)
+
+
+def _recipient(db: Database, person: Actor, one: Recipient) -> None:
+    with st.container(border=True, key=f"recipient_{one.id}"):
+        st.text(f"{one.step}. {visible(one.name)}" if one.kind is not Kind.MONITOR else visible(one.name))
+        st.text(f"{KIND_WORDS[one.kind]}: {visible(one.shown)}")
+        st.caption(_facts(one))
+        if one.problem is not None:
+            st.error("The last try failed:", icon=":material/error:")
+            st.text(visible(one.problem))
+        with st.container(horizontal=True):
+            if one.kind is not Kind.MONITOR and st.button("Send a test", key=f"test_{one.id}", disabled=not one.active):
+                _done(lambda: outbox.send_test(db, person, one.id, resources.now()), "The test is on its way.")
+            word = "Switch off" if one.active else "Switch on"
+            if st.button(word, key=f"switch_{one.id}"):
+                active = not one.active
+                _done(lambda: recipients.set_active(db, person, one.id, active, resources.now()), f"{word}: done.")
+            if st.button("Remove", key=f"remove_{one.id}"):
+                _done(lambda: recipients.remove_recipient(db, person, one.id, resources.now()), "Removed.")
+
+
+def _facts(one: Recipient) -> str:
+    told = ", ".join(EVENT_WORDS[event] for event in Event if event in one.events)
+    facts = [] if one.kind is Kind.MONITOR else [told or "told of nothing"]
+    if one.quiet is not None:
+        facts.append("quiet " + " to ".join(f"{minute // 60:02}:{minute % 60:02}" for minute in one.quiet))
+    facts.append(f"last try {one.tried_at:%Y-%m-%d %H:%M} UTC" if one.tried_at else "never tried")
+    return " · ".join(facts if one.active else [*facts, "switched off"])
+
+
+def _done(act: Callable[[], object], said: str) -> None:
+    act()
+    st.session_state["notify_said"] = said
+    st.rerun()
+
+
+def _add(db: Database, person: Actor) -> None:
+    st.subheader("Add a recipient")
+    with st.form("add_recipient", clear_on_submit=False, border=False):
+        left, right = st.columns(2)
+        name = left.text_input("Name", max_chars=80, key="notify_name")
+        kind = right.selectbox("How", list(Kind), format_func=KIND_WORDS.__getitem__, key="notify_kind") or Kind.SERVICE
+        target = st.text_input(
+            "Address", type="password", key="notify_target",
+            help="Of a service: its apprise address, for example mailtos://name:password@smtp.example.org?to=…; of a "
+            "webhook or monitor: https://… It is not shown again.",
+        )  # fmt: skip
+        events = st.multiselect(
+            "Told of", list(Event), list(Event), format_func=EVENT_WORDS.__getitem__, key="notify_events"
+        )
+        left, middle, right = st.columns(3)
+        step = left.number_input("Place in the on-call order", 1, recipients.MOST_STEPS, 1, key="notify_step")
+        begin = middle.time_input("Quiet from", None, key="notify_quiet_from")
+        end = right.time_input("Quiet to", None, key="notify_quiet_to", help="P0, faults and tests come all the same.")
+        pressed = st.form_submit_button("Add", type="primary")
+    if pressed:
+        quiet = (_minutes(begin), _minutes(end)) if begin is not None and end is not None else None
+        _added(db, person, name, kind, target, int(step), frozenset(events), quiet)
+
+
+def _minutes(moment: time) -> int:
+    return moment.hour * 60 + moment.minute
+
+
+def _added(
+    db: Database, person: Actor, name: str, kind: Kind, target: str, step: int, events: frozenset[Event],
+    quiet: tuple[int, int] | None,
+) -> None:  # fmt: skip
+    private = resources.settings().notify_private_addresses
+    try:
+        if kind is Kind.SERVICE:
+            shown = notifications_service.described(target, private=private)
+        else:
+            shown = notifications_webhook.target_of(target, private=private).host
+        new = NewRecipient(
+            name=name, kind=kind, target=target.strip(), shown=shown, step=step, events=events, quiet=quiet
+        )
+        _made, secret = recipients.add_recipient(db, person, new, resources.now())
+    except (ValueError, NotSent) as refused:
+        st.error(sentence(refused), icon=":material/error:")
+        return
+    st.session_state["notify_said"] = "Added. Send a test to see whether it arrives."
+    if secret is not None:
+        st.session_state["notify_secret"] = secret
+    st.rerun()
+
+
+def _when(db: Database, person: Actor, shown: SettingsVersion) -> None:
+    st.subheader("How often, and where a message leads")
+    now, key = shown.settings, f"v{shown.version}"
+    with st.form("notify_when", border=False):
+        columns = st.columns(5)
+        minutes = [
+            column.number_input(
+                f"{tier.name}: at most one in minutes", 1.0, 1_440.0, float(value), 1.0, format="%g",
+                key=f"notify_{tier.name}_{key}",
+            )
+            for column, tier, value in zip(columns, Tier, now.notify_minutes, strict=False)
+        ]  # fmt: skip
+        after = columns[4].number_input(
+            "Next in order after minutes", 1.0, 240.0, float(now.notify_next_after_minutes), 1.0, format="%g",
+            key=f"notify_after_{key}",
+        )  # fmt: skip
+        left, right = st.columns([3, 1])
+        address = left.text_input("Address of this site", now.public_address, 200, key=f"notify_address_{key}")
+        zone = right.text_input("Time zone", now.time_zone, 60, key=f"notify_zone_{key}")
+        pressed = st.form_submit_button("Save")
+    if pressed:
+        filled = {
+            "notify_minutes": tuple(minutes), "notify_next_after_minutes": after, "public_address": address,
+            "time_zone": zone.strip(),
+        }  # fmt: skip
+        save(db, person, shown, filled, "notify_said")

@@ -1,0 +1,385 @@
+"""People are told of what waits: by mail over a real SMTP server, by signed webhook; once, with counts, in order."""
+
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from aiosmtpd.controller import Controller
+from sqlalchemy import select
+
+from jobs.notifications import Notifier
+from jobs.notifications_service import described, send
+from jobs.notifications_webhook import NotSent, is_public, permitted_address, post, target_of
+from screening.review.actors import LOCAL_USER
+from screening.review.tiers import Tier
+from screening.settings import Settings
+from storage.database import Database
+from storage.review import inbox
+from storage.review.evidence import case_text
+from storage.schema import audit_events, case_errors, inbox_entries, notifications
+from storage.site import heartbeats, outbox
+from storage.site.recipients import Event, Kind, NewRecipient, Recipient, add_recipient, list_recipients, set_active
+from storage.site.settings_store import SiteSettings, change
+from tests.databases import database_url, db, postgresql_server, postgresql_url, sqlite_template, sqlite_url
+from tests.free_port import free_port
+from tests.storage.inbox_cases import ANN, MINUTE, NOW, SENIOR, fill, register
+
+__all__ = ["database_url", "db", "postgresql_server", "postgresql_url", "sqlite_template", "sqlite_url"]
+
+
+@dataclass(slots=True)
+class Receiver:
+    """A server that keeps what it is sent and answers as told."""
+
+    answers: list[int] = field(default_factory=list)
+    received: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    location: str = ""
+    address: str = ""
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [json.loads(body) for _headers, body in self.received]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    kept = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            kept.received.append((dict(self.headers), body))
+            self.send_response(kept.answers.pop(0) if kept.answers else 200)
+            if kept.location:
+                self.send_header("Location", kept.location)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    kept.address = f"http://127.0.0.1:{server.server_port}/hook"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield kept
+    server.shutdown()
+    server.server_close()
+
+
+class Clock:
+    """The time, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> Any:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The tests' time for every process; PostgreSQL's own clock is left out, as it cannot be moved."""
+    for module in ("storage.site.notices", "storage.site.duties", "storage.site.heartbeats"):
+        monkeypatch.setattr(f"{module}.shared_now", lambda _conn, now: now)
+    return Clock()
+
+
+def notifier(db: Database, clock: Clock, name: str = "one", *, private: bool = True) -> Notifier:
+    settings = Settings(notify_private_addresses=private)
+    return Notifier(db=db, settings=settings, name=name, kind="worker", clock=clock)
+
+
+def webhook(db: Database, address: str, **more: Any) -> tuple[Recipient, str]:
+    new = NewRecipient(name="ward", kind=Kind.WEBHOOK, target=address, shown="ward", **more)
+    made, secret = add_recipient(db, LOCAL_USER, new, NOW)
+    assert secret is not None
+    return made, secret
+
+
+def test_nothing_is_told_before_somebody_was_added(db: Database, clock: Clock) -> None:
+    heartbeats.beat(db, "one", "worker", NOW)
+    fill(db, (Tier.P0,))
+    assert notifier(db, clock).round() == 0
+    with db.read() as conn:
+        assert conn.execute(select(notifications)).all() == []
+
+
+def test_a_p0_case_is_told_signed_and_without_anything_of_it(db: Database, clock: Clock, receiver: Receiver) -> None:
+    _made, secret = webhook(db, receiver.address)
+    change(db, LOCAL_USER, SiteSettings(public_address="https://site.example"), 0, NOW)
+    heartbeats.beat(db, "one", "worker", NOW)
+    (case_id,) = fill(db, (Tier.P0,))
+    assert notifier(db, clock).round() == 1
+    ((headers, body),) = receiver.received
+    signed = f"{headers['X-Second-Look-Timestamp']}.".encode() + body
+    expected = "v1=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+    assert headers["X-Second-Look-Signature"] == expected
+    told = json.loads(body)
+    assert (told["tier"], told["count"], told["link"]) == ("P0", 1, "https://site.example/inbox")
+    assert told["id"] == headers["Idempotency-Key"] and len(body) < 4_096
+    for word in (case_id, "canary", "post-1", "ann", "safe"):
+        assert word not in body.decode()
+    with db.read() as conn:
+        logged = conn.execute(select(audit_events.c.details).where(audit_events.c.action == "notification_sent")).all()
+    assert len(logged) == 1 and '"tier":0' in logged[0].details
+
+
+def test_a_flood_is_one_message_an_interval_with_counts(db: Database, clock: Clock, receiver: Receiver) -> None:
+    webhook(db, receiver.address)
+    heartbeats.beat(db, "one", "worker", NOW)
+    one = notifier(db, clock)
+    fill(db, (Tier.P0,) * 3)
+    assert one.round() == 1
+    for _ in range(3):
+        clock.now += timedelta(seconds=15)
+        heartbeats.beat(db, "one", "worker", clock.now)
+        fill(db, (Tier.P0,) * 100)
+        assert one.round() == 0, "the minute is not over"
+    clock.now += timedelta(seconds=20)
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 1
+    assert [body["count"] for body in receiver.bodies] == [3, 300]
+    assert one.round() == 0
+
+
+def test_the_next_in_the_order_is_told_of_what_nobody_opens(db: Database, clock: Clock, receiver: Receiver) -> None:
+    register(db, SENIOR)
+    webhook(db, receiver.address + "/first", step=1, events=frozenset({Event.ARRIVED_P0}))
+    webhook(db, receiver.address + "/last", step=3, events=frozenset({Event.ARRIVED_P0}))
+    one = notifier(db, clock)
+    (case_id,) = fill(db, (Tier.P0,))
+    told = []
+    for _ in range(4):
+        heartbeats.beat(db, "one", "worker", clock.now)
+        told.append(one.round())
+        clock.now += 3 * MINUTE
+    assert told == [1, 0, 1, 0], "at once the first; after five minutes the last"
+    claimed = inbox.claim(db, SENIOR, case_id, clock.now)
+    clock.now += 3 * MINUTE
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 1, "claimed is not opened: the last responder is told again"
+    case_text(db, SENIOR, case_id, clock.now, claimed.token)
+    clock.now += 20 * MINUTE
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 0, "opened: nobody is told again"
+
+
+def test_a_case_that_becomes_urgent_is_told_again(db: Database, clock: Clock, receiver: Receiver) -> None:
+    webhook(db, receiver.address)
+    heartbeats.beat(db, "one", "worker", NOW)
+    (case_id,) = fill(db, (Tier.P1,))
+    one = notifier(db, clock)
+    assert one.round() == 1
+    with db.write() as conn:
+        conn.execute(inbox_entries.update().where(inbox_entries.c.case_id == case_id).values(tier=0))
+    assert one.round() == 1
+    assert [body["tier"] for body in receiver.bodies] == ["P1", "P0"]
+
+
+def test_overdue_cases_are_told_once_and_wait_for_quiet_hours_to_end(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    webhook(db, receiver.address, events=frozenset({Event.OVERDUE}), quiet=(8 * 60, 14 * 60))
+    fill(db, (Tier.P2, Tier.P2), entered_at=[NOW - timedelta(hours=5)] * 2)  # due at 8:00; it is 9:00
+    one = notifier(db, clock)
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 0
+    clock.now += timedelta(hours=5, minutes=1)
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 1
+    assert [(body["event"], body["count"]) for body in receiver.bodies] == [("overdue", 2)]
+    clock.now += timedelta(hours=2)
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 0
+
+
+def test_a_failing_channel_is_tried_again_with_the_same_key_and_the_next_is_told(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    broken, _ = webhook(db, f"http://127.0.0.1:{free_port()}/none", step=1, events=frozenset({Event.ARRIVED_P0}))
+    webhook(db, receiver.address, step=2, events=frozenset({Event.ARRIVED_P0}))
+    receiver.answers = [500]
+    one = notifier(db, clock)
+    fill(db, (Tier.P0,))
+    for _ in range(7):
+        heartbeats.beat(db, "one", "worker", clock.now)
+        one.round()
+        clock.now += timedelta(seconds=25)
+    keys = {headers["Idempotency-Key"] for headers, _body in receiver.received}
+    assert len(receiver.received) == 2 and len(keys) == 1, "told after three failed tries, repeated after its 500"
+    (first,) = [one for one in list_recipients(db, LOCAL_USER) if one.id == broken.id]
+    assert first.problem is not None and "no answer" in first.problem
+    set_active(db, LOCAL_USER, broken.id, False, clock.now)
+    with db.read() as conn:
+        left = conn.execute(select(notifications.c.given_up_at).where(notifications.c.sent_at.is_(None))).scalars()
+        assert all(left)
+
+
+def test_dead_workers_and_a_silent_model_are_told_and_their_end_too(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    webhook(db, receiver.address)
+    one = notifier(db, clock)
+    heartbeats.beat(db, "two", "worker", clock.now)
+    (case_id,) = fill(db, (Tier.P3,))
+    assert one.round() == 0
+    clock.now += 2 * MINUTE
+    assert one.round() == 1
+    heartbeats.beat(db, "two", "worker", clock.now)
+    with db.write() as conn:
+        errors = [{"case_id": case_id, "kind": "connection", "message": "", "calls": 0, "at": clock.now}] * 3
+        conn.execute(case_errors.insert(), errors)
+    assert one.round() == 2
+    assert [body["fault"] for body in receiver.bodies[:1]] == ["workers"]
+    assert {body["fault"] for body in receiver.bodies[1:]} == {"workers_over", "model"}
+
+
+def test_one_process_at_a_time_sends_and_another_follows_when_it_dies(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    webhook(db, receiver.address)
+    first, second = notifier(db, clock, "one"), notifier(db, clock, "two")
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert (first.round(), second.round()) == (0, 0)
+    fill(db, (Tier.P0,))
+    assert second.round() == 0, "the other has the duty"
+    clock.now += 2 * MINUTE
+    heartbeats.beat(db, "two", "worker", clock.now)
+    assert second.round() == 1
+
+
+def test_a_monitor_hears_every_minute_and_not_without_a_worker(db: Database, clock: Clock, receiver: Receiver) -> None:
+    new = NewRecipient(name="outside", kind=Kind.MONITOR, target=receiver.address, shown="outside")
+    add_recipient(db, LOCAL_USER, new, NOW)
+    one = notifier(db, clock)
+    one.round()
+    assert receiver.received == []
+    for seconds in (61, 30, 31):
+        clock.now += timedelta(seconds=seconds)
+        heartbeats.beat(db, "one", "worker", clock.now)
+        one.round()
+    assert receiver.bodies == [{"status": "ok"}] * 2
+
+
+def test_the_test_button_sends_one_message(db: Database, clock: Clock, receiver: Receiver) -> None:
+    made, _ = webhook(db, receiver.address)
+    heartbeats.beat(db, "one", "worker", NOW)
+    outbox.send_test(db, LOCAL_USER, made.id, NOW)
+    assert notifier(db, clock).round() == 1
+    assert receiver.bodies[0]["event"] == "test" and receiver.bodies[0]["tier"] is None
+
+
+class Mailbox:
+    """Keeps mails."""
+
+    def __init__(self) -> None:
+        self.mails: list[str] = []
+
+    async def handle_DATA(self, _server: object, _session: object, envelope: Any) -> str:
+        self.mails.append(envelope.content.decode())
+        return "250 OK"
+
+
+def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, clock: Clock) -> None:
+    mailbox = Mailbox()
+    controller = Controller(mailbox, hostname="127.0.0.1", port=free_port())
+    controller.start()
+    try:
+        address = f"mailto://127.0.0.1:{controller.port}?from=look@site.example&to=ward@site.example"
+        shown = described(address, private=True)
+        assert shown.startswith("mailto://127.0.0.1")
+        new = NewRecipient(name="ward", kind=Kind.SERVICE, target=address, shown=shown)
+        add_recipient(db, LOCAL_USER, new, NOW)
+        heartbeats.beat(db, "one", "worker", NOW)
+        (case_id,) = fill(db, (Tier.P0,))
+        assert notifier(db, clock).round() == 1
+        (mail,) = mailbox.mails
+        assert "1 case of tier P0 waits" in mail and case_id not in mail and "canary" not in mail
+        with pytest.raises(NotSent, match="not public"):
+            send(address, "t", "b", private=False)
+        assert len(mailbox.mails) == 1
+    finally:
+        controller.stop()
+
+
+def test_a_description_hides_passwords() -> None:
+    shown = described("mailtos://look:hunter2@smtp.example.com?to=ward@site.example", private=False)
+    assert "hunter2" not in shown and "smtp.example.com" in shown
+
+
+@pytest.mark.parametrize("address", ["json://127.0.0.1", "file:///etc/passwd", "exec://x", "mailto://u:p@host.example"])
+def test_only_known_kinds_of_services_may_be_named(address: str) -> None:
+    with pytest.raises(ValueError, match="not known here"):
+        described(address, private=False)
+
+
+@pytest.mark.parametrize(
+    "address", ["http://site.example/x", "ftp://site.example", "https://u:p@site.example", "https://", "https://a/#b"]
+)
+def test_a_webhook_is_https_with_nothing_hidden_in_its_address(address: str) -> None:
+    with pytest.raises(ValueError, match=r"address|host"):
+        target_of(address, private=False)
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "10.1.2.3", "192.168.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "::1", "fe80::1",
+                "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:7f00:1::", "224.0.0.1", "no address"]
+)  # fmt: skip
+def test_addresses_that_are_not_public(address: str) -> None:
+    assert not is_public(address)
+
+
+def test_a_name_that_leads_to_loopback_is_refused_before_anything_is_sent(receiver: Receiver) -> None:
+    with pytest.raises(NotSent, match="private, loopback"):
+        permitted_address("localhost", 443, private=False)
+    with pytest.raises(NotSent, match="private, loopback"):
+        post("https://localhost/x", "key", "id", {}, 1, private=False)
+    assert receiver.received == []
+
+
+def test_a_redirect_is_not_followed_and_a_long_body_is_refused(receiver: Receiver) -> None:
+    receiver.answers, receiver.location = [302], receiver.address
+    with pytest.raises(NotSent, match="answered 302: redirects are not followed"):
+        post(receiver.address, "key", "id", {}, 1, private=True)
+    assert len(receiver.received) == 1
+    with pytest.raises(ValueError, match="4 kB"):
+        post(receiver.address, "key", "id", {"text": "x" * 4_100}, 1, private=True)
+
+
+def test_a_server_that_drips_is_cut_off_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.notifications_webhook.TIMEOUT_S", 0.5)
+    ended = threading.Event()
+
+    class Dripping(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+            for _ in range(40):
+                if ended.wait(0.2):
+                    return
+                try:
+                    self.wfile.write(b"X-Slow: 1\r\n")
+                except OSError:
+                    return
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Dripping)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    begun = time.monotonic()
+    with pytest.raises(NotSent):
+        post(f"http://127.0.0.1:{server.server_port}/", None, "id", {}, 1, private=True)
+    assert time.monotonic() - begun < 4
+    ended.set()
+    server.shutdown()
+    server.server_close()
+
+
+def test_people_without_the_right_set_nothing(db: Database) -> None:
+    with pytest.raises(Exception, match="may not change settings"):
+        add_recipient(db, ANN, NewRecipient(name="x", kind=Kind.WEBHOOK, target="https://x", shown="x"), NOW)

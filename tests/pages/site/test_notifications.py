@@ -1,0 +1,82 @@
+"""Settings, Notifications: who is told what, without a secret on the page, and a test that goes to the outbox."""
+
+import pytest
+from sqlalchemy import select
+from streamlit.testing.v1 import AppTest
+
+from screening.review.actors import LOCAL_USER
+from storage.database import Database
+from storage.schema import audit_events, notifications
+from storage.site.recipients import Kind, list_recipients
+from storage.site.settings_store import current
+from tests.pages.conftest import Opener
+
+
+def _press(page: AppTest, label: str) -> AppTest:
+    return next(button for button in page.button if button.label == label).click().run()
+
+
+def _fill(page: AppTest, target: str, kind: Kind = Kind.WEBHOOK) -> AppTest:
+    page.text_input(key="notify_name").set_value("Ward *one*")
+    page.selectbox(key="notify_kind").set_value(kind)
+    page.text_input(key="notify_target").set_value(target)
+    return _press(page, "Add")
+
+
+def test_without_recipients_the_page_says_that_nobody_is_told(open_page: Opener) -> None:
+    page = open_page("settings")
+    assert not page.exception
+    assert "Nobody is told of urgent cases" in " ".join(one.value for one in page.info)
+
+
+def test_a_webhook_is_added_its_secret_shown_once_and_a_test_waits(open_page: Opener, page_database: Database) -> None:
+    page = _fill(open_page("settings"), "https://hooks.example.org/token-123")
+    assert not page.exception
+    shown = [one.value for one in page.code]
+    (made,) = list_recipients(page_database, LOCAL_USER)
+    assert len(shown[0]) == 64 and made.shown == "hooks.example.org"
+    page = _press(page, "Send a test")
+    assert "The test is on its way." in [one.value for one in page.success] and not page.code
+    texts = " ".join(one.value for one in page.text)
+    assert "hooks.example.org" in texts and "token-123" not in texts
+    with page_database.read() as conn:
+        assert conn.execute(select(notifications.c.event)).scalars().all() == ["test"]
+        logged = " ".join(conn.execute(select(audit_events.c.details)).scalars())
+    assert "token-123" not in logged and "Ward" not in logged
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "said"),
+    [
+        (Kind.WEBHOOK, "http://hooks.example.org/x", "begins with https"),
+        (Kind.SERVICE, "json://127.0.0.1/x", "not known here"),
+        (Kind.SERVICE, "mailtos://", "not complete"),
+    ],
+)
+def test_what_cannot_be_an_address_is_refused(
+    open_page: Opener, page_database: Database, kind: Kind, target: str, said: str
+) -> None:
+    page = _fill(open_page("settings"), target, kind)
+    assert any(said in one.value for one in page.error)
+    assert list_recipients(page_database, LOCAL_USER) == ()
+
+
+def test_recipients_can_be_switched_off_and_removed(open_page: Opener, page_database: Database) -> None:
+    page = _press(_fill(open_page("settings"), "https://hooks.example.org/x"), "Switch off")
+    assert [one.active for one in list_recipients(page_database, LOCAL_USER)] == [False]
+    _press(page, "Remove")
+    assert list_recipients(page_database, LOCAL_USER) == ()
+
+
+def test_intervals_and_the_address_of_links_are_settings(open_page: Opener, page_database: Database) -> None:
+    page = open_page("settings")
+    page.number_input(key="notify_P1_v0").set_value(7.0)
+    page.text_input(key="notify_address_v0").set_value("https://look.example.org/")
+    page.text_input(key="notify_zone_v0").set_value("Europe/Berlin")
+    page = _press(page, "Save")
+    assert not page.exception
+    found = current(page_database).settings
+    assert (found.notify_minutes[1], found.public_address) == (7, "https://look.example.org")
+    page.text_input(key="notify_zone_v1").set_value("Nowhere/Town")
+    page = _press(page, "Save")
+    assert any("time zone" in one.value for one in page.error)
