@@ -14,14 +14,18 @@ from starlette.middleware import Middleware
 
 from pages.batches.intake_runs import intake_runs
 from pages.batches.upload_guard import UploadGuard
-from pages.components import streamed
+from pages.components import resources, streamed
 from pages.components.http import (
     DeepLink,
+    KnownAddresses,
     SecurityHeaders,
     content_policy,
     require_safe_bind,
+    served_over_tls,
     sign_in_configured,
 )
+from pages.components.navigation import ENTRIES
+from pages.components.sign_out import SignOutGuard
 from pages.components.web_socket import SocketGuard
 from pages.site.notifier import notifier
 
@@ -51,7 +55,14 @@ app = st.App(
     routes=[streamed.ROUTE],
     middleware=[
         Middleware(SocketGuard),
-        Middleware(SecurityHeaders, policy=content_policy(INDEX.read_text(encoding="utf-8"))),
+        Middleware(
+            SecurityHeaders,
+            policy=content_policy(INDEX.read_text(encoding="utf-8")),
+            tls=served_over_tls(),
+            hsts_days=resources.settings().hsts_days,
+        ),
+        Middleware(KnownAddresses, pages=[entry.address or entry.file for entry in ENTRIES]),
+        Middleware(SignOutGuard, sign_in=SIGN_IN),
         Middleware(UploadGuard, sign_in=SIGN_IN),
         Middleware(DeepLink, sign_in=SIGN_IN),
     ],

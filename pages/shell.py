@@ -12,6 +12,7 @@ from pages.components.notices import footer_html, notice_html
 from pages.components.sign_in import Unidentified, current_actor, gate, without_role
 from pages.components.words import sentence
 from screening.review.policy import Forbidden
+from storage.site.audit_log import record_refusal
 
 ICON = Path(__file__).parent / "components" / "icon.png"
 
@@ -45,5 +46,6 @@ with body:
     try:
         page.run()
     except Forbidden as refused:
+        record_refusal(resources.database(), person, refused.action, resources.now())
         words = refused.action.value.replace("_", " ")  # not the exception's own: a person's name could be markup
         st.error(f"Your role does not let you {words}.", icon=":material/block:")

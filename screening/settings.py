@@ -72,6 +72,9 @@ class Settings(BaseSettings):
         100_000, description="Longer texts go to a human without a call."
     )
     languages: tuple[str, ...] = Field(("en",), description="Languages in which safe may be committed.")
+    hsts_days: Annotated[int, Field(ge=0)] = Field(
+        0, description="Days for which browsers may reach this site over TLS alone (HSTS); 0 says nothing of it."
+    )
     uploads_per_hour: Annotated[int, Field(ge=1)] = Field(60, description="Most files one person may send in an hour.")
     upload_megabytes_per_hour: Annotated[int, Field(ge=1)] = Field(
         1000, description="Most megabytes one person may send in an hour; larger files go through the command line."

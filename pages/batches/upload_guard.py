@@ -20,6 +20,7 @@ from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Action, allowed
 from storage.review import presence
 from storage.site.accounts import SessionEnded
+from storage.site.audit_log import record_refusal
 
 HOUR_S = 3600.0
 
@@ -114,6 +115,7 @@ def uploader(scope: Scope, *, sign_in: bool) -> Actor:
     except (SessionEnded, Unidentified, ValueError):
         raise Refused(401, "Your session has ended: sign in again.") from None
     if not allowed(person, Action.CREATE_BATCH):
+        record_refusal(resources.database(), person, Action.CREATE_BATCH, resources.now())
         raise Refused(403, "Your role does not let you create batches.")
     return person
 

@@ -1,16 +1,17 @@
-"""What stands before Streamlit: headers on every answer, and where a sign-in leads back to."""
+"""What stands before Streamlit: headers on every answer, which addresses there are, where a sign-in leads back to."""
 
 import base64
 import hashlib
 import ipaddress
 import re
+from collections.abc import Collection
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote
 
 import streamlit as st
 from starlette.datastructures import MutableHeaders
-from starlette.responses import RedirectResponse
+from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.auth_util import get_cookie_with_chunks
 from streamlit.web.server.server_util import get_cookie_secret
@@ -42,6 +43,13 @@ def sign_in_configured() -> bool:
     if any(Path(path).exists() for path in st.get_option("secrets.files")):
         raise UnreadableSecrets("the secrets file cannot be read: mend it, or remove it to run without sign-in")
     return False
+
+
+def served_over_tls() -> bool:
+    """Whether people reach this site over TLS: here, or where the address says that it ends in front."""
+    if st.get_option("server.sslCertFile"):
+        return True
+    return sign_in_configured() and str(st.secrets["auth"].get("redirect_uri", "")).startswith("https://")
 
 
 def require_safe_bind(address: str | None, *, sign_in: bool) -> None:
@@ -80,8 +88,9 @@ def content_policy(index_html: str) -> str:
 class SecurityHeaders:
     """Adds the headers that keep a page to itself; downloads are never kept by a cache."""
 
-    def __init__(self, app: ASGIApp, *, policy: str) -> None:
+    def __init__(self, app: ASGIApp, *, policy: str, tls: bool = False, hsts_days: int = 0) -> None:
         self._app = app
+        self._tls = tls or hsts_days > 0
         self._headers = {
             "Content-Security-Policy": policy,
             "X-Content-Type-Options": "nosniff",
@@ -90,6 +99,8 @@ class SecurityHeaders:
             "Cross-Origin-Opener-Policy": "same-origin",
             "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
         }
+        if hsts_days:
+            self._headers["Strict-Transport-Security"] = f"max-age={hsts_days * 86_400}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -102,9 +113,56 @@ class SecurityHeaders:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(kept)
+                if self._tls:
+                    message["headers"] = [_secure(name, value) for name, value in message["headers"]]
             await send(message)
 
         await self._app(scope, receive, with_headers)
+
+
+def _secure(name: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """A cookie that only goes back over TLS: neither Streamlit nor this program sees that TLS ends in front of them."""
+    if name.lower() != b"set-cookie" or b"secure" in (part.strip().lower() for part in value.split(b";")[1:]):
+        return name, value
+    return name, value + b"; Secure"
+
+
+class KnownAddresses:
+    """Answers 404 where there is no page: Streamlit would answer with its page, and a health check there be always
+    green. Streamlit's own measurements are nobody's: they tell who is here and what they keep.
+    """
+
+    def __init__(self, app: ASGIApp, *, pages: Collection[str]) -> None:
+        self._app = app
+        self._pages = frozenset(f"/{page}" for page in pages)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].rstrip("/") in ("", *self._pages):
+            await self._app(scope, receive, send)
+        elif scope["path"].rstrip("/").endswith("/_stcore/metrics"):
+            await _nothing_here(scope, receive, send)
+        else:
+            await self._unless_page(scope, receive, send)
+
+    async def _unless_page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The answer, where it is not the page that Streamlit gives for whatever it does not know."""
+        page = False
+
+        async def looked_at(message: Message) -> None:
+            nonlocal page
+            if message["type"] == "http.response.start" and message["status"] in (200, 206, 304):
+                kind = MutableHeaders(scope=message).get("content-type", "")
+                page = kind.startswith("text/html") and not scope["path"].startswith("/component/")
+                if page:
+                    await _nothing_here(scope, receive, send)
+            if not page:
+                await send(message)
+
+        await self._app(scope, receive, looked_at)
+
+
+async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
+    await PlainTextResponse("There is no such page.", status_code=404)(scope, receive, send)
 
 
 class DeepLink:

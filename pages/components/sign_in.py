@@ -75,13 +75,17 @@ def _entered(*, active: bool) -> Actor:
 
 
 def polled(tick: Callable[_P, None]) -> Callable[_P, None]:
-    """A fragment's function that first asks whether the session still counts: a fragment runs without the shell."""
+    """A fragment's function that first asks whether the session is still valid and the roles are the same: a fragment
+    runs without the shell, and without this would go on with the roles that its page began with.
+    """
 
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> None:
         if resources.sign_in_configured():
             try:
-                _entered(active=False)
+                person = _entered(active=False)
             except (SessionEnded, Unidentified):
+                st.rerun(scope="app")
+            if person != st.session_state.get("actor"):
                 st.rerun(scope="app")
         tick(*args, **kwargs)
 

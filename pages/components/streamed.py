@@ -18,12 +18,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from pages.components import resources
 from pages.components.http import FILES, SIGNED_IN_COOKIE
 from pages.components.sign_in import Unidentified, asking
 from pages.components.singletons import singleton
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
 from storage.site.accounts import SessionEnded
+from storage.site.audit_log import record_refusal
 
 MOST_OFFERS = 10_000
 LINES_AT_ONCE, CHARACTERS_AT_ONCE = 500, 1_000_000
@@ -125,8 +127,13 @@ async def _serve(request: Request) -> Response:
 
 def _begun(offer: Offer) -> Iterator[bytes]:
     """The file's parts; the first is made at once, so that a refusal is an answer and not half a file."""
-    parts = _parts(offer.file.lines(offer.who()))
-    return chain([next(parts, b"")], parts)
+    who = offer.who()
+    parts = _parts(offer.file.lines(who))
+    try:
+        return chain([next(parts, b"")], parts)
+    except Forbidden as refused:
+        record_refusal(resources.database(), who, refused.action, resources.now())
+        raise
 
 
 def _parts(lines: Iterator[str]) -> Iterator[bytes]:

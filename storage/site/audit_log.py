@@ -114,6 +114,12 @@ def append(
     return int(seq)
 
 
+def record_refusal(db: Database, actor: Actor, refused: Action, now: datetime) -> None:
+    """Write down that this person asked for what the policy does not grant them."""
+    with db.write() as conn:
+        append(conn, actor, "refused", None, {"asked": refused.value}, now)
+
+
 def anchor(db: Database) -> Anchor:
     """The chain's present length and end. Empty log: 0 and the hash everything starts from."""
     with db.read() as conn:

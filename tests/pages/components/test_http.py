@@ -3,10 +3,12 @@
 import base64
 import hashlib
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 import streamlit as st
+from httpx import Headers
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -26,6 +28,7 @@ from pages.components.http import (
     content_policy,
     require_safe_bind,
 )
+from tests.pages.components.conftest import Guarded
 
 
 async def _answer(_request: Request) -> PlainTextResponse:
@@ -108,3 +111,36 @@ def test_a_wider_bind_is_refused_without_sign_in(address: str | None) -> None:
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "localhost"])
 def test_loopback_needs_no_sign_in(address: str) -> None:
     require_safe_bind(address, sign_in=False)
+
+
+def test_behind_tls_cookies_go_over_tls_alone_and_a_site_may_have_browsers_keep_to_it() -> None:
+    async def cookies(_request: Request) -> PlainTextResponse:
+        answer = PlainTextResponse("reached")
+        answer.set_cookie("one", "1", httponly=True)
+        answer.set_cookie("two", "2; secure", secure=True)
+        return answer
+
+    def served(**how: Any) -> Headers:
+        headers = Middleware(SecurityHeaders, policy="", **how)
+        return TestClient(Starlette(routes=[Route("/", cookies)], middleware=[headers])).get("/").headers
+
+    plain, tls, hsts = served(), served(tls=True), served(hsts_days=365)
+    assert [each.lower().count("; secure") for each in plain.get_list("set-cookie")] == [0, 1]
+    for behind in (tls, hsts):
+        assert [each.lower().count("; secure") for each in behind.get_list("set-cookie")] == [1, 1]
+    assert "strict-transport-security" not in plain and "strict-transport-security" not in tls
+    assert hsts["strict-transport-security"] == "max-age=31536000"
+
+
+@pytest.mark.parametrize("path", ["/", "/batches", "/batches?batch=0123", "/favicon.png", "/_stcore/health"])
+def test_what_there_is_is_served(guarded: Guarded, path: str) -> None:
+    assert guarded.status(path) == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/nonsense", "/batches/nonsense", "/index.html", "/static/nonsense.js", "/_stcore/nonsense", "/_stcore/metrics",
+     "/batches/_stcore/metrics", "/_stcore/metrics/", "/wp-login.php"],
+)  # fmt: skip
+def test_what_there_is_not_is_answered_404(guarded: Guarded, path: str) -> None:
+    assert guarded.status(path) == 404

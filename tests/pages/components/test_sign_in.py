@@ -1,15 +1,27 @@
 """The gate with a clock that the tests turn: refused at the next action, drafts kept."""
 
+import json
 from datetime import datetime, timedelta
 
 import pytest
+import streamlit as st
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
 from streamlit.testing.v1 import AppTest
+from streamlit.web.server.server_util import get_cookie_secret
+from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
 from pages.components import http, resources, sign_in
+from pages.components.sign_out import FORGETTING, SignOutGuard
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Action, Forbidden, allowed
 from storage.database import Database
 from storage.site.accounts import SessionEnded, revoke, set_roles
+from storage.site.audit_log import events
 from tests.pages.conftest import Opener, restart, script_at
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, fill, register
@@ -101,6 +113,61 @@ def test_a_session_ends_after_its_longest_time_whatever_is_done(visit: Opener, c
 def test_a_role_that_does_not_reach_is_refused_in_words(visit: Opener) -> None:
     page = visit(ANN.id).switch_page(script_at("errors")).run()
     assert "Your role does not let you view results." in _said(page) and not page.dataframe
+
+
+def test_a_refusal_is_in_the_audit_log(visit: Opener, page_database: Database) -> None:
+    visit(ANN.id).switch_page(script_at("errors")).run()
+    refused = [event for event in events(page_database, ADMIN) if event.action == "refused"]
+    assert [(event.actor, event.details) for event in refused] == [(ANN.id, {"asked": "view_results"})]
+
+
+def test_a_role_taken_away_ends_what_polls(
+    visit: Opener, page_database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fragment runs without the shell: it sees for itself that the person it began with is not the same any more."""
+    page = visit(ANN.id)
+    claims = {"is_logged_in": True, "iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()}
+    ticks: list[str] = []
+    monkeypatch.setattr("streamlit.user_info._get_user_info", lambda: claims)
+    monkeypatch.setattr(st, "session_state", {"actor": page.session_state["actor"]})
+    monkeypatch.setattr(st, "rerun", _rerun)
+    tick = sign_in.polled(lambda: ticks.append("tick"))
+    tick()
+    set_roles(page_database, ADMIN, ANN.id, frozenset({Role.ADMIN}), clock.now)
+    with pytest.raises(_Rerun):
+        tick()
+    assert ticks == ["tick"]
+
+
+class _Rerun(Exception):
+    """Stands for the whole page beginning again."""
+
+
+def _rerun(*, scope: str) -> None:
+    assert scope == "app"
+    raise _Rerun
+
+
+@pytest.mark.parametrize("address", FORGETTING)
+def test_no_address_signs_somebody_out(
+    page_database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """Another site can lead a browser there: only a session that has ended on the server is forgotten."""
+    register(page_database, ANN, ADMIN)
+
+    async def forget(_request: Request) -> PlainTextResponse:
+        return PlainTextResponse("forgotten")
+
+    guard = Middleware(SignOutGuard, sign_in=True)
+    client = TestClient(Starlette(routes=[Route(address, forget)], middleware=[guard]))
+    assert client.get(address).text == "forgotten", "nobody is signed in"
+    claims = json.dumps({"iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()})
+    signed = create_signed_value(get_cookie_secret(), http.SIGNED_IN_COOKIE, claims).decode()
+    client.cookies.set(http.SIGNED_IN_COOKIE, signed)
+    assert client.get(address).status_code == 405
+    revoke(page_database, LOCAL_USER, ANN.id, clock.now)
+    clock.now += 31 * MINUTE
+    assert client.get(address).text == "forgotten"
 
 
 def test_a_revoked_session_is_refused(visit: Opener, clock: Clock, page_database: Database) -> None:

@@ -1,14 +1,6 @@
 """The web socket's guard: pages of this host alone, messages of a page alone, and nobody outside is ever asked."""
 
-import os
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
@@ -22,13 +14,11 @@ from streamlit.config_option import ConfigOption
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import InvalidStatus
-from websockets.sync.client import ClientConnection, connect
-from websockets.typing import Origin
+from websockets.sync.client import ClientConnection
 
 from pages.components.web_socket import REFUSED, SocketGuard, own_page
-from tests.free_port import free_port
+from tests.pages.components.conftest import Guarded
 
-ROOT = Path(__file__).parents[3]
 HOST = "127.0.0.1:8501"
 
 
@@ -138,56 +128,6 @@ def test_a_foreign_page_does_not_get_as_far_as_the_server() -> None:
     ):
         pass
     assert refused.value.code == REFUSED
-
-
-@dataclass(frozen=True, kw_only=True)
-class Guarded:
-    """A real app that can reach nothing but this machine."""
-
-    address: str
-    tried: Path
-
-    def health(self) -> float:
-        """Seconds until the app says that it is well."""
-        begun = time.perf_counter()
-        with urllib.request.urlopen(f"http://{self.address}/_stcore/health", timeout=30) as answer:
-            assert answer.status == 200
-        return time.perf_counter() - begun
-
-    def connect(self, origin: str) -> ClientConnection:
-        """A web socket as a browser on a page of this origin opens it."""
-        return connect(
-            f"ws://{self.address}/_stcore/stream", origin=Origin(origin), proxy=None, open_timeout=30, max_size=None
-        )
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """The app, started as `serve.py` starts it, behind a guard that refuses and notes what goes outside."""
-    folder, port = tmp_path_factory.mktemp("guarded"), free_port()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SECOND_LOOK_", "STREAMLIT_"))}
-    environment = kept | {
-        "DATABASE_URL": f"sqlite:///{folder / 'x.db'}",
-        "SECOND_LOOK_DATA_DIRECTORY": str(folder / "data"),
-        "SECOND_LOOK_SAMPLER": "simulated",
-    }
-    program = ("streamlit", "run", str(ROOT / "app.py"), "--server.port", str(port))
-    started = [sys.executable, "-m", "tests.guarded_program", str(folder / "tried"), *program]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(started, cwd=ROOT, env=environment, stdout=log, stderr=log)
-    app = Guarded(address=f"127.0.0.1:{port}", tried=folder / "tried")
-    try:
-        for _ in range(1200):
-            assert process.poll() is None, (folder / "log").read_text()
-            try:
-                app.health()
-                break
-            except OSError:
-                time.sleep(0.1)
-        yield app
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
 
 
 def _shown(socket: ClientConnection) -> bool:
