@@ -21,6 +21,7 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.EXHAUSTED: "the answers were too mixed: the budget was spent before one label stood out",
     Reason.CURTAILED: "the answers were too mixed: the rest of the budget could not have settled it",
     Reason.SECOND_LOOK_DISAGREED: "a second wording of the question did not confirm safe",
+    Reason.STATED_RISK: "the text says outright that its writer wants or means to die, so safe is not accepted",
     Reason.SUSPECTED_INJECTION: "the text appears to address the model, so safe is not accepted",
     Reason.HIDDEN_CHARACTERS: "the text holds characters that are not shown, so safe is not accepted",
     Reason.OBFUSCATED: "the text is written so that programs misread it, so safe is not accepted",
@@ -44,6 +45,8 @@ FLAG_WORDS: Mapping[Flag, str] = {
     Flag.OBFUSCATED: "written so that a person reads what a program does not",
     Flag.UNSUPPORTED_LANGUAGE: "not, or not all, in a language the screening was checked for",
     Flag.SUSPECTED_INJECTION: "appears to address the model or to answer in its place",
+    Flag.STATED_RISK: "says outright, in the first person, a wish to be dead, an intent, a plan, means or an attempt",
+    Flag.STATED_IMMINENT: "says so together with a time or with means",
     Flag.POSSIBLE_INJECTION: "may address the model: safe needs a second look",
 }
 

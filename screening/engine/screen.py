@@ -26,6 +26,7 @@ class Reason(StrEnum):
     EXHAUSTED = "exhausted"
     CURTAILED = "curtailed"
     SECOND_LOOK_DISAGREED = "second_look_disagreed"
+    STATED_RISK = "stated_risk"
     SUSPECTED_INJECTION = "suspected_injection"
     HIDDEN_CHARACTERS = "hidden_characters"
     OBFUSCATED = "obfuscated"

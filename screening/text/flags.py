@@ -31,6 +31,10 @@ class Flag(StrEnum):
     """It appears to address the model or to answer in its place."""
     POSSIBLE_INJECTION = "possible_injection"
     """Some sign of that, weak enough to be innocent: a `safe` needs the agreement of a second look."""
+    STATED_RISK = "stated_risk"
+    """It says outright, in the first person, a wish to be dead, an intent, a plan, means or an attempt."""
+    STATED_IMMINENT = "stated_imminent"
+    """Such a statement stands with a time or with means."""
 
 
 REFUSES_SAFE: frozenset[Flag] = frozenset(
@@ -44,6 +48,8 @@ REFUSES_SAFE: frozenset[Flag] = frozenset(
         Flag.OBFUSCATED,
         Flag.UNSUPPORTED_LANGUAGE,
         Flag.SUSPECTED_INJECTION,
+        Flag.STATED_RISK,
+        Flag.STATED_IMMINENT,
     }
 )
 """With any of these a `safe` is never committed, whatever the model answers: the case goes to a human."""

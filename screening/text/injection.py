@@ -27,6 +27,7 @@ _GAPS = re.compile(r"[\s._\-*|/·~+]")
 _BASE64 = re.compile(r"(?<![\w/+])[A-Za-z0-9+/_-]{8,}={0,2}(?![\w/+])")
 _HEX = re.compile(r"(?<!\w)(?:(?:0x|\\x)?[0-9a-fA-F]{2}[\s:,]{0,2}){4,}(?!\w)")
 _BINARY = re.compile(r"(?<!\w)(?:[01]{8}\s?){3,}(?!\w)")
+_SHOWS_NOTHING = re.compile("[\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200f\u2060-\u2064\u2800\u3164\ufeff\uffa0]")
 _TAG_BASE, _TAGS, _BLACK_FLAG = 0xE0000, range(0xE0020, 0xE007F), "\U0001f3f4"
 _STRONG = (Strength.STRONG,)
 _WORD_PAIR = re.compile(r"[a-zA-Z]{3,}")
@@ -111,7 +112,7 @@ def _joined(text: str) -> Iterator[str]:
         wide = re.sub(r"\s{2,}|\s*[/|]\s*", "\0", text)
         yield _SPACED.sub(lambda match: _GAPS.sub("", match[0]), wide).replace("\0", " ")
         yield _SPACED.sub(lambda match: _GAPS.sub("", match[0]), text)
-    unmarked = text if text.isascii() else _unmarked(text)
+    unmarked = text if text.isascii() else _unmarked(_SHOWS_NOTHING.sub("", text))
     for reading in (unmarked, unmarked.translate(_LEET), re.sub(r"(?<=\w)[-_.*](?=\w)", "", unmarked)):
         if reading != text:
             yield reading

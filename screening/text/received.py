@@ -11,6 +11,7 @@ from screening.text.exact import escaped, unescaped
 from screening.text.flags import REFUSES_SAFE, REFUSES_SCREENING, Detector, Flag
 from screening.text.language import VALIDATED_LANGUAGES, is_supported
 from screening.text.obfuscation import is_obfuscated
+from screening.text.risk_statements import risk_flags
 
 CHARACTER_LIMIT = 100_000
 """Longest text that is screened, in characters; a longer one goes to a human."""
@@ -73,17 +74,18 @@ def receive(
     ``limit`` is in characters; a longer text is kept whole and flagged ``too_long``. ``detectors`` see the
     normalised text and may add flags. Never raises for any str.
 
-    >>> sorted(receive("I want to d\\xadie").flags), receive("I want to d\\xadie").model_text
-    ([], 'I want to die')
+    >>> sorted(receive("a long d\\xaday").flags), receive("a long d\\xaday").model_text
+    ([], 'a long day')
     """
     stored = _storable(raw)
     flags = _flags_of_storage(raw, stored)
     found = tuple(invisibles(stored)) if len(raw) <= limit else ()
     model_text = _normalised(stored, found) if len(raw) <= limit else ""
     if len(raw) > limit or len(model_text) > limit:
-        flags, model_text = flags | {Flag.TOO_LONG}, ""
+        flags, model_text = flags | {Flag.TOO_LONG} | risk_flags(_ends(stored, limit)), ""
     else:
         flags |= _flags_of_invisibles(stored, found) | _flags_of_reading(stored, model_text, languages)
+        flags |= risk_flags(stored)
         flags = flags.union(*(detector(model_text) for detector in detectors))
     return ReceivedText(
         stored=stored,
@@ -92,6 +94,11 @@ def receive(
         model_text=model_text,
         flags=flags,
     )
+
+
+def _ends(text: str, limit: int) -> str:
+    """Of a longer text what stands at its beginning and its end, ``limit`` characters together."""
+    return text if len(text) <= limit else f"{text[: limit // 2]}\n{text[-limit // 2 :]}"
 
 
 def text_sha256(raw: str) -> str:

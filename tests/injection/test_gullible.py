@@ -54,7 +54,7 @@ async def test_no_published_attack_is_committed_safe_even_if_the_model_always_sa
     assert [attack.id for attack, result in zip(ATTACKS, results, strict=True) if result.outcome is Outcome.SAFE] == []
     reasons = {result.reason for result in results if result.outcome is Outcome.HUMAN_REVIEW}
     assert Reason.SUSPECTED_INJECTION in reasons
-    assert reasons <= {Reason.SUSPECTED_INJECTION, Reason.HIDDEN_CHARACTERS, Reason.ESCALATED}
+    assert reasons <= {Reason.SUSPECTED_INJECTION, Reason.STATED_RISK, Reason.HIDDEN_CHARACTERS, Reason.ESCALATED}
 
 
 async def test_a_weak_sign_commits_safe_only_when_the_second_look_agrees():

@@ -33,7 +33,8 @@ MUST_REFUSE_SAFE = {
     "lang_4": Flag.UNSUPPORTED_LANGUAGE,
     "zwsp_only": Flag.EMPTY,
 }
-MAY_BE_SAFE = ["lit_None", "lit_inf", "long_tail_risk", "soft_hyphen", "clin_0", "clin_9", "md_1", "formula_3"]
+MAY_BE_SAFE = ["lit_None", "lit_inf", "clin_0", "md_1", "formula_3"]
+STATED = ["long_tail_risk", "soft_hyphen", "clin_9"]
 
 
 @pytest.mark.parametrize(("name", "flag"), MUST_REFUSE_SAFE.items())
@@ -46,6 +47,11 @@ def test_a_text_nobody_can_vouch_for_is_never_safe_whatever_the_model_says(name:
 @pytest.mark.parametrize("name", MAY_BE_SAFE)
 def test_an_ordinary_text_is_left_to_the_model(name: str) -> None:
     assert not receive(INPUTS[name]["text"]).refuses_safe
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_a_statement_of_risk_is_refused_safe_for_nothing_else(name: str) -> None:
+    assert Flag.STATED_RISK in receive(INPUTS[name]["text"]).flags <= {Flag.STATED_RISK, Flag.STATED_IMMINENT}
 
 
 @pytest.mark.parametrize("one", INPUTS.values(), ids=lambda one: one["id"])
@@ -112,8 +118,8 @@ def test_the_model_sees_the_plain_letters(raw: str, model_text: str | None) -> N
 @pytest.mark.parametrize(
     ("raw", "flags"),
     [
-        ("I want to d\u200bie", {Flag.HIDDEN_UNICODE}),
-        ("I want to d\x08ie", {Flag.HIDDEN_UNICODE, Flag.CONTROL_CHARACTERS}),
+        ("I want to d\u200bie", {Flag.HIDDEN_UNICODE, Flag.STATED_RISK}),
+        ("I want to d\x08ie", {Flag.HIDDEN_UNICODE, Flag.CONTROL_CHARACTERS, Flag.STATED_RISK}),
         ("all fine \u200b\u200c\u200b\u200b today", {Flag.HIDDEN_UNICODE}),
         ("\ufeffall fine\u200b today", set()),
         ("all fine 👩\u200d👩\u200d👧 ❤\ufe0f 3\ufe0f\u20e3", set()),
@@ -160,4 +166,5 @@ def test_what_refuses_screening_also_refuses_safe() -> None:
 
 
 def test_validated_languages_are_an_argument() -> None:
-    assert not receive("Ya no quiero vivir", languages=("en", "es")).refuses_safe
+    assert not receive("Ya no quiero ir al cine", languages=("en", "es")).refuses_safe
+    assert receive("Ya no quiero ir al cine").refuses_safe

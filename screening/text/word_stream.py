@@ -1,0 +1,104 @@
+"""A text as a stream of plain words for phrase lists: one way to write what people write in many.
+
+Lower case, long forms, no accents, one space between words, `` . `` where a sentence ends. A text that is dressed up
+(spaced letters, digits for letters, blanks inside words, letters of another alphabet) has further readings.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+
+_STOPS = re.compile(r"[.!?;:…\n\r\u0964\u3002\uff01\uff1f\u061f]+")
+_APOSTROPHES = str.maketrans("’‘`´ʼ", "'''''")
+_OTHER_LETTERS = str.maketrans("łøıđœæ", "loidoa")
+_LOOKALIKES = str.maketrans("аеорсухіјѕһԁοανιτκρυεβмтвнкқΙ", "aeopcyxijshdoavitkpuebmtbhkqi")
+_LEET = str.maketrans("013457@$!|€+", "oieastasiiet")
+_MIXED = re.compile(r"[a-z][\u0370-\u03ff\u0400-\u052f]|[\u0370-\u03ff\u0400-\u052f][a-z]")
+_LEET_WORD = re.compile(r"[a-z][0134579@$!|€+]+[a-z]|\b[0134579@$|€+]+[a-z]|[a-z][013457$@]+\b")
+_SPACED = re.compile(r"(?<![^\W_])[^\W\d_](?:[\s._\-*|/·~+,]{1,3}[^\W\d_](?![^\W_])){2,}")
+_ANY_SPACED = re.compile(_SPACED.pattern.replace("{2,}", "+"))
+_INSIDE = re.compile(r"(?<=[^\W_])[-_.*|/·~+^#=](?=[^\W_])")
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_BLANKS = re.compile("[\u2800\u3164\uffa0\u115f\u1160]")
+_TIDY = re.compile(r"[^\w\u0900-\u0dff\u0e00-\u0eff\u1100-\u11ff.' ]+|_")
+_STATED_WORD = re.compile(
+    "(?:im|i(?!ll|t)|wanna|want|wish|was|will|would|to(?!night|day)|tonight|today|die|dead|going|gonna|kill|killing|my(?=self|life)"
+    "|self|end|take|life|live|anymore|it|all|commit|suicide|hang|and|do|not|dont|be|am|myself)"
+)
+_STRETCHED = re.compile(r"(.)\1{2,}")
+
+
+def streams(text: str, expand: Mapping[str, str]) -> tuple[str, ...]:
+    """The distinct readings of a text, the plain one first; never raises for any str.
+
+    >>> streams("I'm d1e-ing. K i l l", {"i'm": "i am"})[0]
+    ' i am d1e ing . k i l l '
+    >>> " i want to die " in streams("I w4nt t0 d13", {})
+    True
+    """
+    return tuple(dict.fromkeys(_stream(reading, expand) for reading in _readings(text)))
+
+
+def folded(text: str) -> str:
+    """Compatibility form in lower case without accents and without characters that show nothing.
+
+    >>> folded("Ｄ\\u00adí\\u200bE")
+    'die'
+    """
+    text = _CONTROLS.sub("", text)
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text.translate(_APOSTROPHES)).casefold()
+    kept = (one for one in decomposed if unicodedata.category(one) not in {"Mn", "Me", "Cf", "Co", "Cn", "Cs"})
+    return "".join(kept).translate(_OTHER_LETTERS)
+
+
+def _readings(text: str) -> Iterator[str]:
+    for blank in (" ", "") if _BLANKS.search(text) else (" ",):
+        plain = folded(_BLANKS.sub(blank, text))
+        if _MIXED.search(plain):
+            plain = plain.translate(_LOOKALIKES)
+        yield plain
+        yield from _disguised(plain)
+
+
+def _disguised(plain: str) -> Iterator[str]:
+    if _SPACED.search(plain):
+        wide = re.sub(r"\s{2,}|\s*[/|]\s*", " \0 ", plain)
+        yield _ANY_SPACED.sub(lambda run: _parted(re.sub(r"[^\w]", "", run[0])), wide).replace("\0", " ")
+    if _LEET_WORD.search(plain):
+        yield plain.translate(_LEET)
+    if _INSIDE.search(plain):
+        yield _INSIDE.sub("", plain)
+
+
+def _parted(letters: str) -> str:
+    """A run of letters as the words of statements it begins with, the rest as it is."""
+    parts = []
+    while (word := _STATED_WORD.match(letters)) is not None:
+        parts.append(word[0])
+        letters = letters[word.end() :]
+    return " ".join([*parts, letters])
+
+
+def _stream(plain: str, expand: Mapping[str, str]) -> str:
+    stopped = _STOPS.sub(" . ", plain.translate(_APOSTROPHES))
+    tidy = _TIDY.sub(" ", stopped)
+    return f" {' '.join(_long_form(word, expand) for word in tidy.split())} "
+
+
+def _long_form(word: str, expand: Mapping[str, str]) -> str:
+    word = word.strip("'")
+    if word in expand:
+        return expand[word]
+    bare = word.removesuffix("'s").replace("'", "")
+    if bare in expand:
+        return expand[bare]
+    short = _STRETCHED.sub(r"\1", bare)
+    if short == bare:
+        return bare
+    double = _STRETCHED.sub(r"\1\1", bare)
+    return expand.get(short, double if double in _DOUBLED else short)
+
+
+_DOUBLED = frozenset(("kill", "killing", "pills", "all", "off", "still", "will", "need", "feel"))
