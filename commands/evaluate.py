@@ -10,8 +10,10 @@ from pathlib import Path
 
 from commands.evaluation_batch import record_as_batch
 from commands.experiment_options import add_options, chosen_conditions, settings_of
+from commands.mapping_options import mapped_as, mapped_table, save_mapping
 from jobs.agents import Agents
 from jobs.intake import configuration
+from screening.datasets.reader import Table
 from screening.engine.draws import Sampler
 from screening.research.conditions import Condition
 from screening.research.draw_file import draw_lines, read_draws
@@ -39,6 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         screened=arguments.screened,
         per_subreddit=arguments.per_subreddit,
         subset=arguments.subset,
+        read=partial(_table_as_said, arguments=arguments),
     )
     for line in announcement(data):
         print(line, file=sys.stderr)
@@ -52,6 +55,15 @@ def run(arguments: argparse.Namespace) -> int:
     _write(arguments, table)
     _print(arguments, data, table, results)
     return 0
+
+
+def _table_as_said(path: Path, arguments: argparse.Namespace) -> Table:
+    """The user's own table, with the columns of the options, which are printed before the first call."""
+    table = mapped_table(path, path.name, arguments)
+    save_mapping(table.report, arguments)
+    for line in (*mapped_as(table.report), *table.report.warnings):
+        print(line, file=sys.stderr)
+    return table
 
 
 def _begun(arguments: argparse.Namespace, data: EvaluationData) -> DrawBook:

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from commands.mapping_options import add_mapping_options
 from screening.research.aegis import LabelOf, Screened
 from screening.research.conditions import Condition, our_conditions, paper_conditions
 from screening.research.swmh import PER_SUBREDDIT
@@ -36,6 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--screened", type=Screened, choices=list(Screened), default=Screened.BOTH, help="AEGIS")
     parser.add_argument("--per-subreddit", type=int, default=PER_SUBREDDIT, help="SWMH: posts drawn of each")
     parser.add_argument("--subset", default=None, metavar="GROUP", help="CSV: a group whose FNR is shown apart")
+    add_mapping_options(parser)
 
 
 def chosen_conditions(words: str) -> tuple[Condition, ...]:

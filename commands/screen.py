@@ -11,13 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from commands.mapping_options import add_mapping_options, mapped_as, mapped_table, save_mapping
 from commands.one_batch import screen_batch
 from commands.pipelines import chosen_pipeline
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.port import system_clock
 from screening.datasets.export import jsonl_lines
-from screening.datasets.reader import FileReport, Table, announced, read_table
+from screening.datasets.reader import FileReport, Table, announced
 from screening.datasets.rows import rejected_csv
 from screening.engine.pipeline import PipelineConfig, preset
 from screening.review.actors import LOCAL_USER, SYSTEM
@@ -35,7 +36,10 @@ NOT_BLIND = (
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add this subcommand's arguments."""
-    parser = subcommands.add_parser("screen", help="screen a CSV, TSV, JSON, JSONL or xlsx file")
+    parser = subcommands.add_parser(
+        "screen",
+        help="screen a file: CSV, JSON, xlsx, Parquet, a saved data set, or a tool's export",
+    )
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--out", type=Path, required=True, help="results, one JSON object a row")
     parser.add_argument("--sampler", choices=["simulated", "anthropic"], default=None)
@@ -48,6 +52,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument(
         "--blind", action="store_true", help="leave out what the engine made of rows that wait in the inbox"
     )
+    add_mapping_options(parser)
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object on the last line")
     parser.set_defaults(run=run)
 
@@ -56,7 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Screen the file, write the results and `rejected.csv` beside them, print the summary."""
     settings = _settings(arguments)
     pipeline = _pipeline(arguments, settings)
-    table = read_table(arguments.file, arguments.file.name)
+    table = mapped_table(arguments.file, arguments.file.name, arguments)
+    save_mapping(table.report, arguments)
     for line in announcements(table.report):
         print(line, file=sys.stderr)
     request = BatchRequest(name=table.report.name, pipeline=pipeline, intake=announced(table.report))
@@ -77,11 +83,9 @@ def run(arguments: argparse.Namespace) -> int:
 def announcements(report: FileReport) -> Iterator[str]:
     """What a person should know of how the file was read."""
     read_as = ", ".join(part for part in (report.format, report.encoding, _separator(report.separator)) if part)
-    yield f"{report.name}: {report.rows:,} rows, read as {read_as}; text in column {report.mapping.text!r}"
+    yield f"{report.name}: {report.rows:,} rows, read as {read_as}"
+    yield from mapped_as(report)
     yield from report.warnings
-    if report.unmapped:
-        shown = ", ".join(repr(value) for value in report.unmapped[:10])
-        yield f"label values that are neither safe nor unsafe and so no reference: {shown}"
 
 
 def _separator(separator: str | None) -> str | None:
@@ -139,6 +143,7 @@ def _write_results(db: Database, batch_id: str, out: Path, *, blind: bool) -> No
             "cost_usd": result.cost_usd,
             "delta": result.delta,
             "reference": result.reference,
+            "reference_value": result.reference_value,
             "group": result.group,
         }
         for result in exported_results(db, LOCAL_USER if blind else SYSTEM, batch_id, system_clock())

@@ -47,7 +47,15 @@ def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None) ->
     if not texts:
         st.caption("Choose the column that holds the text.")
         return None
-    return ColumnMapping(text=texts[0], joined=tuple(texts[1:]), **chosen)
+    return ColumnMapping(
+        text=texts[0],
+        joined=tuple(texts[1:]),
+        id=chosen["id"],
+        title=chosen["title"],
+        reply=chosen["reply"],
+        label=chosen["label"],
+        group=chosen["group"],
+    )
 
 
 def _one(

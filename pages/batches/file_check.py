@@ -22,6 +22,7 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.NOT_AN_OBJECT: "not an object with named values",
     Reason.REPEATED_KEY: "a name twice in one row",
     Reason.NO_TEXT: "no text",
+    Reason.NOT_A_TEXT: "a list or an object instead of a text",
     Reason.EMPTY_TEXT: "an empty text",
     Reason.PLACEHOLDER: "a placeholder such as [deleted]",
     Reason.NO_ID: "no id",

@@ -34,7 +34,7 @@ class ColumnMapping:
     """The names of the columns a row is made of; without an id column the row number is the id.
 
     The title, where there is one, is put before the text, and the texts of ``joined`` after it, with an empty line
-    between.
+    between. With ``lists`` a text or reply that is a list of strings is joined in the same way.
     """
 
     text: str
@@ -44,6 +44,7 @@ class ColumnMapping:
     reply: str | None = None
     label: str | None = None
     group: str | None = None
+    lists: bool = False
 
     def columns(self) -> frozenset[str]:
         """All the columns it names."""
@@ -61,7 +62,7 @@ def propose_mapping(columns: Iterable[str]) -> ColumnMapping | None:
     Which columns it had to choose between is told by `rivals`.
 
     >>> propose_mapping([" ID ", "Post", "cleaned_text"])
-    ColumnMapping(text='Post', joined=(), id=' ID ', title=None, reply=None, label=None, group=None)
+    ColumnMapping(text='Post', joined=(), id=' ID ', title=None, reply=None, label=None, group=None, lists=False)
     """
     by_name = {normalised_name(column): column for column in reversed(tuple(columns))}
     found = {role: next((by_name[name] for name in names if name in by_name), None) for role, names in _NAMES.items()}

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from io import TextIOWrapper
 from typing import Any
 
+from screening.datasets.annotated import flattened
 from screening.datasets.columns import propose_mapping
 from screening.datasets.encoding import Encoding, open_text
-from screening.datasets.records import CELL_LIMIT, BlankLine, Fields, Reason, Record
+from screening.datasets.records import CELL_LIMIT, BlankLine, Fields, Reason, Record, cell_of
 from screening.datasets.refused import FileRefused
 from screening.datasets.source import FileFormat, Source
 
-ROW_KEYS: tuple[str, ...] = ("data", "rows", "items", "records", "examples")
+ROW_KEYS: tuple[str, ...] = ("data", "rows", "items", "records", "examples", "samples")
 """Keys under which an object may hold its rows."""
 
 _OBJECT_LIMIT = 64_000_000
@@ -201,19 +202,12 @@ def _is_list_of_rows(value: object) -> bool:
 def _record(row: int, line: int, value: object) -> Record:
     if not isinstance(value, dict):
         return Record(row, line, None, Reason.NOT_AN_OBJECT, "the element is not an object with named values")
-    fields: Fields = {key: _cell(one) for key, one in value.items()}
+    fields: Fields = {key: cell_of(one) for key, one in flattened(value).items()}
     return Record(row, line, fields)
 
 
 def _repeated(row: int, line: int) -> Record:
     return Record(row, line, None, Reason.REPEATED_KEY, "the object names the same key twice")
-
-
-def _cell(value: object) -> str | None:
-    """Text, numbers and truth values as text; lists and objects are no cell and count as missing."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, str) else None
 
 
 def _first_line(text: TextIOWrapper) -> str:

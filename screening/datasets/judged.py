@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.labels import map_label
-from screening.datasets.records import Fields, Reason, Record
+from screening.datasets.records import Fields, Reason, Record, single
 from screening.datasets.rows import NewCase, RejectedRow
-from screening.datasets.survey import Survey, id_of, text_of
+from screening.datasets.survey import Survey, id_of, nested_column, reply_of, text_of
 from screening.labels import Label
 from screening.text.flags import Flag
 from screening.text.received import ReceivedText
@@ -28,7 +28,8 @@ def judge_row(record: Record, found: Survey, labels: Mapping[str, Label | None],
         return _unfitting(record, found)
     fields, mapping = record.fields, found.mapping
     text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
-    rejection = _rejection(record.row, text, identity, found)
+    nested = nested_column(fields, mapping)
+    rejection = _nested(nested) if nested is not None else _rejection(record.row, text, identity, found)
     if rejection is not None or text is None or identity is None:
         return _rejected(record, identity, text, *(rejection or (Reason.NO_TEXT, "the text is missing")))
     received = receive_text(text)
@@ -61,7 +62,7 @@ def _accepted(
     labels: Mapping[str, Label | None],
 ) -> NewCase:
     mapping = found.mapping
-    value = fields.get(mapping.label) if mapping.label else None
+    value = single(fields, mapping.label)
     return NewCase(
         row=record.row,
         external_id=identity,
@@ -69,8 +70,12 @@ def _accepted(
         reply=reply,
         reference=map_label(value, labels),
         reference_value=value,
-        group=(fields.get(mapping.group) or None) if mapping.group else None,
+        group=single(fields, mapping.group) or None,
     )
+
+
+def _nested(column: str) -> tuple[Reason, str]:
+    return Reason.NOT_A_TEXT, f"a list or an object stands in the column {column}, where a text was expected"
 
 
 def _rejection(row: int, text: str | None, identity: str | None, found: Survey) -> tuple[Reason, str] | None:
@@ -114,5 +119,5 @@ def _rejected(record: Record, identity: str | None, text: str | None, reason: Re
 
 
 def _reply(fields: Fields, mapping: ColumnMapping, receive_text: Receive) -> ReceivedText | None:
-    reply = fields.get(mapping.reply) if mapping.reply else None
+    reply = reply_of(fields, mapping)
     return receive_text(reply) if reply is not None and reply.strip() else None

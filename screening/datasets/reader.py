@@ -1,18 +1,20 @@
 """A file as a table: described once, then read row by row, each row accepted or rejected with a reason."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from screening.datasets.arrow import ArrowFiles, find_arrow, read_arrow
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.delimited import Layout, find_layout, read_delimited
 from screening.datasets.encoding import Encoding, detect_encoding
+from screening.datasets.inspect_log import is_inspect_log, read_inspect_log
 from screening.datasets.json_rows import json_format, read_json
 from screening.datasets.judged import Receive, Row, judge_row
 from screening.datasets.known import KnownDataset, recognise
 from screening.datasets.labels import propose_label_values
 from screening.datasets.records import BlankLine, Record
-from screening.datasets.refused import FileRefused
+from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.datasets.source import FileFormat, Source, is_workbook
 from screening.datasets.survey import Survey, chosen_mapping, keys_of, survey
 from screening.datasets.workbook import Sheet, find_sheet, read_workbook
@@ -26,7 +28,7 @@ class FileReport:
 
     ``rows`` are data rows; ``repeated`` of them repeat an earlier id and content, ``conflicting`` share an id
     with a row of other content. ``label_values`` counts the values of the label column, ``labels`` says which of
-    them are read as what, and ``unmapped`` which are only shown.
+    them are read as what, and ``unmapped`` which are only shown. In ``listed`` rows the text is a list of strings.
     """
 
     name: str
@@ -34,6 +36,8 @@ class FileReport:
     encoding: str | None
     encoding_guessed: bool
     separator: str | None
+    sheet: str | None
+    sheets: tuple[str, ...]
     columns: tuple[str, ...]
     mapping: ColumnMapping
     known: KnownDataset | None
@@ -44,6 +48,7 @@ class FileReport:
     label_values: Mapping[str, int]
     labels: Mapping[str, Label]
     unmapped: tuple[str, ...]
+    listed: int
     warnings: tuple[str, ...]
 
 
@@ -66,6 +71,17 @@ class Table:
             if isinstance(record, Record) and record.row > after:
                 yield judge_row(record, self._survey, self._labels, receive_text)
 
+    def with_labels(self, label_values: Mapping[str, Label | None]) -> "Table":
+        """The same rows with values of the label column read as a person said; nothing is read again."""
+        labels = _labels(self._survey, label_values)
+        return replace(self, report=_report(self.report.name, self._layout, self._survey, labels), _labels=labels)
+
+    def with_mapping(self, mapping: ColumnMapping) -> "Table":
+        """The file with other columns: read again where they differ. Raises as `read_table` does."""
+        if mapping == self.report.mapping:
+            return self
+        return _surveyed(self._layout, self.report.name, mapping, {})
+
 
 def read_table(
     source: Source,
@@ -73,20 +89,41 @@ def read_table(
     *,
     mapping: ColumnMapping | None = None,
     label_values: Mapping[str, Label | None] | None = None,
+    sheet: str | None = None,
+    id_confirmed: bool = True,
 ) -> Table:
     """Describe a file after one pass over all of it. ``name`` is only ever a label, never a path.
 
-    ``mapping`` and ``label_values`` are what a person confirmed; without them both are proposed. FileRefused
+    ``mapping``, ``label_values`` and ``sheet`` are what a person confirmed; without them all are proposed, and so is
+    the id of a mapping where ``id_confirmed`` is false. FileRefused
     (a sentence for the person) when it cannot be read without risking a wrong row; its subclass ColumnsUnclear
-    when only the text column is in doubt.
+    when only the columns are in doubt.
     """
-    layout = file_layout(source)
+    return _surveyed(file_layout(source, sheet), name, mapping, label_values or {}, id_confirmed=id_confirmed)
+
+
+def _surveyed(
+    layout: "FileLayout",
+    name: str,
+    mapping: ColumnMapping | None,
+    label_values: Mapping[str, Label | None],
+    *,
+    id_confirmed: bool = True,
+) -> Table:
     columns = layout.columns or keys_of(layout.records())
     if not columns:
         raise FileRefused("The file has no rows with named values.")
-    found = survey(layout.records(), columns, chosen_mapping(columns, mapping), proposed=mapping is None)
-    labels = {**propose_label_values(found.label_values), **_confirmed(label_values or {})}
+    try:
+        chosen = chosen_mapping(columns, mapping)
+        found = survey(layout.records(), columns, chosen, proposed=mapping is None or not id_confirmed)
+    except ColumnsUnclear as unclear:
+        raise ColumnsUnclear(str(unclear), columns=columns, sheets=layout.sheets) from None
+    labels = _labels(found, label_values)
     return Table(report=_report(name, layout, found, labels), _layout=layout, _survey=found, _labels=labels)
+
+
+def _labels(found: Survey, label_values: Mapping[str, Label | None]) -> dict[str, Label | None]:
+    return {**propose_label_values(found.label_values), **_confirmed(label_values)}
 
 
 def _confirmed(label_values: Mapping[str, Label | None]) -> dict[str, Label | None]:
@@ -106,17 +143,27 @@ class FileLayout:
     encoding: Encoding | None = None
     delimited: Layout | None = None
     sheet: Sheet | None = None
+    arrow: ArrowFiles | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the header; empty for JSON, which has none."""
-        layout = self.delimited or self.sheet
+        layout = self.delimited or self.sheet or self.arrow
         return layout.columns if layout else ()
+
+    @property
+    def sheets(self) -> tuple[str, ...]:
+        """The sheets of a workbook."""
+        return self.sheet.names if self.sheet else ()
 
     def records(self) -> Iterator[Record | BlankLine]:
         """The rows from the start."""
         if self.sheet is not None:
             return read_workbook(self.source, self.sheet)
+        if self.arrow is not None:
+            return read_arrow(self.arrow)
+        if self.format is FileFormat.INSPECT_LOG:
+            return read_inspect_log(self.source)
         if self.encoding is None:
             raise ValueError("a text file is read with an encoding")
         if self.delimited is not None:
@@ -124,16 +171,34 @@ class FileLayout:
         return read_json(self.source, self.encoding, self.format)
 
 
-def file_layout(source: Source) -> FileLayout:
+def file_layout(source: Source, sheet: str | None = None) -> FileLayout:
     """What kind of file it is and how its rows are found. FileRefused for what is not read."""
-    if is_workbook(source):
-        return FileLayout(source=source, format=FileFormat.WORKBOOK, sheet=find_sheet(source))
+    if (arrow := find_arrow(source)) is not None:
+        layout = FileLayout(source=source, format=arrow.format, arrow=arrow)
+    elif is_inspect_log(source):
+        layout = FileLayout(source=source, format=FileFormat.INSPECT_LOG)
+    elif is_workbook(source):
+        return FileLayout(source=source, format=FileFormat.WORKBOOK, sheet=find_sheet(source, sheet))
+    else:
+        layout = _text_layout(source)
+    if sheet is not None:
+        raise FileRefused(f"This is {layout.format}, not a workbook: it has no sheet {sheet!r}.")
+    return layout
+
+
+def _text_layout(source: Source) -> FileLayout:
     encoding = detect_encoding(source)
     kind = json_format(source, encoding)
     if kind is not None:
         return FileLayout(source=source, format=kind, encoding=encoding)
     layout = find_layout(source, encoding)
     return FileLayout(source=source, format=FileFormat.DELIMITED, encoding=encoding, delimited=layout)
+
+
+def columns_of(source: Source, sheet: str | None = None) -> tuple[str, ...]:
+    """The file's columns: those of its header or, where it has none, all names that its rows use."""
+    layout = file_layout(source, sheet)
+    return layout.columns or keys_of(layout.records())
 
 
 def _report(name: str, layout: FileLayout, found: Survey, labels: Mapping[str, Label | None]) -> FileReport:
@@ -144,6 +209,8 @@ def _report(name: str, layout: FileLayout, found: Survey, labels: Mapping[str, L
         encoding=encoding.name if encoding else None,
         encoding_guessed=bool(encoding and encoding.guessed),
         separator=delimited.separator if delimited else None,
+        sheet=layout.sheet.name if layout.sheet else None,
+        sheets=layout.sheets,
         columns=found.columns,
         mapping=found.mapping,
         known=recognise(found.columns, found.label_values),
@@ -154,6 +221,7 @@ def _report(name: str, layout: FileLayout, found: Survey, labels: Mapping[str, L
         label_values=dict(found.label_values),
         labels={value: label for value, label in labels.items() if label is not None},
         unmapped=tuple(sorted(value for value in found.label_values if value.strip() and not labels.get(value))),
+        listed=found.listed,
         warnings=tuple(_warnings(layout, found)),
     )
 
@@ -164,8 +232,10 @@ def _warnings(layout: FileLayout, found: Survey) -> Iterator[str]:
         yield f"The file is not UTF-8; it was read as {encoding.name}, which is a guess. Look at a few accents."
     if encoding and encoding.unreadable_bytes:
         yield f"{encoding.unreadable_bytes:,} bytes are not UTF-8; the texts they stand in are marked unreadable."
-    if sheet and sheet.others:
-        yield f"Only the first of {sheet.others + 1} sheets is read."
+    if sheet and len(sheet.names) > 1:
+        yield f"Only sheet {sheet.names.index(sheet.name) + 1} of {len(sheet.names)} is read."
+    if found.listed and not found.mapping.lists:
+        yield f"In {found.listed:,} rows the text is a list of strings, which is screened as it stands in the file."
     if found.blank_lines:
         yield f"{found.blank_lines:,} blank lines were passed over; they are not counted as rows."
     if found.cut_cells:
@@ -191,7 +261,12 @@ def announced(report: FileReport) -> dict[str, Any]:
         "encoding": report.encoding,
         "separator": report.separator,
         "text_column": ", ".join(report.mapping.text_columns()),
+        "id_column": report.mapping.id,
+        "reply_column": report.mapping.reply,
         "label_column": report.mapping.label,
+        "group_column": report.mapping.group,
+        "lists_joined": report.mapping.lists,
+        "sheet": report.sheet,
         "labels": {value: label.value for value, label in report.labels.items()},
         "warnings": list(report.warnings),
     }

@@ -1,5 +1,7 @@
 """One row of a file before anything is made of it."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -21,6 +23,7 @@ class Reason(StrEnum):
     NOT_AN_OBJECT = "not_an_object"
     REPEATED_KEY = "repeated_key"
     NO_TEXT = "no_text"
+    NOT_A_TEXT = "not_a_text"
     EMPTY_TEXT = "empty_text"
     PLACEHOLDER = "placeholder"
     NO_ID = "no_id"
@@ -43,6 +46,29 @@ STRUCTURAL: frozenset[Reason] = frozenset(
 
 Fields = dict[str, str | None]
 """Cells by column name; None is a value the file says is missing (JSON null)."""
+
+
+class NestedValue(str):
+    """The JSON of a list or an object that stands where one value was expected."""
+
+    __slots__ = ()
+
+
+def cell_of(value: object) -> str | None:
+    """A value as a cell: texts as they are, truth values and numbers as they are written, what has parts as JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | dict):
+        return NestedValue(json.dumps(value, ensure_ascii=False, default=str))
+    return None if value != value else str(value)  # a bare NaN is a missing value
+
+
+def single(fields: Mapping[str, str | None], name: str | None) -> str | None:
+    """The one value in a column; None where there is none, or a list or an object."""
+    cell = fields.get(name) if name is not None else None
+    return None if isinstance(cell, NestedValue) else cell
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,13 +34,19 @@ class FileFormat(StrEnum):
     JSON_OBJECT = "JSON object with a list of rows"
     JSON_LINES = "JSON lines"
     WORKBOOK = "Excel workbook"
+    PARQUET = "Parquet file"
+    ARROW = "Arrow file"
+    DATASET_FOLDER = "saved data set"
+    INSPECT_LOG = "Inspect log"
 
+
+READ = "Send CSV, TSV, JSON, JSON lines, xlsx or Parquet."
+"""What may be sent instead of a file that is not read."""
 
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "a gzip archive"),
     (b"%PDF", "a PDF document"),
     (b"\xd0\xcf\x11\xe0", "an old Office document (such as .xls)"),
-    (b"PAR1", "a Parquet file"),
     (b"BZh", "a bzip2 archive"),
     (b"\xfd7zXZ", "an xz archive"),
     (b"7z\xbc\xaf", "a 7-Zip archive"),
@@ -75,9 +81,13 @@ def is_workbook(source: Source) -> bool:
         return True
     for signature, name in _SIGNATURES:
         if head.startswith(signature):
-            raise FileRefused(f"This is {name}, whatever its name says. Send CSV, TSV, JSON, JSON lines or xlsx.")
+            raise FileRefused(
+                f"This is {name}, whatever its name says. Send CSV, TSV, JSON, JSON lines, xlsx or Parquet."
+            )
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_MARKUP):
-        raise FileRefused("This is a web page or XML, whatever its name says. Send CSV, TSV, JSON, JSON lines or xlsx.")
+        raise FileRefused(
+            "This is a web page or XML, whatever its name says. Send CSV, TSV, JSON, JSON lines, xlsx or Parquet."
+        )
     return False
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from screening.datasets.columns import ColumnMapping, of_a_person, propose_mapping, rivals
-from screening.datasets.records import COLUMN_LIMIT, STRUCTURAL, BlankLine, Fields, Reason, Record
+from screening.datasets.listed import joined, parts_of
+from screening.datasets.records import COLUMN_LIMIT, STRUCTURAL, BlankLine, Fields, NestedValue, Reason, Record, single
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 
 LABELS_SHOWN = 100
@@ -39,6 +40,7 @@ class Survey:
     conflicting: Mapping[int, int]
     spaced_twins: int
     cut_cells: int
+    listed: int = 0
     shared_id: str | None = None
 
 
@@ -47,6 +49,7 @@ class _Tally:
 
     def __init__(self) -> None:
         self.rows = self.blank = self.longest = self.at_longest = self.without_id = 0
+        self.nested = self.listed = 0
         self.structural: Counter[Reason] = Counter()
         self.first_structural: Record | None = None
         self.labels: Counter[str] = Counter()
@@ -67,6 +70,8 @@ def survey(
             continue
         _count(tally, one, mapping)
     _check(tally)
+    if 2 * tally.nested > tally.rows:
+        raise ColumnsUnclear(_nested(tally), columns=columns)
     same, conflicting, twins = _duplicates(tally)
     found = _found(tally, columns, mapping, (same, conflicting, twins))
     if proposed and mapping.id and of_a_person(mapping.id) and (same or conflicting or tally.without_id):
@@ -92,6 +97,7 @@ def _found(
         same=same,
         conflicting=conflicting,
         spaced_twins=twins,
+        listed=tally.listed,
         cut_cells=tally.at_longest if _NEAR_EXCEL_CELL <= tally.longest <= EXCEL_CELL else 0,
     )
 
@@ -132,14 +138,46 @@ def _several(role: str, names: tuple[str, ...]) -> str:
 
 def text_of(fields: Fields, mapping: ColumnMapping) -> str | None:
     """The text of a row, its title first and what is joined to it last; None when all of them are missing."""
-    present = [cell for name in mapping.text_columns() if (cell := fields.get(name)) is not None]
+    present = [cell for name in mapping.text_columns() if (cell := _text_in(fields, name, mapping)) is not None]
     filled = [cell for cell in present if cell.strip()]
     return "\n\n".join(filled) if filled else present[-1] if present else None
 
 
+def reply_of(fields: Fields, mapping: ColumnMapping) -> str | None:
+    """The reply to the text; None without one."""
+    return _text_in(fields, mapping.reply, mapping) if mapping.reply else None
+
+
+def _text_in(fields: Fields, name: str, mapping: ColumnMapping) -> str | None:
+    cell = fields.get(name)
+    return joined(cell) if cell is not None and mapping.lists else cell
+
+
+def nested_column(fields: Fields, mapping: ColumnMapping) -> str | None:
+    """The column of the text or of the reply that holds a list or an object that is not joined; None: neither does."""
+    names = (*mapping.text_columns(), *((mapping.reply,) if mapping.reply else ()))
+    cells = ((name, fields.get(name)) for name in names)
+    unread = (name for name, cell in cells if isinstance(cell, NestedValue) and not (mapping.lists and _is_list(cell)))
+    return next(unread, None)
+
+
+def _is_list(cell: str) -> bool:
+    return parts_of(cell) is not None
+
+
 def id_of(record: Record, fields: Fields, mapping: ColumnMapping) -> str | None:
     """The id exactly as it stands in the file, or the row number without an id column; None when missing."""
-    return str(record.row) if mapping.id is None else fields.get(mapping.id)
+    return str(record.row) if mapping.id is None else single(fields, mapping.id)
+
+
+def _nested(tally: _Tally) -> str:
+    """Why rows whose texts have parts are not read, and what can be done."""
+    if tally.listed:
+        return (
+            f"In {tally.nested:,} of {tally.rows:,} rows the text is a list of strings. Join them, or choose another "
+            "column."
+        )
+    return f"In {tally.nested:,} of {tally.rows:,} rows the text is a list or an object, not a text."
 
 
 def _no_text_column(columns: tuple[str, ...]) -> str:
@@ -161,7 +199,9 @@ def _count(tally: _Tally, record: Record, mapping: ColumnMapping) -> None:
     if record.fields is None:
         return
     fields = record.fields
-    label = fields.get(mapping.label) if mapping.label else None
+    tally.nested += nested_column(fields, mapping) is not None
+    tally.listed += any(_is_list(fields.get(name) or "") for name in mapping.text_columns())
+    label = single(fields, mapping.label)
     if label is not None and (label in tally.labels or len(tally.labels) <= LABELS_SHOWN):
         tally.labels[label] += 1
     text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
@@ -171,7 +211,7 @@ def _count(tally: _Tally, record: Record, mapping: ColumnMapping) -> None:
     if text is None or not text.strip():
         return
     _measure(tally, len(text))
-    _remember(tally, record.row, identity, (text, fields.get(mapping.reply or ""), label))
+    _remember(tally, record.row, identity, (text, reply_of(fields, mapping), label))
 
 
 def _measure(tally: _Tally, length: int) -> None:

@@ -1,4 +1,4 @@
-"""The first sheet of an Excel workbook, read cell by cell; formulas are texts."""
+"""A sheet of an Excel workbook, read cell by cell; formulas are texts."""
 
 import re
 import warnings
@@ -28,21 +28,26 @@ class Sheet:
     """Where the rows of a workbook are, its columns, and the row of its header."""
 
     name: str
-    others: int
+    names: tuple[str, ...]
     columns: tuple[str, ...]
     header_line: int
 
 
-def find_sheet(source: Source) -> Sheet:
-    """The first sheet and its header. FileRefused when the workbook is damaged or has no rows."""
+def find_sheet(source: Source, wanted: str | None = None) -> Sheet:
+    """The sheet of that name, else the first one, and its header. FileRefused when the workbook is damaged, the sheet
+    has no rows, or there is none of that name.
+    """
     with open_source(source) as stream:
         workbook = _load(stream)
-        names = workbook.sheetnames
-        for line, cells in _lines(workbook):
+        names = tuple(one.title for one in workbook.worksheets)
+        if wanted is not None and wanted not in names:
+            raise FileRefused(f"The workbook has no sheet {wanted!r}.")
+        name = wanted or names[0]
+        for line, cells in _lines(workbook, name):
             if any(cells):
                 columns = _columns(cells)
-                return Sheet(name=names[0], others=len(names) - 1, columns=columns, header_line=line)
-    raise FileRefused("The first sheet of the workbook has no rows.")
+                return Sheet(name=name, names=names, columns=columns, header_line=line)
+    raise FileRefused("The sheet of the workbook that is read has no rows.", sheets=names)
 
 
 def read_workbook(source: Source, sheet: Sheet) -> Iterator[Record | BlankLine]:
@@ -50,7 +55,7 @@ def read_workbook(source: Source, sheet: Sheet) -> Iterator[Record | BlankLine]:
     row, width = 0, len(sheet.columns)
     header = [normalised_name(column) for column in sheet.columns]
     with open_source(source) as stream:
-        for line, cells in _lines(_load(stream)):
+        for line, cells in _lines(_load(stream), sheet.name):
             if line == sheet.header_line:
                 continue
             if not any(cells):
@@ -93,8 +98,8 @@ def _load(stream: Any) -> Any:
     return workbook
 
 
-def _lines(workbook: Any) -> Iterator[tuple[int, list[str]]]:
-    sheet = workbook.worksheets[0]
+def _lines(workbook: Any, name: str) -> Iterator[tuple[int, list[str]]]:
+    sheet = next(one for one in workbook.worksheets if one.title == name)
     sheet.reset_dimensions()  # a wrong dimension in the file would hide rows
     cells = 0
     try:

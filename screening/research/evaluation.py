@@ -1,7 +1,7 @@
 """A user's files as an experiment's data set, with the count at each step and where the labels come from."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -51,15 +51,19 @@ def load_evaluation(
     per_subreddit: int = PER_SUBREDDIT,
     seed: int = SEED,
     subset: str | None = None,
+    read: Callable[[Path], Table] | None = None,
 ) -> EvaluationData:
-    """Read the files. FileRefused for a file of another shape, ValueError where it cannot be an experiment."""
+    """Read the files. FileRefused for a file of another shape, ValueError where it cannot be an experiment.
+
+    ``read`` is how a table that is no published data set is read; by its proposed columns without it.
+    """
     if kind == "aegis":
         return _aegis(paths, label_of, screened)
     if kind == "swmh":
         return _swmh(paths, per_subreddit, seed)
     if len(paths) != 1:
         raise ValueError("one CSV file at a time")
-    return _table(paths[0], subset)
+    return _table(paths[0], read(paths[0]) if read else read_table(paths[0], paths[0].name), subset)
 
 
 def _aegis(paths: Sequence[Path], label_of: LabelOf, screened: Screened) -> EvaluationData:
@@ -97,8 +101,7 @@ def _swmh(paths: Sequence[Path], per_subreddit: int, seed: int) -> EvaluationDat
     )
 
 
-def _table(path: Path, subset: str | None) -> EvaluationData:
-    table = read_table(path, path.name)
+def _table(path: Path, table: Table, subset: str | None) -> EvaluationData:
     rows = [row for row in table.rows() if isinstance(row, NewCase)]
     items = tuple(_item(row.external_id, row.text, row.reply, row.reference, row.group) for row in rows)
     data = EvaluationData(

@@ -228,3 +228,51 @@ def _exports(url: str) -> list[str]:
     found = events(db, LOCAL_USER, which=Which(action="exported"))
     db.close()
     return [f"{one.actor} {one.details['kind']}" for one in reversed(found)]
+
+
+def _severities(tmp_path: Path) -> Path:
+    file = tmp_path / "users.csv"
+    labels = ("Supportive", "Indicator", "Ideation", "Behavior", "Attempt")
+    rows = "".join(f"user-{n % 7},post number {n},a comment,{labels[n % 5]},r{n % 2}\n" for n in range(20))
+    file.write_text(f"User,Post,comment,Severity,board\n{rows}", encoding="utf-8")
+    return file
+
+
+MAPPED = ("--text-column", "post", "--label-column", "severity", "--labels",
+          "ideation=unsafe,Behavior=unsafe,Attempt=unsafe,Supportive=safe,Indicator=none")  # fmt: skip
+
+
+def test_columns_and_labels_are_mapped_by_options_said_first_and_kept(
+    screened: Callable[..., Screened], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, kept = _severities(tmp_path), tmp_path / "mapping.json"
+    assert main(["screen", str(file), "--out", str(tmp_path / "none.jsonl")]) == 2
+    assert "2 columns could be the text: Post, comment" in capsys.readouterr().err
+    result = screened(file, *MAPPED, "--save-mapping", str(kept))
+    assert "text: 'Post'" in result.told and "'Ideation' (4 rows) is unsafe" in result.told
+    assert "'Indicator' (4 rows) is no reference" in result.told
+    assert [row["reference"] for row in result.rows[:5]] == ["safe", None, "unsafe", "unsafe", "unsafe"]
+    assert result.rows[2]["reference_value"] == "Ideation" and result.rows[8]["group"] == "user-1"
+    assert [row["id"] for row in result.rows] == [str(number) for number in range(1, 21)]  # users have several posts
+    again = screened(file, "--mapping", str(kept), "--group-column", "board")
+    assert [row["reference"] for row in again.rows] == [row["reference"] for row in result.rows]
+    assert again.rows[3]["group"] == "r1"
+
+
+def test_several_columns_are_joined_and_wrong_options_are_refused(
+    screened: Callable[..., Screened], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "two.csv"
+    file.write_text("id,text,text,class\n1,a quiet day,I want to die tonight,x\n", encoding="utf-8")
+    joined = ("--text-column", "text (column 2)", "--text-column", "text (column 3)")
+    assert screened(file, *joined).outcomes()["1"] != "safe"
+    out = ("--out", str(tmp_path / "none.jsonl"))
+    for options, words in (
+        (("--text-column", "text"), "2 columns are called 'text'"),
+        (("--text-column", "words"), "no column 'words'"),
+        ((*joined, "--labels", "y=unsafe"), "no row has the label 'y'"),
+        ((*joined, "--labels", "x=escalate"), "is not VALUE=safe"),
+        ((*joined, "--sheet", "One"), "not a workbook"),
+    ):
+        assert main(["screen", str(file), *out, *options]) == 2
+        assert words in capsys.readouterr().err

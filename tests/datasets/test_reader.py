@@ -119,7 +119,7 @@ def test_numbers_stay_as_written() -> None:
 def test_missing_values_are_missing_and_words_are_words() -> None:
     content = b'{"id": 1, "text": NaN}\n{"id": 2, "text": null}\n{"id": 3, "text": "NaN"}\n{"id": 4, "text": {"a": 1}}'
     assert accepted(content) == {"3": "NaN"}
-    assert rejected(content) == {1: Reason.NO_TEXT, 2: Reason.NO_TEXT, 4: Reason.NO_TEXT}
+    assert rejected(content) == {1: Reason.NO_TEXT, 2: Reason.NO_TEXT, 4: Reason.NOT_A_TEXT}
 
 
 def test_line_separators_of_unicode_do_not_end_a_line() -> None:
@@ -313,7 +313,7 @@ def test_a_workbook_is_read_under_any_name() -> None:
     assert [(row.row, row.external_id) for row in rows] == [(1, "1"), (2, "3"), (3, "4"), (4, "5")]
     assert [row.text.stored for row in rows if isinstance(row, NewCase)] == ["=1+1", "=SUM(1)", "TRUE"]
     assert [(row.line, row.reason) for row in rows if isinstance(row, RejectedRow)] == [(5, Reason.EXTRA_CELLS)]
-    assert any("first of 2 sheets" in warning for warning in table.report.warnings)
+    assert any("Only sheet 1 of 2" in warning for warning in table.report.warnings)
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,0 +1,122 @@
+"""Options that say how a file is to be read, for every command that reads one."""
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from screening.datasets.columns import ColumnMapping, propose_mapping, rivals
+from screening.datasets.mapping import FileMapping, column_named, mapping_json, read_mapping
+from screening.datasets.reader import FileReport, Table, columns_of, read_table
+from screening.datasets.refused import ColumnsUnclear
+from screening.datasets.source import Source
+from screening.labels import Label
+
+ROLES = ("id", "title", "reply", "label", "group")
+
+
+def add_mapping_options(parser: argparse.ArgumentParser) -> None:
+    """Add them."""
+    of_file = parser.add_argument_group("how the file is read; what is left out is proposed by the columns' names")
+    of_file.add_argument(
+        "--text-column", action="append", metavar="NAME", help="the text; given again, the columns are joined in order"
+    )
+    for role in ROLES:
+        words = " (an empty NAME: none)" if role != "title" else ", put before the text"
+        of_file.add_argument(f"--{role}-column", default=None, metavar="NAME", help=f"the {role}{words}")
+    of_file.add_argument("--labels", default=None, metavar="A=unsafe,B=safe,C=none", help="values of the label column")
+    of_file.add_argument("--join-lists", action="store_true", help="join texts that are lists of strings")
+    of_file.add_argument("--sheet", default=None, metavar="NAME", help="the sheet of a workbook")
+    of_file.add_argument("--mapping", type=Path, default=None, metavar="FILE", help="a saved mapping to begin with")
+    of_file.add_argument("--save-mapping", type=Path, default=None, metavar="FILE", help="keep the mapping used here")
+
+
+def mapped_table(source: Source, name: str, arguments: argparse.Namespace) -> Table:
+    """The file, read as the options say. FileRefused as `read_table`, ValueError for labels that are none."""
+    kept = read_mapping(arguments.mapping.read_bytes()) if arguments.mapping else FileMapping()
+    sheet = arguments.sheet or kept.sheet
+    columns = _columns(source, sheet, kept.columns, arguments)
+    id_said = kept.columns is not None or arguments.id_column is not None
+    table = read_table(source, name, mapping=columns, sheet=sheet, id_confirmed=id_said)
+    if columns is not None and arguments.group_column is not None:  # an id that rows share does not take its place
+        table = table.with_mapping(replace(table.report.mapping, group=columns.group))
+    given = label_values(arguments.labels, table.report.label_values) if arguments.labels else {}
+    return table.with_labels({**kept.labels, **given})
+
+
+def save_mapping(report: FileReport, arguments: argparse.Namespace) -> None:
+    """Write down the mapping that was used, where that was asked for."""
+    if arguments.save_mapping is not None:
+        arguments.save_mapping.write_text(mapping_json(mapping_used(report)), encoding="utf-8")
+
+
+def mapping_used(report: FileReport) -> FileMapping:
+    """How a file was read, so that another one like it is read in the same way."""
+    labels = {value: report.labels.get(value) for value in report.label_values if value.strip()}
+    return FileMapping(columns=report.mapping, labels=labels, sheet=report.sheet if len(report.sheets) > 1 else None)
+
+
+def mapped_as(report: FileReport) -> Iterator[str]:
+    """How the file is read, line by line, for whoever is about to pay for it."""
+    mapping = report.mapping
+    yield f"text: {' + '.join(map(repr, mapping.text_columns()))}" + (", lists joined" if mapping.lists else "")
+    for role in ("id", "reply", "label", "group"):
+        column = getattr(mapping, role)
+        yield f"{role}: {'none' if column is None else repr(column)}" + (
+            " (the row number)" if role == "id" and column is None else ""
+        )
+    for value, count in report.label_values.items():
+        if value.strip():
+            yield f"  {value!r} ({count:,} rows) is {report.labels.get(value) or 'no reference'}"
+
+
+def label_values(words: str, seen: Iterable[str]) -> dict[str, Label | None]:
+    """What ``A=unsafe,B=safe,C=none`` says of the values seen, case and outer spaces ignored.
+
+    Raises ValueError for a value that the file does not have and for a label that is none.
+
+    >>> label_values("ideation=unsafe,Supportive=none", ["Ideation", "Supportive"])
+    {'Ideation': <Label.UNSAFE: 'unsafe'>, 'Supportive': None}
+    """
+    values, found = list(seen), dict[str, Label | None]()
+    for part in words.split(","):
+        name, _, label = part.rpartition("=")
+        if label.strip().casefold() not in ("safe", "unsafe", "none") or not name.strip():
+            raise ValueError(f"--labels: {part!r} is not VALUE=safe, VALUE=unsafe or VALUE=none")
+        fits = [value for value in values if value.strip().casefold() == name.strip().casefold()]
+        if not fits:
+            raise ValueError(f"--labels: no row has the label {name.strip()!r}")
+        meant = label.strip().casefold()
+        found.update(dict.fromkeys(fits, None if meant == "none" else Label(meant)))
+    return found
+
+
+def _columns(
+    source: Source, sheet: str | None, kept: ColumnMapping | None, arguments: argparse.Namespace
+) -> ColumnMapping | None:
+    """The columns to read; None where nothing was said of them, so that all are proposed."""
+    named = {role: given for role in ROLES if (given := getattr(arguments, f"{role}_column")) is not None}
+    if not (named or arguments.text_column or arguments.join_lists):
+        return kept
+    columns = columns_of(source, sheet)
+    begun = kept or _proposed(columns, {*named, *(["text"] if arguments.text_column else [])})
+    chosen: Mapping[str, str | None] = {
+        role: column_named(name, columns) if name else None for role, name in named.items()
+    }
+    mapping = replace(begun, **chosen, lists=begun.lists or arguments.join_lists)  # type: ignore[arg-type]
+    if not arguments.text_column:
+        return mapping
+    text, *joined = (column_named(name, columns) for name in arguments.text_column)
+    return replace(mapping, text=text, joined=tuple(joined))
+
+
+def _proposed(columns: tuple[str, ...], named: set[str]) -> ColumnMapping:
+    """The proposal to change. ColumnsUnclear where nobody has said which of several columns it is."""
+    for role, names in rivals(columns).items():
+        if role not in named:
+            sentence = f"{len(names)} columns could be the {role}: {', '.join(names)}. Say which."
+            raise ColumnsUnclear(sentence, columns=columns)
+    proposal = propose_mapping(columns)
+    if proposal is None and "text" not in named:
+        raise ColumnsUnclear("No column is known to hold the text: say which with --text-column.", columns=columns)
+    return proposal or propose_mapping((*columns, "text")) or ColumnMapping(text="text")
