@@ -8,7 +8,6 @@ from pages.components.sign_in import rechecked
 from pages.research import reliability_view as view
 from pages.research.claims import Verified, binding_of, verified
 from pages.research.stard import report_html
-from screening.engine.pipeline import preset
 from screening.review.policy import Action, require
 from storage.research.reading_table import switches
 from storage.research.reliability import MeasuredConfiguration, audit_sample, measured_configurations, outcome_mix
@@ -39,7 +38,7 @@ if not measured:
     st.info("No batch has been screened yet, so nothing can be claimed.")
     st.stop()
 version = st.selectbox("Configuration", list(measured), format_func=lambda one: _words(measured[one]))
-now = binding_of(resources.configuration(preset(settings.preset, budget=settings.budget)).body)
+now = binding_of(resources.configuration(resources.usual_pipeline()).body)
 found = _verified(version)
 view.show_claims(found, now)
 st.download_button(

@@ -7,9 +7,10 @@ from pages.batches.single_text import Typed, empty_html, hand_in, status_html, v
 from pages.components import resources
 from pages.components.sign_in import polled
 from pages.components.untrusted_text import show_text
-from screening.engine.pipeline import PipelineConfig, preset
+from screening.engine.pipeline import PipelineConfig
 from screening.review.policy import Action, Forbidden, require
 from storage.batches import batches, single_texts
+from storage.batches.pipelines import active_version
 from storage.batches.single_texts import SingleText, UnknownText
 
 POLL_S = 0.5
@@ -34,7 +35,7 @@ def text_form(running: bool) -> None:
     with st.form("text", border=False):
         raw = st.text_area("Text", height=190, key="raw", help="Shown to the agents as it is.")
         reply = reply_field()
-        choice = choose(settings, "screen")
+        choice = choose(settings, active_version(db), "screen")
         pressed = st.form_submit_button(
             "Screen",
             type="primary",
@@ -114,11 +115,11 @@ with left:
             show_text(single.reply, label="The reply to it")
     st.caption(
         "What you enter goes to the configured agents and into this site's database, never into a log. "
-        + least_calls(single.configuration.pipeline if single else preset(settings.preset))
+        + least_calls(single.configuration.pipeline if single else resources.usual_pipeline())
     )
 with right:
     if single is None:
-        st.html(empty_html(preset(settings.preset, budget=settings.budget)))
+        st.html(empty_html(resources.usual_pipeline()))
     elif running:
         st.fragment(polled(live), run_every=POLL_S)(single.case_id)
     else:

@@ -11,14 +11,13 @@ from pages.site import live_configuration as live
 from pages.site.accounts_panel import accounts_panel
 from pages.site.notifications_panel import notifications_panel
 from pages.site.site_settings import settings_form, versions
-from screening.engine.pipeline import preset
 from screening.review.policy import Action, allowed, require
 from screening.samplers.preflight import Preflight
 from storage.batches.costs import daily_costs
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_SETTINGS)
-configuration = resources.configuration(preset(settings.preset, budget=settings.budget))
+configuration = resources.configuration(resources.usual_pipeline())
 
 
 @st.cache_resource(show_spinner="Asking the model once…")

@@ -26,6 +26,7 @@ from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.labels import Label
 from screening.text.display import visible
 from storage.batches.batches import list_batches
+from storage.batches.pipelines import active_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +135,7 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
     settings = resources.settings()
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        choice = choose(settings, "batch")
+        choice = choose(settings, active_version(resources.database()), "batch")
         pipeline = decided_or_said(choice)
     if pipeline is None or not final.found.accepted:
         with right:

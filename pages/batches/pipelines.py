@@ -7,8 +7,10 @@ import streamlit as st
 from pages.components.words import sentence
 from screening.engine.pipeline import PairwiseMixtureConfig, PipelineConfig, Preset, UndecidableError, preset
 from screening.settings import Settings
+from storage.batches.pipelines import PipelineVersion
 
 PRESETS: dict[Preset, str] = {"recommended": "Recommended: pooled draws", "paper": "Paper: Algorithm 1"}
+OWN = "own"
 OWN_LEVELS = 0.0
 DELTAS = (OWN_LEVELS, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001)
 MOST_BUDGET = 10_000
@@ -16,28 +18,38 @@ MOST_BUDGET = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What was chosen; ``delta`` None leaves the preset its own error levels."""
+    """What was chosen; ``delta`` None leaves the preset its own error levels. ``own`` is the site's own pipeline, with
+    levels and budgets of its own.
+    """
 
     preset: Preset
     delta: float | None
     budget: int
+    own: PipelineConfig | None = None
 
     def pipeline(self) -> PipelineConfig:
         """The pipeline. Raises UndecidableError, which names the smallest budget that could decide."""
-        return preset(self.preset, delta=self.delta, budget=self.budget)
+        return self.own or preset(self.preset, delta=self.delta, budget=self.budget)
 
 
-def choose(settings: Settings, key: str) -> Choice:
-    """The three inputs. Never disabled while something runs: a widget that is loses what was chosen."""
-    names = list(PRESETS)
+def choose(settings: Settings, own: PipelineVersion | None, key: str) -> Choice:
+    """The inputs. Never disabled while something runs: a widget that is loses what was chosen."""
+    words = ({OWN: f"{own.title} (in force)"} if own else {}) | {str(name): title for name, title in PRESETS.items()}
     chosen = st.selectbox(
-        "Stopping rule",
-        names,
-        index=names.index(settings.preset),
-        format_func=PRESETS.__getitem__,
+        "Pipeline",
+        list(words),
+        index=0 if own else list(words).index(settings.preset),
+        format_func=words.__getitem__,
         key=f"{key}_preset",
         help="Recommended: every draw informs all labels. Paper: successive elimination, about twelve times the calls.",
     )
+    if own and chosen == OWN:
+        st.caption("Its levels and budgets stand in the pipeline itself: see the page Pipelines.")
+        return Choice(preset=settings.preset, delta=None, budget=settings.budget, own=own.pipeline)
+    return _levels("paper" if chosen == "paper" else "recommended", settings, key)
+
+
+def _levels(chosen: Preset, settings: Settings, key: str) -> Choice:
     left, right = st.columns(2)
     delta = left.selectbox(
         "Error level δ",

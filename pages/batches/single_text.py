@@ -9,6 +9,7 @@ from jobs.intake import receiver
 from pages.batches.live_style import STYLE
 from pages.batches.live_view import budget_html, live_html
 from pages.batches.trail import evidence_sentence, node_views
+from pages.batches.way_taken import way_html
 from pages.components.words import (
     DELTA_MEANING,
     FLAG_WORDS,
@@ -73,8 +74,10 @@ def view_html(single: SingleText, now: datetime) -> str:
     until = single.completed_at or (None if single.ended else now)
     seconds = max((until - single.submitted_at).total_seconds(), 0.0) if until else None  # by two machines' clocks
     cost = single.cost_usd if single.completed_at else 0.0 if _simulated(single.configuration) else None
-    return budget_html(single.calls, most_calls(pipeline), cost_usd=cost, seconds=seconds) + live_html(
-        node_views(pipeline, single.draws, ended=single.ended)
+    return (
+        budget_html(single.calls, most_calls(pipeline), cost_usd=cost, seconds=seconds)
+        + way_html(pipeline, single.draws, ended=single.ended, outcome=single.outcome)
+        + live_html(node_views(pipeline, single.draws, ended=single.ended))
     )
 
 
@@ -82,7 +85,8 @@ def empty_html(pipeline: PipelineConfig) -> str:
     """The same place before anything is asked."""
     ready = _status_html("○ Ready", "quiet", ["Each agent is asked again and again until its usual answer is clear."])
     nodes = live_html(node_views(pipeline, {}, ended=False))
-    return ready + budget_html(0, most_calls(pipeline), cost_usd=0.0, seconds=None) + nodes
+    way = way_html(pipeline, {}, ended=False)
+    return ready + budget_html(0, most_calls(pipeline), cost_usd=0.0, seconds=None) + way + nodes
 
 
 def status_html(single: SingleText, *, waiting: bool) -> str:

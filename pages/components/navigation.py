@@ -104,6 +104,13 @@ ENTRIES = (
         actions=(Action.VIEW_AUDIT,),
     ),
     Entry(
+        file="pipelines",
+        title="Pipelines",
+        icon=":material/account_tree:",
+        help="The agents and their ways: drawn, edited, versioned, put in force.",
+        actions=(Action.VIEW_SETTINGS,),
+    ),
+    Entry(
         file="settings",
         title="Settings",
         icon=":material/settings:",

@@ -10,10 +10,11 @@ from jobs.agents import Agents
 from jobs.intake import text_limits
 from pages.components import http
 from pages.components.singletons import singleton
-from screening.engine.pipeline import PipelineConfig
+from screening.engine.pipeline import PipelineConfig, preset
 from screening.review.actors import LOCAL_USER, Actor
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
+from storage.batches.pipelines import active_version
 from storage.database import Database
 from storage.site.settings_store import SiteSettings, current
 
@@ -61,6 +62,12 @@ def configuration(pipeline: PipelineConfig) -> Configuration:
     """What a text is screened with when it is handed in now with this pipeline."""
     chosen = settings()
     return Configuration(pipeline=pipeline, sampler=agents_description(), texts=text_limits(chosen))
+
+
+def usual_pipeline() -> PipelineConfig:
+    """What a text is screened with unless somebody chooses otherwise: the site's own pipeline, else the preset."""
+    own, chosen = active_version(database()), settings()
+    return own.pipeline if own else preset(chosen.preset, budget=chosen.budget)
 
 
 def site() -> SiteSettings:

@@ -1,0 +1,140 @@
+"""A pipeline while it is being edited: values that need not be right yet, and what is to be said of them. Pure."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from screening.engine.cost import estimate, usage_per_call
+from screening.engine.pipeline import PipelineConfig
+from screening.engine.pipeline_file import PipelineRefused, checked, write_pipeline
+from screening.engine.prompting import PromptSet
+from screening.labels import OUTCOMES, Label
+
+Draft = dict[str, Any]
+TYPICAL_CHARACTERS = 600
+"""Length of the text for which a price is told, when there is no file yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that holds of a draft, or does not."""
+
+    holds: bool
+    words: str
+
+
+def draft_of(pipeline: PipelineConfig) -> Draft:
+    """The values of a pipeline, to be edited."""
+    return pipeline.model_dump(mode="json")
+
+
+def node_names(draft: Draft) -> list[str]:
+    """The names of the agents, in order."""
+    return [str(node["name"]) for node in draft["nodes"]]
+
+
+def targets_after(draft: Draft, name: str) -> list[str]:
+    """Where a label of this agent may lead: an outcome, or an agent that comes later."""
+    names = node_names(draft)
+    return [*sorted(OUTCOMES), *names[names.index(name) + 1 :]]
+
+
+def insert_after(draft: Draft, name: str, new: str, title: str) -> Draft:
+    """A new agent after this one: what led from it to a later agent now leads to the new one, which leads on there.
+
+    ValueError for a name that is taken.
+    """
+    names = node_names(draft)
+    if new in names or new in OUTCOMES:
+        raise ValueError(f"there is already something called {new!r}")
+    changed = deepcopy(draft)
+    position = names.index(name)
+    before = changed["nodes"][position]
+    onward = before["routes"][Label.ESCALATE.value]
+    made = {key: value for key, value in deepcopy(before).items() if key in ("rule", "on_abstain")}
+    made |= {"name": new, "title": title, "question": "", "instructions": f"# {title}\n\nWhat this agent judges.\n"}
+    made["routes"] = {"safe": "safe", "unsafe": "unsafe", "escalate": onward}
+    before["routes"] = {label: new if target == onward and target not in OUTCOMES else target
+                        for label, target in before["routes"].items()}  # fmt: skip
+    before["routes"][Label.ESCALATE.value] = new
+    changed["nodes"].insert(position + 1, made)
+    return changed
+
+
+def remove(draft: Draft, name: str) -> Draft:
+    """Without this agent: what led to it leads where its escalate led."""
+    changed = deepcopy(draft)
+    gone = changed["nodes"].pop(node_names(draft).index(name))
+    onward = gone["routes"][Label.ESCALATE.value]
+    for node in changed["nodes"]:
+        node["routes"] = {label: onward if target == name else target for label, target in node["routes"].items()}
+    return changed
+
+
+def with_node(draft: Draft, name: str, values: Mapping[str, Any]) -> Draft:
+    """With these values of one agent; None takes a value out."""
+    changed = deepcopy(draft)
+    node = changed["nodes"][node_names(draft).index(name)]
+    node.update(values)
+    for key in [key for key, value in node.items() if value is None]:
+        del node[key]
+    return changed
+
+
+def judged(draft: Draft) -> tuple[PipelineConfig | None, str]:
+    """The pipeline that the draft describes, or None and the sentence that says what is wrong."""
+    try:
+        return checked(draft), ""
+    except PipelineRefused as refused:
+        return None, str(refused)
+
+
+def checks(pipeline: PipelineConfig) -> tuple[Check, ...]:
+    """What is true of every pipeline that may be saved, and what it can and cannot decide."""
+    found = [Check(holds=True, words="No circles, every agent is reached, and nothing leads from unsafe to safe.")]
+    for node in pipeline.nodes:
+        rule = node.rule.rule()
+        found.append(Check(holds=True, words=f"{node.title}: a clear answer takes {rule.minimum_budget()} calls."))
+        if rule.delta is None:
+            found.append(Check(holds=False, words=f"{node.title}: a majority vote has no error bound."))
+    return tuple(found)
+
+
+def most_calls(pipeline: PipelineConfig) -> int:
+    """Calls of the dearest way through the pipeline, every budget spent."""
+    return int(_dearest(pipeline, {node.name: float(node.rule.rule().budget) for node in pipeline.nodes}))
+
+
+def chain_bound(pipeline: PipelineConfig) -> float | None:
+    """Bound on naming, anywhere on the longest way, a label that is not the agent's mode; None without a guarantee."""
+    deltas = {node.name: node.rule.rule().delta for node in pipeline.nodes}
+    known = {name: delta for name, delta in deltas.items() if delta is not None}
+    return min(1.0, _dearest(pipeline, known)) if len(known) == len(deltas) else None
+
+
+def _dearest(pipeline: PipelineConfig, weight: Mapping[str, float]) -> float:
+    """The largest sum of weights over a way from the first agent to an outcome."""
+    total: dict[str, float] = dict.fromkeys(OUTCOMES, 0.0)
+    for node in reversed(pipeline.nodes):
+        onward = max(total[target] for target in {*node.routes.values(), node.target(None)})
+        total[node.name] = weight[node.name] + onward
+    return total[pipeline.nodes[0].name]
+
+
+def price_at_worst(pipeline: PipelineConfig, prompts: PromptSet, model: str) -> float | None:
+    """Dollars for a thousand typical texts at list price when every budget is spent; None where no price is known."""
+    usage = usage_per_call(prompts, prompts.nodes, TYPICAL_CHARACTERS)
+    prices = [
+        estimate(node.model or model, 1000 * node.rule.rule().budget, usage).usd if node.server is None else None
+        for node in pipeline.nodes
+    ]
+    known = {node.name: float(price) for node, price in zip(pipeline.nodes, prices, strict=True) if price is not None}
+    return _dearest(pipeline, known) if len(known) == len(prices) else None
+
+
+def differences(before: PipelineConfig, after: PipelineConfig) -> Sequence[str]:
+    """The lines that differ between two pipelines, as a unified difference of their files; empty for none."""
+    old, new = write_pipeline(before).splitlines(), write_pipeline(after).splitlines()
+    return list(difflib.unified_diff(old, new, before.name, after.name, lineterm="", n=2))[2:]

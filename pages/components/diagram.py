@@ -1,0 +1,215 @@
+"""A pipeline drawn: agents, labelled ways, outcomes; the same picture live, as a trail, with counts, and as a preview.
+
+Pure: data in, markup for `st.html` out, which lets no SVG through: lines are borders of boxes. Where the picture has no
+room, and for screen readers, the same stands as a list.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Literal
+
+from screening.engine.pipeline import NodeConfig, PipelineConfig
+from screening.labels import LABELS, OUTCOMES, Outcome
+
+NOT_SETTLED = "not settled"
+State = Literal["idle", "asked", "done", "passed"]
+OUTCOME_WORDS = {Outcome.SAFE.value: "safe", Outcome.UNSAFE.value: "unsafe", Outcome.HUMAN_REVIEW.value: "a clinician"}
+_WIDTH, _HEIGHT, _GAP, _LEFT = 148, 58, 92, 2
+_LANES = {Outcome.SAFE.value: 22, Outcome.HUMAN_REVIEW.value: 104, Outcome.UNSAFE.value: 186}
+_MIDDLE, _ABSTAINED, _SKIPPED = _LANES["human_review"], 158, 58
+_PICTURE_HEIGHT = 208
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMark:
+    """What is to be said of one agent: a line under its name, and whether it is being asked or is done."""
+
+    words: str = ""
+    state: State = "idle"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayMark:
+    """What is to be said of the way that a label takes out of a node: how many cases went it, and where they are."""
+
+    count: int | None = None
+    taken: bool = False
+    href: str | None = None
+
+
+Way = tuple[str, str]
+"""The name of a node, and the label (or NOT_SETTLED) with which a case leaves it."""
+
+
+def diagram_html(
+    pipeline: PipelineConfig,
+    nodes: Mapping[str, NodeMark] | None = None,
+    ways: Mapping[Way, WayMark] | None = None,
+    end: str | None = None,
+) -> str:
+    """The pipeline with its marks; ``end`` is the outcome that was reached, if one was."""
+    drawn = _Drawing(pipeline, nodes or {}, ways or {}, end)
+    return f'<div class="sl-dag">{drawn.picture()}{drawn.listed()}</div>'
+
+
+def ways_of(node: NodeConfig) -> Mapping[str, str]:
+    """Where each label, and an abstention, leads from this node."""
+    return {label.value: node.routes[label] for label in LABELS} | {NOT_SETTLED: node.target(None)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    pipeline: PipelineConfig
+    nodes: Mapping[str, NodeMark]
+    ways: Mapping[Way, WayMark]
+    end: str | None
+
+    @property
+    def width(self) -> int:
+        return _LEFT + len(self.pipeline.nodes) * (_WIDTH + _GAP) + 96
+
+    def picture(self) -> str:
+        """The drawing, hidden from screen readers, which read the list."""
+        inside = "".join(self._ways(position, node) for position, node in enumerate(self.pipeline.nodes))
+        inside += "".join(self._node(position, node) for position, node in enumerate(self.pipeline.nodes))
+        inside += "".join(self._outcome(name, y) for name, y in _LANES.items())
+        size = f"height:{_PICTURE_HEIGHT}px;max-width:{self.width}px"
+        return f'<div class="p" style="{size}" aria-hidden="true">{inside}</div>'
+
+    def listed(self) -> str:
+        """The same in words."""
+        return f"<ol>{''.join(self._in_words(node) for node in self.pipeline.nodes)}</ol>"
+
+    def _in_words(self, node: NodeConfig) -> str:
+        mark = self.nodes.get(node.name, NodeMark())
+        said = f" <span>{escape(mark.words)}</span>" if mark.words else ""
+        ways = "".join(self._way_in_words(node, label, target) for label, target in ways_of(node).items())
+        current = ' aria-current="step"' if mark.state == "asked" else ""
+        return f'<li class="{mark.state}"{current}><b>{escape(node.title)}</b>{said}<ul>{ways}</ul></li>'
+
+    def _way_in_words(self, node: NodeConfig, label: str, target: str) -> str:
+        mark = self.ways.get((node.name, label), WayMark())
+        words = f"{label} → {self._title(target)}"
+        if mark.count is not None:
+            words += f": {mark.count:,}"
+        inner = _linked(escape(words), mark.href if mark.count else None)
+        return f"<li{' class=taken' if mark.taken else ''}>{inner}{' (taken)' if mark.taken else ''}</li>"
+
+    def _title(self, target: str) -> str:
+        return OUTCOME_WORDS[target] if target in OUTCOMES else self.pipeline.node(target).title
+
+    def _box(self, left: int, top: int, right: int, bottom: int) -> str:
+        """Where a part lies: across in shares of the width, so that the picture shrinks; down in pixels."""
+        across = f"left:{100 * left / self.width:.2f}%;width:{100 * (right - left) / self.width:.2f}%"
+        return f'style="{across};top:{top}px;height:{bottom - top}px"'
+
+    def _node(self, position: int, node: NodeConfig) -> str:
+        mark = self.nodes.get(node.name, NodeMark())
+        x, y = _x(position), _MIDDLE - _HEIGHT // 2
+        where = self._box(x, y, x + _WIDTH, y + _HEIGHT)
+        return f'<div class="n {mark.state}" {where}><b>{escape(node.title)}</b><span>{escape(mark.words)}</span></div>'
+
+    def _outcome(self, name: str, y: int) -> str:
+        reached = " reached" if name == self.end else ""
+        where = self._box(self.width - 88, y - 11, self.width, y + 11)
+        return f'<div class="o o-{name}{reached}" {where}>{OUTCOME_WORDS[name]}</div>'
+
+    def _ways(self, position: int, node: NodeConfig) -> str:
+        """Every target once, with all the labels that lead there."""
+        targets: dict[str, list[str]] = {}
+        for label, target in ways_of(node).items():
+            targets.setdefault(target, []).append(label)
+        return "".join(self._way(position, node, target, labels) for target, labels in targets.items())
+
+    def _way(self, position: int, node: NodeConfig, target: str, labels: list[str]) -> str:
+        marks = [self.ways.get((node.name, label), WayMark()) for label in labels]
+        taken = " taken" if any(mark.taken for mark in marks) else ""
+        dashed = " dashed" if labels == [NOT_SETTLED] else ""
+        kind = f"e-{target}" if target in OUTCOMES else "e-on"
+        line = self._line(position, target)
+        counts = [mark.count for mark in marks if mark.count is not None]
+        named = [] if target in OUTCOMES else [label for label in labels if label != NOT_SETTLED] or labels
+        words = " ".join((*named, f"{sum(counts):,}")) if counts else " ".join(named)
+        below = f"<small>{NOT_SETTLED}</small>" if named and named != labels else ""
+        href = next((mark.href for mark in marks if mark.href and mark.count), None)
+        said = f"<span>{_linked(escape(words), href)}{below}</span>" if words else ""
+        return f'<div class="e {kind} {line.shape}{taken}{dashed}" {self._box(*line.box)}>{said}</div>'
+
+    def _line(self, position: int, target: str) -> "_Line":
+        """A way as the box whose borders draw it."""
+        x, right, end = _x(position), _x(position) + _WIDTH, self.width - 94
+        last = position == len(self.pipeline.nodes) - 1
+        if target == Outcome.SAFE:
+            return _Line("up", (x + 40, _LANES[target], end, _MIDDLE))
+        if target == Outcome.UNSAFE:
+            return _Line("down", (x + 40, _MIDDLE, end, _LANES[target]))
+        if target in OUTCOMES and not last:
+            return _Line("under", (x + 96, _MIDDLE + 14, end + 30, _ABSTAINED))
+        if target in OUTCOMES:
+            return _Line("straight", (right, _MIDDLE, end, _MIDDLE))
+        there = [node.name for node in self.pipeline.nodes].index(target)
+        if there == position + 1:
+            return _Line("straight", (right, _MIDDLE, _x(there) - 2, _MIDDLE))
+        return _Line("over", (x + 110, _SKIPPED, _x(there) + 30, _MIDDLE - _HEIGHT // 2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    shape: str
+    box: tuple[int, int, int, int]
+
+
+def _x(position: int) -> int:
+    return _LEFT + position * (_WIDTH + _GAP)
+
+
+def _linked(markup: str, href: str | None) -> str:
+    return f'<a href="{escape(href, quote=True)}" target="_self">{markup}</a>' if href and markup else markup
+
+
+STYLE = """<style>
+.sl-dag{--ink:light-dark(#10191f,#e8eef1);--soft:light-dark(#55606a,#a6b2ba);--line:light-dark(#c3ccd3,#45535d);
+ --card:light-dark(#ffffff,#151d22);--on:light-dark(#0f5f73,#5bb8cf);--safe:light-dark(#14703f,#5cc48d);
+ --unsafe:light-dark(#b42318,#f5857b);--human:light-dark(#8f4006,#efa65c);container-type:inline-size;color:var(--ink)}
+.sl-dag .p{position:relative;font-size:.8rem}.sl-dag .p>div{position:absolute;box-sizing:border-box}
+.sl-dag .n{background:var(--card);border:1.5px solid var(--line);border-radius:.5rem;padding:.45rem .55rem;
+ display:flex;flex-direction:column;justify-content:center;overflow:hidden;z-index:2}
+.sl-dag .n b,.sl-dag .n span{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
+.sl-dag .n b{font-size:.92rem;font-weight:650}.sl-dag .n span{color:var(--soft);font-size:.78rem}
+.sl-dag .p .asked{border:3px solid var(--on);background:color-mix(in srgb,var(--on) 10%,var(--card))}
+.sl-dag .p .done{border:2px solid var(--on)}.sl-dag .p .passed b{color:var(--soft);font-weight:400}
+.sl-dag .e{--c:var(--line);border:0 solid color-mix(in srgb,var(--c) 60%,var(--card));--w:1.5px}
+.sl-dag .e:after{content:"";position:absolute;width:7px;height:7px;rotate:45deg;border-width:2px 2px 0 0;
+ border-style:solid;border-color:color-mix(in srgb,var(--c) 75%,var(--card))}
+.sl-dag .e-safe{--c:var(--safe)}.sl-dag .e-unsafe{--c:var(--unsafe)}.sl-dag .e-human_review{--c:var(--human)}
+.sl-dag .up{border-left-width:var(--w);border-top-width:var(--w);border-top-left-radius:1rem}
+.sl-dag .up:after{right:0;top:-5px}.sl-dag .down:after{right:0;bottom:-5px}
+.sl-dag .down{border-left-width:var(--w);border-bottom-width:var(--w);border-bottom-left-radius:1rem}
+.sl-dag .under{border-width:0 var(--w) var(--w);border-radius:0 0 .7rem .7rem}
+.sl-dag .under:after{right:-5px;top:0;rotate:-45deg}
+.sl-dag .over{border-width:var(--w) var(--w) 0;border-radius:.7rem .7rem 0 0}
+.sl-dag .over:after{right:-5px;bottom:0;rotate:135deg}
+.sl-dag .straight{border-top-width:var(--w)}.sl-dag .straight:after{right:0;top:-5px}
+.sl-dag .dashed{border-style:dashed}
+.sl-dag .e.taken{--w:3px;border-color:var(--c);z-index:1}.sl-dag .e-on.taken{--c:var(--on)}
+.sl-dag .e span{position:absolute;white-space:nowrap;color:var(--soft);line-height:1.2;
+ font-variant-numeric:tabular-nums}
+.sl-dag .e small{display:block;font-size:.74rem;margin-top:.5rem}
+.sl-dag .taken span{color:var(--ink);font-weight:650}.sl-dag .e a{color:var(--on);text-decoration:underline}
+.sl-dag .straight span{left:.45rem;top:-1.25rem}
+.sl-dag .up span{left:.4rem;bottom:31px}.sl-dag .down span{left:.4rem;top:31px}
+.sl-dag .under span{left:.4rem;bottom:.15rem}.sl-dag .over span{left:.5rem;top:-1.1rem}
+.sl-dag .o{font-size:.92rem;font-weight:650;line-height:22px;white-space:nowrap}.sl-dag .o-safe{color:var(--safe)}
+.sl-dag .o-unsafe{color:var(--unsafe)}.sl-dag .o-human_review{color:var(--human)}
+.sl-dag .o.reached{text-decoration:underline;text-decoration-thickness:2px;text-underline-offset:4px}
+.sl-dag ol{list-style:none;margin:0;padding:0;position:absolute;width:1px;height:1px;overflow:hidden;
+ clip-path:inset(50%)}
+@container (max-width:38rem){.sl-dag .p{display:none}
+ .sl-dag ol{position:static;width:auto;height:auto;clip-path:none;overflow:visible}
+ .sl-dag ol>li{border:1.5px solid var(--line);border-radius:.5rem;padding:.5rem .7rem;margin:0 0 .5rem}
+ .sl-dag ol>li.asked,.sl-dag ol>li.done{border-color:var(--on);border-width:2px}
+ .sl-dag ol>li>span{color:var(--soft)}
+ .sl-dag ul{margin:.2rem 0 0;padding-left:1.1rem;color:var(--soft);font-size:.88rem}
+ .sl-dag li.taken{color:var(--ink);font-weight:600}}
+</style>"""

@@ -1,0 +1,144 @@
+"""The site's own pipeline: drawn, edited, versioned, put in force."""
+
+import streamlit as st
+
+from pages.batches.live_view import money
+from pages.batches.pipeline_draft import (
+    Draft,
+    chain_bound,
+    checks,
+    differences,
+    draft_of,
+    judged,
+    most_calls,
+    price_at_worst,
+)
+from pages.batches.pipeline_editor import edit_node
+from pages.components import resources
+from pages.components.diagram import STYLE, NodeMark, diagram_html
+from pages.components.words import sentence
+from screening.engine.pipeline import PipelineConfig
+from screening.engine.pipeline_file import shipped_pipelines, write_pipeline
+from screening.engine.prompting import load_prompts
+from screening.review.policy import Action, allowed, require
+from storage.batches.pipelines import (
+    ReasonMissing,
+    StalePipeline,
+    activate,
+    active_version,
+    keep_version,
+    list_activations,
+    list_versions,
+)
+
+db, person, settings = resources.database(), resources.actor(), resources.settings()
+require(person, Action.VIEW_SETTINGS)
+may_draft, may_activate = allowed(person, Action.DRAFT_PIPELINE), allowed(person, Action.ACTIVATE_PIPELINE)
+prompts, active = load_prompts(settings.prompts_directory), active_version(db)
+kept = {f"{one.pipeline.name}/{one.number}": one for one in list_versions(db, person)}
+
+
+def begin(pipeline: PipelineConfig) -> None:
+    """Edit this pipeline from now on; what was edited before is left."""
+    st.session_state["pipeline_draft"] = draft_of(pipeline)
+    st.session_state["pipeline_round"] = st.session_state.get("pipeline_round", 0) + 1
+    st.session_state["pipeline_seen"] = {one.pipeline.name: one.number for one in reversed(kept.values())}
+
+
+def start_from() -> None:
+    """Choose what the draft begins with."""
+    words = {name: f"{name} (comes with the program)" for name in shipped_pipelines()}
+    words |= {key: one.title + (" (in force)" if one == active else "") for key, one in kept.items()}
+    names = [*kept, *shipped_pipelines()]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.selectbox("Begin with", names, format_func=words.__getitem__, key="pipeline_from")
+        if st.button("Open", icon=":material/edit:", key="pipeline_open"):
+            begin(kept[chosen].pipeline if chosen in kept else shipped_pipelines()[chosen])
+            st.rerun()
+
+
+def facts(pipeline: PipelineConfig) -> None:
+    """What the draft can decide, and what it costs at the worst."""
+    st.text("\n".join(("✓ " if one.holds else "▲ ") + one.words for one in checks(pipeline)))
+    bound, price = chain_bound(pipeline), price_at_worst(pipeline, prompts, settings.model)
+    said = "no bound: an agent has none" if bound is None else f"at most {bound:.3g}"
+    paid = "no cost: simulated agents" if settings.simulated else money(price)
+    st.text(
+        f"At most {most_calls(pipeline):,} calls a text. A thousand texts at the worst, at list price: {paid}. "
+        f"Naming anywhere on the longest way a label that is not the agent's own usual answer: {said}."
+    )
+
+
+def preview(draft: Draft) -> PipelineConfig | None:
+    """The drawing, the checks and the difference; None while something is wrong."""
+    pipeline, wrong = judged(draft)
+    if pipeline is None:
+        st.error(wrong[:1].upper() + wrong[1:] + ".", icon=":material/block:")
+        return None
+    marks = {one.name: NodeMark(words=f"{one.model or 'site'} · ≤ {one.rule.rule().budget}") for one in pipeline.nodes}
+    st.html(STYLE + diagram_html(pipeline, marks))
+    facts(pipeline)
+    before = active.pipeline if active else shipped_pipelines()[settings.preset]
+    changed = differences(before, pipeline)
+    with st.expander(f"Difference to what is in force ({before.name}): {len(changed)} lines"):
+        st.code("\n".join(changed) or "None.", language="diff", wrap_lines=True)
+    st.download_button("Export TOML", write_pipeline(pipeline), f"{pipeline.name}.toml", on_click="ignore")
+    return pipeline
+
+
+def save(pipeline: PipelineConfig) -> None:
+    """Name, note and the button; the next version of that name."""
+    note = st.text_input("What is new in this version", key="pipeline_note", max_chars=200)
+    seen: dict[str, int] = st.session_state["pipeline_seen"]  # the newest versions when this draft was begun
+    if st.button("Save as a new version", type="primary", disabled=not may_draft, key="pipeline_save"):
+        try:
+            made = keep_version(db, person, pipeline, note, seen.get(pipeline.name, 0), resources.now())
+        except StalePipeline as stale:
+            st.error(f"{sentence(stale)} Open that one, or give this draft another name.", icon=":material/edit:")
+            return
+        seen[pipeline.name] = made.number
+        st.session_state["pipeline_said"] = f"Saved: {made.title}. It screens nothing until it is put in force."
+        st.rerun()
+
+
+def put_in_force() -> None:
+    """Choose a version, say why, press."""
+    st.header("In force")
+    st.text(f"{active.title if active else settings.preset + ', as it comes with the program'} is in force.")
+    if not kept or not may_activate:
+        st.caption("An administrator puts a saved version in force." if kept else "No version of this site's own yet.")
+        return
+    chosen = st.selectbox("Version", list(kept), format_func=lambda key: kept[key].title, key="pipeline_version")
+    reason = st.text_input("Why", key="pipeline_reason", max_chars=500)
+    if st.button("Put in force", icon=":material/play_arrow:", key="pipeline_activate"):
+        one = kept[chosen]
+        try:
+            activate(db, person, one.pipeline.name, one.number, reason, resources.now())
+        except ReasonMissing as missing:
+            st.error(sentence(missing), icon=":material/edit:")
+            return
+        st.session_state["pipeline_said"] = f"{one.title} is in force for what is handed in from now on."
+        st.rerun()
+
+
+st.title("Pipelines")
+if said := st.session_state.pop("pipeline_said", None):
+    st.success(said, icon=":material/check:")
+start_from()
+if "pipeline_draft" not in st.session_state:
+    begin(active.pipeline if active else shipped_pipelines()[settings.preset])
+draft, key = st.session_state["pipeline_draft"], f"pipeline_{st.session_state['pipeline_round']}"
+left, right = st.columns([1.9, 1], gap="large")
+with right.container(border=True):
+    draft["name"] = st.text_input("Name of the pipeline", draft["name"], max_chars=60, key=f"{key}_name")
+    changed = edit_node(draft, prompts, settings.servers, key)
+    st.session_state["pipeline_draft"] = changed
+    if [one["name"] for one in changed["nodes"]] != [one["name"] for one in draft["nodes"]]:
+        st.rerun()
+with left:
+    if (found := preview(changed)) is not None:
+        save(found)
+    put_in_force()
+    if past := list_activations(db, person):
+        st.dataframe([{"At": f"{one.at:%Y-%m-%d %H:%M}", "Version": f"{one.name} v{one.number}", "Why": one.reason}
+                      for one in past], hide_index=True, alt="Versions that were in force")  # fmt: skip

@@ -1,0 +1,54 @@
+"""Pipelines in the browser's page: drawn, changed, saved as a version, put in force, and then used."""
+
+from screening.engine.pipeline import preset
+from screening.labels import Label
+from screening.review.actors import LOCAL_USER
+from storage.batches.pipelines import active_version, keep_version, list_versions
+from storage.database import Database
+from tests.pages.conftest import Opener
+from tests.storage.inbox_cases import NOW
+
+
+def _shown(page) -> str:
+    return " ".join(element.proto.body for element in page.get("html"))
+
+
+def test_an_agent_is_added_saved_and_put_in_force(open_page: Opener, page_database: Database) -> None:
+    page = open_page("pipelines")
+    assert not page.exception and "Worker" in _shown(page)
+    page.text_input(key="pipeline_1_new").set_value("Cultural context").run()
+    page.button(key="pipeline_1_add").click().run()
+    assert "Cultural context" in _shown(page) and "escalate → Cultural context" in _shown(page)
+    page.text_input(key="pipeline_1_name").set_value("ours").run()
+    page.text_input(key="pipeline_note").set_value("a fourth agent").run()
+    page.button(key="pipeline_save").click().run()
+    (made,) = list_versions(page_database, LOCAL_USER)
+    assert (made.title, made.note) == ("ours v1", "a fourth agent")
+    assert made.pipeline.node("worker").routes[Label.ESCALATE] == "cultural_context"
+    page.button(key="pipeline_activate").click().run()
+    assert "say why" in page.error[0].value.casefold() and active_version(page_database) is None
+    page.text_input(key="pipeline_reason").set_value("tried").run()
+    page.button(key="pipeline_activate").click().run()
+    assert active_version(page_database) == made
+    screen = open_page("screen")
+    assert screen.selectbox(key="screen_preset").value == "own" and "Cultural context" in _shown(screen)
+
+
+def test_what_cannot_be_saved_says_why_and_offers_no_saving(open_page: Opener) -> None:
+    page = open_page("pipelines")
+    page.number_input(key="pipeline_1_worker_budget").set_value(3).run()
+    assert "Node worker: with a budget of 3 calls no label can ever be identified" in page.error[0].value
+    assert "pipeline_save" not in [button.key for button in page.button]
+
+
+def test_whoever_saves_on_an_old_version_is_told(open_page: Opener, page_database: Database) -> None:
+    page = open_page("pipelines")
+    page.text_input(key="pipeline_1_name").set_value("ours").run()
+    other = preset("recommended", budget=50).model_copy(update={"name": "ours"})
+    keep_version(page_database, LOCAL_USER, other, "", 0, NOW)
+    page.button(key="pipeline_save").click().run()
+    assert "ours has version 1 by now" in page.error[0].value
+    assert [one.number for one in list_versions(page_database, LOCAL_USER, "ours")] == [1]
+    page.text_input(key="pipeline_1_name").set_value("ours too").run()
+    page.button(key="pipeline_save").click().run()
+    assert [one.title for one in list_versions(page_database, LOCAL_USER)] == ["ours v1", "ours too v1"]
