@@ -72,7 +72,7 @@ def keep_version(
             return newest
         number = 1 if newest is None else newest.number + 1
         if based_on != number - 1:
-            raise StalePipeline(f"{pipeline.name} has version {number - 1} by now")
+            raise StalePipeline(f"version {number - 1} of {pipeline.name} was saved in the meantime")
         made = PipelineVersion(pipeline=pipeline, number=number, note=note.strip(), by=actor.id, at=now)
         conn.execute(insert(pipeline_versions).values(_row(made)))
         append(conn, actor, "pipeline_saved", f"{pipeline.name}/{number}", {"version": pipeline.version}, now)

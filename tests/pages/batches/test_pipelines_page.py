@@ -47,7 +47,7 @@ def test_whoever_saves_on_an_old_version_is_told(open_page: Opener, page_databas
     other = preset("recommended", budget=50).model_copy(update={"name": "ours"})
     keep_version(page_database, LOCAL_USER, other, "", 0, NOW)
     page.button(key="pipeline_save").click().run()
-    assert "ours has version 1 by now" in page.error[0].value
+    assert "Version 1 of ours was saved in the meantime" in page.error[0].value
     assert [one.number for one in list_versions(page_database, LOCAL_USER, "ours")] == [1]
     page.text_input(key="pipeline_1_name").set_value("ours too").run()
     page.button(key="pipeline_save").click().run()

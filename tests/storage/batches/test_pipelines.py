@@ -35,7 +35,7 @@ def test_each_change_is_a_version_and_the_same_again_is_none(db: Database) -> No
 
 def test_whoever_saves_on_an_old_version_is_told(db: Database) -> None:
     keep_version(db, RESEARCHER, _named(), "", 0, NOW)
-    with pytest.raises(StalePipeline, match="has version 1 by now"):
+    with pytest.raises(StalePipeline, match="version 1 of ours was saved"):
         keep_version(db, ADMIN, _named(budget=50), "", 0, NOW)
 
 
