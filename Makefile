@@ -51,8 +51,10 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed (set PYTHON=...)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.runtime: requirements.txt | $(VENV)/bin/python
+# pages/browser is ours: the browser's part of the pages, installed in place, so that Streamlit serves its files.
+$(VENV)/.runtime: requirements.txt pages/browser/pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e pages/browser
 	@touch $@
 
 $(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
