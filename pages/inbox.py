@@ -7,6 +7,7 @@ import streamlit as st
 from pages.components import resources
 from pages.review.case_text import case_body, case_head, nothing
 from pages.review.evidence_view import evidence_html
+from pages.review.follow_up_panel import follow_up_panel
 from pages.review.inbox_desk import Desk, Here, current, open_at_once
 from pages.review.inbox_queue import (
     break_prompt,
@@ -105,6 +106,7 @@ def linked(case_id: str) -> None:
         claim_or_say(here, case_id)
 
 
+follow_up_panel(here.db, here.person, here.now)
 with st.container(key="inbox"):
     st.html(STYLE)
     left, middle, right = st.columns(WIDTHS, gap="medium")

@@ -48,6 +48,13 @@ ENTRIES = (
         actions=(Action.CLAIM_NEXT, Action.BROWSE_QUEUE),
     ),
     Entry(
+        file="shift",
+        title="Shift",
+        icon=":material/schedule:",
+        help="What arrived, was read, waited and was handed over, for a period; to print.",
+        actions=(Action.CLAIM_NEXT, Action.BROWSE_QUEUE),
+    ),
+    Entry(
         file="case",
         title="Case",
         icon=":material/article:",

@@ -32,6 +32,7 @@ class Action(StrEnum):
     REQUEST_REVIEW = "request_review"  # put decided cases into the inbox for a second look
     VIEW_RATINGS = "view_ratings"  # owner: whose rating it is
     ADJUDICATE = "adjudicate"
+    FOLLOW_UP = "follow_up"  # see to what a reading asked for; owner: whoever read the case or is to see to it
     VIEW_AGREEMENT = "view_agreement"
     VIEW_CARE = "view_care"  # exposure counts; owner: whose exposure it is
     VIEW_AUDIT = "view_audit"
@@ -74,6 +75,7 @@ POLICY: Final[Mapping[Action, Mapping[Role, Scope]]] = MappingProxyType(
         Action.REQUEST_REVIEW: {_S: _ANY, _E: _ANY},
         Action.VIEW_RATINGS: {_R: _OWN, _S: _ANY, _E: _ANY},
         Action.ADJUDICATE: {_S: _ANY},
+        Action.FOLLOW_UP: {_R: _OWN, _S: _ANY},
         Action.VIEW_AGREEMENT: {_S: _ANY, _E: _ANY, _A: _ANY},
         Action.VIEW_CARE: {_R: _OWN, _S: _OWN, _E: _OWN, _A: _OWN},
         Action.VIEW_AUDIT: {_S: _ANY, _A: _ANY},

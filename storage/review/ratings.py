@@ -15,6 +15,7 @@ from storage.database import Database
 from storage.review.adjudication import ReasonNeeded
 from storage.review.claims import LeaseLost, holds
 from storage.review.drafts import discard, save_draft
+from storage.review.follow_ups import open_follow_up
 from storage.review.settling import Next, resettle, settle
 from storage.schema import inbox_entries, ratings
 from storage.site.audit_log import append
@@ -85,6 +86,7 @@ def _submit(
     _insert(conn, actor, case_id, 1, reading, form, now, submission_id, blind=blind)
     discard(conn, actor, case_id)
     following = settle(conn, actor, case_id, reading, form, current_in(conn).settings, now)
+    open_follow_up(conn, actor, case_id, form.disposition, now)
     append(conn, actor, "rated", case_id, {"rating": submission_id, "blind": blind, "next": following.value}, now)
     return Receipt(rating_id=submission_id, next=following)
 
@@ -117,6 +119,7 @@ def revise(
         _insert(conn, actor, case_id, version, before.reading, form, now, submission_id, blind=blind, reason=reason)
         settings, was = current_in(conn).settings, RatingLabel(before.label)
         following = resettle(conn, actor, case_id, form, was, reason.strip(), settings, now)
+        open_follow_up(conn, actor, case_id, form.disposition, now)
         append(conn, actor, "revised", case_id, {"rating": submission_id, "next": following.value}, now)
     return Receipt(rating_id=submission_id, next=following)
 

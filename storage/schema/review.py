@@ -186,3 +186,23 @@ adjudications = Table(
     Column("rating_ids", JSON, nullable=False),
     Column("at", Moment, nullable=False),
 )
+
+# What must happen after a reading, outside this program: somebody sees to it by then.
+follow_ups = Table(
+    "follow_ups",
+    metadata,
+    Column("id", BigId, primary_key=True, autoincrement=True),
+    case_id(),
+    Column("disposition", String(16), nullable=False),  # urgent | safeguarding
+    Column("opened_by", String(64), nullable=False),
+    Column("opened_at", Moment, nullable=False),
+    Column("who", String(64), nullable=False),  # whoever sees to it; changed in place when it is handed on
+    Column("due_at", Moment, nullable=False),
+    Column("closed_at", Moment),
+    Column("closed_by", String(64)),
+    Column("how", String(16)),  # done | handed_on, to somebody outside this program
+    Column("note", StorableText),
+)
+_UNDONE = follow_ups.c.closed_at.is_(None)
+Index("ix_follow_ups_open", follow_ups.c.case_id, unique=True, sqlite_where=_UNDONE, postgresql_where=_UNDONE)
+Index("ix_follow_ups_opened", follow_ups.c.opened_at)

@@ -6,6 +6,9 @@ from sqlalchemy import ColumnElement, ScalarSelect, and_, exists, func, select
 
 from storage.schema import Moment, audit_events
 
+LOOKS = ("text_viewed", "ahead_opened")
+"""What the log says when a text comes before somebody's eyes: served when asked for, or sent ahead and then opened."""
+
 
 def looks_at(case_id: ColumnElement[str]) -> tuple[Any, ColumnElement[bool]]:
     """The log's events, and the condition that one of them is a look at this case by whoever had claimed it.
@@ -16,7 +19,7 @@ def looks_at(case_id: ColumnElement[str]) -> tuple[Any, ColumnElement[bool]]:
     claimed = exists().where(
         taken.c.subject == view.c.subject, taken.c.actor == view.c.actor, taken.c.action == "claimed"
     )
-    return view, and_(view.c.subject == case_id, view.c.action == "text_viewed", claimed)
+    return view, and_(view.c.subject == case_id, view.c.action.in_(LOOKS), claimed)
 
 
 def first_look(case_id: ColumnElement[str]) -> ScalarSelect[Any]:

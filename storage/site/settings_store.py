@@ -97,6 +97,7 @@ class SiteSettings(BaseModel):
     audit_at_most: Annotated[Share, Field(ge=0.001, le=0.5)] = 0.05  # the plan of the audit: see `AuditPlan`
     audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999)] = 0.95
     audit_allowed_misses: Annotated[int, Field(ge=0, le=100)] = 0
+    follow_up_minutes: tuple[Minutes, Minutes] = (60, 1440)  # urgent, safeguarding: by when somebody sees to it
     break_wording: Words = BREAK_WORDING  # {texts} stands for the number since the last break
     notify_minutes: tuple[Minutes, Minutes, Minutes, Minutes] = (
         1,

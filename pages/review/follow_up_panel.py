@@ -1,0 +1,82 @@
+"""What readings asked for and nobody has closed yet: at the top of the inbox until it is done or handed on."""
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+
+import streamlit as st
+
+from pages.components import resources
+from pages.components.navigation import FOLDER
+from pages.components.words import sentence
+from pages.review.inbox_words import due_words, plain_name
+from screening.review.actors import Actor
+from screening.review.policy import Action, allowed
+from screening.text.display import visible
+from storage.database import Database
+from storage.review import follow_ups
+from storage.review.follow_ups import FollowUp, How, NoteMissing, NotOpen, Open
+from storage.site.accounts import colleagues
+
+HOW_WORDS = {How.DONE: "Done", How.HANDED_ON: "Handed on outside"}
+
+
+def follow_up_panel(db: Database, person: Actor, now: datetime) -> None:
+    """Nothing where nothing is open; opened by itself while something is overdue."""
+    if not allowed(person, Action.FOLLOW_UP, person.id):
+        return
+    if said := st.session_state.pop("follow_up_said", None):
+        st.toast(said)
+    found = follow_ups.open_ones(db, person, now)
+    if not found.shown and not found.others:
+        return
+    late = any(one.due_at <= now for one in found.shown)
+    with st.expander(heading(found, now), expanded=late, icon=":material/assignment_late:", key="follow_ups"):
+        if found.others:
+            st.caption(others_words(found))
+        for one in found.shown:
+            _one(db, person, one, now)
+
+
+def heading(found: Open, now: datetime) -> str:
+    """How many there are, and how many of them are overdue."""
+    count = len(found.shown) + found.others
+    late = sum(one.due_at <= now for one in found.shown) + found.others_overdue
+    return f"{count} follow-up{'' if count == 1 else 's'} open" + (f", {late} overdue" if late else "")
+
+
+def others_words(found: Open) -> str:
+    """Of those that are not shown, the number alone."""
+    late = f", {found.others_overdue} overdue" if found.others_overdue else ""
+    return f"{found.others} more with colleagues{late}. Which cases these are is not shown to you."
+
+
+def _one(db: Database, person: Actor, one: FollowUp, now: datetime) -> None:
+    with st.container(border=True, key=f"follow_up_{one.id}"):
+        name = plain_name(one.external_id, one.case_id).replace("_", "\\_")
+        label = f"{one.disposition.value.title()} · {name} · {due_words(one.due_at, now)}"
+        st.page_link(FOLDER / "case.py", label=label, query_params={"case": one.case_id})
+        who = "you" if one.who == person.id else visible(one.who_name)
+        st.text(f"With {who}, since {one.opened_at:%Y-%m-%d %H:%M} UTC")
+        note = st.text_input("Note", key=f"follow_up_note_{one.id}", max_chars=1_000)
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            for how in How:
+                if st.button(HOW_WORDS[how], key=f"follow_up_{how.value}_{one.id}"):
+                    _act(partial(follow_ups.close, db, person, one.id, how, note, resources.now()), "Closed.")
+            people = {other.id: visible(other.name) for other in colleagues(db, person)}
+            if people:
+                to = st.selectbox(
+                    "Colleague", list(people), index=None, format_func=people.__getitem__, key=f"follow_up_to_{one.id}"
+                )
+                if st.button("Give to them", key=f"follow_up_give_{one.id}", disabled=to is None) and to is not None:
+                    _act(lambda: follow_ups.hand_to(db, person, one.id, to, note, resources.now()), "Handed over.")
+
+
+def _act(act: Callable[[], object], said: str) -> None:
+    try:
+        act()
+    except (NoteMissing, NotOpen) as refused:
+        st.error(sentence(refused))
+        return
+    st.session_state["follow_up_said"] = said
+    st.rerun()

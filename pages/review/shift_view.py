@@ -1,0 +1,54 @@
+"""The shift page's tables: pure functions from numbers to rows and words."""
+
+from datetime import timedelta
+
+from storage.review.shift import Shift, TierShift
+
+PRINT_STYLE = """<style>
+@media print{
+ [data-testid=stHeader],[data-testid=stToolbar],.st-key-controls,.st-key-period,.stAppHeader,footer{display:none!important}
+ .stMainBlockContainer{padding:0!important;max-width:none!important}
+ @page{margin:1.5cm}
+}
+.sl-shift{border-collapse:collapse;width:100%}
+.sl-shift th,.sl-shift td{text-align:right;padding:.35rem .6rem;border-bottom:1px solid light-dark(#d5dde3,#35424b)}
+.sl-shift th:first-child{text-align:left}
+</style>"""
+COLUMNS = ("Tier", "Arrived", "First look", "Overdue", "Readings", "Handed over", "Median wait", "90 % within",
+           "Within target")  # fmt: skip
+
+
+def table_html(found: Shift) -> str:
+    """One line a tier; every share with the number of cases it is of."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
+    rows = "".join(f'<tr><th scope="row">{one.tier.name}</th>{_cells(one)}</tr>' for one in found.tiers)
+    return f'{PRINT_STYLE}<table class="sl-shift"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+
+
+def _cells(one: TierShift) -> str:
+    share = "–" if one.within_target is None else f"{one.within_target:.0%} of {one.told_from:,}"
+    counts = (one.arrived, one.looked_at, one.overdue, one.read, one.handed_over)
+    cells = [*(f"{count:,}" for count in counts), wait_words(one.median), wait_words(one.p90), share]
+    return "".join(f"<td>{cell}</td>" for cell in cells)
+
+
+def wait_words(wait: timedelta | None) -> str:
+    """A wait in words; a dash where nobody waited.
+
+    >>> wait_words(timedelta(seconds=95)), wait_words(timedelta(hours=3, minutes=20)), wait_words(None)
+    ('1 min 35 s', '3 h 20 min', '–')
+    """
+    if wait is None:
+        return "–"
+    seconds = round(wait.total_seconds())
+    if seconds < 3_600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3_600} h {seconds % 3_600 // 60} min"
+
+
+def follow_up_words(found: Shift) -> str:
+    """What became of follow-ups in the period."""
+    return (
+        f"Follow-ups: {found.follow_ups_opened:,} opened, {found.follow_ups_closed:,} closed, "
+        f"{found.follow_ups_overdue:,} overdue at the end of the period."
+    )

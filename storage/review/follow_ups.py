@@ -1,0 +1,158 @@
+"""What must happen after a reading: an urgent or safeguarding disposition stays on the inbox until somebody closes it.
+
+Who is told of one learns something of the reading. While the case is still to be read by others it is therefore shown
+to its reader and to whoever sees to it; of the rest only the number is said.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from sqlalchemy import Connection, func, insert, or_, select, update
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, allowed, require
+from screening.review.rating_form import Disposition
+from storage.blindness import withheld
+from storage.database import Database, insert_into
+from storage.schema import accounts, cases, follow_ups, reveals
+from storage.site.audit_log import append
+from storage.site.settings_store import current_in
+
+FOLLOWED: Final = (Disposition.URGENT, Disposition.SAFEGUARDING)
+_one = follow_ups.c
+
+
+class How(StrEnum):
+    """How a follow-up was closed."""
+
+    DONE = "done"
+    HANDED_ON = "handed_on"  # to somebody outside this program, named in the note
+
+
+class NotOpen(Exception):
+    """It was closed meanwhile, or never was there."""
+
+
+class NoteMissing(ValueError):
+    """A follow-up is closed or handed to a colleague with a note."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowUp:
+    """One that is open. ``who`` sees to it, an account; ``who_name`` is what they are called."""
+
+    id: int
+    case_id: str
+    external_id: str
+    disposition: Disposition
+    opened_by: str
+    opened_at: datetime
+    who: str
+    who_name: str
+    due_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """What this person may see, the earliest due first; how many more there are, and how many of those are overdue."""
+
+    shown: tuple[FollowUp, ...]
+    others: int
+    others_overdue: int
+
+
+def open_follow_up(conn: Connection, actor: Actor, case_id: str, disposition: Disposition, now: datetime) -> bool:
+    """Open one where the disposition asks for it and the case has none open, in the transaction of the reading.
+
+    Whoever read the case sees to it until they hand it on. Taking the disposition back closes nothing: somebody may
+    have begun to act.
+    """
+    if disposition not in FOLLOWED or _open_on(conn, case_id) is not None:
+        return False
+    minutes = current_in(conn).settings.follow_up_minutes[FOLLOWED.index(disposition)]
+    conn.execute(
+        insert(follow_ups).values(
+            case_id=case_id,
+            disposition=disposition.value,
+            opened_by=actor.id,
+            opened_at=now,
+            who=actor.id,
+            due_at=now + timedelta(minutes=minutes),
+        )
+    )
+    append(conn, actor, "follow_up_opened", case_id, {}, now)
+    return True
+
+
+def open_ones(db: Database, actor: Actor, now: datetime, limit: int = 50) -> Open:
+    """The follow-ups that are open: one's own, those one opened, and for seniors all that give no reading away."""
+    require(actor, Action.FOLLOW_UP, actor.id)
+    mine = or_(_one.who == actor.id, _one.opened_by == actor.id)
+    visible = or_(mine, ~withheld(actor, _one.case_id)) if allowed(actor, Action.FOLLOW_UP) else mine
+    joined = (
+        select(follow_ups, cases.c.external_id, accounts.c.display_name)
+        .join(cases, cases.c.id == _one.case_id)
+        .outerjoin(accounts, accounts.c.id == _one.who)
+        .where(_one.closed_at.is_(None), visible)
+        .order_by(_one.due_at, _one.id)
+        .limit(limit)
+    )
+    hidden = select(func.count(), func.count().filter(_one.due_at <= now)).where(_one.closed_at.is_(None), ~visible)
+    with db.read() as conn:
+        rows = conn.execute(joined).all()
+        others, late = conn.execute(hidden).one()
+    return Open(shown=tuple(map(_follow_up, rows)), others=others, others_overdue=late)
+
+
+def _follow_up(row: Any) -> FollowUp:
+    names = ("id", "case_id", "external_id", "opened_by", "opened_at", "who", "due_at")
+    return FollowUp(
+        **{name: getattr(row, name) for name in names},
+        disposition=Disposition(row.disposition),
+        who_name=row.display_name or row.who,
+    )
+
+
+def hand_to(db: Database, actor: Actor, follow_up_id: int, to: str, note: str, now: datetime) -> None:
+    """Have a colleague see to it from now on. Raises Forbidden, NotOpen, NoteMissing, KeyError for no such person."""
+    with db.write() as conn:
+        case_id = _allowed(conn, actor, follow_up_id, note)
+        person = conn.execute(select(accounts.c.active, accounts.c.roles).where(accounts.c.id == to)).first()
+        if person is None or not person.active or not {"reviewer", "senior"} & set(person.roles):
+            raise KeyError(to)
+        conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(who=to, note=note.strip()))
+        told = {
+            "case_id": case_id,
+            "reviewer": to,
+            "before_rating": True,
+            "at": now,
+        }  # their reading would not be blind
+        conn.execute(insert_into(conn, reveals).values(told).on_conflict_do_nothing())
+        append(conn, actor, "follow_up_handed", case_id, {"to": to}, now)
+
+
+def close(db: Database, actor: Actor, follow_up_id: int, how: How, note: str, now: datetime) -> None:
+    """It was seen to, or somebody outside took it on. Raises Forbidden, NotOpen, NoteMissing."""
+    with db.write() as conn:
+        case_id = _allowed(conn, actor, follow_up_id, note)
+        values: Mapping[str, Any] = {"closed_at": now, "closed_by": actor.id, "how": how.value, "note": note.strip()}
+        conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(values))
+        append(conn, actor, "follow_up_closed", case_id, {"how": how.value}, now)
+
+
+def _allowed(conn: Connection, actor: Actor, follow_up_id: int, note: str) -> str:
+    """The case of an open follow-up on which this person may act with this note."""
+    row = conn.execute(select(follow_ups).where(_one.id == follow_up_id).with_for_update()).first()
+    if row is None or row.closed_at is not None:
+        raise NotOpen("this follow-up is closed already")
+    require(actor, Action.FOLLOW_UP, actor.id if actor.id in (row.who, row.opened_by) else row.who)
+    if not note.strip():
+        raise NoteMissing("say in a note what was done, or what the next one should know")
+    return str(row.case_id)
+
+
+def _open_on(conn: Connection, case_id: str) -> Any:
+    return conn.execute(select(_one.id).where(_one.case_id == case_id, _one.closed_at.is_(None))).first()

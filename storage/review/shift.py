@@ -1,0 +1,133 @@
+"""What a shift was like, for a period: numbers by tier, never by person."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.schema import case_notes, follow_ups, inbox_entries, ratings
+from storage.site.first_looks import first_look
+
+_entry = inbox_entries.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierShift:
+    """One tier in a period. Of the cases that ``arrived`` in it: how many were ``looked_at`` by its end, how many
+    were overdue by then (``overdue``, looked at too late or not at all), and the times to the first look; ``read``
+    counts the readings given in the period, whenever their cases arrived. Median, p90 and share are None without
+    a case to tell them from.
+    """
+
+    tier: Tier
+    arrived: int
+    looked_at: int
+    overdue: int
+    read: int
+    handed_over: int
+    median: timedelta | None
+    p90: timedelta | None
+    within_target: float | None
+    told_from: int
+    """Cases whose target has passed or that were looked at: the share within target is of these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """All tiers, and the follow-ups."""
+
+    begin: datetime
+    end: datetime
+    tiers: tuple[TierShift, ...]
+    follow_ups_opened: int
+    follow_ups_closed: int
+    follow_ups_overdue: int
+
+
+def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
+    """The period from ``begin`` up to, not including, ``end``, as it stood at its end. ValueError for an empty one."""
+    require(actor, Action.VIEW_COUNTS)
+    if begin >= end:
+        raise ValueError("the period ends before it begins")
+    with db.read() as conn:
+        arrived = _arrived(conn, begin, end)
+        read = _by_tier(conn, select(_entry.tier, func.count()).select_from(ratings), ratings, begin, end)
+        notes = select(_entry.tier, func.count()).select_from(case_notes).where(case_notes.c.kind == "hand_over")
+        handed = _by_tier(conn, notes, case_notes, begin, end)
+        opened, closed, overdue = _follow_ups(conn, begin, end)
+    tiers = [
+        _tier(tier, [row for row in arrived if row.tier == tier], read.get(tier, 0), handed.get(tier, 0), end)
+        for tier in Tier
+    ]
+    return Shift(
+        begin=begin,
+        end=end,
+        tiers=tuple(tiers),
+        follow_ups_opened=opened,
+        follow_ups_closed=closed,
+        follow_ups_overdue=overdue,
+    )
+
+
+def _arrived(conn: Connection, begin: datetime, end: datetime) -> Sequence[Any]:
+    looked = first_look(_entry.case_id).label("looked_at")
+    query = select(_entry.tier, _entry.entered_at, _entry.due_at, looked)
+    return conn.execute(query.where(_entry.entered_at >= begin, _entry.entered_at < end)).all()
+
+
+def _by_tier(conn: Connection, query: Any, table: Any, begin: datetime, end: datetime) -> dict[int, int]:
+    joined = query.join(inbox_entries, _entry.case_id == table.c.case_id)
+    rows = conn.execute(joined.where(table.c.at >= begin, table.c.at < end).group_by(_entry.tier))
+    return {row[0]: row[1] for row in rows}
+
+
+def _tier(tier: Tier, rows: Sequence[Any], read: int, handed_over: int, end: datetime) -> TierShift:
+    looked = [row for row in rows if row.looked_at is not None and row.looked_at < end]
+    waited = sorted(row.looked_at - row.entered_at for row in looked)
+    late = sum(row.looked_at > row.due_at for row in looked)
+    seen = {id(row) for row in looked}
+    never = sum(row.due_at < end for row in rows if id(row) not in seen)
+    told_from = len(looked) + never
+    return TierShift(
+        tier=tier,
+        arrived=len(rows),
+        looked_at=len(looked),
+        overdue=late + never,
+        read=read,
+        handed_over=handed_over,
+        median=quantile(waited, 0.5),
+        p90=quantile(waited, 0.9),
+        within_target=(len(looked) - late) / told_from if told_from else None,
+        told_from=told_from,
+    )
+
+
+def quantile(ordered: Sequence[timedelta], share: float) -> timedelta | None:
+    """The smallest value that at least this share of the values does not exceed; None of none.
+
+    >>> quantile([timedelta(minutes=one) for one in (1, 2, 3, 10)], 0.5)
+    datetime.timedelta(seconds=120)
+    >>> quantile([timedelta(minutes=one) for one in (1, 2, 3, 10)], 0.9)
+    datetime.timedelta(seconds=600)
+    """
+    if not ordered:
+        return None
+    rank = -(-len(ordered) * round(share * 1_000) // 1_000)
+    return ordered[max(rank, 1) - 1]
+
+
+def _follow_ups(conn: Connection, begin: datetime, end: datetime) -> tuple[int, int, int]:
+    table = follow_ups.c
+    count = select(func.count()).select_from(follow_ups)
+    opened = count.where(table.opened_at >= begin, table.opened_at < end)
+    closed = count.where(table.closed_at >= begin, table.closed_at < end)
+    open_then = (table.closed_at.is_(None)) | (table.closed_at >= end)
+    overdue = count.where(table.opened_at < end, table.due_at < end, open_then)
+    found = [conn.execute(query).scalar_one() for query in (opened, closed, overdue)]
+    return found[0], found[1], found[2]

@@ -1,0 +1,34 @@
+"""The shift page, and follow-ups at the top of the inbox."""
+
+from screening.review.actors import LOCAL_USER
+from screening.review.rating_form import Disposition
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.review.follow_ups import open_follow_up, open_ones
+from tests.pages.conftest import Opener
+from tests.storage.inbox_cases import MINUTE, NOW, fill
+
+
+def test_the_shift_page_shows_every_tier(open_page: Opener, page_database: Database) -> None:
+    page = open_page("shift")
+    assert not page.exception
+    shown = " ".join(element.proto.body for element in page.get("html"))
+    assert all(f'<th scope="row">{tier.name}</th>' in shown for tier in Tier)
+    page.selectbox(key="shift_length").set_value("Chosen times").run()
+    assert not page.exception
+
+
+def test_a_follow_up_stays_on_the_inbox_until_it_is_closed(open_page: Opener, page_database: Database) -> None:
+    (case_id,) = fill(page_database, entered=False)
+    with page_database.write() as conn:
+        open_follow_up(conn, LOCAL_USER, case_id, Disposition.URGENT, NOW)
+    page = open_page("inbox")
+    assert not page.exception
+    (one,) = open_ones(page_database, LOCAL_USER, NOW + 90 * MINUTE).shown
+    assert any("1 follow-up open, 1 overdue" in expander.label for expander in page.expander)
+    page.button(key=f"follow_up_done_{one.id}").click().run()
+    assert any("Say in a note" in error.value for error in page.error)
+    page.text_input(key=f"follow_up_note_{one.id}").set_value("called, is with family")
+    page.button(key=f"follow_up_done_{one.id}").click().run()
+    assert open_ones(page_database, LOCAL_USER, NOW).shown == ()
+    assert not any("follow-up" in expander.label for expander in page.expander)

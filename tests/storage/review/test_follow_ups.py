@@ -1,0 +1,106 @@
+"""A disposition that asks for something stays on the inbox until somebody closes it, without telling a later reader."""
+
+from datetime import timedelta
+
+import pytest
+
+from screening.review.actors import Actor
+from screening.review.policy import Forbidden
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.review import follow_ups, inbox
+from storage.review.evidence import case_text
+from storage.review.follow_ups import How, NoteMissing, NotOpen
+from storage.review.ratings import submit_rating
+from storage.review.shift import shift
+from storage.site.settings_store import SiteSettings, change
+from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
+
+
+def read(db: Database, who: Actor, case_id: str, disposition: str, rating_id: str = "a" * 32) -> None:
+    claim = inbox.claim_next(db, who, NOW)
+    assert claim is not None and claim.case_id == case_id
+    case_text(db, who, case_id, NOW, claim.token)
+    submit_rating(db, who, case_id, claim.token, form("unsafe", 5, disposition=disposition), NOW, rating_id)
+
+
+@pytest.mark.parametrize(("disposition", "minutes"), [("urgent", 60), ("safeguarding", 1440)])
+def test_it_is_opened_with_its_reader_and_a_time(db: Database, disposition: str, minutes: int) -> None:
+    register(db, ANN, SENIOR)
+    (case_id,) = fill(db)
+    read(db, ANN, case_id, disposition)
+    for who in (ANN, SENIOR):
+        (one,) = follow_ups.open_ones(db, who, NOW).shown
+        assert (one.case_id, one.who, one.who_name, one.due_at) == (case_id, "ann", "Ann", NOW + minutes * MINUTE)
+
+
+def test_other_dispositions_open_none(db: Database) -> None:
+    register(db, ANN)
+    (case_id,) = fill(db)
+    read(db, ANN, case_id, "follow_up")
+    assert follow_ups.open_ones(db, ANN, NOW).shown == ()
+
+
+def test_while_others_may_still_read_the_case_they_learn_its_number_alone(db: Database) -> None:
+    register(db, ANN, BO, SENIOR)
+    change(db, ADMIN, SiteSettings(second_reading_rate=1.0), 0, NOW)
+    (case_id,) = fill(db)
+    read(db, ANN, case_id, "urgent")
+    for who in (BO, SENIOR):
+        found = follow_ups.open_ones(db, who, NOW + 61 * MINUTE)
+        assert (found.shown, found.others, found.others_overdue) == ((), 1, 1)
+    assert len(follow_ups.open_ones(db, ANN, NOW).shown) == 1
+
+
+def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> None:
+    register(db, ANN, BO, CY)
+    (case_id,) = fill(db)
+    read(db, ANN, case_id, "urgent")
+    (one,) = follow_ups.open_ones(db, ANN, NOW).shown
+    with pytest.raises(NoteMissing):
+        follow_ups.close(db, ANN, one.id, How.DONE, " ", NOW)
+    with pytest.raises(Forbidden):
+        follow_ups.close(db, CY, one.id, How.DONE, "done", NOW)
+    follow_ups.hand_to(db, ANN, one.id, "bo", "call back at three", NOW)
+    assert follow_ups.open_ones(db, BO, NOW).shown[0].who == "bo"
+    with pytest.raises(KeyError):
+        follow_ups.hand_to(db, BO, one.id, "nobody", "x", NOW)
+    follow_ups.close(db, BO, one.id, How.HANDED_ON, "crisis team took over", NOW + MINUTE)
+    assert follow_ups.open_ones(db, BO, NOW).shown == ()
+    with pytest.raises(NotOpen):
+        follow_ups.close(db, BO, one.id, How.DONE, "again", NOW)
+
+
+def test_researchers_and_administrators_have_no_part_in_it(db: Database) -> None:
+    for who in (RESEARCHER, ADMIN):
+        with pytest.raises(Forbidden):
+            follow_ups.open_ones(db, who, NOW)
+
+
+def test_a_shift_is_counted_by_tier_with_waits_and_shares(db: Database) -> None:
+    register(db, ANN, SENIOR)
+    entered = [NOW - 40 * MINUTE, NOW - 8 * MINUTE, NOW - 3 * MINUTE, NOW - 2 * MINUTE, NOW - 2 * MINUTE]
+    first, *_rest = fill(db, (Tier.P0, Tier.P0, Tier.P0, Tier.P0, Tier.P2), entered_at=entered)
+    read(db, ANN, first, "urgent")  # 40 minutes after it came: too late
+    claim = inbox.claim_next(db, ANN, NOW)
+    assert claim is not None
+    case_text(db, ANN, claim.case_id, NOW, claim.token)  # 8 minutes: too late
+    claim = inbox.claim(db, SENIOR, _rest[1], NOW)
+    case_text(db, SENIOR, _rest[1], NOW, claim.token)  # 3 minutes: in time
+    found = shift(db, ADMIN, NOW - 60 * MINUTE, NOW + MINUTE)
+    p0 = found.tiers[Tier.P0]
+    assert (p0.arrived, p0.looked_at, p0.overdue, p0.read) == (4, 3, 2, 1)
+    assert (p0.median, p0.p90) == (8 * MINUTE, 40 * MINUTE)
+    assert (p0.within_target, p0.told_from) == (pytest.approx(1 / 3), 3), "the fourth may still be in time"
+    assert (found.tiers[Tier.P2].arrived, found.tiers[Tier.P2].median) == (1, None)
+    later = shift(db, ADMIN, NOW - 60 * MINUTE, NOW + 10 * MINUTE).tiers[Tier.P0]
+    assert (later.overdue, later.told_from) == (3, 4), "its target has passed now"
+    assert (found.follow_ups_opened, found.follow_ups_closed, found.follow_ups_overdue) == (1, 0, 0)
+    with pytest.raises(ValueError, match="before it begins"):
+        shift(db, ADMIN, NOW, NOW - timedelta(minutes=1))
+
+
+def test_a_look_in_a_list_is_no_first_look(db: Database) -> None:
+    (case_id,) = fill(db, (Tier.P1,))
+    case_text(db, RESEARCHER, case_id, NOW)
+    assert shift(db, ADMIN, NOW - MINUTE, NOW + MINUTE).tiers[Tier.P1].looked_at == 0
