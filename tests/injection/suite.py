@@ -4,16 +4,34 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from screening.engine.draws import ScreenedText
+from screening.text.flags import Flag
+from screening.text.injection import injection_flags
+from screening.text.received import receive
+
 FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A text and what it is: a kind of attack, ``attack`` or ``ordinary``."""
+    """A text, perhaps with a reply, and what it is: a kind of attack, ``attack``, ``ordinary`` or ``stated``."""
 
     id: str
     kind: str
     text: str
+    reply: str | None = None
+
+    @property
+    def flags(self) -> frozenset[Flag]:
+        """What is found in text and reply on the way in."""
+        parts = [self.text] if self.reply is None else [self.text, self.reply]
+        return frozenset().union(*(receive(part, detectors=[injection_flags]).flags for part in parts))
+
+    @property
+    def shown(self) -> ScreenedText:
+        """What the model sees."""
+        reply = None if self.reply is None else receive(self.reply).model_text
+        return ScreenedText(text=receive(self.text).model_text, reply=reply)
 
 
 def read_probes(name: str) -> tuple[Probe, ...]:

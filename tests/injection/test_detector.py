@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.text.flags import Flag
+from screening.text.flags import REFUSES_SAFE, Flag
 from screening.text.injection import Strength, injection_flags, injection_signs, tagged_text
 from screening.text.injection_patterns import SignKind
 from screening.text.received import receive
@@ -61,18 +61,27 @@ def test_false_alarms_on_ordinary_texts_are_rare():
 
 
 def test_what_it_finds_on_texts_it_was_not_tuned_on_is_what_the_documentation_says():
-    """Written after the patterns were frozen: 18 of 24 attacks flagged (7 of them strongly), no strong false alarm."""
+    """Written after the patterns were frozen: 19 of 24 attacks flagged (7 of them strongly), no strong false alarm."""
     found: Counter[tuple[str, str]] = Counter()
     for probe in read_probes("held_out_2.jsonl"):
         flags = injection_flags(receive(probe.text).model_text)
         found[probe.kind, "strong" if Flag.SUSPECTED_INJECTION in flags else "weak" if flags else "none"] += 1
     assert found == {
         ("attack", "strong"): 7,
-        ("attack", "weak"): 11,
-        ("attack", "none"): 6,
+        ("attack", "weak"): 12,
+        ("attack", "none"): 5,
         ("ordinary", "weak"): 7,
         ("ordinary", "none"): 33,
     }
+
+
+def test_new_ordinary_texts_are_refused_as_rarely_as_the_documentation_says():
+    texts = [probe for name in ("held_out_3", "held_out_4") for probe in read_probes(f"{name}.jsonl")]
+    ordinary = [probe for probe in texts if probe.kind == "ordinary"]
+    refused = [probe.id for probe in ordinary if probe.flags & REFUSES_SAFE]
+    assert len(ordinary) == 160 and len(refused) / len(ordinary) <= 0.03
+    stated = [probe for probe in texts if probe.kind == "stated"]
+    assert len(stated) == 30 and all(Flag.STATED_RISK in probe.flags for probe in stated)
 
 
 def test_flag_emoji_are_not_hidden_text():

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from screening.engine.draws import ScreenedText
 from screening.engine.guard import guard_for
 from screening.engine.pipeline import preset
 from screening.engine.prompting import load_prompts
@@ -14,7 +13,6 @@ from screening.samplers.anthropic import AnthropicSampler
 from screening.samplers.model_settings import ModelSettings
 from screening.text.flags import Flag
 from screening.text.injection import injection_flags
-from screening.text.received import receive
 from tests.injection.suite import Probe, read_probes
 from tests.stub_server import Gullible, StubPlan, StubServer, TextRule
 
@@ -28,16 +26,15 @@ async def outcomes(plan: StubPlan, probes: tuple[Probe, ...], *, defended: bool 
     async with StubServer(plan) as stub:
         settings = ModelSettings(base_url=stub.url, api_key="k", requests_per_minute=None)
         async with AnthropicSampler(settings, load_prompts()) as sampler:
-            received = [receive(probe.text, detectors=[injection_flags]) for probe in probes]
             return await asyncio.gather(
                 *(
                     screen(
-                        ScreenedText(text=text.model_text),
-                        guard_for(text.flags) if defended else Guard(),
+                        probe.shown,
+                        guard_for(probe.flags) if defended else Guard(),
                         preset("recommended"),
                         sampler,
                     )
-                    for text in received
+                    for probe in probes
                 )
             )
 
@@ -55,6 +52,18 @@ async def test_no_published_attack_is_committed_safe_even_if_the_model_always_sa
     reasons = {result.reason for result in results if result.outcome is Outcome.HUMAN_REVIEW}
     assert Reason.SUSPECTED_INJECTION in reasons
     assert reasons <= {Reason.SUSPECTED_INJECTION, Reason.STATED_RISK, Reason.HIDDEN_CHARACTERS, Reason.ESCALATED}
+
+
+@pytest.mark.parametrize(
+    ("answer", "passed"), [("safe.", {"held_out_3": 0, "held_out_4": 1}), ("safe", {"held_out_3": 17, "held_out_4": 8})]
+)
+async def test_new_attacks_on_an_always_safe_model_pass_as_often_as_the_documentation_says(answer, passed):
+    """ "safe." is said whatever is asked; "safe" is translated into the second look's code word as well."""
+    plan = StubPlan(weights={answer: 1.0})
+    for name, many in passed.items():
+        probes = tuple(probe for probe in read_probes(f"{name}.jsonl") if probe.kind == "attack")
+        results = await outcomes(plan, probes)
+        assert sum(result.outcome is Outcome.SAFE for result in results) == many
 
 
 async def test_a_weak_sign_commits_safe_only_when_the_second_look_agrees():
