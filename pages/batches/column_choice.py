@@ -1,11 +1,13 @@
-"""Which column is what, as a person confirms it."""
+"""Which sheet and columns a file is read by, as a person confirms it, or as a kept mapping says."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
 from pages.components.options import told_apart
 from screening.datasets.columns import ColumnMapping, propose_mapping, rivals
+from screening.datasets.mapping import FileMapping, mapping_json, read_mapping
+from screening.datasets.refused import FileRefused
 from screening.text.display import visible
 
 NOT_USED = "(not used)"
@@ -16,6 +18,49 @@ ROLES: Mapping[str, str] = {
     "label": "Reference label",
     "group": "Group",
 }
+_LARGEST_MAPPING = 1_000_000
+
+
+def chosen_sheet(token: str, sheets: Sequence[str]) -> None:
+    """Which sheet of a workbook is read; it is asked for where there are several."""
+    if len(sheets) > 1:
+        shown = told_apart({one: visible(one) for one in sheets})
+        st.selectbox("Sheet", sheets, format_func=shown.__getitem__, key=sheet_key(token))
+
+
+def sheet_key(token: str) -> str:
+    """Under which the sheet chosen for an upload is remembered."""
+    return f"sheet_{token}"
+
+
+def kept_mapping(token: str) -> tuple[FileMapping | None, str]:
+    """A mapping from a file, where one was given for this upload, and a suffix for the keys of what it fills in."""
+    name = f"mapping_{token}"
+    with st.expander("Use a mapping kept from another file", icon=":material/upload:"):
+        given = st.file_uploader("A mapping (JSON)", type="json", key=f"{name}_file")
+        if given is not None and st.button("Use this mapping", key=f"{name}_use"):
+            try:
+                content = given.getvalue()[:_LARGEST_MAPPING]
+                number = st.session_state.get(name, (None, 0))[1] + 1
+                st.session_state[name] = read_mapping(content), number
+                st.rerun()
+            except FileRefused as refusal:
+                st.error(visible(str(refusal)))
+    found, number = st.session_state.get(name, (None, 0))
+    return found, f"_{number}" if number else ""
+
+
+def offer_mapping(mapping: FileMapping) -> None:
+    """The mapping as a file, for the command line and for the next file of this kind."""
+    st.download_button(
+        "Keep this mapping",
+        mapping_json(mapping),
+        "mapping.json",
+        "application/json",
+        on_click="ignore",
+        icon=":material/download:",
+        help="For another file of this kind, here or with `--mapping` on the command line.",
+    )
 
 
 def first_choice(columns: tuple[str, ...], proposed: ColumnMapping | None) -> Mapping[str, str | None]:
@@ -26,7 +71,7 @@ def first_choice(columns: tuple[str, ...], proposed: ColumnMapping | None) -> Ma
     return {role: None if mapping is None or role in unclear else getattr(mapping, role) for role in roles}
 
 
-def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None) -> ColumnMapping | None:
+def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None, suffix: str = "") -> ColumnMapping | None:
     """Which column is what; None until the text's is chosen. Several columns of text are joined in their order."""
     st.markdown("**Columns**: please confirm")
     shown = told_apart({one: visible(one) for one in (NOT_USED, *columns)})
@@ -38,12 +83,18 @@ def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None) ->
         columns,
         default=[one for one in begun if one is not None],
         format_func=shown.__getitem__,
-        key="column_text",
+        key=f"column_text{suffix}",
     )
     chosen = {
-        role: _one(place, role, columns, first[role], shown)
+        role: _one(place, role, columns, first[role], shown, suffix)
         for place, role in zip(places[1:], ROLES, strict=True)
     }  # fmt: skip
+    lists = st.toggle(
+        "Join texts that are lists of strings",
+        value=bool(proposed and proposed.lists),
+        key=f"column_lists{suffix}",
+        help='A text such as ["first post", "second post"] is read as its posts, with an empty line between.',
+    )
     if not texts:
         st.caption("Choose the column that holds the text.")
         return None
@@ -55,6 +106,7 @@ def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None) ->
         reply=chosen["reply"],
         label=chosen["label"],
         group=chosen["group"],
+        lists=lists,
     )
 
 
@@ -64,8 +116,10 @@ def _one(
     columns: tuple[str, ...],
     before: str | None,
     shown: Mapping[str, str],
+    suffix: str,
 ) -> str | None:
     options = [NOT_USED, *columns]
     at = options.index(before) if before in options else 0
-    picked = place.selectbox(ROLES[role], options, index=at, format_func=shown.__getitem__, key=f"column_{role}")
+    key = f"column_{role}{suffix}"
+    picked = place.selectbox(ROLES[role], options, index=at, format_func=shown.__getitem__, key=key)
     return None if picked == NOT_USED else str(picked)

@@ -1,16 +1,21 @@
 """What an uploaded file holds, before the first call: how it was read, which rows are out and why."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from html import escape
 
 from pages.batches.live_style import STYLE
 from screening.datasets.judged import Receive, Row
+from screening.datasets.labels import map_label
 from screening.datasets.reader import FileReport, Table
 from screening.datasets.records import Reason
 from screening.datasets.rows import NewCase
+from screening.labels import Label
 from screening.text.display import visible
+
+FIRST, SHOWN = 6, 160
+"""Rows that are shown before anything starts, and how many characters of each text."""
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 REASON_WORDS: Mapping[Reason, str] = {
@@ -34,13 +39,22 @@ REASON_WORDS: Mapping[Reason, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The rows of a file after reading them all; accepted + all of rejected = rows in."""
+    """The rows of a file after reading them all; accepted + all of rejected = rows in. ``values`` counts the accepted
+    rows by the value of their label column, ``first`` are the file's first rows.
+    """
 
     accepted: int
     rejected: Mapping[Reason, int]
     referenced: int
     without_call: int
     characters: int
+    values: Mapping[str, int] = field(default_factory=dict)
+    first: tuple[Row, ...] = ()
+
+    def labelled(self, labels: Mapping[str, Label | None]) -> "Check":
+        """The same rows with the values of the label column read so."""
+        counted = (count for value, count in self.values.items() if map_label(value, labels) is not None)
+        return replace(self, referenced=sum(counted))
 
     @property
     def rows_in(self) -> int:
@@ -49,28 +63,57 @@ class Check:
 
 
 def check(table: Table, receive: Receive) -> Check:
-    """Read every row once, in constant memory."""
-    return _counted(table.rows(receive))
-
-
-def _counted(rows: Iterable[Row]) -> Check:
+    """Read every row once, in constant memory; no reference is counted yet, for labels may still be changed."""
     counts: Counter[str] = Counter()
     rejected: Counter[Reason] = Counter()
-    for row in rows:
+    values: Counter[str] = Counter()
+    first: list[Row] = []
+    for row in table.rows(receive):
+        if len(first) < FIRST:
+            first.append(row)
         if not isinstance(row, NewCase):
             rejected[Reason(row.reason)] += 1
             continue
+        values[row.reference_value or ""] += 1
         counts["accepted"] += 1
-        counts["referenced"] += row.reference is not None
         counts["without_call"] += row.text.refuses_screening
         counts["characters"] += len(row.text.model_text) + (len(row.reply.model_text) if row.reply else 0)
     return Check(
         accepted=counts["accepted"],
         rejected=dict(rejected.most_common()),
-        referenced=counts["referenced"],
+        referenced=0,
         without_call=counts["without_call"],
         characters=counts["characters"],
+        values=values,
+        first=tuple(first),
     )
+
+
+def preview_rows(found: Check, labels: Mapping[str, Label | None]) -> list[dict[str, object]]:
+    """The first rows as they will be read."""
+    return [_preview(row, labels) for row in found.first]
+
+
+def _preview(row: Row, labels: Mapping[str, Label | None]) -> dict[str, object]:
+    if not isinstance(row, NewCase):
+        said = f"rejected: {REASON_WORDS[Reason(row.reason)]}"
+        return {"Row": row.row, "Id": visible(row.external_id or ""), "Text": "", "Read as": said}
+    label = map_label(row.reference_value, labels)
+    known = {
+        "Row": row.row,
+        "Id": visible(row.external_id),
+        "Text": _start(row.text.stored),
+        "Read as": "a case",
+        "Reply": _start(row.reply.stored) if row.reply else None,
+        "Label": None if row.reference_value is None else visible(row.reference_value),
+        "Reference": label.value if label else None,
+        "Group": None if row.group is None else visible(row.group),
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _start(text: str) -> str:
+    return visible(text[:SHOWN]) + ("…" if len(text) > SHOWN else "")
 
 
 def read_as(report: FileReport) -> str:

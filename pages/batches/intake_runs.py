@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from jobs.intake import fill_batch
 from jobs.port import system_clock
 from pages.batches import uploads
-from pages.batches.uploads import Upload
+from pages.batches.uploads import Upload, uploaded_table
 from pages.components import resources
 from pages.components.singletons import singleton
 from pages.components.words import error_words
-from screening.datasets.reader import read_table
 from screening.datasets.refused import FileRefused
 from screening.review.actors import SYSTEM
 from screening.settings import Settings
@@ -78,7 +77,7 @@ class IntakeRuns:
         """Until the batch takes no more rows, be it that another process was faster and put the file away."""
         try:
             if takes_rows(self._db, batch_id):
-                table = read_table(upload.path, upload.name, mapping=upload.mapping, label_values=upload.label_values)
+                table = uploaded_table(upload)
                 fill_batch(self._db, SYSTEM, batch_id, table, self._settings, system_clock)
         except (IntakeClosed, UnknownBatch):
             log.info("the batch of an upload takes no more rows")

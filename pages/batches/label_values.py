@@ -14,14 +14,15 @@ READINGS = ("safe", "unsafe", "no reference")
 Labels = Mapping[str, Label | None]
 
 
-def confirm_labels(table: Table) -> Labels:
-    """What each value of the label column stands for; unmapped values are shown and give no reference."""
+def confirm_labels(table: Table, kept: Labels, suffix: str = "") -> Labels:
+    """What each value of the label column stands for, ``kept`` first; unmapped ones are shown and give none."""
     report = table.report
     values = {value: count for value, count in report.label_values.items() if value.strip()}
     if report.mapping.label is None or not values:
         st.caption("No label column: there will be no confusion matrix.")
         return {}
-    known = {value: label.value for value, label in report.labels.items()}
+    said = {**report.labels, **kept}
+    known = {value: label.value for value, label in said.items() if label is not None}
     rows = pd.DataFrame(
         {
             "Value": [visible(value) for value in values],  # a broken byte is no text that can be sent
@@ -29,14 +30,14 @@ def confirm_labels(table: Table) -> Labels:
             "Read as": [known.get(value, READINGS[2]) for value in values],
         }
     )
-    if report.unmapped:
+    if unmapped := [value for value in report.unmapped if value not in kept]:
         st.html(
-            f'<p style="margin:0"><b>{len(report.unmapped)} label values are neither safe nor unsafe</b>; '
+            f'<p style="margin:0"><b>{len(unmapped)} label values are neither safe nor unsafe</b>; '
             "they are kept as they stand and give no reference label unless you say what they mean.</p>"
         )
     edited = st.data_editor(
         rows,
-        key=f"labels_{report.mapping.label!a}",
+        key=f"labels_{report.mapping.label!a}{suffix}",
         disabled=["Value", "Rows"],
         hide_index=True,
         column_config={"Read as": st.column_config.SelectboxColumn(options=list(READINGS), required=True)},

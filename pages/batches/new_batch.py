@@ -1,18 +1,18 @@
 """From a file to a batch: upload, look at what it holds, confirm the columns and labels, see the price, start."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
-from pathlib import Path
 
 import streamlit as st
 
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, open_batch, receiver
+from jobs.intake import BatchRequest, open_batch
 from pages.batches import uploads
-from pages.batches.column_choice import confirm_columns
+from pages.batches.column_choice import chosen_sheet, confirm_columns, kept_mapping, offer_mapping, sheet_key
 from pages.batches.estimates import batch_estimate, estimate_rows, observed_calls
-from pages.batches.file_check import Check, check, rejected_rows, report_html
+from pages.batches.file_check import Check, preview_rows, rejected_rows, report_html
+from pages.batches.file_reading import checked, mapped, profile
 from pages.batches.intake_runs import intake_runs
 from pages.batches.label_values import Labels, confirm_labels
 from pages.batches.pipelines import choose, decided_or_said, least_calls
@@ -21,9 +21,9 @@ from pages.batches.uploads import Upload
 from pages.components import resources
 from pages.components.streamed import StreamedFile, show_files
 from screening.datasets.columns import ColumnMapping
-from screening.datasets.reader import Table, announced, read_table
+from screening.datasets.mapping import FileMapping
+from screening.datasets.reader import Table, announced
 from screening.datasets.refused import ColumnsUnclear, FileRefused
-from screening.labels import Label
 from screening.text.display import visible
 from storage.batches.batches import list_batches
 from storage.batches.pipelines import active_version
@@ -37,24 +37,11 @@ class Checked:
     found: Check
 
 
-def _as_bytes(words: str) -> bytes:
-    return words.encode(errors="surrogatepass")  # a broken byte in a label or a column's name
-
-
-@st.cache_resource(max_entries=8, ttl=3600, show_spinner="Reading the file …", hash_funcs={str: _as_bytes})
-def checked(
-    path: Path, name: str, mapping: ColumnMapping | None, labels: tuple[tuple[str, Label | None], ...]
-) -> Checked:
-    """Read the file twice: what it holds, then every row. FileRefused is for the person."""
-    table = read_table(path, name, mapping=mapping, label_values=dict(labels))
-    return Checked(table=table, found=check(table, receiver(resources.settings())))
-
-
 def upload_file() -> None:
     """The uploader; the file goes to disk and the widget is freed."""
     number = st.session_state.setdefault("upload_number", 0)
     given = st.file_uploader(
-        "A file of texts: CSV, TSV, JSON, JSON lines or xlsx",
+        "A file of texts: CSV, TSV, JSON, JSON lines, xlsx or Parquet",
         key=f"upload_{number}",
         help="Larger files than this takes go through `python -m screening screen FILE`.",
     )
@@ -80,29 +67,52 @@ def check_file(upload: Upload) -> None:
 
 
 def _check_file(upload: Upload) -> None:
-    columns, proposed = proposed_columns(upload)
+    begun = replace(upload, sheet=st.session_state.get(sheet_key(upload.token)))
     with st.container(border=True):
-        mapping = confirm_columns(columns, proposed)
+        mapping, kept, suffix = confirmed(begun)
     if mapping is None:
         leave(upload)
         return
+    place = begun.path, begun.name, begun.sheet, mapping
+    table, found = mapped(*place), checked(*place)
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        labels = confirm_labels(checked(upload.path, upload.name, mapping, ()).table)
-    final = checked(upload.path, upload.name, mapping, tuple(labels.items()))
+        labels = confirm_labels(table, kept.labels if kept else {}, suffix)
+        offer_mapping(FileMapping(columns=mapping, labels=labels, sheet=begun.sheet))
+    final = Checked(table=table.with_labels(labels), found=found.labelled(labels))
     with right:
-        show_report(final, rejected_file(upload, mapping, labels))
-    offer(upload, final, mapping, labels)
+        show_report(final, rejected_file(begun, mapping))
+    st.markdown("**The first rows, as they will be read**")
+    st.dataframe(preview_rows(found, labels), hide_index=True)
+    offer(begun, final, mapping, labels)
 
 
-def proposed_columns(upload: Upload) -> tuple[tuple[str, ...], ColumnMapping | None]:
-    """The file's columns and what they seem to be; nothing where a person must say which holds the text."""
-    try:
-        report = checked(upload.path, upload.name, None, ()).table.report
-    except ColumnsUnclear as unclear:
-        refused(unclear)
-        return unclear.columns, None
-    return report.columns, report.mapping
+def confirmed(upload: Upload) -> tuple[ColumnMapping | None, FileMapping | None, str]:
+    """The columns as a person confirms them, and the kept mapping that they begin with. Raises FileRefused."""
+    found = profile(upload.path, upload.name, upload.sheet)
+    sheets = found.sheets if isinstance(found, FileRefused) else found.report.sheets
+    chosen_sheet(upload.token, sheets)
+    kept, suffix = kept_mapping(upload.token)
+    if upload.sheet in sheets[1:]:
+        suffix += f"_{sheets.index(upload.sheet)}"  # the columns of another sheet are others
+    if isinstance(found, FileRefused) and not isinstance(found, ColumnsUnclear):
+        raise found
+    columns = found.columns if isinstance(found, ColumnsUnclear) else found.report.columns
+    proposed = found.report.mapping if isinstance(found, Table) else None
+    if kept is not None and kept.columns is not None:
+        proposed = fitting(kept.columns, columns) or proposed
+    elif isinstance(found, ColumnsUnclear):
+        refused(found)
+    return confirm_columns(columns, proposed, suffix), kept, suffix
+
+
+def fitting(kept: ColumnMapping, columns: tuple[str, ...]) -> ColumnMapping | None:
+    """The kept columns, where this file has them; else it is said which it has not."""
+    missing = sorted(kept.columns() - set(columns))
+    if missing:
+        refused(FileRefused(f"The file has no column {', '.join(missing)}, which the kept mapping names."))
+        return None
+    return kept
 
 
 def refused(refusal: FileRefused) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from screening.datasets.columns import ColumnMapping
+from screening.datasets.reader import Table, read_table
 from screening.labels import Label
 
 KEPT_S = 24 * 3600
@@ -25,7 +26,7 @@ _beginning = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """One kept file. ``batch_id``, ``mapping`` and ``label_values`` are set when it is made a batch of."""
+    """One kept file. What follows ``sha256`` is set when it is made a batch of."""
 
     token: str
     path: Path
@@ -35,6 +36,7 @@ class Upload:
     batch_id: str | None = None
     mapping: ColumnMapping | None = None
     label_values: dict[str, Label | None] | None = None
+    sheet: str | None = None
 
 
 def keep(directory: Path, name: str, content: BinaryIO, owner: str) -> Upload:
@@ -105,6 +107,13 @@ def unfinished(directory: Path) -> Iterator[Upload]:
         upload = _read(described)
         if upload and upload.batch_id:
             yield upload
+
+
+def uploaded_table(upload: Upload) -> Table:
+    """The file, read as it was confirmed. Raises FileRefused, FileNotFoundError."""
+    return read_table(
+        upload.path, upload.name, mapping=upload.mapping, label_values=upload.label_values, sheet=upload.sheet
+    )
 
 
 def discard(upload: Upload) -> None:

@@ -1,0 +1,130 @@
+"""How a file is read is chosen on the page: sheet, columns, lists, labels, by hand or by a kept mapping."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from openpyxl import Workbook
+from streamlit.testing.v1 import AppTest
+
+from commands.__main__ import main
+from pages.batches.intake_runs import intake_runs
+from screening.review.actors import LOCAL_USER
+from storage.batches.results import results
+from storage.database import Database
+from tests.pages.conftest import Opener
+
+SEVERITIES = b"User,Post,Severity\n" + b"".join(
+    b'u%d,"[""post %d"", ""and more""]",%s\n' % (number % 3, number, label)
+    for number, label in enumerate([b"Supportive", b"Ideation", b"Attempt", b"Indicator"] * 3)
+)
+LABELS = {"Supportive": "safe", "Ideation": "unsafe", "Attempt": "unsafe", "Indicator": None}
+COLUMNS = {"text": "Post", "group": "User", "label": "Severity", "lists": True}
+MAPPING = {"second_look_mapping": 1, "columns": COLUMNS, "labels": LABELS}
+
+
+def upload(open_page: Opener, content: bytes, name: str = "texts.csv") -> AppTest:
+    page = open_page("batches")
+    page.file_uploader[0].set_value((name, content, "text/csv"))
+    page.run()
+    assert not page.exception, page.exception
+    return page
+
+
+def shown(page: AppTest) -> str:
+    bodies = (element.proto.body for element in page.get("html"))
+    return " ".join(body.rpartition("</style>")[2] for body in bodies).replace("<b>", "").replace("</b>", "")
+
+
+def press(page: AppTest, label: str) -> AppTest:
+    next(button for button in page.button if button.label.startswith(label)).click().run()
+    assert not page.exception, page.exception
+    return page
+
+
+def use_mapping(page: AppTest, mapping: object) -> AppTest:
+    (kept,) = (one for one in page.file_uploader if one.key and one.key.startswith("mapping_"))
+    kept.set_value(("mapping.json", json.dumps(mapping).encode(), "application/json")).run()
+    return press(page, "Use this mapping")
+
+
+def test_a_kept_mapping_reads_a_file_alike_on_the_page_and_on_the_command_line(
+    open_page: Opener, page_database: Database, tmp_path: Path
+) -> None:
+    file, kept, out = tmp_path / "users.csv", tmp_path / "mapping.json", tmp_path / "out.jsonl"
+    file.write_bytes(SEVERITIES)
+    kept.write_text(json.dumps(MAPPING))
+    assert main(["screen", str(file), "--mapping", str(kept), "--out", str(out)]) == 0
+    by_command = [json.loads(line) for line in out.read_text().splitlines()]
+    page = use_mapping(upload(open_page, SEVERITIES), MAPPING)
+    assert "12 rows in = 12 accepted + 0 rejected" in shown(page)
+    press(page, "Start screening")
+    intake_runs().wait()
+    named = page.query_params["batch"]
+    by_page = list(results(page_database, LOCAL_USER, named if isinstance(named, str) else named[0]))
+    assert [(row.external_id, row.reference, row.group) for row in by_page] == [
+        (row["id"], row["reference"], row["group"]) for row in by_command
+    ]
+    assert [row.reference for row in by_page[:4]] == ["safe", "unsafe", "unsafe", None]
+
+
+def test_the_first_rows_are_shown_as_they_will_be_read(open_page: Opener) -> None:
+    page = upload(open_page, b"id,text,label\n1,<b>a</b>\xe2\x80\xae day,unsafe\n2,[deleted],safe\n")
+    preview = next(frame.value for frame in page.dataframe if "Read as" in frame.value and "Text" in frame.value)
+    assert list(preview["Read as"]) == ["a case", "rejected: a placeholder such as [deleted]"]
+    assert preview["Reference"][0] == "unsafe" and "\u202e" not in preview["Text"][0]
+
+
+def test_lists_are_asked_about_and_joined_by_choice(open_page: Opener) -> None:
+    content = json.dumps([{"id": n, "text": [f"post {n}", "more"]} for n in range(3)]).encode()
+    page = upload(open_page, content, "posts.json")
+    assert "In 3 of 3 rows the text is a list of strings" in shown(page)
+    page.multiselect(key="column_text").set_value(["text"])
+    page.toggle(key="column_lists").set_value(True).run()
+    assert "3 rows in = 3 accepted + 0 rejected" in shown(page)
+
+
+def test_any_sheet_is_read(open_page: Opener, page_database: Database) -> None:
+    book = Workbook()
+    book.worksheets[0].append(("About this file",))
+    posts = book.create_sheet("Posts")
+    for row in (("id", "text"), (1, "a day"), (2, "another")):
+        posts.append(row)
+    stream = io.BytesIO()
+    book.save(stream)
+    page = upload(open_page, stream.getvalue(), "book.xlsx")
+    (sheet,) = (one for one in page.selectbox if one.label == "Sheet")
+    sheet.set_value("Posts").run()
+    assert "2 rows in = 2 accepted + 0 rejected" in shown(page)
+    press(page, "Start screening")
+    intake_runs().wait()
+    named = page.query_params["batch"]
+    found = list(results(page_database, LOCAL_USER, named if isinstance(named, str) else named[0]))
+    assert [row.external_id for row in found] == ["1", "2"]
+
+
+def test_other_labels_read_nothing_again(open_page: Opener, tmp_path: Path) -> None:
+    page = upload(open_page, b"id,text,class\n1,a,low\n2,b,high\n")
+    for kept in (tmp_path / "data" / "uploads").iterdir():
+        if not kept.suffix:
+            content = kept.read_bytes()
+            kept.write_bytes(b"not what it was" + b" " * len(content))
+    columns = {"text": "text", "id": "id", "label": "class"}
+    page = use_mapping(page, {"second_look_mapping": 1, "columns": columns, "labels": {"high": "unsafe"}})
+    assert "2 rows in = 2 accepted + 0 rejected" in shown(page)
+    preview = next(frame.value for frame in page.dataframe if "Reference" in frame.value)
+    assert preview["Reference"][1] == "unsafe"
+
+
+@pytest.mark.parametrize(
+    ("mapping", "words"),
+    [
+        ({"second_look_mapping": 1, "columns": {"text": "Körper"}}, "no column Körper"),
+        ({"columns": {"text": "text"}}, "no saved mapping"),
+    ],
+)
+def test_a_mapping_that_does_not_fit_is_said(open_page: Opener, mapping: object, words: str) -> None:
+    page = use_mapping(upload(open_page, b"id,text\n1,a\n"), mapping)
+    assert words in shown(page) + " ".join(error.value for error in page.error)
+    assert "1 rows in = 1 accepted + 0 rejected" in shown(page)
