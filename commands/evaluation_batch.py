@@ -13,6 +13,7 @@ from screening.research.conditions import BUDGETS, PAPER_DELTA
 from screening.research.evaluation import EvaluationData
 from screening.research.recording import DrawBook
 from screening.review.actors import LOCAL_USER
+from screening.review.reach import Reach
 from screening.settings import Settings
 from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
@@ -39,7 +40,7 @@ async def record_as_batch(url: str, data: EvaluationData, settings: Settings) ->
 
 def _taken_in(db: Database, data: EvaluationData, settings: Settings, agents: Agents) -> str:
     intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
-    request = BatchRequest(name=data.title, pipeline=RECORDING, intake=intake)
+    request = BatchRequest(name=data.title, pipeline=RECORDING, reach=Reach.COUNT, intake=intake)
     batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
     rows = (
         NewCase(

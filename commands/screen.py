@@ -22,11 +22,13 @@ from screening.datasets.reader import FileReport, Table, announced
 from screening.datasets.rows import rejected_csv
 from screening.engine.pipeline import PipelineConfig, preset
 from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.review.reach import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
 from storage.batches.batches import Progress, progress
 from storage.batches.exports import exported_rejected, exported_results
 from storage.batches.results import withheld_rows
 from storage.database import Database
+from storage.site.settings_store import current
 
 NOT_BLIND = (
     "Rows that wait in the inbox of this database: {rows:,}. The results say what the engine made of them, so whoever "
@@ -53,6 +55,13 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "--blind", action="store_true", help="leave out what the engine made of rows that wait in the inbox"
     )
     add_mapping_options(parser)
+    parser.add_argument(
+        "--unsafe",
+        choices=list(Reach),
+        type=Reach,
+        default=None,
+        help="what becomes of texts called unsafe in the database's inbox; else as its settings say",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object on the last line")
     parser.set_defaults(run=run)
 
@@ -65,8 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
     save_mapping(table.report, arguments)
     for line in announcements(table.report):
         print(line, file=sys.stderr)
-    request = BatchRequest(name=table.report.name, pipeline=pipeline, intake=announced(table.report))
     with _database(arguments.database) as db:
+        reach = arguments.unsafe or current(db).settings.reach(labelled=table.report.mapping.label is not None)
+        request = BatchRequest(name=table.report.name, pipeline=pipeline, reach=reach, intake=announced(table.report))
         batch_id = asyncio.run(screen_batch(db, settings, partial(_taken_in, db, table, request, settings)))
         _write_results(db, batch_id, arguments.out, blind=arguments.blind)
         waiting = withheld_rows(db, LOCAL_USER, batch_id) if arguments.database and not arguments.blind else 0

@@ -9,6 +9,7 @@ from jobs.port import Clock
 from screening.datasets.reader import Table
 from screening.engine.pipeline import PipelineConfig
 from screening.review.actors import Actor
+from screening.review.reach import Reach
 from screening.settings import Settings
 from screening.text.injection import injection_flags
 from screening.text.received import ReceivedText, receive
@@ -22,13 +23,14 @@ from storage.database import Database
 class BatchRequest:
     """What somebody decided before the first call; a cap of None is no cap.
 
-    ``intake`` is what was announced of the file.
+    ``intake`` is what was announced of the file, ``reach`` what becomes of texts that are called unsafe.
     """
 
     name: str
     pipeline: PipelineConfig
     max_calls: int | None = None
     max_cost_usd: float | None = None
+    reach: Reach = Reach.READ
     intake: dict[str, Any] = field(default_factory=dict)
 
 
@@ -65,6 +67,7 @@ def open_batch(
         audit_rate=settings.audit_rate,
         max_calls=request.max_calls,
         max_cost_usd=request.max_cost_usd,
+        reach=request.reach,
         intake=request.intake,
     )
     return create_batch(db, actor, new, clock())

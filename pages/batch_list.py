@@ -10,8 +10,10 @@ from pages.batches.batch_progress import ACTIVE, ENDED, list_row, progress_html
 from pages.batches.intake_runs import Stopped, intake_runs
 from pages.batches.missing_rows import missing_rows, stopped
 from pages.batches.new_batch import check_file, upload_file
+from pages.batches.reach_choice import reach_fact
 from pages.components import resources
 from pages.components.sign_in import polled
+from pages.review.worklist_panel import worklist_panel
 from screening.review.policy import Action, allowed, require
 from screening.text.display import visible
 from storage.batches import batches
@@ -83,6 +85,7 @@ def show(one: BatchSummary) -> None:
     """One batch."""
     back("All batches")
     st.html(f'<h1 style="font-size:1.75rem;margin:0;padding:0">{escape(visible(one.name))}</h1>')
+    st.caption(reach_fact(one.reach))
     with st.container(border=True):
         state = one.progress.state
         halted = stopped(one.id, state)
@@ -90,6 +93,7 @@ def show(one: BatchSummary) -> None:
         if halted:
             missing_rows(person, one, halted)
         controls(one)
+    worklist_panel(db, person, one)
     downloads(db, person, one)
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, false, or_, sele
 from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, allowed, require
+from screening.review.reach import Reach
 from screening.review.tiers import Tier
 from storage.database import insert_into
 from storage.schema import adjudications, batches, cases, inbox_entries, ratings, reveals, screenings
@@ -91,12 +92,16 @@ def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bo
 
 
 def _was_listed(conn: Connection, case_id: str) -> bool:
-    """Whether lists told of a case that is open now: before its second look, since neither its outcome nor its coin
-    had brought it to the inbox when it was settled, or while it was closed, before it was opened again.
+    """Whether lists told of a case that is open now: before its second look, since nothing had brought it to the inbox
+    when it was settled, or while it was closed, before it was opened again.
     """
-    settled_by_itself = and_(screenings.c.outcome != Outcome.HUMAN_REVIEW.value, cases.c.audited.is_(False))
+    read_anyway = and_(screenings.c.outcome == Outcome.UNSAFE.value, batches.c.reach == Reach.READ.value)
+    settled_by_itself = and_(
+        screenings.c.outcome != Outcome.HUMAN_REVIEW.value, cases.c.audited.is_(False), ~read_anyway
+    )
     closed_once = exists().where(adjudications.c.case_id == cases.c.id)
-    query = select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id == case_id)
+    joined = select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id)
+    query = joined.join(batches, batches.c.id == cases.c.batch_id).where(cases.c.id == case_id)
     return conn.execute(query.where(or_(settled_by_itself, closed_once))).first() is not None
 
 

@@ -61,6 +61,11 @@ class Check:
         """Every data row of the file."""
         return self.accepted + sum(self.rejected.values())
 
+    @property
+    def mostly_referenced(self) -> bool:
+        """Whether this is a file with reference labels: at least half of its rows have one."""
+        return 2 * self.referenced >= self.accepted > 0
+
 
 def check(table: Table, receive: Receive) -> Check:
     """Read every row once, in constant memory; no reference is counted yet, for labels may still be changed."""

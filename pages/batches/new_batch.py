@@ -16,6 +16,7 @@ from pages.batches.file_reading import checked, mapped, profile
 from pages.batches.intake_runs import intake_runs
 from pages.batches.label_values import Labels, confirm_labels
 from pages.batches.pipelines import choose, decided_or_said, least_calls
+from pages.batches.reach_choice import choose_reach, readings_words
 from pages.batches.rejected_export import rejected_file
 from pages.batches.uploads import Upload
 from pages.components import resources
@@ -157,6 +158,9 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
         estimated = batch_estimate(final.found, pipeline, settings, observed)
         st.dataframe(estimate_rows(estimated), hide_index=True)
         st.caption(f"Expected: {estimated.basis}. {least_calls(pipeline)}")
+        reach = choose_reach(resources.site().reach(labelled=final.found.mostly_referenced))
+        version = resources.configuration(pipeline).version
+        st.write(readings_words(final.found.accepted, reach, settings.audit_rate, earlier, version))
         calls_cap, cost_cap = st.columns(2)
         most = calls_cap.number_input("Stop after so many calls", min_value=1, value=None, placeholder="no cap")
         cost = cost_cap.number_input("Stop after so many US dollars", min_value=0.01, value=None, placeholder="no cap")
@@ -166,6 +170,7 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
                 pipeline=pipeline,
                 max_calls=most,
                 max_cost_usd=cost,
+                reach=reach,
                 intake=announced(final.table.report),
             )
             start(upload, request, mapping, labels)

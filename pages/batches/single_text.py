@@ -30,6 +30,7 @@ from storage.batches.batches import NewBatch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.single_texts import SingleText, submit
 from storage.database import Database
+from storage.site.settings_store import current
 
 NAME = "Single text"
 
@@ -58,6 +59,7 @@ def hand_in(
         configuration_version=save_configuration(db, configuration, now),
         seed=settings.seed,
         audit_rate=settings.audit_rate,
+        reach=current(db).settings.reach(labelled=False),
     )
     reply = take(typed.reply) if typed.reply.strip() else None
     return submit(db, actor, take(typed.text), new, now, reply)

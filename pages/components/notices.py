@@ -2,6 +2,7 @@
 
 from html import escape
 
+from screening.review.reach import reach_sentence
 from screening.settings import SIMULATED_NOTICE
 from storage.site.settings_store import SiteSettings
 
@@ -30,5 +31,6 @@ def notice_html(site: SiteSettings, *, simulated: bool) -> str:
 
 
 def footer_html(site: SiteSettings) -> str:
-    """The intended use, in the site's own words, for the end of every page."""
-    return f'{_STYLE}<div class="sl-footer">{escape(site.intended_use)}</div>'
+    """The intended use in the site's own words, and what reaches a person as its settings are, for every page's end."""
+    words = f"{site.intended_use} {reach_sentence(site.unsafe_reach, site.labelled_reach)}"
+    return f'{_STYLE}<div class="sl-footer">{escape(words)}</div>'

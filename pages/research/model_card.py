@@ -8,6 +8,7 @@ from html import escape
 from pages.components.words import DELTA_MEANING
 from pages.research.claims import Verified, plan_sentences, too_early_sentence
 from pages.research.stard import missed_sentence
+from screening.review.reach import reach_sentence
 from screening.settings import SIMULATED_NOTICE
 from storage.site.settings_store import SiteSettings
 
@@ -29,6 +30,7 @@ def sections(card: Card) -> list[tuple[str, list[str]]]:
     """Title and sentences of each section."""
     use = [
         card.site.intended_use,
+        reach_sentence(card.site.unsafe_reach, card.site.labelled_reach),
         "It labels texts, not people, and gives no score of a person's risk.",
         card.site.help_text,
     ]

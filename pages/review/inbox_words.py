@@ -22,10 +22,11 @@ TIER_COLOURS: Mapping[Tier, str] = {Tier.P0: "red", Tier.P1: "orange", Tier.P2: 
 WHY_WORDS: Mapping[str, str] = {
     "likely_urgent": "Likely urgent",
     "person_needed": "A person must decide",
-    "unsettled": "The agents did not settle it",
+    "unsettled": "Routine reading",
     "addresses_model": "May address the model",
     "not_screenable": "Could not be screened",
     "failed": "Screening failed",
+    "not_screened": "Not screened",
 }
 
 STATE_WORDS: Mapping[State, str] = {

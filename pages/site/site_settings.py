@@ -8,6 +8,7 @@ import streamlit as st
 from pydantic import ValidationError
 
 from pages.components import resources
+from pages.site.reach_fields import reach_fields
 from screening.review.actors import Actor
 from screening.review.policy import Action, allowed
 from screening.review.tiers import Tier
@@ -73,6 +74,7 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
         for column, tier, minutes in zip(st.columns(4), Tier, now.target_minutes, strict=True)
     ]
     filled["target_minutes"] = tuple(targets)
+    filled |= reach_fields(now, key, disabled=disabled)
     for column, number in zip(st.columns(4), NUMBERS, strict=True):
         value = getattr(now, number.name)
         kind = type(value)

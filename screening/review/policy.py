@@ -29,6 +29,7 @@ class Action(StrEnum):
     VIEW_EVIDENCE = "view_evidence"  # owner: who holds the case or has rated it
     RATE = "rate"  # owner: who holds the lease, or whose rating is revised
     READ_SECOND = "read_second"  # owner: who gave the first reading
+    ACKNOWLEDGE = "acknowledge"  # say that what a batch called unsafe was seen on its worklist
     REQUEST_REVIEW = "request_review"  # put decided cases into the inbox for a second look
     VIEW_RATINGS = "view_ratings"  # owner: whose rating it is
     ADJUDICATE = "adjudicate"
@@ -72,6 +73,7 @@ POLICY: Final[Mapping[Action, Mapping[Role, Scope]]] = MappingProxyType(
         Action.VIEW_EVIDENCE: {_R: _OWN, _S: _ANY, _E: _ANY},
         Action.RATE: {_R: _OWN, _S: _OWN},
         Action.READ_SECOND: {_R: _OTHERS, _S: _OTHERS},
+        Action.ACKNOWLEDGE: {_S: _ANY, _E: _ANY},
         Action.REQUEST_REVIEW: {_S: _ANY, _E: _ANY},
         Action.VIEW_RATINGS: {_R: _OWN, _S: _ANY, _E: _ANY},
         Action.ADJUDICATE: {_S: _ANY},

@@ -5,8 +5,8 @@ Tiers and targets are this site's own defaults, not a standard; nothing here say
 The first rule that fits decides:
 
 ====  ==================================================================================================
-P0    a second reader (any node after the first) answered ``unsafe`` in more than half of its draws, and the
-      case still came to a human. (That a text speaks of something imminent cannot be known without reading it.)
+P0    the text states an intent with a time or with means; or a second reader (any node after the first) answered
+      ``unsafe`` in more than half of its draws, and the case came to a human.
 P1    ``unsafe`` was the answer most often drawn at some node; or the last node itself asked for a person; or the
       second look disagreed; or the text appears to address the model.
 P2    the pipeline did not settle it and some draw said ``unsafe``; or the text could not be screened (length, no words,
@@ -14,12 +14,16 @@ P2    the pipeline did not settle it and some draw said ``unsafe``; or the text 
 P3    the pipeline did not settle it and no draw said ``unsafe``.
 ====  ==================================================================================================
 
-An audit sample must look like any other case. It gets P2 or P3, by a coin from the case's id that has nothing to do
-with the engine's outcome, and the same ``why`` as the unsettled cases of those tiers.
+A case that the agents called ``unsafe`` comes to a human where its batch says so, and is placed by the same rules: P1,
+or P0. An audit sample must look like any other case. A coin from the case's id that has nothing to do with the engine's
+outcome gives it P1 in a share that the site sets, so that P1 does not mean *called unsafe*, else P2 or P3, and the same
+``why`` as the other cases of that tier.
+
+A case that could not be screened yet and waits for that is P0 where the text states a risk, else P2.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
@@ -50,6 +54,10 @@ TARGETS: Final[Mapping[Tier, timedelta]] = MappingProxyType(
 """Time to the first human look, unless the site sets its own."""
 
 
+STATED_RISK, IMMINENT = "stated_risk", "stated_imminent"
+"""What is found in a text that states a wish, an intent, a plan, means or an attempt; and that with time or means."""
+
+
 class Why(StrEnum):
     """Why a case has its tier, in words that a reviewer may see before reading: they name no label and no node."""
 
@@ -59,6 +67,7 @@ class Why(StrEnum):
     ADDRESSES_MODEL = "addresses_model"
     NOT_SCREENABLE = "not_screenable"
     FAILED = "failed"
+    NOT_SCREENED = "not_screened"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +91,13 @@ _NOT_SCREENABLE = frozenset(
 _ABSTAINED = frozenset({Reason.EXHAUSTED, Reason.CURTAILED})
 
 
-def tier_for(screening: Screening) -> Placement:
-    """The place of a case that the pipeline left to a person; ValueError when it did not."""
-    if screening.outcome is not Outcome.HUMAN_REVIEW:
-        raise ValueError("a decided case has no tier of its own; audit samples go through audit_placement")
-    if any(_mostly_unsafe(run) for run in screening.runs if run.node != screening.runs[0].node):
+def tier_for(screening: Screening, flags: Collection[str] = ()) -> Placement:
+    """The place of a case that the pipeline left to a person or called unsafe; ``flags`` were found in its text or
+    reply. ValueError for one that it called safe.
+    """
+    if screening.outcome is Outcome.SAFE:
+        raise ValueError("a case called safe has no tier of its own; audit samples go through audit_placement")
+    if IMMINENT in flags or any(_mostly_unsafe(run) for run in screening.runs if run.node != screening.runs[0].node):
         return Placement(tier=Tier.P0, why=Why.LIKELY_URGENT)
     if any(_unsafe_leads(run) for run in screening.runs):
         return Placement(tier=Tier.P1, why=Why.PERSON_NEEDED)
@@ -107,14 +118,23 @@ def _by_reason(screening: Screening) -> Placement:
     return Placement(tier=Tier.P1, why=Why.PERSON_NEEDED)
 
 
-def audit_placement(case_id: str) -> Placement:
-    """The place of an audit sample: P2 or P3 with equal chance, whatever the engine had decided.
+def audit_placement(case_id: str, urgent_share: float) -> Placement:
+    """The place of an audit sample, whatever the engine had decided: P1 for ``urgent_share`` of them, the others P2 or
+    P3 with equal chance.
 
-    >>> audit_placement("0" * 32) == audit_placement("0" * 32)
-    True
+    >>> audit_placement("0" * 32, 1.0).tier.name, audit_placement("0" * 32, 0.0) == audit_placement("0" * 32, 0.0)
+    ('P1', True)
     """
-    coin = hashlib.sha256(f"audit tier:{case_id}".encode()).digest()[0] % 2
-    return Placement(tier=Tier.P2 if coin else Tier.P3, why=Why.UNSETTLED)
+    digest = hashlib.sha256(f"audit tier:{case_id}".encode()).digest()
+    if int.from_bytes(digest[1:7], "big") / 2**48 < urgent_share:
+        return Placement(tier=Tier.P1, why=Why.PERSON_NEEDED)
+    return Placement(tier=Tier.P2 if digest[0] % 2 else Tier.P3, why=Why.UNSETTLED)
+
+
+def unscreened_placement(flags: Collection[str]) -> Placement:
+    """The place of a case that waits to be screened and cannot be; ``flags`` were found in its text or reply."""
+    stated = not {IMMINENT, STATED_RISK}.isdisjoint(flags)
+    return Placement(tier=Tier.P0 if stated else Tier.P2, why=Why.NOT_SCREENED)
 
 
 def due_at(tier: Tier, entered_at: datetime, targets: Mapping[Tier, timedelta] = TARGETS) -> datetime:

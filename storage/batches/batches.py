@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 from screening.datasets.rows import NewCase, RejectedRow
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
+from screening.review.reach import Reach
 from storage.batches import tallies
 from storage.batches.batch_state import (
     BatchEvent,
@@ -38,7 +39,9 @@ RATE_WINDOW = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBatch:
-    """What a batch begins with. ``intake`` is what was announced before the first call: file, mapping, provenance."""
+    """What a batch begins with. ``intake`` is what was announced before the first call: file, mapping, provenance;
+    ``reach`` is what becomes of texts that are called unsafe.
+    """
 
     name: str
     configuration_version: str
@@ -47,6 +50,7 @@ class NewBatch:
     audit_rate: float = 0.0
     max_calls: int | None = None
     max_cost_usd: float | None = None
+    reach: Reach = Reach.READ
     intake: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -96,6 +100,7 @@ class BatchSummary:
     created_by: str
     created_at: datetime
     intake: Mapping[str, Any]
+    reach: Reach
     progress: Progress
 
 
@@ -105,6 +110,7 @@ def create_batch(db: Database, actor: Actor, new: NewBatch, now: datetime, entro
     batch_id = new_id(now, entropy) if entropy else new_id(now)
     row = asdict(new)
     row |= {"id": batch_id, "configuration": row.pop("configuration_version"), "intake": dict(new.intake)}
+    row["reach"] = new.reach.value
     with db.write() as conn:
         conn.execute(insert(batches), {**row, "created_by": actor.id, "created_at": now})
         tallies.open_tallies(conn, batch_id)
@@ -112,6 +118,7 @@ def create_batch(db: Database, actor: Actor, new: NewBatch, now: datetime, entro
             "kind": new.kind,
             "configuration": new.configuration_version,
             "audit_rate": new.audit_rate,
+            "reach": new.reach.value,
         }
         audit_log.append(conn, actor, "batch_created", batch_id, detail, now)
     return batch_id
@@ -225,7 +232,7 @@ def add_event(
 def _summary(row: Row[Any], progress: Progress) -> BatchSummary:
     names = ("id", "name", "kind", "created_by", "created_at", "intake")
     fields = {name: getattr(row, name) for name in names}
-    return BatchSummary(**fields, configuration_version=row.configuration, progress=progress)
+    return BatchSummary(**fields, reach=Reach(row.reach), configuration_version=row.configuration, progress=progress)
 
 
 def _progress(conn: Connection, batch_id: str, started_at: datetime, found: Standing, now: datetime | None) -> Progress:

@@ -5,17 +5,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, Connection, Row, delete, insert, select
+from sqlalchemy import Column, Connection, Row, delete, select
 
 from screening.engine.draws import ScreenedText
 from screening.engine.screen import NodeRun, Screening
 from screening.labels import Label, Outcome
-from screening.review.tiers import Placement, audit_placement, due_at, tier_for
+from screening.review.reach import Reach
+from screening.review.tiers import Placement, audit_placement, tier_for
 from screening.text.flags import REFUSES_SAFE
 from storage.batches import tallies
 from storage.batches.batch_state import Standing, standing
 from storage.batches.case_texts import shown_to_agents
 from storage.batches.configurations import Configuration, load_configuration
+from storage.batches.entries import enter
 from storage.batches.pending import (
     UnknownCase,
     end_starts,
@@ -27,7 +29,7 @@ from storage.batches.pending import (
 )
 from storage.batches.runs import run_of, run_row, runs_of, same_run
 from storage.database import Database, insert_once
-from storage.schema import batches, cases, inbox_entries, node_runs, screenings
+from storage.schema import batches, cases, node_runs, screenings
 from storage.schema import pending_cases as waiting_cases
 from storage.site.settings_store import current_in
 
@@ -152,16 +154,16 @@ def commit_outcome(
             return False
         end_starts(conn, case_id, now)
         conn.execute(delete(waiting_cases).where(waiting_cases.c.case_id == case_id))
-        if (placement := _placement(screening, case)) is not None:
-            _open_inbox_entry(conn, case_id, placement, now)
+        if (placement := _placement(conn, screening, case)) is not None:
+            enter(conn, case_id, placement, now)
         tallies.add(conn, case.batch_id, case.row, tallies.one_outcome(screening.outcome, now))
     return True
 
 
-def _case(conn: Connection, case_id: str) -> Row[Any]:
+def _case(conn: Connection, case_id: str) -> Any:
     columns: list[Column[Any]] = [cases.c.id, cases.c.batch_id, cases.c.row, cases.c.flags, cases.c.audited]
-    row = conn.execute(select(*columns).where(cases.c.id == case_id)).first()
-    if row is None:
+    query = select(*columns, batches.c.reach).join(batches, batches.c.id == cases.c.batch_id)
+    if (row := conn.execute(query.where(cases.c.id == case_id)).first()) is None:
         raise UnknownCase(case_id)
     return row
 
@@ -198,13 +200,8 @@ def _screening_row(
     }
 
 
-def _placement(screening: Screening, case: Row[Any]) -> Placement | None:
-    if screening.outcome is Outcome.HUMAN_REVIEW:
-        return tier_for(screening)
-    return audit_placement(case.id) if case.audited else None
-
-
-def _open_inbox_entry(conn: Connection, case_id: str, placement: Placement, now: datetime) -> None:
-    entry = {"case_id": case_id, "tier": int(placement.tier), "why": placement.why.value, "entered_at": now}
-    targets = current_in(conn).settings.targets
-    conn.execute(insert(inbox_entries), {**entry, "due_at": due_at(placement.tier, now, targets)})
+def _placement(conn: Connection, screening: Screening, case: Row[Any]) -> Placement | None:
+    read = screening.outcome is Outcome.UNSAFE and case.reach == Reach.READ
+    if read or screening.outcome is Outcome.HUMAN_REVIEW:
+        return tier_for(screening, case.flags["text"] + case.flags["reply"])
+    return audit_placement(case.id, current_in(conn).settings.audit_urgent_share) if case.audited else None

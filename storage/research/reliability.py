@@ -11,6 +11,7 @@ from sqlalchemy import Select, and_, func, select
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from screening.review.reach import Reach
 from screening.statistics.rules.protocol import Ended
 from screening.statistics.verification import AuditCase, audit_coin
 from storage.database import Database
@@ -34,7 +35,8 @@ class AuditSample:
 
     ``without_audit`` counts settled cases whose probability was 0 (single texts, batches without an audit): nothing
     can be said of them. ``not_blind`` counts readings that were due and are left out because the engine's view had
-    been served before.
+    been served before. ``reaches`` are what these batches did with texts called unsafe: of one that only listed or
+    counted them too few are read for any claim about specificity.
     """
 
     configuration_version: str
@@ -42,6 +44,7 @@ class AuditSample:
     readings: tuple[Reading, ...]
     without_audit: int
     not_blind: int
+    reaches: frozenset[Reach] = frozenset()
 
     @property
     def cases(self) -> tuple[AuditCase, ...]:
@@ -102,6 +105,7 @@ def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:
         configuration=body,
         readings=readings,
         without_audit=len(rows) - len(audited),
+        reaches=frozenset(Reach(row.reach) for row in audited),
         not_blind=sum(
             row.blind is False and reading.case.selected for row, reading in zip(audited, readings, strict=True)
         ),
@@ -115,6 +119,7 @@ def _readings(version: str) -> Select[Any]:
             cases.c.id,
             cases.c.audit_probability,
             batches.c.seed,
+            batches.c.reach,
             screenings.c.outcome,
             screenings.c.completed_at,
             ratings.c.label,
@@ -131,11 +136,13 @@ def _readings(version: str) -> Select[Any]:
 
 
 def _reading(row: Any) -> Reading:
+    """A settled case with the chance that it had of being read: 1 where all that is called unsafe is read."""
     blind = bool(row.blind)
+    read_anyway = row.outcome == Outcome.UNSAFE.value and row.reach == Reach.READ
     case = AuditCase(
         stratum=f"audited with probability {row.audit_probability:g}",
         outcome=Outcome(row.outcome),
-        probability=row.audit_probability,
+        probability=1.0 if read_anyway else row.audit_probability,
         coin=audit_coin(str(row.seed), row.id),
         blind_first=Label(row.label) if blind and row.label in ("safe", "unsafe") else None,
         inconclusive=blind and row.label == _INSUFFICIENT,

@@ -159,6 +159,7 @@ def _insert(
             version=version,
             blind=blind,
             reading=reading,
+            tier=select(_entry.tier).where(_entry.case_id == case_id).scalar_subquery(),
             label=form.label.value,
             certainty=form.certainty,
             fields=body,

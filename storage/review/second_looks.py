@@ -8,9 +8,10 @@ from sqlalchemy import Connection, select
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from screening.review.tiers import audit_placement, due_at
+from screening.review.tiers import audit_placement
+from storage.batches.entries import enter
 from storage.database import Database, insert_into
-from storage.schema import cases, inbox_entries, reveals, screenings
+from storage.schema import cases, reveals, screenings
 from storage.site.audit_log import append
 from storage.site.settings_store import current_in
 
@@ -43,19 +44,10 @@ def request_second_looks(
         settled = (
             select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id.in_(case_ids))
         )
-        opened, targets = 0, current_in(conn).settings.targets
+        opened, share = 0, current_in(conn).settings.audit_urgent_share
         decided = sorted(conn.execute(settled).scalars())  # by id: the order of the list must not show either
         for case_id in decided:
-            placement = audit_placement(case_id)
-            entry = {
-                "case_id": case_id,
-                "tier": int(placement.tier),
-                "why": placement.why.value,
-                "entered_at": now,
-                "due_at": due_at(placement.tier, now, targets),
-            }
-            statement = insert_into(conn, inbox_entries).values(entry).on_conflict_do_nothing()
-            opened += conn.execute(statement.returning(inbox_entries.c.case_id)).first() is not None
+            opened += enter(conn, case_id, audit_placement(case_id, share), now)
         _remember(conn, actor, shown, now)
         append(conn, actor, "second_look_requested", None, {"asked": len(case_ids), "opened": opened}, now)
     undecided = len(set(case_ids).difference(decided))

@@ -30,6 +30,7 @@ from storage.schema.notifications import (
 )
 from storage.schema.pipelines import pipeline_activations, pipeline_versions
 from storage.schema.review import (
+    acknowledgements,
     adjudications,
     case_notes,
     drafts,
@@ -42,7 +43,7 @@ from storage.schema.review import (
     second_reading_requests,
     skips,
 )
-from storage.schema.site import accounts, audit_events, call_limits, sessions, settings_versions
+from storage.schema.site import accounts, audit_events, call_limits, sessions, settings_versions, submissions
 
 __all__ = [
     "BigId",
@@ -50,6 +51,7 @@ __all__ = [
     "Moment",
     "StorableText",
     "accounts",
+    "acknowledgements",
     "adjudications",
     "audit_events",
     "batch_events",
@@ -86,4 +88,5 @@ __all__ = [
     "settings_versions",
     "site_faults",
     "skips",
+    "submissions",
 ]

@@ -23,6 +23,7 @@ inbox_entries = Table(
     Column("tier", Integer, nullable=False),  # 0 .. 3
     Column("routine", Boolean, Computed("tier > 0", persisted=True)),  # by the database: P0 sorts before all others
     Column("why", String(40), nullable=False),
+    Column("cause", String(40)),  # why it could not be screened; None once it was, or where that is not why it is here
     Column("entered_at", Moment, nullable=False),
     Column("due_at", Moment, nullable=False),
     # which reading is due; changed in the transaction that stores the rating before it
@@ -131,6 +132,7 @@ ratings = Table(
     Column("version", Integer, nullable=False),  # 1 is the first reading, later ones are revisions
     Column("blind", Boolean, nullable=False),  # read before the model's fields were served
     Column("reading", String(12), nullable=False),  # first | second | third
+    Column("tier", Integer),  # that was shown with it; None in readings of earlier versions
     Column("label", String(24), nullable=False),  # safe | unsafe | insufficient_information
     Column("certainty", Integer, nullable=False),
     Column("fields", JSON, nullable=False),
@@ -206,3 +208,12 @@ follow_ups = Table(
 _UNDONE = follow_ups.c.closed_at.is_(None)
 Index("ix_follow_ups_open", follow_ups.c.case_id, unique=True, sqlite_where=_UNDONE, postgresql_where=_UNDONE)
 Index("ix_follow_ups_opened", follow_ups.c.opened_at)
+
+# What was called unsafe and put on a worklist, once somebody has seen it there
+acknowledgements = Table(
+    "acknowledgements",
+    metadata,
+    case_id(primary_key=True),
+    Column("by", String(64), nullable=False),
+    Column("at", Moment, nullable=False),
+)

@@ -12,11 +12,12 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator
 from sqlalchemy import Connection, insert, select
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from screening.review.reach import Reach
 from screening.review.tiers import Tier
 from storage.database import Database
 from storage.schema import settings_versions
@@ -68,8 +69,10 @@ Words = Annotated[
 BREAK_WORDING = "You have opened {texts} texts since your last break. A pause loses nothing."
 INTENDED_USE = (
     "Second Look labels texts. It does not predict what a person will do, it is not a crisis service, and nobody "
-    "watches it in real time. Every text it does not settle is read by a clinician."
+    "watches it in real time."
 )
+_FORMERLY = f"{INTENDED_USE} Every text it does not settle is read by a clinician."
+"""The default of earlier versions, kept in every version of the settings made then; what it adds is now derived."""
 
 
 class SecondReadingRule(StrEnum):
@@ -94,6 +97,10 @@ class SiteSettings(BaseModel):
     idle_minutes: Minutes = 30
     absolute_minutes: Minutes = 720
     break_after_texts: Annotated[int, Field(ge=1)] = 25
+    unsafe_reach: Reach = Reach.READ  # what becomes of a text called unsafe, unless its batch was set otherwise
+    labelled_reach: Reach = Reach.COUNT  # the same in files with reference labels
+    unscreened_minutes: Minutes = 15  # what a fault has kept from being screened for so long enters the inbox
+    audit_urgent_share: Annotated[Share, Field(ge=0, le=1)] = 0.1  # of audit samples: P1 among them
     audit_at_most: Annotated[Share, Field(ge=0.001, le=0.5)] = 0.05  # the plan of the audit: see `AuditPlan`
     audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999)] = 0.95
     audit_allowed_misses: Annotated[int, Field(ge=0, le=100)] = 0
@@ -112,6 +119,15 @@ class SiteSettings(BaseModel):
     time_zone: Annotated[str, AfterValidator(_known_zone)] = "UTC"  # of quiet hours
     help_text: str = "In the US call or text 988 (988lifeline.org); elsewhere findahelpline.com."
     intended_use: str = INTENDED_USE
+
+    @field_validator("intended_use")
+    @classmethod
+    def _only_the_use(cls, words: str) -> str:
+        return INTENDED_USE if words == _FORMERLY else words
+
+    def reach(self, *, labelled: bool) -> Reach:
+        """What a batch begins with where nobody chooses; ``labelled``: its file has reference labels."""
+        return self.labelled_reach if labelled else self.unsafe_reach
 
     @property
     def lease(self) -> timedelta:

@@ -8,6 +8,7 @@ from screening.engine.pipeline import preset
 from screening.engine.screen import MAIN, NodeRun, Reason, Screening
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
+from screening.review.reach import Reach
 from screening.statistics.rules.protocol import Ended, Verdict
 from screening.text.received import receive
 from storage.batches import screenings
@@ -37,6 +38,7 @@ def batch(
     audit_rate: float = 0.0,
     max_calls: int | None = None,
     max_cost_usd: float | None = None,
+    reach: Reach = Reach.COUNT,
     closed: bool = True,
     references: str = "",
 ) -> str:
@@ -50,6 +52,7 @@ def batch(
         audit_rate=audit_rate,
         max_calls=max_calls,
         max_cost_usd=max_cost_usd,
+        reach=reach,
     )
     batch_id = create_batch(db, LOCAL_USER, new, NOW)
     labels = [{"S": Label.SAFE, "U": Label.UNSAFE}.get(one) for one in references]

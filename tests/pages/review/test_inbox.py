@@ -70,7 +70,7 @@ def test_what_the_agents_settled_is_not_told_before_the_reading_and_not_denied_a
 ) -> None:
     [audited] = fill(page_database, outcome="safe")
     page = _press(open_page("inbox"), "next_case")
-    assert "The agents did not settle it" in _shown(page)
+    assert "Routine reading" in _shown(page)
     page = _press(_choose(page, audited), f"save_{audited}")
     shown = _shown(page) + _shown(open_page("case", case=audited))
     assert shown.count("Settled by the agents, read as a check") == 2

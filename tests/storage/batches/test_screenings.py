@@ -1,6 +1,7 @@
 """Runs and outcomes: read back as they were, committed once, and never a `safe` without its grounds."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple
 from threading import Barrier
 
 import pytest
@@ -10,6 +11,7 @@ from screening.engine.draws import ScreenedText, Usage
 from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
+from screening.review.tiers import Tier, Why, audit_placement
 from screening.text.received import receive
 from storage.batches import tallies
 from storage.batches.batches import NewCase, add_rows, progress
@@ -161,8 +163,9 @@ def test_audited_decisions_are_in_the_inbox_and_unaudited_ones_are_not(db: Datab
     unaudited = _only(db)
     decide(db, unaudited, outcome)
     with db.read() as conn:
-        entries = conn.execute(select(inbox_entries.c.case_id, inbox_entries.c.why)).all()
-    assert [(entry.case_id, entry.why) for entry in entries] == [(audited, "unsettled")]
+        entries = conn.execute(select(inbox_entries)).all()
+    assert [entry.case_id for entry in entries] == [audited]
+    assert (Tier(entries[0].tier), Why(entries[0].why)) == astuple(audit_placement(audited, 0.1))
 
 
 def test_starts_without_an_end_are_counted_until_the_case_ends(db: Database) -> None:

@@ -6,6 +6,7 @@ from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
+from screening.review.reach import Reach
 from screening.statistics.verification import estimate, strata_of
 from storage.database import Database
 from storage.identifiers import new_id
@@ -19,9 +20,11 @@ from tests.storage.inbox_cases import form, person
 VERSION = CONFIGURATION.version
 
 
-def settled(db: Database, cases: int, audit_rate: float, outcome: Outcome = Outcome.SAFE) -> list[str]:
+def settled(
+    db: Database, cases: int, audit_rate: float, outcome: Outcome = Outcome.SAFE, reach: Reach = Reach.COUNT
+) -> list[str]:
     """Cases of one batch, all with this outcome."""
-    batch(db, [f"text {number}" for number in range(cases)], audit_rate=audit_rate)
+    batch(db, [f"text {number}" for number in range(cases)], audit_rate=audit_rate, reach=reach)
     case_ids = waiting(db)
     label = None if outcome is Outcome.HUMAN_REVIEW else Label(outcome.value)
     for case_id in case_ids:
@@ -52,6 +55,22 @@ def test_audited_cases_are_read_and_the_others_stand_behind_them(db: Database) -
     assert (missed.cases, missed.read, missed.missed) == (40, due, due)
     assert missed.per_thousand == pytest.approx(1000)
     assert all(reading.read_at == LATER for reading in after.readings if reading.case.read)
+
+
+def test_where_all_that_is_called_unsafe_is_read_each_reading_stands_for_itself_alone(db: Database) -> None:
+    settled(db, 20, audit_rate=0.05, outcome=Outcome.UNSAFE, reach=Reach.READ)
+    assert read_all(db, "safe") == 20
+    found = audit_sample(db, LOCAL_USER, VERSION)
+    assert [(one.probability, one.cases, one.read) for one in strata_of(found.cases)] == [(1.0, 20, 20)]
+    assert (found.reaches, found.not_blind) == ({Reach.READ}, 0)
+
+
+def test_where_what_is_called_unsafe_is_only_counted_the_audit_alone_reads_it(db: Database) -> None:
+    settled(db, 40, audit_rate=0.3, outcome=Outcome.UNSAFE)
+    found = audit_sample(db, LOCAL_USER, VERSION)
+    due = sum(case.selected for case in found.cases)
+    assert 0 < due < 40 and read_all(db, "safe") == due
+    assert {case.probability for case in found.cases} == {0.3} and found.reaches == {Reach.COUNT}
 
 
 def test_a_second_look_that_somebody_picked_counts_nowhere(db: Database) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from screening.engine.screen import Reason, Screening
 from screening.labels import Label, Outcome
-from screening.review.tiers import TARGETS, Tier, Why, audit_placement, due_at, tier_for
+from screening.review.tiers import TARGETS, Tier, Why, audit_placement, due_at, tier_for, unscreened_placement
 from tests.storage.batch_of import NOW, run, screening
 
 WORKER = run("EEEEEE", Label.ESCALATE)
@@ -45,15 +45,36 @@ def test_every_reason_has_a_tier(reason: Reason) -> None:
     assert tier_for(_left(reason=reason)).tier in Tier
 
 
-def test_a_decided_case_has_no_tier_of_its_own() -> None:
-    with pytest.raises(ValueError, match="decided"):
+def test_a_case_called_safe_has_no_tier_of_its_own() -> None:
+    with pytest.raises(ValueError, match="called safe"):
         tier_for(screening(Outcome.SAFE, run("SSSSSS")))
 
 
-def test_audit_samples_look_like_unsettled_cases_of_both_tiers() -> None:
-    places = {audit_placement(f"{number:032x}") for number in range(64)}
-    unsettled = {tier_for(_left(run("SSUSES", None))), tier_for(_left(run("SSESES", None)))}
-    assert places == unsettled
+@pytest.mark.parametrize(
+    ("node", "flags", "tier"),
+    [
+        ("worker", [], Tier.P1),
+        ("risk", [], Tier.P0),  # a second reader said so
+        ("worker", ["stated_risk"], Tier.P1),
+        ("worker", ["stated_risk", "stated_imminent"], Tier.P0),
+    ],
+)
+def test_what_is_called_unsafe_is_urgent(node: str, flags: list[str], tier: Tier) -> None:
+    runs = [run("EEEEEE", Label.ESCALATE)] if node == "risk" else []
+    ended = screening(Outcome.UNSAFE, *runs, run("UUUUUU", Label.UNSAFE, node), node=node)
+    assert tier_for(ended, flags).tier is tier
+
+
+def test_audit_samples_look_like_other_cases_of_their_tiers() -> None:
+    places = [audit_placement(f"{number:032x}", 0.1) for number in range(2_000)]
+    called = tier_for(screening(Outcome.UNSAFE, run("UUUUUU", Label.UNSAFE)))
+    assert set(places) == {called, tier_for(_left(run("SSUSES", None))), tier_for(_left(run("SSESES", None)))}
+    assert 150 < sum(place == called for place in places) < 250  # 200 expected, ± 3.7 deviations of 13.4
+
+
+def test_what_cannot_be_screened_is_urgent_where_a_risk_is_stated() -> None:
+    found = [unscreened_placement(flags).tier for flags in ([], ["no_words"], ["stated_risk"], ["stated_imminent"])]
+    assert found == [Tier.P2, Tier.P2, Tier.P0, Tier.P0]
 
 
 def test_each_tier_is_due_after_its_target() -> None:

@@ -1,0 +1,62 @@
+"""What becomes of texts called unsafe: chosen before a batch starts, with the readings it will take; said after."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from pages.batches.estimates import ASSUMED
+from screening.review.reach import Reach
+from storage.batches.batches import BatchSummary
+
+CHOICES = {
+    Reach.READ: "A clinician reads each of them",
+    Reach.LIST: "On a worklist, to be acknowledged",
+    Reach.COUNT: "Count them only",
+}
+NO_CLAIM = "Listing or counting alone supports no claim about how many texts are called unsafe wrongly."
+
+
+def choose_reach(proposed: Reach) -> Reach:
+    """The choice, beginning with the site's own setting for such a file."""
+    options = list(Reach)
+    return st.radio(
+        "Texts called unsafe",
+        options,
+        index=options.index(proposed),
+        format_func=CHOICES.__getitem__,
+        key="reach",
+        help="What is left to a person, and what the audit draws, is read in any case. " + NO_CLAIM,
+    )
+
+
+def readings_words(texts: int, reach: Reach, audit_rate: float, batches: Sequence[BatchSummary], version: str) -> str:
+    """How many readings a batch of so many texts will ask of clinicians, and what that rests on."""
+    left, unsafe, basis = _shares(batches, version)
+    sure = left + (unsafe if reach is Reach.READ else 0.0)
+    count = round(texts * (sure + audit_rate * (1 - sure)))
+    return f"Clinicians will have about {count:,} {'reading' if count == 1 else 'readings'} to do: {basis}."
+
+
+def _shares(batches: Sequence[BatchSummary], version: str) -> tuple[float, float, str]:
+    """Shares of texts left to a person and called unsafe: those seen under these settings, else assumed."""
+    same = [one.progress for one in batches if one.configuration_version == version]
+    decided = sum(one.safe + one.unsafe + one.human_review for one in same)
+    if not decided:
+        _, unsafe, left = ASSUMED
+        return left, unsafe, f"if {left:.0%} are left to a person and {unsafe:.0%} called unsafe; no batch tells yet"
+    left, unsafe = sum(one.human_review for one in same) / decided, sum(one.unsafe for one in same) / decided
+    return left, unsafe, f"by what became of {decided:,} texts under these settings"
+
+
+def reach_fact(reach: Reach) -> str:
+    """What holds for a batch that has begun, as a sentence.
+
+    >>> reach_fact(Reach.COUNT)
+    'Texts called unsafe are only counted, and read where the audit draws them. What is left to a person is read.'
+    """
+    said = {
+        Reach.READ: "Texts called unsafe enter the inbox and are read by a clinician",
+        Reach.LIST: "Texts called unsafe are put on a worklist to be acknowledged, and read where the audit draws them",
+        Reach.COUNT: "Texts called unsafe are only counted, and read where the audit draws them",
+    }
+    return f"{said[reach]}. What is left to a person is read."

@@ -1,0 +1,34 @@
+"""Fields of the settings: what reaches a person, and when."""
+
+import streamlit as st
+
+from screening.review.reach import Reach
+from storage.site.settings_store import SiteSettings
+
+WORDS = {Reach.READ: "are read", Reach.LIST: "are put on a worklist", Reach.COUNT: "are only counted"}
+
+
+def reach_fields(now: SiteSettings, key: str, *, disabled: bool) -> dict[str, object]:
+    """What becomes of what is called unsafe or cannot be screened, as the form gives it."""
+    st.markdown("**What reaches a person**")
+    plain, labelled, minutes, share = st.columns(4)
+    options = list(Reach)
+    return {
+        "unsafe_reach": plain.selectbox(
+            "Texts called unsafe", options, options.index(now.unsafe_reach), format_func=WORDS.__getitem__,
+            key=f"unsafe_{key}", disabled=disabled, help="For single texts and new batches; a batch may choose.",
+        ),
+        "labelled_reach": labelled.selectbox(
+            "The same, files with reference labels", options, options.index(now.labelled_reach),
+            format_func=WORDS.__getitem__, key=f"labelled_{key}", disabled=disabled,
+        ),
+        "unscreened_minutes": minutes.number_input(
+            "Not screened: to the inbox after minutes", 1.0, 1_440.0, float(now.unscreened_minutes), 1.0,
+            format="%g", key=f"unscreened_{key}", disabled=disabled,
+            help="Where a fault keeps a text from being screened and its batch has texts called unsafe read.",
+        ),
+        "audit_urgent_share": share.number_input(
+            "Share of audit samples shown as P1", 0.0, 1.0, now.audit_urgent_share, 0.05, format="%.3f",
+            key=f"urgent_{key}", disabled=disabled, help="So that P1 does not mean: called unsafe.",
+        ),
+    }  # fmt: skip

@@ -1,0 +1,85 @@
+"""The worklist of a batch: what it called unsafe, each to be acknowledged once by somebody who sees what it was called.
+
+An entry here is no reading. Who acknowledged a case has seen the engine's view of it: a reading of theirs is not blind.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, and_, exists, func, select
+
+from screening.labels import Outcome
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from screening.review.reach import Reach
+from storage.blindness import withheld
+from storage.database import Database, insert_into, insert_once
+from storage.schema import acknowledgements, batches, cases, reveals, screenings
+from storage.site.audit_log import append
+
+MOST = 500
+"""Cases that one press may acknowledge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One case of a worklist."""
+
+    case_id: str
+    row: int
+    external_id: str
+    node: str | None
+    completed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worklist:
+    """The first cases of a batch that wait to be acknowledged; ``waiting`` counts all of them."""
+
+    cases: tuple[Listed, ...]
+    waiting: int
+
+
+def worklist(db: Database, actor: Actor, batch_id: str, limit: int = 50) -> Worklist:
+    """What waits, in the file's order, without what this person may yet read blind. Raises Forbidden."""
+    require(actor, Action.ACKNOWLEDGE)
+    columns = (cases.c.id.label("case_id"), cases.c.row, cases.c.external_id)
+    page = select(*columns, screenings.c.node, screenings.c.completed_at)
+    joined = [
+        query.select_from(screenings)
+        .join(cases, cases.c.id == screenings.c.case_id)
+        .join(batches, batches.c.id == screenings.c.batch_id)
+        .where(_waits(actor), screenings.c.batch_id == batch_id)
+        for query in (page.order_by(cases.c.row).limit(limit), select(func.count()))
+    ]
+    with db.read() as conn:
+        rows, waiting = conn.execute(joined[0]).all(), conn.execute(joined[1]).scalar_one()
+    return Worklist(cases=tuple(Listed(**row._mapping) for row in rows), waiting=int(waiting))
+
+
+def acknowledge(db: Database, actor: Actor, case_ids: Sequence[str], now: datetime) -> int:
+    """Say that these were seen; returns how many nobody had acknowledged before. Raises Forbidden, ValueError."""
+    require(actor, Action.ACKNOWLEDGE)
+    if len(case_ids) > MOST:
+        raise ValueError(f"at most {MOST} cases at a time")
+    joined = (
+        select(cases.c.id)
+        .join(screenings, screenings.c.case_id == cases.c.id)
+        .join(batches, batches.c.id == cases.c.batch_id)
+    )
+    with db.write() as conn:
+        known = conn.execute(joined.where(cases.c.id.in_(case_ids), _waits(actor)).order_by(cases.c.id)).scalars()
+        count = 0
+        for case_id in known.all():
+            count += insert_once(conn, acknowledgements, {"case_id": case_id, "by": actor.id, "at": now})
+            seen = {"case_id": case_id, "reviewer": actor.id, "before_rating": True, "at": now}
+            conn.execute(insert_into(conn, reveals).values(seen).on_conflict_do_nothing())
+            append(conn, actor, "acknowledged", case_id, {}, now)
+    return count
+
+
+def _waits(actor: Actor) -> ColumnElement[bool]:
+    done = exists().where(acknowledgements.c.case_id == cases.c.id)
+    listed = and_(screenings.c.outcome == Outcome.UNSAFE.value, batches.c.reach == Reach.LIST.value)
+    return and_(listed, ~done, ~withheld(actor, cases.c.id))

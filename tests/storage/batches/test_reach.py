@@ -1,0 +1,71 @@
+"""What is called unsafe reaches a person where its batch says so, in the transaction that settles it."""
+
+import pytest
+from sqlalchemy import select
+
+from screening.labels import Outcome
+from screening.review.actors import LOCAL_USER
+from screening.review.reach import Reach
+from screening.review.tiers import Tier
+from storage.batches.batches import find_batch, progress
+from storage.batches.results import IN_INBOX, results
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.review.inbox import claim_next
+from storage.review.ratings import my_rating, submit_rating
+from storage.schema import inbox_entries, ratings
+from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
+from tests.storage.inbox_cases import ANN, SENIOR, form
+
+
+def settled(db: Database, reach: Reach, outcome: Outcome = Outcome.UNSAFE, kind: str = "batch") -> str:
+    """A batch of one case with this outcome; its id."""
+    batch_id = batch(db, ["one text"], reach=reach, kind=kind)
+    decide(db, waiting(db)[0], outcome)
+    return batch_id
+
+
+@pytest.mark.parametrize(
+    ("reach", "outcome", "entered"),
+    [
+        (Reach.READ, Outcome.UNSAFE, True),
+        (Reach.LIST, Outcome.UNSAFE, False),
+        (Reach.COUNT, Outcome.UNSAFE, False),
+        (Reach.READ, Outcome.SAFE, False),
+        (Reach.COUNT, Outcome.HUMAN_REVIEW, True),
+    ],
+)
+def test_the_batch_says_whether_unsafe_is_read(db: Database, reach: Reach, outcome: Outcome, entered: bool) -> None:
+    batch_id = settled(db, reach, outcome)
+    with db.read() as conn:
+        assert len(conn.execute(select(inbox_entries)).all()) == entered
+    assert find_batch(db, LOCAL_USER, batch_id).reach is reach
+
+
+def test_what_is_to_be_read_is_withheld_from_the_moment_of_its_outcome(db: Database) -> None:
+    batch_id = settled(db, Reach.READ)
+    [row] = results(db, SENIOR, batch_id)
+    assert (row.outcome, row.withheld, row.calls) == (IN_INBOX, True, None)
+    counted = progress(db, batch_id, actor=SENIOR)
+    assert (counted.unsafe, counted.human_review) == (0, 1)
+
+
+@pytest.mark.parametrize("reader", [ANN, SENIOR], ids=["reviewer", "senior"])
+def test_it_is_read_blind_and_the_tier_shown_is_kept(db: Database, reader: object) -> None:
+    settled(db, Reach.READ)
+    claim = claim_next(db, reader, LATER)  # type: ignore[arg-type]
+    assert claim is not None and claim.tier is Tier.P1
+    submit_rating(db, reader, claim.case_id, claim.token, form("unsafe"), LATER, new_id(LATER))  # type: ignore[arg-type]
+    mine = my_rating(db, reader, claim.case_id)  # type: ignore[arg-type]
+    assert mine is not None and mine.blind
+    with db.read() as conn:
+        assert conn.execute(select(ratings.c.tier)).scalar_one() == Tier.P1
+
+
+def test_who_watched_a_single_text_does_not_read_it_blind(db: Database) -> None:
+    settled(db, Reach.READ, kind="interactive")  # handed in by the local user
+    claim = claim_next(db, LOCAL_USER, LATER)
+    assert claim is not None
+    submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form("unsafe"), LATER, new_id(NOW))
+    mine = my_rating(db, LOCAL_USER, claim.case_id)
+    assert mine is not None and not mine.blind
