@@ -168,7 +168,6 @@ def test_a_reply_goes_to_the_agents_with_its_text_and_is_shown_as_text(
     assert all(region in _shown(again) for region in regions)
     assert "&lt;b&gt;Yes&lt;/b&gt;" in _shown(again) and "<b>Yes</b>" not in _shown(again)
     assert regions[1] not in _shown(open_page(case=_case(alone)))
-    assert "&lt;b&gt;Yes&lt;/b&gt;" in _shown(open_page("case", case=_case(page)))
 
 
 def test_a_single_text_with_a_reply_is_stored_as_a_files_row_is(
