@@ -4,7 +4,7 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check bench lock backup restore audit clean
+.PHONY: run test check bench certify lock backup restore audit clean
 
 run: $(VENV)/.runtime
 	SECOND_LOOK_SIMULATED_LATENCY_S=$${SECOND_LOOK_SIMULATED_LATENCY_S:-0.3} $(BIN)/python serve.py --port $(PORT)
@@ -32,6 +32,9 @@ audit: $(VENV)/.development
 
 bench: $(VENV)/.development
 	$(BIN)/python -m benchmarks $(ARGS)
+
+certify: $(VENV)/.runtime
+	$(BIN)/python -m screening certify $(ARGS)
 
 lock: $(VENV)/.development
 	$(BIN)/python -m uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url -q requirements.in -o requirements.txt

@@ -4,11 +4,13 @@ import argparse
 import json
 import sys
 
+from screening.engine.certified_mixture import CertifiedMixtureConfig
 from screening.engine.pipeline import (
     MajorityVoteConfig,
     PairwiseMixtureConfig,
     RuleConfig,
     SuccessiveEliminationConfig,
+    pooled,
 )
 from screening.labels import Label
 from screening.statistics.rules.protocol import StoppingRule
@@ -20,6 +22,12 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument("rule", choices=["pairwise-mixture", "successive-elimination", "majority-vote"])
     parser.add_argument("--delta", type=float, default=0.05, help="error level, symmetric over the labels")
     parser.add_argument("--budget", type=int, default=100, help="most draws")
+    parser.add_argument(
+        "--method",
+        choices=["certified", "ville"],
+        default=None,
+        help="pooled draws: levels calibrated for the budget, or Ville's bound; certified where a certificate exists",
+    )
     parser.add_argument("--n", type=int, default=None, help="draws of a majority vote")
     parser.add_argument("--draws", required=True, help="labels in request order, separated by spaces")
     parser.set_defaults(run=run)
@@ -60,7 +68,16 @@ def _config(arguments: argparse.Namespace) -> RuleConfig:
         return MajorityVoteConfig(n=n)
     if arguments.rule == "successive-elimination":
         return SuccessiveEliminationConfig(delta=arguments.delta, budget=arguments.budget)
-    return PairwiseMixtureConfig.symmetric(arguments.delta, arguments.budget)
+    return _pooled(arguments.method, arguments.delta, arguments.budget)
+
+
+def _pooled(method: str | None, delta: float, budget: int) -> RuleConfig:
+    if method == "ville":
+        return PairwiseMixtureConfig.symmetric(delta, budget)
+    config = pooled(delta, budget)
+    if method == "certified" and not isinstance(config, CertifiedMixtureConfig):
+        raise ValueError(f"no certificate covers --delta {delta:g} with --budget {budget}; --method ville always does")
+    return config
 
 
 def _label(word: str) -> Label:

@@ -26,6 +26,7 @@ from screening.review.reach import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
 from storage.batches.batches import Progress, progress
 from storage.batches.exports import exported_rejected, exported_results
+from storage.batches.kept_preset import with_kept_preset
 from storage.batches.results import withheld_rows
 from storage.database import Database
 from storage.site.settings_store import current
@@ -46,7 +47,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument("--out", type=Path, required=True, help="results, one JSON object a row")
     parser.add_argument("--sampler", choices=["simulated", "anthropic"], default=None)
     parser.add_argument("--pipeline", default=None, metavar="FILE_OR_NAME", help="a TOML file, or a pipeline's name")
-    parser.add_argument("--preset", choices=["recommended", "paper"], default=None)
+    parser.add_argument("--preset", choices=["certified", "recommended", "paper"], default=None)
     parser.add_argument("--delta", type=float, default=None, help="error level, symmetric over the labels")
     parser.add_argument("--budget", type=int, default=None, help="most calls a node may use on a text")
     parser.add_argument("--seed", type=int, default=None, help="seed of the simulated agents")
@@ -105,6 +106,9 @@ def _separator(separator: str | None) -> str | None:
 
 def _pipeline(arguments: argparse.Namespace, settings: Settings) -> PipelineConfig:
     if arguments.pipeline is None:
+        if arguments.database:
+            with _database(arguments.database) as db:
+                settings = with_kept_preset(settings, db)
         return preset(settings.preset, delta=arguments.delta, budget=settings.budget)
     if (arguments.preset, arguments.delta, arguments.budget) != (None, None, None):
         raise ValueError("--pipeline says rule, levels and budgets itself: leave out --preset, --delta and --budget")

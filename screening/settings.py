@@ -62,7 +62,11 @@ class Settings(BaseSettings):
         0.0, description="Pause before each simulated answer, to watch the engine at a model's pace."
     )
 
-    preset: Literal["recommended", "paper"] = Field("recommended", description="The pipeline new batches start with.")
+    preset: Literal["certified", "recommended", "paper"] = Field(
+        "certified",
+        description="The pipeline new batches start with; a database whose first batch was screened before there "
+        "were certified rules keeps recommended until this is set.",
+    )
     budget: Annotated[int, Field(ge=1)] = Field(100, description="Most calls a node may use on a text.")
     seed: int = Field(0, description="Seed of the simulated agents and of the audit coin.")
     audit_rate: Annotated[float, Field(ge=0, le=1)] = Field(

@@ -5,11 +5,17 @@ from dataclasses import dataclass
 import streamlit as st
 
 from pages.components.words import sentence
-from screening.engine.pipeline import PairwiseMixtureConfig, PipelineConfig, Preset, UndecidableError, preset
+from screening.engine.pipeline import PipelineConfig, Preset, UndecidableError, preset
+from screening.labels import Label
 from screening.settings import Settings
+from screening.statistics.rules.pairwise_mixture import PairwiseMixture
 from storage.batches.pipelines import PipelineVersion
 
-PRESETS: dict[Preset, str] = {"recommended": "Recommended: pooled draws", "paper": "Paper: Algorithm 1"}
+PRESETS: dict[Preset, str] = {
+    "certified": "Recommended: pooled draws, certified",
+    "recommended": "Pooled draws, Ville's bound",
+    "paper": "Paper: Algorithm 1",
+}
 OWN = "own"
 OWN_LEVELS = 0.0
 DELTAS = (OWN_LEVELS, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001)
@@ -41,12 +47,13 @@ def choose(settings: Settings, own: PipelineVersion | None, key: str) -> Choice:
         index=0 if own else list(words).index(settings.preset),
         format_func=words.__getitem__,
         key=f"{key}_preset",
-        help="Recommended: every draw informs all labels. Paper: successive elimination, about twelve times the calls.",
+        help="Pooled draws: every answer informs all labels. Certified: evidence levels calibrated and proven for "
+        "the budget, beyond every certificate Ville's bound. Paper: successive elimination, twelve times the calls.",
     )
     if own and chosen == OWN:
         st.caption("Its levels and budgets stand in the pipeline itself: see the page Pipelines.")
         return Choice(preset=settings.preset, delta=None, budget=settings.budget, own=own.pipeline)
-    return _levels("paper" if chosen == "paper" else "recommended", settings, key)
+    return _levels(next(name for name in PRESETS if name == chosen), settings, key)
 
 
 def _levels(chosen: Preset, settings: Settings, key: str) -> Choice:
@@ -56,7 +63,8 @@ def _levels(chosen: Preset, settings: Settings, key: str) -> Choice:
         DELTAS,
         format_func=lambda value: "The rule's own" if value == OWN_LEVELS else f"{value:g}",
         key=f"{key}_delta",
-        help="The rule's own: 0.001 for calling safe what the model finds unsafe, 0.025 for other mix-ups; paper 0.05.",
+        help="The rule's own: 0.001 for calling safe what the model finds unsafe. Certified: the same for escalate, "
+        "and 0.05 for any wrong label in all; Ville: 0.025 for each other mix-up; paper: 0.05.",
     )
     budget = right.number_input(
         "Calls per agent",
@@ -81,19 +89,11 @@ def decided_or_said(choice: Choice) -> PipelineConfig | None:
 def least_calls(pipeline: PipelineConfig) -> str:
     """What a unanimous agent takes, in words.
 
-    >>> least_calls(preset("recommended"))
-    'An agent that always answers the same is done after 6 calls (11 for safe).'
+    >>> least_calls(preset("certified"))
+    'An agent that always answers the same is done after 5 calls (11 for safe).'
     """
     rule = pipeline.nodes[0].rule.rule()
     fewest = rule.minimum_budget()
-    for_safe = _fewest_for_safe(pipeline)
+    for_safe = rule.minimum_budget_for(Label.SAFE) if isinstance(rule, PairwiseMixture) else None
     more = f" ({for_safe} for safe)" if for_safe not in (None, fewest) else ""
     return f"An agent that always answers the same is done after {fewest} calls{more}."
-
-
-def _fewest_for_safe(pipeline: PipelineConfig) -> int | None:
-    config = pipeline.nodes[0].rule
-    if not isinstance(config, PairwiseMixtureConfig):
-        return None
-    levels = [config.errors.get(f"safe|{rival}", config.default_error) for rival in ("unsafe", "escalate")]
-    return max(PairwiseMixtureConfig.symmetric(2 * level, config.budget).rule().minimum_budget() for level in levels)

@@ -6,10 +6,10 @@ from enum import StrEnum
 from math import exp, floor, log10
 
 from screening.engine.draws import decode_draws
-from screening.engine.pipeline import MajorityVoteConfig, NodeConfig, PairwiseMixtureConfig, PipelineConfig
+from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN
 from screening.labels import LABELS, Label
-from screening.statistics.rules.pairwise_mixture import log_evidence
+from screening.statistics.rules.pairwise_mixture import PairwiseMixture, log_evidence
 from screening.statistics.rules.protocol import Arm, Ended, RuleState, Verdict
 
 TRACE_POINTS = 24
@@ -136,16 +136,19 @@ def evidence_sentence(node: NodeConfig, codes: str, label: Label) -> str:
 
 
 def _error_bound(node: NodeConfig, codes: str, label: Label) -> float | None:
-    """For pooled draws 1/E against the strongest rival, valid at any stopping time; else the rule's own δ."""
-    if isinstance(node.rule, MajorityVoteConfig):
-        return None
-    if not isinstance(node.rule, PairwiseMixtureConfig):
-        return node.rule.delta
+    """For pooled draws 1/E against the strongest rival, valid at any stopping time, or the proven bound of the rule's
+    contract if that is smaller; else the rule's own δ.
+    """
+    rule = node.rule.rule()
+    if not isinstance(rule, PairwiseMixture):
+        return rule.delta
+    rivals = [rival for rival in LABELS if rival is not label]
     counts = dict.fromkeys(LABELS, 0)
     for draw in decode_draws(codes):
         counts[draw.label] += 1
-    weakest = min(log_evidence(counts[label], counts[rival]) for rival in LABELS if rival is not label)
-    return min(1.0, exp(-weakest))
+    weakest = min(log_evidence(counts[label], counts[rival]) for rival in rivals)
+    promised = 1.0 if rule.contract is None else max(rule.error_bound(label, rival) for rival in rivals)
+    return min(promised, exp(-weakest))
 
 
 def _one_in(probability: float) -> int:

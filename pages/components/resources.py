@@ -14,21 +14,27 @@ from screening.engine.pipeline import PipelineConfig, preset
 from screening.review.actors import LOCAL_USER, Actor
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
+from storage.batches.kept_preset import with_kept_preset
 from storage.batches.pipelines import active_version
 from storage.database import Database
 from storage.site.settings_store import SiteSettings, current
 
 
 @singleton
-def settings() -> Settings:
-    """The site's options, read once."""
+def _options() -> Settings:
     return Settings()
+
+
+@singleton
+def settings() -> Settings:
+    """The site's options, read once; the preset it has used so far where none is set."""
+    return with_kept_preset(_options(), database())
 
 
 @singleton
 def database() -> Database:
     """The one engine of this process, its tables up to date."""
-    opened = Database(settings().database_url)
+    opened = Database(_options().database_url)
     opened.prepare()
     return opened
 

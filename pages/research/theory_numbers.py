@@ -15,6 +15,7 @@ from screening.statistics.bounds import (
     fixed_sample_size,
     information_bound,
 )
+from screening.statistics.certification.certificates import find, symmetric_contract
 from screening.statistics.performance import exact_performance
 from screening.statistics.regret import RegretCurve, logarithmic_bound
 from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
@@ -49,11 +50,12 @@ def _half_width(successes: int, draws: int, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecidableGap:
-    """The smallest gap each rule can decide with a budget; None where it can decide nothing."""
+    """The smallest gap each rule can decide with a budget; None where it can decide nothing or has no certificate."""
 
     budget: int
     algorithm_one: float | None
     pairwise: float | None
+    certified: float | None
 
 
 def decidable_gaps(delta: float, budgets: Sequence[int] = BUDGETS) -> tuple[DecidableGap, ...]:
@@ -72,7 +74,14 @@ def _gap(budget: int, delta: float) -> DecidableGap:
         budget=budget,
         algorithm_one=paper.smallest_decidable_gap() if paper.minimum_budget() <= budget else None,
         pairwise=ours.smallest_decidable_gap(),
+        certified=None if (proven := certified_rule(delta, budget)) is None else proven.smallest_decidable_gap(),
     )
+
+
+def certified_rule(delta: float, budget: int) -> PairwiseMixture | None:
+    """The rule at the calibrated level for this δ and budget; None without a certificate."""
+    found = find(symmetric_contract(delta), budget)
+    return None if found is None else PairwiseMixture(budget=budget, errors=found.levels, contract=found.contract)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +95,8 @@ class CallsNeeded:
     information: float
     pairwise_calls: float
     pairwise_right: float
+    certified_calls: float | None
+    certified_right: float | None
     algorithm_one_calls: float
     algorithm_one_right: float
     n_star: float
@@ -96,12 +107,16 @@ def calls_needed(probabilities: Sequence[float], delta: float, budget: int = 150
     """The comparison at these label probabilities, at symmetric δ."""
     first, second = sorted(probabilities, reverse=True)[:2]
     ours = exact_performance(PairwiseMixture(budget=budget, errors=ErrorLevels.symmetric(delta)), probabilities)
+    proven = certified_rule(delta, budget)
+    certified = None if proven is None else exact_performance(proven, probabilities)
     paper = exact_performance(SuccessiveElimination(delta=delta, budget=budget), probabilities)
     return CallsNeeded(
         gap=first - second,
         information=information_bound(probabilities, delta),
         pairwise_calls=ours.mean_calls,
         pairwise_right=ours.right,
+        certified_calls=None if certified is None else certified.mean_calls,
+        certified_right=None if certified is None else certified.right,
         algorithm_one_calls=paper.mean_calls,
         algorithm_one_right=paper.right,
         n_star=fixed_sample_size(first - second, delta),

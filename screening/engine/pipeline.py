@@ -15,8 +15,10 @@ from pydantic import (
     model_validator,
 )
 
+from screening.engine.certified_mixture import CertifiedMixtureConfig
 from screening.engine.draws import NodeAgent
 from screening.labels import OUTCOMES, Label, Outcome
+from screening.statistics.certification.certificates import DEFAULT_CONTRACT, symmetric_contract
 from screening.statistics.rules.majority_vote import MajorityVote
 from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
 from screening.statistics.rules.protocol import StoppingRule
@@ -31,7 +33,7 @@ class _Data(BaseModel):
 
 
 class PairwiseMixtureConfig(_Data):
-    """The recommended rule; ``errors`` names pairs ``said|mode`` whose level differs from ``default_error``."""
+    """Pooled draws at Ville's levels; ``errors`` names pairs ``said|mode`` whose level is not ``default_error``."""
 
     kind: Literal["pairwise-mixture"] = "pairwise-mixture"
     budget: Budget = 100
@@ -88,7 +90,8 @@ class MajorityVoteConfig(_Data):
 
 
 RuleConfig = Annotated[
-    PairwiseMixtureConfig | SuccessiveEliminationConfig | MajorityVoteConfig, Field(discriminator="kind")
+    CertifiedMixtureConfig | PairwiseMixtureConfig | SuccessiveEliminationConfig | MajorityVoteConfig,
+    Field(discriminator="kind"),
 ]
 
 
@@ -236,15 +239,32 @@ def chain(name: str, rule: RuleConfig, on_abstain: Literal["human_review", "next
     return PipelineConfig(name=name, nodes=nodes)
 
 
-Preset = Literal["recommended", "paper"]
+Preset = Literal["certified", "recommended", "paper"]
 
 
 def preset(name: Preset, *, delta: float | None = None, budget: int = 100) -> PipelineConfig:
-    """`recommended` (asymmetric pairwise mixture, abstentions go to a human) or `paper` (Algorithm 1, δ = 0.05,
+    """`certified` and `recommended` (pooled draws, abstentions go to a human) or `paper` (Algorithm 1, δ = 0.05,
     abstentions go on to the next node). A given ``delta`` is symmetric. Raises UndecidableError.
+
+    `certified` keeps the default contract with calibrated levels, and is `recommended`'s rule where no certificate
+    covers the budget; `recommended` is Ville's rule, as sites used it before there were certificates.
     """
     if name == "paper":
         algorithm = SuccessiveEliminationConfig(budget=budget, delta=0.05 if delta is None else delta)
         return require_decidable(chain(name, algorithm, "next"))
-    mixture = PairwiseMixtureConfig(budget=budget) if delta is None else PairwiseMixtureConfig.symmetric(delta, budget)
-    return require_decidable(chain(name, mixture, "human_review"))
+    if name == "certified":
+        return require_decidable(chain(name, pooled(delta, budget), "human_review"))
+    ville = PairwiseMixtureConfig(budget=budget) if delta is None else PairwiseMixtureConfig.symmetric(delta, budget)
+    return require_decidable(chain(name, ville, "human_review"))
+
+
+def pooled(delta: float | None, budget: int) -> CertifiedMixtureConfig | PairwiseMixtureConfig:
+    """Pooled draws at error ``delta`` (None: the default contract): certified where a certificate covers the budget,
+    else Ville's levels.
+    """
+    contract = DEFAULT_CONTRACT if delta is None else symmetric_contract(delta)
+    if certified := CertifiedMixtureConfig.keeping(contract, budget):
+        return certified
+    if delta is not None:
+        return PairwiseMixtureConfig.symmetric(delta, budget)
+    return PairwiseMixtureConfig(budget=budget, errors={"safe|unsafe": 0.001, "safe|escalate": 0.001})

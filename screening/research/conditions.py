@@ -10,6 +10,7 @@ from screening.engine.pipeline import (
     RuleConfig,
     SuccessiveEliminationConfig,
     chain,
+    pooled,
 )
 from screening.labels import Label, Outcome
 
@@ -51,11 +52,13 @@ def paper_conditions(*, curtail: bool = False) -> tuple[Condition, ...]:
 
 
 def our_conditions(*, budget: int = 100) -> tuple[Condition, ...]:
-    """The recommended rule: with symmetric errors at the paper's δ for comparison, and with the defaults."""
+    """Pooled draws, at Ville's levels and certified: with symmetric errors at the paper's δ, and with the defaults."""
     symmetric = PairwiseMixtureConfig.symmetric(PAPER_DELTA, budget)
     return (
         _chained(f"pairwise δ={PAPER_DELTA}", symmetric),
+        _chained(f"certified δ={PAPER_DELTA}", pooled(PAPER_DELTA, budget)),
         _chained("recommended", PairwiseMixtureConfig(budget=budget), "human_review"),
+        _chained("certified", pooled(None, budget), "human_review"),
     )
 
 

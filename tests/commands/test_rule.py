@@ -29,16 +29,36 @@ def test_algorithm_one_on_a_unanimous_model(capsys: pytest.CaptureFixture[str], 
 )
 def test_the_mixture_rule_on_a_unanimous_model(capsys: pytest.CaptureFixture[str], delta: str, calls: int) -> None:
     draws = " ".join(["unsafe"] * 30)
-    arguments = ("pairwise-mixture", "--delta", delta, "--budget", "100", "--draws", draws)
+    arguments = ("pairwise-mixture", "--method", "ville", "--delta", delta, "--budget", "100", "--draws", draws)
     assert _rule(capsys, *arguments) == ("unsafe", "identified", calls)
+
+
+def test_five_unanimous_draws_are_enough_where_a_certificate_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    # E(5, 0) = 20.98: above 1/0.0903 = 11.07, the certified level, and below 1/0.025 = 40, Ville's
+    five = ("pairwise-mixture", "--delta", "0.05", "--budget", "100", "--draws", "safe " * 5)
+    assert _rule(capsys, *five) == ("safe", "identified", 5)
+    assert _rule(capsys, *five, "--method", "certified") == ("safe", "identified", 5)
+    assert _rule(capsys, *five, "--method", "ville") == (None, "needs_draws", 5)
+    six = (*five[:-1], "safe " * 6)
+    assert _rule(capsys, *six, "--method", "ville") == ("safe", "identified", 6)
+
+
+def test_without_a_certificate_it_is_ville_s_rule_and_asking_for_one_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    beyond = ("pairwise-mixture", "--delta", "0.05", "--budget", "5000", "--draws", "safe " * 6)
+    assert _rule(capsys, *beyond) == ("safe", "identified", 6)
+    assert main(["rule", *beyond, "--method", "certified"]) == 2
+    assert "no certificate covers" in capsys.readouterr().err
 
 
 def test_eight_to_one_is_not_yet_enough_and_draws_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     # E(8, 1) = 8.74 < 40 = 1/0.025
-    arguments = ("pairwise-mixture", "--delta", "0.05", "--budget", "100", "--draws", "safe " * 8 + "unsafe")
+    ville = ("pairwise-mixture", "--method", "ville", "--delta", "0.05", "--budget", "100", "--draws")
+    arguments = (*ville, "safe " * 8 + "unsafe")
     # six unanimous draws decide before the unsafe one is seen, so it must come first to matter
     assert _rule(capsys, *arguments) == ("safe", "identified", 6)
-    arguments = ("pairwise-mixture", "--delta", "0.05", "--budget", "100", "--draws", "unsafe " + "safe " * 8)
+    arguments = (*ville, "unsafe " + "safe " * 8)
     assert _rule(capsys, *arguments) == (None, "needs_draws", 9)
 
 

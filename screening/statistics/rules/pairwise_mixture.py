@@ -4,12 +4,11 @@ from dataclasses import dataclass, field, replace
 
 from screening.labels import LABELS, Label
 from screening.statistics.bounds import confidence_sequence
+from screening.statistics.rules.contract import Contract, Pair
 from screening.statistics.rules.evidence import least_count, log_evidence
 from screening.statistics.rules.protocol import Arm, Ended, Verdict
 
 __all__ = ["ErrorLevels", "PairwiseMixture", "PairwiseState", "least_count", "log_evidence"]
-
-Pair = tuple[Label, Label]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +62,15 @@ class PairwiseMixture:
 
     ``budget`` is the most calls. With ``curtail`` it abstains as soon as no further draws within the budget
     could identify a label; without, it uses the whole budget first.
+
+    Without a ``contract`` the error levels are bounds of the errors too (Ville), for any budget. With one they are
+    evidence levels only, and the contract is what is promised: it was proven for this budget (see `certification`).
     """
 
     budget: int
     errors: ErrorLevels = field(default_factory=ErrorLevels)
     curtail: bool = True
+    contract: Contract | None = None
 
     def __post_init__(self) -> None:
         if self.budget < 0:
@@ -76,7 +79,11 @@ class PairwiseMixture:
     @property
     def delta(self) -> float:
         """Bound on naming a label that is not the mode, whatever the mode."""
-        return self.errors.delta
+        return self.errors.delta if self.contract is None else self.contract.any_wrong
+
+    def error_bound(self, said: Label, mode: Label) -> float:
+        """Bound on saying ``said`` where the mode is ``mode``."""
+        return self.errors.level(said, mode) if self.contract is None else self.contract.bound(said, mode)
 
     def minimum_budget(self) -> int:
         """Smallest budget that can ever identify some label, from a unanimous model.

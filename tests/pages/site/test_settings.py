@@ -33,7 +33,7 @@ def _press(page: AppTest, label: str) -> AppTest:
 def test_the_live_configuration_is_the_one_screenings_keep(open_page: Opener, page_database: Database) -> None:
     page = open_page("settings")
     assert not page.exception
-    version = resources.configuration(preset("recommended")).version
+    version = resources.configuration(preset("certified")).version
     assert version in _shown(page) and "Worker → Risk → Legal" in _shown(page)
     assert "Simulated agents answer by themselves" in page.info[0].value
 

@@ -1,0 +1,78 @@
+"""The certificates that come with the program: which evidence levels keep which contract up to which budget."""
+
+from dataclasses import dataclass
+from itertools import permutations
+
+from screening.labels import LABELS, Label
+from screening.statistics.certification.table import ROWS
+from screening.statistics.certification.worst_case import WorstErrors, worst_errors
+from screening.statistics.rules.contract import SAFE_ERRORS, Contract
+from screening.statistics.rules.pairwise_mixture import ErrorLevels
+
+DEFAULT_CONTRACT = Contract(any_wrong=0.05, pairs=SAFE_ERRORS)
+"""Any wrong label at most 0.05 in all; safe where the mode is unsafe, or escalate, at most 0.001 each."""
+
+EACH_PAIR_CONTRACT = Contract(
+    any_wrong=0.05,
+    pairs=(
+        *SAFE_ERRORS,
+        *((pair, 0.025) for pair in permutations(LABELS, 2) if pair[0] is not Label.SAFE),
+    ),
+)
+"""Every single mix-up at most 0.025 as well, as Ville's levels have it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """With these evidence levels the contract holds for every budget up to ``budget``, and for none above it.
+
+    ``worst`` is the proven worst probability of any wrong label, ``worst_safe`` of saying safe where it is not the
+    mode; `recomputed` proves them anew.
+    """
+
+    contract: Contract
+    budget: int
+    levels: ErrorLevels
+    worst: float
+    worst_safe: float
+
+    def covers(self, levels: ErrorLevels, budget: int) -> bool:
+        """Whether a rule with these levels and budget keeps the contract."""
+        return levels == self.levels and budget <= self.budget
+
+    def recomputed(self) -> WorstErrors:
+        """The worst errors, counted and bounded from the levels alone."""
+        return worst_errors(self.levels, self.budget)
+
+
+def symmetric_contract(delta: float) -> Contract:
+    """Any wrong label at most ``delta`` in all, and nothing more."""
+    return Contract(any_wrong=delta)
+
+
+def evidence_levels(contract: Contract, level: float, safe_level: float) -> ErrorLevels:
+    """One level for all pairs, but for saying safe where the contract holds that to less."""
+    held = [pair for pair, _ in contract.pairs if pair[0] is Label.SAFE]
+    return ErrorLevels(default=level, overrides=tuple((pair, safe_level) for pair in held))
+
+
+def find(contract: Contract, budget: int) -> Certificate | None:
+    """The certificate of this contract with the smallest budget that covers ``budget``; None where there is none."""
+    fitting = [each for each in CERTIFICATES if each.contract == contract and each.budget >= budget]
+    return min(fitting, key=lambda each: each.budget, default=None)
+
+
+def _contract(any_wrong: float, kind: str) -> Contract:
+    return {"default": DEFAULT_CONTRACT, "each pair": EACH_PAIR_CONTRACT}.get(kind) or symmetric_contract(any_wrong)
+
+
+CERTIFICATES: tuple[Certificate, ...] = tuple(
+    Certificate(
+        contract=(contract := _contract(any_wrong, kind)),
+        budget=budget,
+        levels=evidence_levels(contract, level, safe_level),
+        worst=worst,
+        worst_safe=worst_safe,
+    )
+    for any_wrong, kind, budget, level, safe_level, worst, worst_safe in ROWS
+)
