@@ -11,6 +11,9 @@ from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import PipelineRefused, checked, write_pipeline
 from screening.engine.prompting import PromptSet
 from screening.labels import OUTCOMES, Label
+from screening.statistics.rules.contract import Contract
+from screening.statistics.rules.pairwise_mixture import PairwiseMixture
+from screening.statistics.rules.protocol import StoppingRule
 
 Draft = dict[str, Any]
 TYPICAL_CHARACTERS = 600
@@ -97,9 +100,26 @@ def checks(pipeline: PipelineConfig) -> tuple[Check, ...]:
     for node in pipeline.nodes:
         rule = node.rule.rule()
         found.append(Check(holds=True, words=f"{node.title}: a clear answer takes {rule.minimum_budget()} calls."))
-        if rule.delta is None:
-            found.append(Check(holds=False, words=f"{node.title}: a majority vote has no error bound."))
+        found += [Check(holds=holds, words=f"{node.title}: {words}.") for holds, words in promises(rule)]
     return tuple(found)
+
+
+def promises(rule: StoppingRule) -> tuple[tuple[bool, str], ...]:
+    """What a rule promises, in words, and whether it can say safe at all within its budget.
+
+    >>> from screening.statistics.rules.pairwise_mixture import ErrorLevels
+    >>> promises(PairwiseMixture(budget=9, errors=ErrorLevels(overrides=(((Label.SAFE, Label.UNSAFE), 0.001),))))[1]
+    (False, 'safe can never be said within 9 calls; it takes 11')
+    """
+    if rule.delta is None:
+        return ((False, "a majority vote has no error bound"),)
+    if not isinstance(rule, PairwiseMixture):
+        return ((True, f"any label but the mode: at most {rule.delta:g} in all"),)
+    contract = rule.contract or Contract(any_wrong=rule.delta, pairs=tuple(sorted(rule.errors.overrides)))
+    source = "certified" if rule.contract else "Ville's bound"
+    needed = rule.minimum_budget_for(Label.SAFE)
+    never = ((False, f"safe can never be said within {rule.budget} calls; it takes {needed}"),)
+    return ((True, f"{source}: {contract.words()}"), *(never if needed > rule.budget else ()))
 
 
 def most_calls(pipeline: PipelineConfig) -> int:

@@ -4,13 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.batches.pipeline_draft import Draft, insert_after, node_names, remove, targets_after, with_node
+from screening.engine.certified_mixture import CertifiedMixtureConfig
 from screening.engine.prompting import PromptSet
 from screening.labels import LABELS
+from screening.statistics.certification.certificates import CERTIFICATES, DEFAULT_CONTRACT
 
 RULES = {
-    "pairwise-mixture": "Pooled draws (recommended)",
+    "certified-mixture": "Pooled draws, certified (recommended)",
+    "pairwise-mixture": "Pooled draws, Ville's bound",
     "successive-elimination": "Paper: Algorithm 1",
     "majority-vote": "Majority vote (no error bound)",
 }
@@ -86,8 +90,10 @@ def _rule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
     left, right = st.columns(2)
     if kind == "majority-vote":
         return {"rule": {"kind": kind, "n": left.number_input("Draws", 1, 1_000, rule.get("n", 3), key=f"{key}_n")}}
-    budget = left.number_input("Calls at most", 1, 100_000, rule.get("budget", 100), key=f"{key}_budget")
     kept = rule if kind == rule["kind"] else {}
+    if kind == "certified-mixture":
+        return _certified(kept, left, key)
+    budget = left.number_input("Calls at most", 1, 100_000, rule.get("budget", 100), key=f"{key}_budget")
     if kind == "successive-elimination":
         delta = right.number_input("δ", 1e-6, 0.5, kept.get("delta", 0.05), format="%g", key=f"{key}_delta")
         return {"rule": kept | {"kind": kind, "budget": budget, "delta": delta}}
@@ -100,6 +106,19 @@ def _rule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
         "rule": kept
         | {"kind": kind, "budget": budget, "default_error": level, "errors": errors | {"safe|unsafe": strict}}
     }
+
+
+def _certified(rule: Mapping[str, Any], place: DeltaGenerator, key: str) -> dict[str, Any]:
+    most = max(each.budget for each in CERTIFICATES if each.contract == DEFAULT_CONTRACT)
+    certificate = rule.get("certificate", "default")
+    covered = most if certificate == "default" else max(most, certificate["budget"])
+    budget = place.number_input(
+        "Calls at most", 1, covered, min(covered, rule.get("budget", 100)), key=f"{key}_certified_budget"
+    )
+    if certificate != "default" and budget > certificate["budget"]:
+        certificate = "default"
+    chosen = {"kind": "certified-mixture", "budget": budget, "certificate": certificate}
+    return {"rule": {**rule, **CertifiedMixtureConfig.model_validate(chosen).model_dump(mode="json")}}
 
 
 def _routes(node: Mapping[str, Any], draft: Draft, key: str) -> dict[str, Any]:

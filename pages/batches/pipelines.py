@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from pages.batches.pipeline_draft import chain_bound, promises
 from pages.components.words import sentence
 from screening.engine.pipeline import PipelineConfig, Preset, UndecidableError, preset
 from screening.labels import Label
@@ -78,12 +79,28 @@ def _levels(chosen: Preset, settings: Settings, key: str) -> Choice:
 
 
 def decided_or_said(choice: Choice) -> PipelineConfig | None:
-    """The pipeline, or None after saying on the page why this setting is refused."""
+    """The pipeline, or None after saying on the page why this setting is refused. Says what each agent promises."""
     try:
-        return choice.pipeline()
+        pipeline = choice.pipeline()
     except UndecidableError as refusal:
         st.error(sentence(refusal), icon=":material/block:")
         return None
+    _say_promises(pipeline)
+    return pipeline
+
+
+def _say_promises(pipeline: PipelineConfig) -> None:
+    said = {node.title: promises(node.rule.rule()) for node in pipeline.nodes}
+    chain = chain_bound(pipeline)
+    whole = "no bound for the whole way" if chain is None else f"the whole way: at most {chain:g}"
+    alike = len(set(said.values())) == 1
+    for title, each in list(said.items())[: 1 if alike else None]:
+        who = "Each agent" if alike else title
+        st.caption("; ".join([f"{who}, {words}" for holds, words in each if holds] + ([whole] if alike else [])) + ".")
+        for words in (words for holds, words in each if not holds):
+            st.error(f"{who}: {words}.", icon=":material/block:")
+    if not alike:
+        st.caption(f"{whole.capitalize()}.")
 
 
 def least_calls(pipeline: PipelineConfig) -> str:

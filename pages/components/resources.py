@@ -21,20 +21,15 @@ from storage.site.settings_store import SiteSettings, current
 
 
 @singleton
-def _options() -> Settings:
-    return Settings()
-
-
-@singleton
 def settings() -> Settings:
     """The site's options, read once; the preset it has used so far where none is set."""
-    return with_kept_preset(_options(), database())
+    return with_kept_preset(Settings(), database())
 
 
 @singleton
 def database() -> Database:
     """The one engine of this process, its tables up to date."""
-    opened = Database(_options().database_url)
+    opened = Database(Settings().database_url)
     opened.prepare()
     return opened
 

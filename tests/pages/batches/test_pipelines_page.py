@@ -36,7 +36,7 @@ def test_an_agent_is_added_saved_and_put_in_force(open_page: Opener, page_databa
 
 def test_what_cannot_be_saved_says_why_and_offers_no_saving(open_page: Opener) -> None:
     page = open_page("pipelines")
-    page.number_input(key="pipeline_1_worker_budget").set_value(3).run()
+    page.number_input(key="pipeline_1_worker_certified_budget").set_value(3).run()
     assert "Node worker: with a budget of 3 calls no label can ever be identified" in page.error[0].value
     assert "pipeline_save" not in [button.key for button in page.button]
 

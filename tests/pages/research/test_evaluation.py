@@ -3,7 +3,7 @@
 import pytest
 
 from pages.research.evaluation_view import results_frame, sweep_counts, table_of
-from pages.research.experiment import NO_TEXT, WhatIf, budget_conditions, labelled_items, load
+from pages.research.experiment import NO_TEXT, Experiment, WhatIf, budget_conditions, labelled_items, load
 from screening.labels import Label
 from screening.research.conditions import Condition
 from screening.research.experiments import run_conditions
@@ -27,17 +27,22 @@ def test_the_results_table_holds_the_ten_conditions_ours_and_the_batch_s_own(
     experiment = load(page_database, LOCAL_USER, batch_id)
     results = experiment.run(experiment.batch.items, experiment.conditions)
     frame = results_frame(table_of(experiment, results, None, "original"))
-    assert len(frame) == 13 and list(frame["Condition"])[-1] == "this batch's own"
+    assert len(frame) == 15 and list(frame["Condition"])[-1] == "this batch's own"
     assert experiment.made > 0 and not frame["Unsettled"].any()
     undefined = frame[frame["Condition"] == "B=50"].iloc[0]
     assert undefined["Accuracy"] == "undefined" and undefined["FNR"] == "undefined"
     assert undefined["Escalated"].startswith("1.000 [") and undefined["n"] == 30
 
 
+def _named(experiment: Experiment, *names: str) -> list[Condition]:
+    found = {each.name: each for each in experiment.conditions}
+    return [found[name] for name in names]
+
+
 def test_the_batch_s_own_condition_replays_to_what_was_recorded(page_database: Database, batch_id: str) -> None:
     """Made draws come after the recorded ones, so nothing that was decided changes (no text here is flagged)."""
     experiment = load(page_database, LOCAL_USER, batch_id)
-    own, recommended = experiment.run(experiment.batch.items, [experiment.conditions[-1], experiment.conditions[-2]])
+    own, recommended = experiment.run(experiment.batch.items, _named(experiment, "this batch's own", "recommended"))
     assert own.outcomes == recommended.outcomes and own.metrics.calls == recommended.metrics.calls
 
 
@@ -106,7 +111,7 @@ def test_the_page_shows_the_table_and_replays_a_what_if(open_page: Opener, batch
     app = open_page("evaluation")
     assert not app.exception, app.exception
     assert app.query_params["batch"] in (batch_id, [batch_id])
-    assert len(app.dataframe[0].value) == 13
+    assert len(app.dataframe[0].value) == 15
     metrics = {each.label: each.value for each in app.metric}
     assert set(metrics) == {"FNR", "FPR", "Escalated", "Mean calls", "Reviews a day"}
     app.slider[0].set_value(6).run()
