@@ -5,10 +5,10 @@ from functools import partial
 
 import streamlit as st
 
-from pages.batches.exports import Export, rejected_rows_csv, results_csv, results_jsonl
+from pages.batches.exports import Export, rejected_rows_csv, results_csv, results_jsonl, results_parquet
 from pages.components import resources
 from pages.components.relabelled_export import relabelled_files
-from pages.components.streamed import CSV, JSONL, StreamedFile, show_files
+from pages.components.streamed import CSV, JSONL, PARQUET, StreamedFile, show_files
 from screening.review.actors import Actor
 from screening.review.policy import Action, allowed
 from storage.batches.batches import BatchSummary
@@ -48,9 +48,10 @@ def withheld_words(rows: int) -> str:
 
 
 def _results(db: Database, one: BatchSummary) -> Iterator[StreamedFile]:
-    made = {
+    made: dict[tuple[str, str, str], Export] = {
         ("Results (CSV)", "results.csv", CSV): results_csv,
         ("Results (JSON lines)", "results.jsonl", JSONL): results_jsonl,
+        ("Results (Parquet)", "results.parquet", PARQUET): results_parquet,
     }
     if one.progress.rejected:
         made["Rejected rows", "rejected.csv", CSV] = rejected_rows_csv
@@ -58,5 +59,5 @@ def _results(db: Database, one: BatchSummary) -> Iterator[StreamedFile]:
         yield StreamedFile(label=label, name=name, media_type=media_type, lines=partial(_made, lines, db, one.id))
 
 
-def _made(lines: Export, db: Database, batch_id: str, who: Actor) -> Iterator[str]:
+def _made(lines: Export, db: Database, batch_id: str, who: Actor) -> Iterator[str | bytes]:
     return lines(db, who, batch_id, resources.now())

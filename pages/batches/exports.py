@@ -1,8 +1,9 @@
 """Files that leave a batch, line by line: neutralised CSV for spreadsheets and its lossless twin in JSON lines."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
+from screening.datasets.columnar import Kind, parquet_parts
 from screening.datasets.export import csv_lines, jsonl_lines
 from screening.datasets.rows import rejected_csv
 from screening.review.actors import Actor
@@ -10,13 +11,15 @@ from storage.batches.exports import exported_rejected, exported_results
 from storage.batches.results import Result
 from storage.database import Database
 
-Export = Callable[[Database, Actor, str, datetime], Iterator[str]]
+Export = Callable[[Database, Actor, str, datetime], Iterator[str | bytes]]
 """One batch as a file for one person; it is in the audit log before its first line, and raises Forbidden at once."""
 
-RESULT_COLUMNS = (
-    "id", "row", "outcome", "node", "reason", "calls", "cost_usd", "delta", "reference", "reference_value", "group",
-    "withheld",
-)  # fmt: skip
+RESULT_KINDS: Mapping[str, Kind] = {
+    "id": "text", "row": "int", "outcome": "text", "node": "text", "reason": "text", "calls": "int",
+    "cost_usd": "float", "delta": "float", "reference": "text", "reference_value": "text", "group": "text",
+    "withheld": "bool",
+}  # fmt: skip
+RESULT_COLUMNS = tuple(RESULT_KINDS)
 
 
 def result_fields(result: Result) -> dict[str, object]:
@@ -34,6 +37,12 @@ def results_csv(db: Database, actor: Actor, batch_id: str, now: datetime) -> Ite
 def results_jsonl(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:
     """The results with nothing changed."""
     return jsonl_lines(result_fields(result) for result in exported_results(db, actor, batch_id, now))
+
+
+def results_parquet(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[bytes]:
+    """The results for programs that read columns."""
+    rows = (result_fields(result) for result in exported_results(db, actor, batch_id, now))
+    return parquet_parts(RESULT_KINDS, rows)
 
 
 def rejected_rows_csv(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:

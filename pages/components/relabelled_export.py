@@ -1,4 +1,5 @@
-"""The relabelled data set as files: CSV for spreadsheets, JSON lines that lose nothing; both made row by row."""
+"""The relabelled data set as files: CSV for spreadsheets, JSON lines that lose nothing, Parquet, Label Studio's tasks;
+all made row by row."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,30 +10,35 @@ from functools import partial
 from typing import Any
 
 from pages.components import resources
-from pages.components.streamed import CSV, JSONL, StreamedFile
-from screening.datasets.export import csv_lines, jsonl_lines
+from pages.components.streamed import CSV, JSON, JSONL, PARQUET, StreamedFile
+from screening.datasets.columnar import Kind, parquet_parts
+from screening.datasets.export import csv_lines, json_array_lines, jsonl_lines
 from screening.review.actors import Actor
 from storage.research.relabelled import RelabelledRow, relabelled_rows
 
+Written = Iterator[str] | Iterator[bytes]
 HEADER = (
     *("id", "row", "case_id", "text", "reply", "group", "reference", "reference_value", "provenance", "outcome"),
     *("ratings", "adjudicated_label", "final_label", "final_source", "withheld", "version"),
 )
 
 
+OTHERS: Mapping[str, Kind] = {"row": "int", "withheld": "bool"}
+
+
 def relabelled_files(batch_id: str, *, with_text: bool = True) -> list[StreamedFile]:
-    """Both files of a batch's relabelled data set, for those who may take data out."""
+    """The files of a batch's relabelled data set, for those who may take data out."""
     key = resources.settings().pseudonym_secret
 
-    def lines(written: Callable[[Iterable[RelabelledRow]], Iterator[str]], who: Actor) -> Iterator[str]:
+    def lines(written: Callable[[Iterable[RelabelledRow]], Written], who: Actor) -> Written:
         return written(relabelled_rows(resources.database(), who, batch_id, key, resources.now(), with_text=with_text))
 
     stem = f"relabelled-{batch_id[:12]}"
     return [
         StreamedFile(
-            label=f"Relabelled ({words})", name=f"{stem}.{ending}", media_type=media, lines=partial(lines, made)
+            label=f"Relabelled ({words})", name=f"{stem}{ending}", media_type=media, lines=partial(lines, made)
         )
-        for words, ending, media, made in (("CSV", "csv", CSV, as_csv), ("JSON lines", "jsonl", JSONL, as_jsonl))
+        for words, ending, media, made in KINDS
     ]
 
 
@@ -46,11 +52,40 @@ def as_jsonl(rows: Iterable[RelabelledRow]) -> Iterator[str]:
     return jsonl_lines(map(_plain_row, rows))
 
 
+def as_parquet(rows: Iterable[RelabelledRow]) -> Iterator[bytes]:
+    """One row a case; ratings and provenance stand in one column each as JSON."""
+    return parquet_parts({name: OTHERS.get(name, "text") for name in HEADER}, map(_flat, rows))
+
+
+def as_label_studio(rows: Iterable[RelabelledRow]) -> Iterator[str]:
+    """Tasks for Label Studio: one annotation a reader, the engine's outcome as a prediction."""
+    return json_array_lines(map(_task, rows))
+
+
+def _task(row: RelabelledRow) -> dict[str, object]:
+    plain = _plain_row(row)
+    data = {name: plain[name] for name in ("id", "text", "reply", "group", "reference", "final_label", "final_source")}
+    latest = {one.reader: one.label for one in row.ratings}
+    given = [{"result": [_choice(label)], "meta": {"reader": reader}} for reader, label in latest.items()]
+    predicted = [{"model_version": "second look", "result": [_choice(row.outcome)]}] if row.outcome else []
+    return {"id": row.row, "data": data, "annotations": given, "predictions": predicted}
+
+
+def _choice(label: str) -> dict[str, object]:
+    return {"from_name": "label", "to_name": "text", "type": "choices", "value": {"choices": [label]}}
+
+
 def _cells(row: RelabelledRow) -> list[object]:
+    plain = _flat(row)
+    return [plain[name] for name in HEADER]
+
+
+def _flat(row: RelabelledRow) -> dict[str, object]:
+    """The row with what has parts as JSON."""
     plain = _plain_row(row)
     for name in ("ratings", "provenance"):
         plain[name] = json.dumps(plain[name], ensure_ascii=False)
-    return [plain[name] for name in HEADER]
+    return plain
 
 
 def _plain_row(row: RelabelledRow) -> dict[str, object]:
@@ -68,3 +103,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]
     return value
+
+
+KINDS: tuple[tuple[str, str, str, Callable[[Iterable[RelabelledRow]], Written]], ...] = (
+    ("CSV", ".csv", CSV, as_csv),
+    ("JSON lines", ".jsonl", JSONL, as_jsonl),
+    ("Parquet", ".parquet", PARQUET, as_parquet),
+    ("Label Studio", "-label-studio.json", JSON, as_label_studio),
+)

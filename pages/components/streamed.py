@@ -30,6 +30,7 @@ from storage.site.audit_log import record_refusal
 MOST_OFFERS = 10_000
 LINES_AT_ONCE, CHARACTERS_AT_ONCE = 500, 1_000_000
 CSV, JSONL = "text/csv; charset=utf-8", "application/x-ndjson"
+JSON, PARQUET = "application/json", "application/vnd.apache.parquet"
 _STYLE = """<style>
 .sl-files{display:flex;flex-wrap:wrap;gap:.5rem}
 .sl-files a{color:inherit;font-size:.875rem;text-decoration:none;padding:.4rem .75rem;border-radius:.5rem;
@@ -50,7 +51,7 @@ class StreamedFile:
     label: str
     name: str
     media_type: str
-    lines: Callable[[Actor], Iterator[str]]
+    lines: Callable[[Actor], Iterator[str | bytes]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +137,9 @@ def _begun(offer: Offer) -> Iterator[bytes]:
         raise
 
 
-def _parts(lines: Iterator[str]) -> Iterator[bytes]:
+def _parts(lines: Iterator[str | bytes]) -> Iterator[bytes]:
     """So many lines, fewer where they are long: texts may be."""
-    part, characters = list[str](), 0
+    part, characters = list[str | bytes](), 0
     for line in lines:
         part.append(line)
         characters += len(line)
@@ -149,8 +150,8 @@ def _parts(lines: Iterator[str]) -> Iterator[bytes]:
         yield _encoded(part)
 
 
-def _encoded(part: Sequence[str]) -> bytes:
-    return "".join(part).encode("utf-8", "replace")
+def _encoded(part: Sequence[str | bytes]) -> bytes:
+    return b"".join(one if isinstance(one, bytes) else one.encode("utf-8", "replace") for one in part)
 
 
 def _ascii(name: str) -> str:

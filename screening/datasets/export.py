@@ -62,6 +62,19 @@ def jsonl_lines(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
         yield json.dumps(dict(row), ensure_ascii=True, allow_nan=False) + "\n"
 
 
+def json_array_lines(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
+    """The rows as one JSON array in ASCII, a row a line.
+
+    >>> "".join(json_array_lines([{"a": 1}, {"a": None}]))
+    '[\\n{"a": 1},\\n{"a": null}\\n]\\n'
+    """
+    before = "[\n"
+    for row in rows:
+        yield before + json.dumps(dict(row), ensure_ascii=True, allow_nan=False)
+        before = ",\n"
+    yield "\n]\n" if before == ",\n" else "[]\n"
+
+
 def _csv_line(cells: Sequence[str]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, quoting=csv.QUOTE_ALL, lineterminator="\r\n").writerow(cells)

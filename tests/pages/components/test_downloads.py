@@ -27,8 +27,8 @@ from tests.pages.researched import sample_rows, screened
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, NOW, RESEARCHER, register
 
-RESULTS = {"Results (CSV)", "Results (JSON lines)", "Rejected rows"}
-RELABELLED = {"Relabelled (CSV)", "Relabelled (JSON lines)"}
+RESULTS = {"Results (CSV)", "Results (JSON lines)", "Results (Parquet)", "Rejected rows"}
+RELABELLED = {f"Relabelled ({kind})" for kind in ("CSV", "JSON lines", "Parquet", "Label Studio")}
 CONFLICTING = b"id,text\n1,a quiet day\n1,another text under the id\n"
 
 
