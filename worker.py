@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from jobs.agents import Agents
+from jobs.comparing import Comparing
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
 from jobs.notifications import Notifier
 from jobs.port import Runner, system_clock, worker_name
@@ -37,12 +38,14 @@ async def work(settings: Settings, db: Database) -> None:
         trying = asyncio.create_task(tell_whether_the_model_answers(agents))
         notifier = Notifier(db=db, settings=settings, name=name, kind="worker", clock=system_clock)
         notifier.start()
+        comparing = asyncio.create_task(Comparing(db=db, agents=agents, clock=system_clock, worker=name).run())
         try:
             await runner.run()
         finally:
             notifier.stop()
             trying.cancel()
-            await asyncio.gather(trying, return_exceptions=True)
+            comparing.cancel()
+            await asyncio.gather(trying, comparing, return_exceptions=True)
 
 
 async def tell_whether_the_model_answers(agents: Agents) -> None:

@@ -10,6 +10,7 @@ their way out change in place, and two indexes made of rows, in the same transac
 """
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, metadata
+from storage.schema.comparisons import comparison_outcomes, comparisons
 from storage.schema.engine import case_errors, case_starts, live_runs, node_runs, screenings
 from storage.schema.intake import (
     batch_events,
@@ -63,6 +64,8 @@ __all__ = [
     "case_notices",
     "case_starts",
     "cases",
+    "comparison_outcomes",
+    "comparisons",
     "configurations",
     "drafts",
     "duties",

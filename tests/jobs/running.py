@@ -98,3 +98,11 @@ async def until(condition: Callable[[], bool], within_s: float = 30.0) -> float:
         assert loop.time() - started < within_s, "it did not happen in time"
         await asyncio.sleep(0.02)
     return loop.time() - started
+
+
+async def screened(db: Database, rows: int) -> str:
+    """A batch of ``rows`` posts, every one of them settled."""
+    batch_id = batch(db, rows)
+    job = ScreeningJob(db=db, agents=agents(), clock=system_clock, worker="settling")
+    await LocalRunner(job, PLACES, until_done=True).run()
+    return batch_id
