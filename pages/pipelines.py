@@ -17,23 +17,22 @@ from pages.batches.pipeline_editor import edit_node
 from pages.components import resources
 from pages.components.diagram import STYLE, NodeMark, diagram_html
 from pages.components.words import sentence
+from pages.research.activation_panel import activation_panel
+from pages.research.comparison_panel import comparison_panel
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import shipped_pipelines, write_pipeline
 from screening.engine.prompting import load_prompts
 from screening.review.policy import Action, allowed, require
 from storage.batches.pipelines import (
-    ReasonMissing,
     StalePipeline,
-    activate,
     active_version,
     keep_version,
-    list_activations,
     list_versions,
 )
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_SETTINGS)
-may_draft, may_activate = allowed(person, Action.DRAFT_PIPELINE), allowed(person, Action.ACTIVATE_PIPELINE)
+may_draft = allowed(person, Action.DRAFT_PIPELINE)
 prompts, active = load_prompts(settings.prompts_directory), active_version(db)
 kept = {f"{one.pipeline.name}/{one.number}": one for one in list_versions(db, person)}
 
@@ -101,44 +100,26 @@ def save(pipeline: PipelineConfig) -> None:
         st.rerun()
 
 
-def put_in_force() -> None:
-    """Choose a version, say why, press."""
-    st.header("In force")
-    st.text(f"{active.title if active else settings.preset + ', as it comes with the program'} is in force.")
-    if not kept or not may_activate:
-        st.caption("An administrator puts a saved version in force." if kept else "No version of this site's own yet.")
-        return
-    chosen = st.selectbox("Version", list(kept), format_func=lambda key: kept[key].title, key="pipeline_version")
-    reason = st.text_input("Why", key="pipeline_reason", max_chars=500)
-    if st.button("Put in force", icon=":material/play_arrow:", key="pipeline_activate"):
-        one = kept[chosen]
-        try:
-            activate(db, person, one.pipeline.name, one.number, reason, resources.now())
-        except ReasonMissing as missing:
-            st.error(sentence(missing), icon=":material/edit:")
-            return
-        st.session_state["pipeline_said"] = f"{one.title} is in force for what is handed in from now on."
-        st.rerun()
-
-
 st.title("Pipelines")
 if said := st.session_state.pop("pipeline_said", None):
     st.success(said, icon=":material/check:")
-start_from()
-if "pipeline_draft" not in st.session_state:
-    begin(active.pipeline if active else shipped_pipelines()[settings.preset])
-draft, key = st.session_state["pipeline_draft"], f"pipeline_{st.session_state['pipeline_round']}"
-left, right = st.columns([1.9, 1], gap="large")
-with right.container(border=True):
-    draft["name"] = st.text_input("Name of the pipeline", draft["name"], max_chars=60, key=f"{key}_name")
-    changed = edit_node(draft, prompts, settings.servers, key)
-    st.session_state["pipeline_draft"] = changed
-    if [one["name"] for one in changed["nodes"]] != [one["name"] for one in draft["nodes"]]:
-        st.rerun()
-with left:
-    if (found := preview(changed)) is not None:
-        save(found)
-    put_in_force()
-    if past := list_activations(db, person):
-        st.dataframe([{"At": f"{one.at:%Y-%m-%d %H:%M}", "Version": f"{one.name} v{one.number}", "Why": one.reason}
-                      for one in past], hide_index=True, alt="Versions that were in force")  # fmt: skip
+edit, compare = st.tabs(["Edit", "Compare"])
+with edit:
+    start_from()
+    if "pipeline_draft" not in st.session_state:
+        begin(active.pipeline if active else shipped_pipelines()[settings.preset])
+    draft, key = st.session_state["pipeline_draft"], f"pipeline_{st.session_state['pipeline_round']}"
+    left, right = st.columns([1.9, 1], gap="large")
+    with right.container(border=True):
+        draft["name"] = st.text_input("Name of the pipeline", draft["name"], max_chars=60, key=f"{key}_name")
+        changed = edit_node(draft, prompts, settings.servers, key)
+        st.session_state["pipeline_draft"] = changed
+        if [one["name"] for one in changed["nodes"]] != [one["name"] for one in draft["nodes"]]:
+            st.rerun()
+    with left:
+        if (found := preview(changed)) is not None:
+            save(found)
+        activation_panel(db, person, kept, active, settings.preset)
+with compare:
+    own = {one.title: one.pipeline for one in kept.values()}
+    comparison_panel(db, person, own | dict(shipped_pipelines()))

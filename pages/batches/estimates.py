@@ -86,7 +86,7 @@ def _case(calls: float, found: Check, pipeline: PipelineConfig, settings: Settin
 
 def _per_call(found: Check, pipeline: PipelineConfig, settings: Settings) -> Usage:
     characters = found.characters / found.accepted if found.accepted else 0
-    return usage_per_call(load_prompts(settings.prompts_directory), [node.name for node in pipeline.nodes], characters)
+    return usage_per_call(load_prompts(settings.prompts_directory), pipeline.nodes, characters)
 
 
 def duration(seconds: float | None) -> str:

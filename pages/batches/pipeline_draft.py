@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from screening.engine.cost import estimate, usage_per_call
-from screening.engine.pipeline import PipelineConfig
+from screening.engine.draws import Usage
+from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.pipeline_file import PipelineRefused, checked, write_pipeline
 from screening.engine.prompting import PromptSet
 from screening.labels import OUTCOMES, Label
@@ -145,13 +146,18 @@ def _dearest(pipeline: PipelineConfig, weight: Mapping[str, float]) -> float:
 
 def price_at_worst(pipeline: PipelineConfig, prompts: PromptSet, model: str) -> float | None:
     """Dollars for a thousand typical texts at list price when every budget is spent; None where no price is known."""
-    usage = usage_per_call(prompts, prompts.nodes, TYPICAL_CHARACTERS)
     prices = [
-        estimate(node.model or model, 1000 * node.rule.rule().budget, usage).usd if node.server is None else None
+        estimate(node.model or model, 1000 * node.rule.rule().budget, _a_call(prompts, node)).usd
+        if node.server is None
+        else None
         for node in pipeline.nodes
     ]
     known = {node.name: float(price) for node, price in zip(pipeline.nodes, prices, strict=True) if price is not None}
     return _dearest(pipeline, known) if len(known) == len(prices) else None
+
+
+def _a_call(prompts: PromptSet, node: NodeConfig) -> Usage:
+    return usage_per_call(prompts, (node,), TYPICAL_CHARACTERS)
 
 
 def differences(before: PipelineConfig, after: PipelineConfig) -> Sequence[str]:

@@ -8,6 +8,7 @@ from decimal import Decimal
 import genai_prices
 
 from screening.engine.draws import Usage
+from screening.engine.pipeline import NodeConfig
 from screening.engine.prompting import PromptSet, estimated_tokens
 
 _PROVIDER = "anthropic"
@@ -56,10 +57,10 @@ def estimate(model: str, calls: float, per_call: Usage) -> Estimate:
     return Estimate(calls=calls, usd=None if one is None else one * Decimal(str(calls)))
 
 
-def usage_per_call(prompts: PromptSet, nodes: Sequence[str], characters: float) -> Usage:
+def usage_per_call(prompts: PromptSet, nodes: Sequence[NodeConfig], characters: float) -> Usage:
     """About what one call costs in tokens for a text of so many characters, over these nodes on average, before any
     was made; caching is left out, so it errs on the dear side. Once there are calls, their mean is the better guide.
     """
-    fixed = sum(estimated_tokens(prompts.system(node)) for node in nodes) / len(nodes)
+    fixed = sum(estimated_tokens(prompts.system(node.name, agent=node.agent)) for node in nodes) / len(nodes)
     frame_and_text = _FRAME_TOKENS + math.ceil(characters / _TEXT_CHARACTERS_PER_TOKEN)
     return Usage(input_tokens=math.ceil(fixed) + frame_and_text, output_tokens=_ANSWER_TOKENS)

@@ -4,7 +4,10 @@ from decimal import Decimal
 
 from screening.engine.cost import cost_usd, estimate, usage_per_call
 from screening.engine.draws import Usage
+from screening.engine.pipeline import preset
 from screening.engine.prompting import estimated_tokens, load_prompts
+
+WORKER, RISK, _ = preset("recommended").nodes
 
 
 def test_a_call_with_a_cached_prompt_costs_what_the_list_price_says():
@@ -21,11 +24,11 @@ def test_an_unknown_price_is_unknown_in_an_estimate():
 
 def test_the_estimate_before_the_first_call_grows_with_the_text():
     prompts = load_prompts()
-    short, long = (usage_per_call(prompts, ["worker"], characters) for characters in (0, 3_000))
+    short, long = (usage_per_call(prompts, (WORKER,), characters) for characters in (0, 3_000))
     assert long.input_tokens - short.input_tokens == 1_000
     assert short.input_tokens > estimated_tokens(prompts.system("worker"))
-    each = [usage_per_call(prompts, [node], 0).input_tokens for node in ("worker", "risk")]
-    assert min(each) <= usage_per_call(prompts, ["worker", "risk"], 0).input_tokens <= max(each)
+    each = [usage_per_call(prompts, [node], 0).input_tokens for node in (WORKER, RISK)]
+    assert min(each) <= usage_per_call(prompts, [WORKER, RISK], 0).input_tokens <= max(each)
 
 
 def test_no_tokens_cost_nothing_where_the_price_is_known():

@@ -8,7 +8,7 @@ from screening.engine.prompting import load_prompts
 from screening.settings import Settings
 
 PIPELINE = preset("recommended")
-NODES = [node.name for node in PIPELINE.nodes]
+NODES = PIPELINE.nodes
 FOUND = Check(accepted=100, rejected={}, referenced=0, without_call=10, characters=100 * 300)
 
 

@@ -70,7 +70,7 @@ def test_calls_bound_and_price_are_those_of_the_dearest_way() -> None:
     assert most_calls(_pipeline(straight)) == 200
     prompts = load_prompts()
     one, all_of_them = (price_at_worst(p, prompts, "claude-sonnet-4-6") for p in (_pipeline(straight), RECOMMENDED))
-    assert one is not None and all_of_them is not None and all_of_them == pytest.approx(1.5 * one)
+    assert one is not None and all_of_them is not None and 1.4 * one < all_of_them < 1.6 * one
     assert price_at_worst(RECOMMENDED, prompts, "a-model-of-our-own") is None
     elsewhere = _pipeline(with_node(draft_of(RECOMMENDED), "legal", {"server": "ward"}))
     assert price_at_worst(elsewhere, prompts, "claude-sonnet-4-6") is None

@@ -1,0 +1,68 @@
+"""Putting a version of a pipeline in force: on the figures of a comparison, or with a written reason."""
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from pages.components import resources
+from pages.components.words import sentence
+from pages.research.comparison_panel import figures_of, title_of
+from screening.review.actors import Actor
+from screening.review.policy import Action, allowed
+from storage.batches.pipelines import PipelineVersion, ReasonMissing, activate, list_activations
+from storage.database import Database
+from storage.research.comparisons import Comparison, list_comparisons
+
+
+def activation_panel(
+    db: Database, person: Actor, kept: Mapping[str, PipelineVersion], active: PipelineVersion | None, usual: str
+) -> None:
+    """What is in force, the way to change it, and what was in force before."""
+    st.header("In force")
+    st.text(f"{active.title} is in force." if active else f"{usual}, as it comes with the program, is in force.")
+    if not kept or not allowed(person, Action.ACTIVATE_PIPELINE):
+        st.caption("An administrator puts a saved version in force." if kept else "No version of this site's own yet.")
+    else:
+        _choose(db, person, kept)
+    if past := list_activations(db, person):
+        rows = [
+            {
+                "At": f"{one.at:%Y-%m-%d %H:%M}",
+                "Version": f"{one.name} v{one.number}",
+                "Why": one.reason,
+                "Compared": "yes" if one.comparison else "no",
+            }
+            for one in past
+        ]
+        st.dataframe(rows, hide_index=True, alt="Versions that were in force")
+
+
+def _choose(db: Database, person: Actor, kept: Mapping[str, PipelineVersion]) -> None:
+    chosen = kept[st.selectbox("Version", list(kept), format_func=lambda key: kept[key].title, key="pipeline_version")]
+    basis = _basis(db, person, chosen)
+    reason = st.text_input("Why", key="pipeline_reason", max_chars=500)
+    if st.button("Put in force", icon=":material/play_arrow:", key="pipeline_activate"):
+        figures = figures_of(db, person, basis.id) if basis else None
+        name, number, now = chosen.pipeline.name, chosen.number, resources.now()
+        try:
+            activate(db, person, name, number, reason, now, figures)
+        except ReasonMissing as missing:
+            st.error(sentence(missing), icon=":material/edit:")
+            return
+        st.session_state["pipeline_said"] = f"{chosen.title} is in force for what is handed in from now on."
+        st.rerun()
+
+
+def _basis(db: Database, person: Actor, chosen: PipelineVersion) -> Comparison | None:
+    """The comparison of this very version whose figures are kept with the decision, if one is chosen."""
+    if not allowed(person, Action.VIEW_RESULTS):
+        return None
+    made = {one.id: one for one in list_comparisons(db, person) if one.name == chosen.title and one.done}
+    if not made:
+        st.caption("This version was not compared with what is in force: a reason is needed.")
+        return None
+    picked = st.selectbox(
+        "On the figures of", [*made, None], format_func=lambda key: title_of(made[key]) if key else "no comparison",
+        key=f"pipeline_basis_{chosen.title}",
+    )  # fmt: skip
+    return made[picked] if picked else None

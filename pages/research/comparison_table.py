@@ -1,0 +1,104 @@
+"""Two pipelines on the same cases as figures: paired differences with intervals, and the cases where they part."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from screening.labels import Outcome
+from screening.statistics.paired import Difference, exact_mcnemar, paired_difference
+from storage.research.comparisons import Pair, Side
+
+_SAFE, _UNSAFE, _HUMAN = (outcome.value for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW))
+Figure = Callable[[str | None, Side], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One figure under both pipelines; ``p`` is McNemar's for rates, None for amounts."""
+
+    words: str
+    difference: Difference
+    p: float | None
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The row as text; without a pair it says what is missing."""
+        found, rate = self.difference, self.p is not None
+        if found.value is None or found.first is None or found.second is None:
+            return {"Figure": self.words, "In force": "–", "Tried": "–", "Difference": "not yet: 0 cases", "n": "0"}
+        return {
+            "Figure": self.words,
+            "In force": _amount(found.first, rate),
+            "Tried": _amount(found.second, rate),
+            "Difference": _interval(found, rate),
+            "n": f"{found.n:,}",
+        } | ({"p (McNemar)": f"{self.p:.3f}" if self.p >= 0.001 else "< 0.001"} if self.p is not None else {})
+
+
+def lines(pairs: Sequence[Pair]) -> tuple[Line, ...]:
+    """Rates against the reference labels where cases have one, and what both cost."""
+    unsafe, safe = _with(pairs, _UNSAFE), _with(pairs, _SAFE)
+    priced = [pair for pair in pairs if pair.first.cost_usd is not None and pair.second.cost_usd is not None]
+    return (
+        _rate("Missed: reference unsafe, called safe", unsafe, lambda _, side: float(side.outcome == _SAFE)),
+        _rate("False alarms: reference safe, called unsafe", safe, lambda _, side: float(side.outcome == _UNSAFE)),
+        _rate(
+            "Right, escalations counted as wrong", [*unsafe, *safe], lambda label, side: float(side.outcome == label)
+        ),
+        _rate("To a clinician", pairs, lambda _, side: float(side.outcome == _HUMAN)),
+        _mean("Calls a text", pairs, lambda _, side: float(side.calls)),
+        _mean("Cost a text, US dollars", priced, lambda _, side: side.cost_usd or 0.0),
+    )
+
+
+def parted(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """The cases with another outcome."""
+    return tuple(pair for pair in pairs if pair.first.outcome != pair.second.outcome)
+
+
+def agreement(pairs: Sequence[Pair]) -> dict[str, dict[str, int]]:
+    """How many cases have each outcome in force (rows) and tried (columns)."""
+    names = (_SAFE, _UNSAFE, _HUMAN)
+    table = {first: dict.fromkeys(names, 0) for first in names}
+    for pair in pairs:
+        table[pair.first.outcome][pair.second.outcome] += 1
+    return table
+
+
+def slowest_tenth(pairs: Sequence[Pair]) -> tuple[float, float] | None:
+    """Seconds within which nine of ten texts were settled, on either side; None without a pair."""
+    if not pairs:
+        return None
+    first, second = ([getattr(pair, side).seconds for pair in pairs] for side in ("first", "second"))
+    return float(np.quantile(first, 0.9)), float(np.quantile(second, 0.9))
+
+
+def _with(pairs: Sequence[Pair], reference: str) -> list[Pair]:
+    return [pair for pair in pairs if pair.reference == reference]
+
+
+def _rate(words: str, pairs: Sequence[Pair], figure: Figure) -> Line:
+    first, second = _figures(pairs, figure)
+    more = sum(one > other for one, other in zip(first, second, strict=True))
+    less = sum(one < other for one, other in zip(first, second, strict=True))
+    return Line(words=words, difference=paired_difference(first, second), p=exact_mcnemar(more, less))
+
+
+def _mean(words: str, pairs: Sequence[Pair], figure: Figure) -> Line:
+    return Line(words=words, difference=paired_difference(*_figures(pairs, figure)), p=None)
+
+
+def _figures(pairs: Sequence[Pair], figure: Figure) -> tuple[list[float], list[float]]:
+    return [figure(one.reference, one.first) for one in pairs], [figure(one.reference, one.second) for one in pairs]
+
+
+def _amount(value: float, rate: bool) -> str:
+    return f"{100 * value:.1f} %" if rate else f"{value:.4g}"
+
+
+def _interval(found: Difference, rate: bool) -> str:
+    scale, unit = (100.0, " points") if rate else (1.0, "")
+    value, low, high = (scale * (number or 0.0) for number in (found.value, found.low, found.high))
+    spread = f"{low:+.1f} to {high:+.1f}" if rate else f"{low:+.3g} to {high:+.3g}"
+    return f"{value:+.1f}{unit} ({spread})" if rate else f"{value:+.3g} ({spread})"
