@@ -98,7 +98,7 @@ def _figures(found: Paired) -> None:
     if slow is not None:
         st.text(f"Nine of ten texts were settled within {slow[0]:.2g} s in force and {slow[1]:.2g} s tried.")
     st.caption(
-        "Paired by text; each interval at 95 % for itself, so one of several comparisons is exploratory. Reference: the "
+        "Paired by text; each interval at 95 % for itself, so one of several is exploratory. Reference: the "
         "accepted label, else the file's."
     )
     words = {outcome.value: OUTCOME_WORDS[outcome] for outcome in Outcome}
