@@ -3,6 +3,7 @@
 import streamlit as st
 
 from pages.components import resources
+from pages.components.case_link import case_link
 from pages.components.options import told_apart
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
@@ -10,7 +11,6 @@ from pages.research import confusion_matrix as matrix
 from pages.research.batch_choice import batch_titles
 from pages.research.cell_list import case_list, filters
 from pages.research.provenance import provenance_of_both
-from pages.review.case_link import case_link
 from screening.review.policy import Action, allowed, require
 from screening.text.display import visible
 from storage.batches.batches import BatchSummary, list_batches

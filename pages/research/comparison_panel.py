@@ -6,10 +6,10 @@ from typing import Any
 import streamlit as st
 
 from pages.components import resources
+from pages.components.case_link import case_link
 from pages.components.words import OUTCOME_WORDS
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_table import agreement, lines, parted, slowest_tenth
-from pages.review.case_link import case_link
 from screening.engine.pipeline import PipelineConfig
 from screening.labels import Outcome
 from screening.review.actors import Actor

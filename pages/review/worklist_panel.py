@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pages.components import resources
-from pages.review.case_link import case_link
+from pages.components.case_link import case_link
 from screening.review.actors import Actor
 from screening.review.policy import Action, allowed
 from screening.review.reach import Reach
