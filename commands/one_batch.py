@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 
 from jobs.agents import Agents
+from jobs.breaker import Breaker
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
 from jobs.port import Runner, system_clock, worker_name
 from jobs.procrastinate import ProcrastinateRunner
@@ -14,6 +15,8 @@ from screening.settings import Settings
 from storage.batches.batches import BatchState, batch_state
 from storage.database import Database
 
+PATIENCE_S = 120.0
+"""How long a command waits for a service that answers nobody, before it ends and says what is pending."""
 WAITING = "a worker is at work on this database: waiting for it to screen this batch"
 
 
@@ -25,7 +28,8 @@ async def screen_batch(db: Database, settings: Settings, take_in: Callable[[Agen
     name = worker_name("command line ")
     async with limited_agents(settings, db, name) as agents:
         batch_id = take_in(agents)
-        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name)
+        breaker = Breaker(patience_s=PATIENCE_S)
+        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, breaker=breaker)
         if db.kind == "postgresql":
             await _work_until_over(ProcrastinateRunner(job, settings.cases_in_flight), db, batch_id)
             return batch_id

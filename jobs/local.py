@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from jobs.patience import to_the_end
 from jobs.port import INTERACTIVE_PLACES
-from jobs.screening_job import ScreeningJob, to_the_end
+from jobs.screening_job import ScreeningJob
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
 from storage.batches import screenings
 
@@ -64,7 +65,7 @@ class LocalRunner:
         try:
             while not self._stopping.is_set():
                 await self._start_pending()
-                if self._until_done and not self._running:
+                if self._until_done and not self._running and not await self._pending(1, put_off=True):
                     return
                 await self._wait(beside)
         finally:
@@ -97,11 +98,12 @@ class LocalRunner:
             await asyncio.sleep(LOOK_EVERY_S)
             await withdraw_unwatched(self._job, self._running)
 
-    async def _pending(self, limit: int, *, interactive: bool | None = None) -> list[str]:
+    async def _pending(self, limit: int, *, interactive: bool | None = None, put_off: bool = False) -> list[str]:
         return await to_the_end(
             screenings.pending_cases,
             self._job.db,
             limit,
+            None if put_off else self._job.clock(),
             excluding=tuple(self._running),
             interactive=interactive,
         )

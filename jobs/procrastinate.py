@@ -16,8 +16,9 @@ from procrastinate.jobs import Job, Status
 from psycopg import AsyncConnection
 from psycopg.sql import SQL, Identifier
 
+from jobs.patience import to_the_end
 from jobs.port import INTERACTIVE_PLACES
-from jobs.screening_job import ScreeningJob, to_the_end
+from jobs.screening_job import ScreeningJob
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
 from storage.batches import screenings
 
@@ -130,6 +131,7 @@ class ProcrastinateRunner:
             screenings.pending_cases,
             self._job.db,
             wanted,
+            self._job.clock(),
             excluding=known,
             interactive=queue == INTERACTIVE,
         )

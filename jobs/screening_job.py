@@ -5,13 +5,15 @@ It may be started twice, on any machine, after any crash: runs and outcomes are 
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import ParamSpec, TypeVar
+from datetime import datetime, timedelta
+from functools import partial
 
 from jobs.agents import Agents
 from jobs.allowance import Allowance, Leave, Tab
+from jobs.breaker import PASSING, Breaker
+from jobs.patience import to_the_end
 from jobs.port import Clock
 from screening.engine.draws import Draw, DrawRequest, Sampler, SamplerError, Usage, encode_draws
 from screening.engine.guard import guard_for
@@ -19,7 +21,7 @@ from screening.engine.screen import NodeRun, Reason, Screening, screen
 from screening.labels import Outcome
 from storage.batches import live, screenings
 from storage.batches.configurations import Configurations
-from storage.batches.pending import record_interruption
+from storage.batches.pending import record_error, record_interruption
 from storage.batches.screenings import CaseForScreening
 from storage.batches.starting import Started, Suspect, give_back, start_case
 from storage.database import Database, lost_connection
@@ -33,8 +35,6 @@ others with it, and those that were only in flight when it did are not blamed ag
 LOOK_EVERY_S = 0.5
 """How often a wave under way looks whether its batch was cancelled: a limit on calls may hold it back for minutes."""
 
-P = ParamSpec("P")
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -52,6 +52,7 @@ class ScreeningJob:
     worker: str
     known: Configurations = field(default_factory=Configurations)
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    breaker: Breaker = field(default_factory=Breaker)
     allowance: Allowance = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,11 +60,14 @@ class ScreeningJob:
 
     async def screen_case(self, case_id: str) -> None:
         """Bring one case to its outcome, or leave it pending with its error. Never raises for a case's own fault."""
-        try:
-            await self._screen_case(case_id, suspect_after=ALONE_AFTER)
-        except Suspect:
-            async with self.alone:
-                await self._screen_case(case_id, suspect_after=None)
+        async with self.breaker.turn():
+            try:
+                await self._screen_case(case_id, suspect_after=ALONE_AFTER)
+                return
+            except Suspect:
+                pass
+        async with self.alone, self.breaker.turn():
+            await self._screen_case(case_id, suspect_after=None)
 
     async def _screen_case(self, case_id: str, suspect_after: int | None) -> None:
         try:
@@ -100,7 +104,10 @@ class ScreeningJob:
             await to_the_end(give_back, self.db, case, self.clock(), calls=tab.lost)
             raise
         except SamplerError as error:
-            await self._keep_error(case.case_id, error.kind, str(error), calls=tab.lost, stops_batch=error.stops_batch)
+            again = self._again_in(case, error)
+            await self._keep_error(
+                case.case_id, error.kind, str(error), calls=tab.lost, stops_batch=error.stops_batch, again_in=again
+            )
         except Exception as error:  # a bug must leave the case pending and visible, never decided
             log.error("case %s failed: %s", case.case_id, type(error).__name__)
             if lost_connection(error):
@@ -143,12 +150,24 @@ class ScreeningJob:
         screenings.commit_outcome(self.db, case.case_id, result, cost, case.configuration.version, self.clock())
 
     async def _keep_error(
-        self, case_id: str, kind: str, message: str, *, calls: int = 0, stops_batch: bool = False
+        self,
+        case_id: str,
+        kind: str,
+        message: str,
+        *,
+        calls: int = 0,
+        stops_batch: bool = False,
+        again_in: timedelta | None = None,
     ) -> None:
-        now = self.clock()
-        await to_the_end(
-            screenings.record_error, self.db, case_id, kind, message, now, calls=calls, stops_batch=stops_batch
-        )
+        what = partial(record_error, calls=calls, stops_batch=stops_batch, again_in=again_in)
+        await to_the_end(what, self.db, case_id, kind, message, self.clock())
+
+    def _again_in(self, case: CaseForScreening, error: SamplerError) -> timedelta | None:
+        """When the case is taken up again by itself; None where that is up to a person."""
+        if error.kind not in PASSING or error.stops_batch:
+            return None
+        seconds = self.breaker.failed(case.case_id, watched=case.interactive)
+        return None if seconds is None else timedelta(seconds=seconds)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -176,7 +195,9 @@ class _NodeProgress:
                 await self._look()
                 if self.job.allowance.cancelled(self.case.batch_id):
                     raise Withdrawn
-            return self._paid(request.node, wave.result())
+            draws = self._paid(request.node, wave.result())
+            self.job.breaker.answered(self.case.case_id)
+            return draws
         finally:
             wave.cancel()
             await asyncio.gather(wave, return_exceptions=True)
@@ -222,16 +243,6 @@ class _NodeProgress:
         self.position += 1
         self.started_at = ended_at
         return ours
-
-
-async def to_the_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do blocking work in a thread; a cancellation waits until it is done, so that nothing is noted after it."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
 
 
 def _to_a_human(reason: Reason, result: Screening | None = None) -> Screening:

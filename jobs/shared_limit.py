@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from jobs.agents import Agents, model_settings
-from jobs.screening_job import to_the_end
+from jobs.patience import to_the_end
 from screening.samplers.anthropic import default_gate
 from screening.samplers.rate import RateGate
 from screening.settings import Settings

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from jobs.screening_job import ScreeningJob, to_the_end
+from jobs.patience import to_the_end
+from jobs.screening_job import ScreeningJob
 from storage.batches import live
 
 UNWATCHED_AFTER = timedelta(seconds=10)

@@ -3,7 +3,9 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
+from sqlite3 import SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_FULL, SQLITE_IOERR, SQLITE_LOCKED, SQLITE_PROTOCOL
 from typing import Any, Literal
 
 from alembic import command
@@ -12,9 +14,12 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-BUSY_TIMEOUT_S = 30
-"""How long a SQLite writer waits for the one before it; far more than any transaction here takes."""
+BUSY_TIMEOUT_S, REPEATABLE_BUSY_TIMEOUT_S = 30, 3
+"""How long a SQLite writer waits for the one before it; far more than any transaction here takes. The worker, which
+tries again by itself, waits less at a time, so that it can be stopped."""
+CONNECT_TIMEOUT_S = 10
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _PREPARE_LOCK = 5_326_021_147
@@ -36,10 +41,15 @@ class Database:
         _keep_texts_out_of_logs()
         options = {"pool_size": pool_size, "max_overflow": 2 * pool_size, "hide_parameters": True}
         if self.kind == "sqlite":
-            self._engine = _sqlite(self._url, "NORMAL" if repeatable else "FULL", options)
+            self._engine = _sqlite(self._url, options, repeatable=repeatable)
             self._reading = self._engine.execution_options(reads_only=True)
         else:
-            self._engine = create_engine(self._url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, **options)
+            self._engine = create_engine(
+                self._url.set(drivername="postgresql+psycopg"),
+                pool_pre_ping=True,
+                connect_args={"connect_timeout": CONNECT_TIMEOUT_S},
+                **options,
+            )
             event.listen(self._engine, "handle_error", _without_values)
             self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
@@ -118,15 +128,49 @@ def insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) ->
     return connection.execute(statement.returning(*table.primary_key.columns)).first() is not None
 
 
-def lost_connection(error: BaseException) -> bool:
-    """Whether PostgreSQL went away, or was not there to connect to: no fault of what was being written.
+class Fault(StrEnum):
+    """A fault of the database that passes by itself."""
 
-    Known by SQLAlchemy having given the connection up, or by the driver having no code of the server's for it.
+    AWAY = "away"  # it was not there to connect to
+    LOST = "lost"  # it went away in the middle
+    BUSY = "busy or full"
+    STATEMENT = "keeping a statement from its end"  # cancelled, deadlocked, no lock
+
+
+_SQLITE_PASSING = frozenset({SQLITE_BUSY, SQLITE_LOCKED, SQLITE_FULL, SQLITE_IOERR, SQLITE_CANTOPEN, SQLITE_PROTOCOL})
+_STATEMENT_STATES = frozenset({"57014", "40001", "40P01", "55P03"})
+"""SQLSTATE: query canceled (a time-out), serialization failure, deadlock, lock not available."""
+_AWAY_STATES = frozenset({"57P01", "57P02", "57P03"})
+"""SQLSTATE: shut down, crashed, cannot connect now."""
+_RESOURCES = "53"
+"""Class of SQLSTATE: disk full, out of memory, too many connections."""
+
+
+def passing_fault(error: BaseException) -> Fault | None:
+    """What passes by itself in this error of the database; None for every other error.
+
+    A connection that went away is known by SQLAlchemy having given it up, or by the driver having no code of the
+    server's for it.
     """
+    if isinstance(error, PoolTimeout):
+        return Fault.BUSY
     if not isinstance(error, DBAPIError):
-        return False
-    unanswered = isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") is None
-    return error.connection_invalidated or unanswered
+        return None
+    if (code := getattr(error.orig, "sqlite_errorcode", None)) is not None:
+        return Fault.BUSY if code & 0xFF in _SQLITE_PASSING else None
+    state = getattr(error.orig, "sqlstate", "")
+    if error.connection_invalidated:
+        return Fault.LOST
+    if state in _AWAY_STATES or (state is None and isinstance(error, OperationalError)):
+        return Fault.AWAY
+    if state in _STATEMENT_STATES:
+        return Fault.STATEMENT
+    return Fault.BUSY if state and state.startswith(_RESOURCES) else None
+
+
+def lost_connection(error: BaseException) -> bool:
+    """Whether PostgreSQL went away, or was not there to connect to: no fault of what was being written."""
+    return passing_fault(error) in (Fault.LOST, Fault.AWAY)
 
 
 def _keep_texts_out_of_logs() -> None:
@@ -156,13 +200,15 @@ def _kind(url: URL) -> Literal["sqlite", "postgresql"]:
             raise ValueError(f"no such kind of database here: {other}; use sqlite:///path or postgresql://host/name")
 
 
-def _sqlite(url: URL, synchronous: str, options: dict[str, Any]) -> Engine:
+def _sqlite(url: URL, options: dict[str, Any], *, repeatable: bool) -> Engine:
+    synchronous, timeout_s = ("NORMAL", REPEATABLE_BUSY_TIMEOUT_S) if repeatable else ("FULL", BUSY_TIMEOUT_S)
+
     def on_connect(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # the driver must not begin transactions of its own
         for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
 
-    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S}, **options)
+    engine = create_engine(url, connect_args={"timeout": timeout_s}, **options)
     event.listen(engine, "connect", on_connect)
     event.listen(engine, "begin", _on_begin)
     return engine

@@ -5,6 +5,7 @@ import threading
 from dataclasses import dataclass
 
 from jobs.intake import fill_batch
+from jobs.patience import in_the_end
 from jobs.port import system_clock
 from pages.batches import uploads
 from pages.batches.uploads import Upload, uploaded_table
@@ -17,6 +18,9 @@ from screening.settings import Settings
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.intake import IntakeClosed, takes_rows
 from storage.database import Database
+
+MOST_LOST = 100
+"""Connections lost while one file is taken in, which goes on after the last row that is in."""
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +70,7 @@ class IntakeRuns:
     def _fill(self, upload: Upload) -> None:
         batch_id = str(upload.batch_id)
         try:
-            self._take_in(upload, batch_id)
+            in_the_end(lambda: self._take_in(upload, batch_id), most_lost=MOST_LOST)
         except Exception as error:  # the file stays, for whoever presses the button or for the next start
             log.error("taking in a file failed: %s", type(error).__name__)
             self._stopped[batch_id] = Stopped(upload=upload, why=_why(error))

@@ -149,7 +149,7 @@ def retry_failed(db: Database, actor: Actor, batch_id: str, now: datetime) -> in
         statement = update(pending_cases).where(
             pending_cases.c.batch_id == batch_id, pending_cases.c.ready_at.is_(None)
         )
-        count = conn.execute(statement.values(ready_at=now)).rowcount
+        count = conn.execute(statement.values(ready_at=now, not_before=None)).rowcount
         add_event(conn, actor, batch_id, BatchEvent.RETRIED, now, {"cases": count})
     return count
 

@@ -3,15 +3,16 @@
 import heapq
 from collections import Counter
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, or_, select, update
 
 from screening.review.actors import SYSTEM
 from storage.batches import tallies
 from storage.batches.batch_state import standing, standings
 from storage.batches.batches import BatchEvent, add_event
+from storage.clock import shared_now
 from storage.database import Database
 from storage.schema import batches, case_errors, case_starts, cases
 from storage.schema import pending_cases as waiting_cases
@@ -24,21 +25,27 @@ class UnknownCase(LookupError):
 
 
 def pending_cases(
-    db: Database, limit: int, *, excluding: Collection[str] = (), interactive: bool | None = None
+    db: Database,
+    limit: int,
+    now: datetime | None = None,
+    *,
+    excluding: Collection[str] = (),
+    interactive: bool | None = None,
 ) -> list[str]:
     """At most ``limit`` cases to start now, texts that somebody waits for first; with ``interactive`` True only
     those, with False only those of batches.
 
     ``excluding`` are those already in flight. The next case always comes from the batch with the fewest in
     flight, so batches share the work evenly however small ``limit`` is. Paused, cancelled and capped batches and
-    failed cases are left out. The cost does not depend on how many cases are pending, nor on how many have failed.
+    failed cases are left out, and with ``now`` those that still wait for a fault to pass. The cost does not depend on
+    how many cases are pending, nor on how many have failed.
     """
     taken = set(excluding)
     with db.read() as conn:
-        flying = _in_flight(conn, taken)
+        flying, moment = _in_flight(conn, taken), None if now is None else shared_now(conn, now)
         chosen: list[str] = []
         for group in _groups(conn, interactive):
-            chosen += _shared(conn, group, flying, taken, limit - len(chosen))
+            chosen += _shared(conn, group, flying, taken, limit - len(chosen), moment)
         return chosen
 
 
@@ -65,9 +72,17 @@ def record_withdrawal(db: Database, case_id: str, now: datetime) -> None:
 
 
 def record_error(
-    db: Database, case_id: str, kind: str, message: str, now: datetime, *, calls: int = 0, stops_batch: bool = False
+    db: Database,
+    case_id: str,
+    kind: str,
+    message: str,
+    now: datetime,
+    *,
+    calls: int = 0,
+    stops_batch: bool = False,
+    again_in: timedelta | None = None,
 ) -> None:
-    """Note why the case stays pending; it is taken up again after a retry request.
+    """Note why the case stays pending; it is taken up again by itself after ``again_in``, else after a retry request.
 
     ``calls`` were made and paid without a draw that counts. With ``stops_batch`` the fault is not the case's: the
     batch is paused with ``kind`` as its reason, and the case goes on with it. A single text is all of its batch:
@@ -76,7 +91,9 @@ def record_error(
     with db.write() as conn:
         place = keep_error(conn, case_id, kind, message, calls, now)
         end_starts(conn, case_id, now)
-        if not stops_batch or place.kind == "interactive":
+        if again_in is not None:
+            _put_off(conn, case_id, shared_now(conn, now) + again_in)
+        elif not stops_batch or place.kind == "interactive":
             park(conn, case_id)
         elif standing(conn, place.batch_id, count_failed=False).allows_calls:
             add_event(conn, SYSTEM, place.batch_id, BatchEvent.PAUSED, now, {"why": kind[:LONGEST_KIND]})
@@ -108,6 +125,11 @@ def keep_error(
 def park(conn: Connection, case_id: str) -> None:
     """Do not take the case up again before a retry request."""
     conn.execute(update(waiting_cases).where(waiting_cases.c.case_id == case_id).values(ready_at=None))
+
+
+def _put_off(conn: Connection, case_id: str, until: datetime) -> None:
+    """Take the case up again by itself, but not before then."""
+    conn.execute(update(waiting_cases).where(waiting_cases.c.case_id == case_id).values(not_before=until))
 
 
 def end_starts(conn: Connection, case_id: str, now: datetime) -> None:
@@ -156,7 +178,14 @@ def _in_flight(conn: Connection, taken: Collection[str]) -> Counter[str]:
     return Counter(conn.execute(found).scalars())
 
 
-def _shared(conn: Connection, group: list[str], flying: Counter[str], taken: Collection[str], limit: int) -> list[str]:
+def _shared(
+    conn: Connection,
+    group: list[str],
+    flying: Counter[str],
+    taken: Collection[str],
+    limit: int,
+    moment: datetime | None,
+) -> list[str]:
     """``limit`` cases of these batches, each time from the one with the fewest in flight."""
     heap = [(flying[batch_id], batch_id) for batch_id in group]
     heapq.heapify(heap)
@@ -165,16 +194,18 @@ def _shared(conn: Connection, group: list[str], flying: Counter[str], taken: Col
     while heap and len(chosen) < limit:
         load, batch_id = heapq.heappop(heap)
         if batch_id not in waiting:
-            waiting[batch_id] = _ready(conn, batch_id, limit + flying[batch_id], taken)
+            waiting[batch_id] = _ready(conn, batch_id, limit + flying[batch_id], taken, moment)
         if waiting[batch_id]:
             chosen.append(waiting[batch_id].pop())
             heapq.heappush(heap, (load + 1, batch_id))
     return chosen
 
 
-def _ready(conn: Connection, batch_id: str, limit: int, taken: Collection[str]) -> list[str]:
+def _ready(conn: Connection, batch_id: str, limit: int, taken: Collection[str], moment: datetime | None) -> list[str]:
     """The batch's next cases that are not taken, the first one last."""
     table = waiting_cases.c
     query = select(table.case_id).where(table.batch_id == batch_id, table.ready_at.is_not(None))
+    if moment is not None:
+        query = query.where(or_(table.not_before.is_(None), table.not_before <= moment))
     found = conn.execute(query.order_by(table.ready_at, table.row).limit(limit)).scalars()
     return [case_id for case_id in found if case_id not in taken][::-1]

@@ -99,6 +99,7 @@ pending_cases = Table(
     Column("batch_id", Id, nullable=False),
     Column("row", BigInteger, nullable=False),
     Column("ready_at", Moment),  # their order, never a time to wait for; None: failed, waits for a retry request
+    Column("not_before", Moment),  # after a fault that passes; None: at once
 )
 # What failed stays out of the index that a poll walks: it may wait for ever for a person, as abandoned texts do.
 _ready, _failed = pending_cases.c.ready_at.is_not(None), pending_cases.c.ready_at.is_(None)

@@ -1,0 +1,91 @@
+"""Blocking work beside the event loop, done again by itself where a fault of the database passes by itself.
+
+What is done again was rolled back, or is an insert that is made once: nothing is done twice. A fault that does not
+pass is raised in the end, for a person to see.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from storage.database import Fault, passing_fault
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
+LASTS_S = 600.0
+"""How long a statement may be cancelled, deadlocked or kept from a lock, over and over."""
+LOST = 3
+"""Connections lost in the middle of the same work, after which the work is to blame."""
+TELL_EVERY_S = 60.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class Patience:
+    """How long one piece of work waits between its attempts, and when it gives up."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, most_lost: int = LOST) -> None:
+        self._clock, self._most_lost = clock, most_lost
+        self._wait_s = FIRST_WAIT_S
+        self._began: float | None = None
+        self._told = float("-inf")
+        self._lost = 0
+
+    def wait_after(self, error: Exception) -> float | None:
+        """Seconds until the next attempt; None where the error does not pass, or has not for too long.
+
+        A database that is away, busy or full is waited for however long it takes: nothing else could be done either.
+        """
+        fault = passing_fault(error)
+        if fault is None:
+            return None
+        now = self._clock()
+        self._began = now if self._began is None else self._began
+        self._lost += fault is Fault.LOST
+        if self._lost >= self._most_lost or (fault is Fault.STATEMENT and now - self._began > LASTS_S):
+            return None
+        if now - self._told >= TELL_EVERY_S:
+            log.warning("the database is %s: trying again", fault.value)
+            self._told = now
+        wait_s, self._wait_s = self._wait_s, min(LONGEST_WAIT_S, 2 * self._wait_s)
+        return wait_s
+
+
+async def to_the_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do blocking work in a thread, again after a fault that passes. A cancellation waits for the attempt under way,
+    so that nothing is noted after it, and for no other.
+    """
+    patience = Patience()
+    while True:
+        try:
+            return await _once(lambda: work(*args, **kwargs))
+        except Exception as error:
+            wait_s = patience.wait_after(error)
+            if wait_s is None:
+                raise
+            await asyncio.sleep(wait_s)
+
+
+async def _once(work: Callable[[], T]) -> T:
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+def in_the_end(work: Callable[[], T], *, most_lost: int) -> T:
+    """The same for a thread that may wait, and for work that goes on where it was."""
+    patience = Patience(most_lost=most_lost)
+    while True:
+        try:
+            return work()
+        except Exception as error:
+            wait_s = patience.wait_after(error)
+            if wait_s is None:
+                raise
+            time.sleep(wait_s)

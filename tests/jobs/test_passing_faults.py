@@ -1,0 +1,202 @@
+"""A fault that passes leaves nothing behind: no case waits for a person when it is over, on either database."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import DBAPIError
+
+from jobs.agents import Agents
+from jobs.patience import LASTS_S, LOST, Patience
+from pages.batches.intake_runs import IntakeRuns
+from storage import database as database_module
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import progress
+from storage.database import Database, Fault, passing_fault
+from storage.schema import case_errors, case_starts, screenings
+from tests.jobs import files
+from tests.jobs.files import write_posts
+from tests.jobs.processes import NotingStub
+from tests.jobs.running import agents, batch, running, until
+from tests.stub_server import StubPlan
+from tests.stub_server.plan import Fault as ServiceFault
+
+FAULT_S = 2.0
+
+
+@contextmanager
+def _locked(url: str) -> Iterator[None]:
+    """Nobody else can write for a while; each statement that tries is given up after a moment."""
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as holder:
+            holder.execute("BEGIN IMMEDIATE")
+            yield
+            holder.execute("ROLLBACK")
+        return
+    with psycopg.connect(url) as holder:
+        holder.execute("SET LOCAL lock_timeout = 0")
+        holder.execute("SET LOCAL statement_timeout = 0")
+        holder.execute("LOCK TABLE node_runs, screenings, case_starts IN ACCESS EXCLUSIVE MODE")
+        yield
+        holder.rollback()
+
+
+@pytest.fixture(params=["lock_timeout", "statement_timeout"])
+def impatient(request: pytest.FixtureRequest, database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database that gives a writer up soon, in either way that PostgreSQL has; its URL."""
+    if database_url.startswith("sqlite"):
+        monkeypatch.setattr(database_module, "REPEATABLE_BUSY_TIMEOUT_S", 0.1)
+    else:
+        with psycopg.connect(database_url, autocommit=True) as admin:
+            admin.execute(f"ALTER ROLE CURRENT_USER SET {request.param} = '150ms'")  # type: ignore[arg-type]
+            request.addfinalizer(lambda: _usual(database_url, request.param))
+    return database_url
+
+
+def _usual(url: str, setting: str) -> None:
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"ALTER ROLE CURRENT_USER RESET {setting}")  # type: ignore[arg-type]
+
+
+async def test_no_case_is_parked_by_a_lock(impatient: str) -> None:
+    with closing(Database(impatient, repeatable=True)) as db:
+        batch_id = batch(db, 40)
+        async with running(db, agents(0.05)):
+            await until(lambda: progress(db, batch_id).pending < 40)
+            with _locked(impatient):
+                await asyncio.sleep(FAULT_S)
+            await until(lambda: progress(db, batch_id).pending == 0, 60)
+        with db.read() as conn:
+            assert conn.execute(select(func.count()).select_from(screenings)).scalar_one() == 40
+            assert conn.execute(select(func.count()).select_from(case_errors)).scalar_one() == 0
+            unended = select(func.count()).select_from(case_starts).where(case_starts.c.ended_at.is_(None))
+            assert conn.execute(unended).scalar_one() == 0
+
+
+class Full(Database):
+    """A real database whose disk is full for a while: SQLite then refuses with its own error."""
+
+    full = False
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        with super().write() as connection:
+            if self.full:
+                with closing(sqlite3.connect(":memory:", isolation_level=None)) as tiny:
+                    tiny.execute("PRAGMA max_page_count=1")
+                    try:
+                        tiny.execute("CREATE TABLE more (text)")
+                        tiny.execute("CREATE TABLE still_more (text)")
+                    except sqlite3.Error as refused:
+                        raise DBAPIError.instance("INSERT", {}, refused, sqlite3.Error) from refused
+            yield connection
+
+
+async def test_no_case_is_parked_by_a_full_disk(sqlite_url: str) -> None:
+    with closing(Full(sqlite_url)) as db:
+        batch_id = batch(db, 20)
+        async with running(db, agents(0.05)):
+            await until(lambda: progress(db, batch_id).pending < 20)
+            db.full = True
+            await asyncio.sleep(FAULT_S)
+            db.full = False
+            await until(lambda: progress(db, batch_id).pending == 0, 60)
+        found = progress(db, batch_id)
+        assert (found.failed, found.lost_calls) == (0, 0), "what was drawn is kept until it can be written"
+
+
+@pytest.mark.parametrize("fault", [ServiceFault.OVERLOADED, ServiceFault.SERVER_ERROR, ServiceFault.DROPPED])
+async def test_no_case_is_parked_by_a_service_that_is_overloaded_for_a_while(
+    db: Database,
+    stub: Callable[[StubPlan], NotingStub],
+    tmp_path: Path,
+    fault: ServiceFault,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jobs.breaker.LONGEST_PAUSE_S", 2.0)
+    service = stub(StubPlan(faults={fault: 1.0}))
+    options = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "data_directory": tmp_path}
+    settings = files.settings("sqlite://", {"sampler": "anthropic", "requests_per_minute": 100_000, **options})
+    made_of = Agents(settings)
+    write_posts(tmp_path / "posts.csv", 30)
+    batch_id = files.batch_from(db, tmp_path / "posts.csv", settings)
+    async with running(db, made_of):
+        await until(lambda: _errors(db) >= 3, 60)
+        await asyncio.sleep(FAULT_S)
+        service.plan = StubPlan()
+        await until(lambda: progress(db, batch_id).pending == 0, 90)
+    await made_of.aclose()
+    assert progress(db, batch_id).failed == 0
+
+
+def _errors(db: Database) -> int:
+    with db.read() as conn:
+        return int(conn.execute(select(func.count()).select_from(case_errors)).scalar_one())
+
+
+class Interrupted(Database):
+    """A real database whose connections are cut now and then, as by a restart of the server."""
+
+    writes = 0
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        self.writes += 1
+        with super().write() as connection:
+            if self.kind == "postgresql" and self.writes % 3 == 2:
+                connection.connection.driver_connection.close()  # type: ignore[union-attr]
+            yield connection
+
+
+def test_an_upload_is_taken_in_whatever_is_lost_on_the_way(database_url: str, tmp_path: Path) -> None:
+    write_posts(tmp_path / "posts.csv", 1_500)
+    chosen = files.settings(database_url, {"sampler": "simulated", "data_directory": tmp_path})
+    with closing(Database(database_url)) as db:
+        upload = files.hand_over(db, tmp_path / "posts.csv", chosen)
+    with closing(Interrupted(database_url, repeatable=True)) as db:
+        runs = IntakeRuns(db, chosen)
+        runs.start(upload)
+        if db.kind == "sqlite":
+            with _locked(database_url):
+                time.sleep(2 * database_module.REPEATABLE_BUSY_TIMEOUT_S)
+        runs.wait()
+        found = progress(db, str(upload.batch_id))
+        assert runs.stopped(str(upload.batch_id)) is None
+        assert (found.rows_in, found.accepted, found.state) == (1_500, 1_470, BatchState.RUNNING)
+
+
+def test_what_passes_is_told_from_what_does_not() -> None:
+    def of(state: str | None) -> Fault | None:
+        refused = type("Refused", (psycopg.OperationalError,), {"sqlstate": state})("no")
+        return passing_fault(DBAPIError.instance("SELECT 1", {}, refused, psycopg.Error) or refused)
+
+    assert [of(state) for state in ("57014", "40001", "40P01", "55P03")] == [Fault.STATEMENT] * 4
+    assert [of(state) for state in ("53000", "53100", "53200", "53300")] == [Fault.BUSY] * 4
+    assert [of(state) for state in (None, "57P01", "57P03")] == [Fault.AWAY] * 3
+    assert [of(state) for state in ("23505", "42P01", "22P02")] == [None] * 3
+    assert passing_fault(ValueError("53000")) is None
+
+
+def test_what_keeps_failing_is_raised_in_the_end() -> None:
+    now = [0.0]
+
+    def refused(state: str | None, *, lost: bool = False) -> DBAPIError:
+        error = type("Refused", (psycopg.OperationalError,), {"sqlstate": state})("no")
+        return DBAPIError("SELECT 1", {}, error, connection_invalidated=lost)
+
+    cancelled = Patience(clock=lambda: now[0])
+    assert cancelled.wait_after(refused("57014")) is not None
+    now[0] += LASTS_S + 1
+    assert cancelled.wait_after(refused("57014")) is None
+    full, lost = Patience(clock=lambda: now[0]), Patience(clock=lambda: now[0])
+    for _ in range(100):
+        now[0] += LASTS_S
+        assert full.wait_after(refused("53100")) is not None, "a full disk is waited for, however long"
+    assert [lost.wait_after(refused(None, lost=True)) is None for _ in range(LOST)] == [*[False] * (LOST - 1), True]
+    assert Patience().wait_after(ValueError()) is None
