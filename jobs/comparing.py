@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from jobs.agents import Agents
-from jobs.screening_job import to_the_end
+from jobs.patience import to_the_end
 from screening.engine.draws import SamplerError
 from screening.engine.guard import guard_for
 from screening.engine.screen import screen
