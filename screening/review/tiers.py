@@ -32,6 +32,7 @@ from typing import Final
 
 from screening.engine.screen import NodeRun, Reason, Screening
 from screening.labels import Label, Outcome
+from screening.text.flags import Flag
 
 
 class Tier(IntEnum):
@@ -54,8 +55,8 @@ TARGETS: Final[Mapping[Tier, timedelta]] = MappingProxyType(
 """Time to the first human look, unless the site sets its own."""
 
 
-STATED_RISK, IMMINENT = "stated_risk", "stated_imminent"
-"""What is found in a text that states a wish, an intent, a plan, means or an attempt; and that with time or means."""
+STATED: Final = frozenset({Flag.STATED_RISK, Flag.STATED_IMMINENT})
+"""What is found in a text that states a wish, an intent, a plan, means or an attempt."""
 
 
 class Why(StrEnum):
@@ -97,7 +98,9 @@ def tier_for(screening: Screening, flags: Collection[str] = ()) -> Placement:
     """
     if screening.outcome is Outcome.SAFE:
         raise ValueError("a case called safe has no tier of its own; audit samples go through audit_placement")
-    if IMMINENT in flags or any(_mostly_unsafe(run) for run in screening.runs if run.node != screening.runs[0].node):
+    if Flag.STATED_IMMINENT in flags or any(
+        _mostly_unsafe(run) for run in screening.runs if run.node != screening.runs[0].node
+    ):
         return Placement(tier=Tier.P0, why=Why.LIKELY_URGENT)
     if any(_unsafe_leads(run) for run in screening.runs):
         return Placement(tier=Tier.P1, why=Why.PERSON_NEEDED)
@@ -133,8 +136,13 @@ def audit_placement(case_id: str, urgent_share: float) -> Placement:
 
 def unscreened_placement(flags: Collection[str]) -> Placement:
     """The place of a case that waits to be screened and cannot be; ``flags`` were found in its text or reply."""
-    stated = not {IMMINENT, STATED_RISK}.isdisjoint(flags)
+    stated = not STATED.isdisjoint(flags)
     return Placement(tier=Tier.P0 if stated else Tier.P2, why=Why.NOT_SCREENED)
+
+
+def ordinary_why(tier: Tier) -> Why:
+    """What a case of this tier says of itself where it must say no more."""
+    return {Tier.P0: Why.LIKELY_URGENT, Tier.P1: Why.PERSON_NEEDED}.get(tier, Why.UNSETTLED)
 
 
 def due_at(tier: Tier, entered_at: datetime, targets: Mapping[Tier, timedelta] = TARGETS) -> datetime:

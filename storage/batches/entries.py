@@ -1,13 +1,23 @@
-"""The one place where a case enters the inbox, whatever brings it there."""
+"""The one place where a case enters the inbox, and where its outcome meets the entry that it may have by then.
+
+A case that could not be screened enters before it has an outcome, with the cause. When it is screened after all, the
+same entry takes the place that the outcome gives it, or leaves where nobody has opened it and nobody needs to read it.
+"""
 
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, delete, exists, select, update
 
-from screening.review.tiers import Placement, due_at
-from storage.database import insert_once
-from storage.schema import inbox_entries
+from screening.labels import Label
+from screening.review.actors import SYSTEM
+from screening.review.tiers import Placement, Tier, due_at, ordinary_why
+from storage.database import insert_into, insert_once
+from storage.schema import adjudications, audit_events, inbox_entries, reveals, second_reading_requests
+from storage.site.audit_log import append
 from storage.site.settings_store import current_in
+
+_entry = inbox_entries.c
 
 
 def enter(conn: Connection, case_id: str, placement: Placement, now: datetime, cause: str | None = None) -> bool:
@@ -17,10 +27,75 @@ def enter(conn: Connection, case_id: str, placement: Placement, now: datetime, c
     """
     row = {
         "case_id": case_id,
-        "tier": int(placement.tier),
         "why": placement.why.value,
         "cause": cause,
         "entered_at": now,
-        "due_at": due_at(placement.tier, now, current_in(conn).settings.targets),
+        **_urgency(conn, placement.tier, now),
     }
     return insert_once(conn, inbox_entries, row)
+
+
+def settle(conn: Connection, case_id: str, placement: Placement | None, label: Label | None, now: datetime) -> None:
+    """What an outcome does to its case's place in the inbox, in the transaction that stores it.
+
+    ``placement`` is where the outcome puts the case, None where nobody need read it; ``label`` is what the agents
+    called it. The entry of a case that could not be screened before is changed in place, opened or not.
+    """
+    entry = conn.execute(select(inbox_entries).where(_entry.case_id == case_id).with_for_update()).first()
+    if entry is None:
+        if placement is not None:
+            enter(conn, case_id, placement, now)
+        return
+    if entry.closed_at is not None:
+        _doubt(conn, entry, label, now)
+    elif _opened(conn, entry, now):
+        _go_on(conn, entry, placement, now)
+    elif placement is None:
+        conn.execute(delete(inbox_entries).where(_entry.case_id == case_id))
+        append(conn, SYSTEM, "left_inbox", case_id, {"screened": True}, now)
+        return
+    else:
+        changed = {"why": placement.why.value, **_urgency(conn, placement.tier, now)}
+        conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(changed))
+    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(cause=None))
+
+
+def _urgency(conn: Connection, tier: Tier, now: datetime) -> dict[str, Any]:
+    return {"tier": int(tier), "due_at": due_at(tier, now, current_in(conn).settings.targets)}
+
+
+def _opened(conn: Connection, entry: Any, now: datetime) -> bool:
+    """Whether anybody has, or had, the text before their eyes."""
+    ahead = entry.ahead_until is not None and entry.ahead_until > now
+    if entry.holder is not None or entry.reading != "first" or ahead:
+        return True
+    seen = (audit_events.c.subject == entry.case_id, audit_events.c.action.in_(("claimed", "text_viewed")))
+    return conn.execute(select(exists().where(*seen))).scalar_one()
+
+
+def _go_on(conn: Connection, entry: Any, placement: Placement | None, now: datetime) -> None:
+    """An opened case stays, in words that tell nothing of the outcome; it only ever becomes more urgent.
+
+    Whoever holds it at that moment sees it become so: their reading is then not blind.
+    """
+    tier = Tier(entry.tier)
+    raised = placement is not None and placement.tier < tier
+    if raised and placement is not None:
+        tier = placement.tier
+        if entry.holder is not None and entry.lease_expires_at > now:
+            row = {"case_id": entry.case_id, "reviewer": entry.holder, "before_rating": True, "at": now}
+            conn.execute(insert_into(conn, reveals).values(row).on_conflict_do_nothing())
+    changed: dict[str, Any] = {"why": ordinary_why(tier).value} | (_urgency(conn, tier, now) if raised else {})
+    conn.execute(update(inbox_entries).where(_entry.case_id == entry.case_id).values(changed))
+
+
+def _doubt(conn: Connection, entry: Any, label: Label | None, now: datetime) -> None:
+    """A case that one person closed as safe, and that the agents then call unsafe, is read by somebody else."""
+    last = select(adjudications.c.label, adjudications.c.method).where(adjudications.c.case_id == entry.case_id)
+    accepted = conn.execute(last.order_by(adjudications.c.version.desc()).limit(1)).first()
+    if label is not Label.UNSAFE or accepted is None or tuple(accepted) != ("safe", "single"):
+        return
+    asked = {"case_id": entry.case_id, "why": "rule", "asked_by": SYSTEM.id, "at": now}
+    conn.execute(second_reading_requests.insert().values(asked))
+    again = {"reading": "second", "closed_at": None, "why": ordinary_why(Tier(entry.tier)).value}
+    conn.execute(update(inbox_entries).where(_entry.case_id == entry.case_id).values(again))

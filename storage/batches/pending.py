@@ -148,7 +148,7 @@ def _place(conn: Connection, case_id: str) -> Row[Any, Any, Any]:
 
 def _groups(conn: Connection, interactive: bool | None) -> list[list[str]]:
     """The batches with work that may be done now: those somebody waits for, then the others."""
-    with_work = _batches_with_ready_cases(conn)
+    with_work = batches_with_ready_cases(conn)
     allowed = {id_ for id_, found in standings(conn, with_work, count_failed=False).items() if found.allows_calls}
     kinds = conn.execute(select(batches.c.id, batches.c.kind).where(batches.c.id.in_(allowed)).order_by(batches.c.id))
     groups: dict[bool, list[str]] = {True: [], False: []}
@@ -159,11 +159,11 @@ def _groups(conn: Connection, interactive: bool | None) -> list[list[str]]:
 
 def waiting_single_texts(conn: Connection) -> list[str]:
     """The batches of single texts that are ready or in work, found without passing the cases of files."""
-    found = select(batches.c.id).where(batches.c.id.in_(_batches_with_ready_cases(conn)))
+    found = select(batches.c.id).where(batches.c.id.in_(batches_with_ready_cases(conn)))
     return list(conn.execute(found.where(batches.c.kind == "interactive")).scalars())
 
 
-def _batches_with_ready_cases(conn: Connection) -> list[str]:
+def batches_with_ready_cases(conn: Connection) -> list[str]:
     """Every batch with a case that waits for no person, by jumping from batch to batch in the index of those."""
     table = waiting_cases.c
     ready = table.ready_at.is_not(None)

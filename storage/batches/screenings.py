@@ -17,7 +17,7 @@ from storage.batches import tallies
 from storage.batches.batch_state import Standing, standing
 from storage.batches.case_texts import shown_to_agents
 from storage.batches.configurations import Configuration, load_configuration
-from storage.batches.entries import enter
+from storage.batches.entries import settle
 from storage.batches.pending import (
     UnknownCase,
     end_starts,
@@ -154,9 +154,9 @@ def commit_outcome(
             return False
         end_starts(conn, case_id, now)
         conn.execute(delete(waiting_cases).where(waiting_cases.c.case_id == case_id))
-        if (placement := _placement(conn, screening, case)) is not None:
-            enter(conn, case_id, placement, now)
+        label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
         tallies.add(conn, case.batch_id, case.row, tallies.one_outcome(screening.outcome, now))
+        settle(conn, case_id, _placement(conn, screening, case), label, now)  # last: it may write to the audit log
     return True
 
 

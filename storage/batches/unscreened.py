@@ -1,0 +1,208 @@
+"""What cannot be screened reaches a person: which batches stand still, why, since when; and their cases to the inbox.
+
+Standing still is derived, never stored. A queue that moves is no fault, however long it is. What a person stopped
+themselves (a pause) brings only those cases to the inbox whose text states a risk.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, Text, cast, exists, func, select, true
+
+from screening.review.actors import SYSTEM
+from screening.review.reach import Reach
+from screening.review.tiers import unscreened_placement
+from storage.batches.batch_state import BatchEvent, BatchState, Standing, standings
+from storage.batches.entries import enter
+from storage.batches.pending import batches_with_ready_cases
+from storage.database import Database
+from storage.schema import Moment, batch_events, batches, case_errors, cases, inbox_entries, node_runs, pending_cases
+from storage.site.audit_log import append
+from storage.site.heartbeats import processes
+from storage.site.settings_store import current_in
+
+CHUNK = 200
+"""Cases that enter in one transaction: nobody waits long for it."""
+NO_WORKER, NO_PROGRESS, PAUSED = "no_worker", "no_progress", "paused"
+"""Causes that are no error of a case: nobody works, nothing comes of it, somebody paused it."""
+NOTICED_AFTER = timedelta(minutes=1)
+"""So long nothing may come of a batch before the pages say that it stands still."""
+
+_waits = pending_cases.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standstill:
+    """Cases that no outcome comes for, since when, and why: a kind of error, a cap, or one of the causes above.
+
+    ``batch_id`` None: cases of several batches that failed by themselves. ``by_person``: somebody stopped it.
+    """
+
+    batch_id: str | None
+    cause: str
+    since: datetime
+    waiting: int
+    by_person: bool = False
+
+
+def standstills(db: Database, now: datetime, after: timedelta = NOTICED_AFTER) -> tuple[Standstill, ...]:
+    """What stands still at this moment and has for ``after``, the longest first, whatever reaches its batch has."""
+    with db.read() as conn:
+        failed = [
+            Standstill(batch_id=None, cause=row.kind, since=row.since, waiting=row.waiting)
+            for row in conn.execute(_failed_by_kind())
+        ]
+        found = [one for one in (*_still_batches(conn, now, after), *failed) if not one.by_person]
+    return tuple(sorted(found, key=lambda one: one.since))
+
+
+def bring_in(db: Database, now: datetime) -> int:
+    """Let what a fault has kept from being screened for the site's time enter the inbox, where its batch has texts
+    called unsafe read; returns how many entered now. Done twice, or by several processes at once, it is done once.
+    """
+    with db.read() as conn:
+        after = timedelta(minutes=current_in(conn).settings.unscreened_minutes)
+        still = [one for one in _still_batches(conn, now, after, reach=Reach.READ) if now - one.since >= after]
+    count = sum(_enter_all(db, _of_batch(one), one.cause, now) for one in still)
+    return count + _enter_failed(db, now - after, now)
+
+
+def _still_batches(
+    conn: Connection, now: datetime, after: timedelta, reach: Reach | None = None
+) -> Sequence[Standstill]:
+    """The batches with cases that are ready, none of which is coming to an end."""
+    ids = batches_with_ready_cases(conn)
+    if reach is not None:
+        ids = list(conn.execute(select(batches.c.id).where(batches.c.id.in_(ids), batches.c.reach == reach)).scalars())
+    found = standings(conn, ids, count_failed=False)
+    stopped = [_stopped(conn, batch_id, found[batch_id], now, after) for batch_id in ids]
+    return [one for one in stopped if one is not None]
+
+
+def _stopped(conn: Connection, batch_id: str, found: Standing, now: datetime, after: timedelta) -> Standstill | None:
+    since, cause, by_person = _last_change(conn, batch_id, found), found.why, False
+    if found.state is BatchState.CANCELLED:
+        return None
+    if found.state is BatchState.PAUSED:
+        by_person = found.why is None
+    elif found.state is not BatchState.CAPPED:
+        cause = _stuck(conn, batch_id, since, now, after)
+        if cause is None:
+            return None
+    ready = (_waits.batch_id == batch_id, _waits.ready_at.is_not(None))
+    waiting = conn.execute(select(func.count()).select_from(pending_cases).where(*ready)).scalar_one()
+    return Standstill(batch_id=batch_id, cause=cause or PAUSED, since=since, waiting=waiting, by_person=by_person)
+
+
+def _last_change(conn: Connection, batch_id: str, found: Standing) -> datetime:
+    """The last outcome, the last thing done to the batch, or when the oldest case that is ready became so."""
+    done = select(func.max(batch_events.c.at, type_=Moment)).where(batch_events.c.batch_id == batch_id)
+    oldest = select(func.min(_waits.ready_at, type_=Moment)).where(
+        _waits.batch_id == batch_id, _waits.ready_at.is_not(None)
+    )
+    moments = [found.totals.last_completed_at, *(conn.execute(query).scalar() for query in (done, oldest))]
+    return max(moment for moment in moments if moment is not None)
+
+
+def _stuck(conn: Connection, batch_id: str, since: datetime, now: datetime, after: timedelta) -> str | None:
+    """Why nothing has come for ``after`` of a batch that may be worked at; None where the queue moves, or may yet."""
+    living = [one.started_at for one in processes(conn, now) if one.alive and one.kind == "worker"]
+    begun = max(since, min(living)) if living else since
+    if now - begun < after:
+        return None
+    if _ended_since(conn, now - after, cases.c.batch_id == batch_id):
+        return None
+    if not living:
+        return NO_WORKER
+    failed = (cases.c.batch_id == batch_id, case_errors.c.at >= since)
+    errors = select(case_errors.c.kind).join(cases, cases.c.id == case_errors.c.case_id).where(*failed)
+    kind: str | None = conn.execute(errors.order_by(case_errors.c.id.desc()).limit(1)).scalar()
+    return kind or (None if _ended_since(conn, now - after, true()) else NO_PROGRESS)
+
+
+def _ended_since(conn: Connection, since: datetime, which: ColumnElement[bool]) -> bool:
+    """Whether a node has ended since then on one of these cases."""
+    ended = select(node_runs.c.case_id).join(cases, cases.c.id == node_runs.c.case_id)
+    return conn.execute(ended.where(node_runs.c.ended_at > since, which).limit(1)).first() is not None
+
+
+def _of_batch(one: Standstill) -> Select[Any]:
+    query = _outside().where(_waits.batch_id == one.batch_id, _waits.ready_at.is_not(None))
+    return query.where(cast(cases.c.flags, Text).like('%"stated_%')) if one.by_person else query
+
+
+def _outside() -> Select[Any]:
+    """Cases of batches whose unsafe texts are read, that are pending and have no entry; locked until the transaction
+    ends, so that no outcome is committed between look and entry.
+    """
+    entered = exists().where(inbox_entries.c.case_id == _waits.case_id)
+    return (
+        select(cases.c.id, cases.c.batch_id, cases.c.flags)
+        .select_from(pending_cases)
+        .join(cases, cases.c.id == _waits.case_id)
+        .join(batches, batches.c.id == _waits.batch_id)
+        .where(batches.c.reach == Reach.READ.value, ~entered)
+        .order_by(_waits.row)
+        .limit(CHUNK)
+        .with_for_update(skip_locked=True, of=pending_cases)
+    )
+
+
+def _enter_all(db: Database, query: Select[Any], cause: str, now: datetime) -> int:
+    count = 0
+    while True:
+        with db.write() as conn:
+            rows = conn.execute(query).all()
+            _enter(conn, rows, [cause] * len(rows), now)
+        count += len(rows)
+        if len(rows) < CHUNK:
+            return count
+
+
+def _enter_failed(db: Database, before: datetime, now: datetime) -> int:
+    """What failed by itself and waits for a retry request, since ``before`` or longer."""
+    query = _outside().add_columns(case_errors.c.kind).join(case_errors, case_errors.c.id == _last_error())
+    query = query.where(_waits.ready_at.is_(None), case_errors.c.at <= before, ~_cancelled())
+    count = 0
+    while True:
+        with db.write() as conn:
+            rows = conn.execute(query).all()
+            _enter(conn, rows, [row.kind for row in rows], now)
+        count += len(rows)
+        if len(rows) < CHUNK:
+            return count
+
+
+def _enter(conn: Connection, rows: Sequence[Any], causes: Sequence[str], now: datetime) -> None:
+    for row, cause in zip(rows, causes, strict=True):
+        enter(conn, row.id, unscreened_placement(row.flags["text"] + row.flags["reply"]), now, cause)
+    for batch_id in sorted({row.batch_id for row in rows}):
+        entered = sum(row.batch_id == batch_id for row in rows)
+        append(conn, SYSTEM, "entered_unscreened", batch_id, {"cases": entered, "cause": causes[0]}, now)
+
+
+def _last_error() -> ColumnElement[int]:
+    error = case_errors.alias()
+    return (
+        select(func.max(error.c.id)).where(error.c.case_id == _waits.case_id).correlate(pending_cases).scalar_subquery()
+    )
+
+
+def _cancelled() -> ColumnElement[bool]:
+    table = batch_events.c
+    return exists().where(table.batch_id == _waits.batch_id, table.event == BatchEvent.CANCELLED.value)
+
+
+def _failed_by_kind() -> Select[Any]:
+    """What failed by itself, by the kind of its last error."""
+    columns = (
+        case_errors.c.kind,
+        func.count().label("waiting"),
+        func.min(case_errors.c.at, type_=Moment).label("since"),
+    )
+    joined = select(*columns).select_from(pending_cases).join(case_errors, case_errors.c.id == _last_error())
+    return joined.where(_waits.ready_at.is_(None), case_errors.c.kind != "unwatched", ~_cancelled()).group_by(
+        case_errors.c.kind
+    )

@@ -1,0 +1,215 @@
+"""What a fault keeps from being screened enters the inbox once, and its outcome later meets that very entry."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import select
+
+from screening.engine.screen import Reason
+from screening.labels import Label, Outcome
+from screening.review.actors import LOCAL_USER, SYSTEM, Actor
+from screening.review.reach import Reach
+from screening.review.tiers import Tier
+from storage.batches.batch_state import BatchEvent
+from storage.batches.batches import Caps, add_event, cancel, change_caps, pause, resume, retry_failed
+from storage.batches.pending import record_error
+from storage.batches.results import IN_INBOX, results
+from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, PAUSED, bring_in, standstills
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.research.reliability import audit_sample
+from storage.review.inbox import claim_next
+from storage.review.ratings import submit_rating
+from storage.schema import cases, inbox_entries
+from storage.site.heartbeats import beat
+from tests.storage.batch_of import CONFIGURATION, NOW, batch, commit, commit_run, decide, run, screening, waiting
+from tests.storage.inbox_cases import ANN, BO, form, register
+
+SOON, LATE = NOW + timedelta(minutes=14), NOW + timedelta(minutes=16)
+PLAIN, STATED = "A plain text of some words.", "I want to die and I have the pills ready tonight."
+
+
+def undecided(db: Database, texts: int = 3, reach: Reach = Reach.READ, **options: object) -> str:
+    """A batch of so many texts, the first of which states a risk."""
+    return batch(db, [STATED, *[PLAIN] * (texts - 1)], reach=reach, **options)  # type: ignore[arg-type]
+
+
+def entries(db: Database) -> list[tuple[int, str, str | None]]:
+    """Tier, why and cause of what is in the inbox, in the file's order."""
+    query = select(inbox_entries.c.tier, inbox_entries.c.why, inbox_entries.c.cause)
+    with db.read() as conn:
+        rows = conn.execute(query.join(cases, cases.c.id == inbox_entries.c.case_id).order_by(cases.c.row))
+        return [tuple(row) for row in rows]  # type: ignore[misc]
+
+
+def live(db: Database, until: datetime, since: datetime = NOW) -> None:
+    """A worker that lives from then until then."""
+    beat(db, "w1", "worker", since)
+    beat(db, "w1", "worker", until)
+
+
+def fail(db: Database, *, stops_batch: bool = False, kind: str = "unreachable", at: datetime = NOW) -> None:
+    """The first case that is ready fails."""
+    record_error(db, waiting(db)[0], kind, "no answer", at, stops_batch=stops_batch)
+
+
+needs_its_own_clock = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+def test_without_a_worker_all_enter_after_the_site_s_time_and_once(db: Database) -> None:
+    undecided(db)
+    assert [bring_in(db, moment) for moment in (SOON, LATE, LATE)] == [0, 3, 0]
+    assert entries(db) == [(0, "not_screened", NO_WORKER), *[(2, "not_screened", NO_WORKER)] * 2]
+    [one] = standstills(db, LATE)
+    assert (one.cause, one.since, one.waiting) == (NO_WORKER, NOW, 3)
+
+
+@pytest.mark.parametrize("reach", [Reach.LIST, Reach.COUNT])
+def test_a_batch_that_only_counts_raises_the_banner_alone(db: Database, reach: Reach) -> None:
+    undecided(db, reach=reach)
+    assert bring_in(db, LATE) == 0 and entries(db) == []
+    assert [one.waiting for one in standstills(db, LATE)] == [3]
+
+
+def test_a_fault_that_pauses_the_batch_brings_all_of_it(db: Database) -> None:
+    undecided(db)
+    fail(db, stops_batch=True, kind="bad_key")
+    assert bring_in(db, SOON) == 0
+    assert bring_in(db, LATE) == 3 and {cause for *_, cause in entries(db)} == {"bad_key"}
+
+
+def test_what_failed_by_itself_enters_with_its_own_cause_while_the_others_go_on(db: Database) -> None:
+    undecided(db, 4)
+    fail(db, kind="server_error")
+    decide(db, waiting(db)[0], Outcome.SAFE)
+    assert bring_in(db, NOW + timedelta(minutes=15, seconds=10)) == 1
+    assert entries(db) == [(0, "not_screened", "server_error")]
+
+
+def test_a_pause_by_a_person_brings_only_what_states_a_risk(db: Database) -> None:
+    batch_id = undecided(db)
+    pause(db, LOCAL_USER, batch_id, NOW)
+    assert bring_in(db, LATE) == 1 and entries(db) == [(0, "not_screened", PAUSED)]
+    assert standstills(db, LATE) == ()  # nothing is broken
+
+
+def test_a_cap_brings_all_and_a_cancelled_batch_nothing(db: Database) -> None:
+    capped, cancelled = undecided(db), undecided(db)
+    change_caps(db, LOCAL_USER, capped, Caps(max_cost_usd=0.0), NOW)
+    with db.write() as conn:
+        add_event(conn, SYSTEM, cancelled, BatchEvent.PAUSED, NOW, {"why": "bad_key"})
+    cancel(db, LOCAL_USER, cancelled, NOW)
+    assert bring_in(db, LATE) == 3 and {cause for *_, cause in entries(db)} == {"max_cost"}
+
+
+def test_after_a_resume_the_time_begins_again(db: Database) -> None:
+    batch_id = undecided(db)
+    fail(db, stops_batch=True)
+    resume(db, LOCAL_USER, batch_id, SOON)
+    assert bring_in(db, LATE) == 0 and bring_in(db, SOON + timedelta(minutes=15)) == 3
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_a_living_worker_whose_calls_fail_is_told_from_one_that_waits_its_turn(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """On PostgreSQL its own clock says who lives, so that this can only be played on SQLite."""
+    db = Database(request.getfixturevalue(f"{kind}_url"))
+    batch_id = undecided(db)
+    live(db, LATE)
+    other = batch(db, [PLAIN])
+    moving = next(case_id for case_id in waiting(db) if case_id not in _ids(db, batch_id))
+    commit_run(db, moving, 0, run("EEEEEE", Label.ESCALATE))
+    assert [one.cause for one in standstills(db, LATE)] == [NO_PROGRESS] * 2, other
+    record_error(db, _ids(db, batch_id)[0], "unreachable", "no answer", NOW, stops_batch=False)
+    retry_failed(db, LOCAL_USER, batch_id, NOW)
+    assert bring_in(db, LATE) == 3 and {cause for *_, cause in entries(db)} == {"unreachable"}
+    db.close()
+
+
+def _ids(db: Database, batch_id: str) -> list[str]:
+    with db.read() as conn:
+        return list(
+            conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row)).scalars()
+        )
+
+
+def brought_in(db: Database, texts: int = 1, **options: object) -> list[str]:
+    """Cases in the inbox that were not screened, plain texts all."""
+    batch_id = batch(db, [PLAIN] * texts, reach=Reach.READ, **options)  # type: ignore[arg-type]
+    assert bring_in(db, LATE) == texts
+    return _ids(db, batch_id)
+
+
+def test_an_entry_is_withheld_like_any_other(db: Database) -> None:
+    [case_id] = brought_in(db)
+    with db.read() as conn:
+        batch_id = conn.execute(select(cases.c.batch_id).where(cases.c.id == case_id)).scalar_one()
+    assert [row.outcome for row in results(db, LOCAL_USER, batch_id)] == [IN_INBOX]
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_nobody_has_opened_takes_the_place_of_its_outcome_or_leaves(db: Database, outcome: Outcome) -> None:
+    [case_id] = brought_in(db)
+    decide(db, case_id, outcome)
+    expected = {
+        Outcome.SAFE: [],
+        Outcome.UNSAFE: [(1, "person_needed", None)],
+        Outcome.HUMAN_REVIEW: [(3, "unsettled", None)],
+    }
+    assert entries(db) == expected[outcome]
+
+
+def test_what_the_audit_draws_stays_in_ordinary_words(db: Database) -> None:
+    [case_id] = brought_in(db, audit_rate=1.0)
+    decide(db, case_id)
+    [(_, why, cause)] = entries(db)
+    assert why in ("unsettled", "person_needed") and cause is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "tier", "why"), [(Outcome.SAFE, 2, "unsettled"), (Outcome.UNSAFE, 1, "person_needed")]
+)
+def test_what_somebody_holds_stays_and_only_becomes_more_urgent(
+    db: Database, outcome: Outcome, tier: int, why: str
+) -> None:
+    [case_id] = brought_in(db)
+    claim = claim_next(db, ANN, LATE)
+    assert claim is not None and claim.why == "not_screened"
+    decide(db, case_id, outcome)
+    assert entries(db) == [(tier, why, None)]
+    submit_rating(db, ANN, case_id, claim.token, form("unsafe"), LATE, new_id(LATE))  # the lease still holds
+
+
+def test_no_reading_is_lost_and_one_outside_the_coin_enters_no_estimate(db: Database) -> None:
+    [case_id] = brought_in(db, audit_rate=1e-12)
+    _read(db, ANN, "unsafe")
+    decide(db, case_id)  # the same entry, closed: no second one
+    assert len(entries(db)) == 1 and claim_next(db, BO, LATE) is None
+    found = audit_sample(db, LOCAL_USER, CONFIGURATION.version)
+    assert [(case.selected, case.read) for case in found.cases] == [(False, False)]
+
+
+@pytest.mark.parametrize(("label", "again"), [("safe", True), ("unsafe", False)])
+def test_a_case_read_as_safe_that_is_then_called_unsafe_is_read_again(db: Database, label: str, again: bool) -> None:
+    register(db, ANN, BO)
+    [case_id] = brought_in(db)
+    _read(db, ANN, label)
+    decide(db, case_id, Outcome.UNSAFE)
+    claim = claim_next(db, BO, LATE)
+    assert (claim is not None) is again
+
+
+def _read(db: Database, reader: Actor, label: str) -> None:
+    claim = claim_next(db, reader, LATE)
+    assert claim is not None and claim.tier is Tier.P2
+    submit_rating(db, reader, claim.case_id, claim.token, form(label), LATE, new_id(LATE))
+
+
+def test_a_person_needed_by_the_engine_keeps_its_reading_too(db: Database) -> None:
+    [case_id] = brought_in(db)
+    _read(db, ANN, "safe")
+    made = run("SESESE", None)
+    commit_run(db, case_id, 0, made)
+    assert commit(db, case_id, screening(Outcome.HUMAN_REVIEW, made, reason=Reason.EXHAUSTED))
+    assert len(entries(db)) == 1 and claim_next(db, BO, LATE) is None
