@@ -17,6 +17,7 @@ from jobs import notifications_service, notifications_webhook
 from jobs.notifications_webhook import NotSent
 from jobs.port import Clock
 from screening.settings import Settings
+from storage.batches import unscreened
 from storage.database import Database
 from storage.site import duties, heartbeats, notices, outbox
 from storage.site.outbox import Message, Notice
@@ -25,6 +26,7 @@ from storage.site.settings_store import current
 
 DUTY = "notifications"
 LOOK_EVERY_S = 2.0
+BRING_IN_EVERY_S = 5.0
 HELD_FOR = timedelta(seconds=60)
 """A process that dies is followed by another after so long at most, and `NOT_MINE_FOR`."""
 NOT_MINE_FOR = timedelta(seconds=5)
@@ -87,8 +89,11 @@ class Notifier:
     _ask_again_at: datetime | None = None
 
     def start(self) -> None:
-        """Two threads that do not keep the process alive: one says that it lives, one tells people."""
-        for work, every_s in ((self._beat, heartbeats.BEAT_EVERY_S), (self.round, LOOK_EVERY_S)):
+        """Three threads that do not keep the process alive: one says that it lives, one tells people, and one brings
+        to the inbox what a fault keeps from being screened: a dead worker cannot.
+        """
+        works = (self._beat, heartbeats.BEAT_EVERY_S), (self.round, LOOK_EVERY_S), (self._bring_in, BRING_IN_EVERY_S)
+        for work, every_s in works:
             threading.Thread(target=self._again, args=(work, every_s), name="notifications", daemon=True).start()
 
     def stop(self) -> None:
@@ -109,6 +114,9 @@ class Notifier:
 
     def _beat(self) -> None:
         heartbeats.beat(self.db, self.name, self.kind, self.clock())
+
+    def _bring_in(self) -> None:
+        unscreened.bring_in(self.db, self.clock())
 
     def round(self) -> int:
         """Look, tell and send, where this process has the duty; the number of messages sent."""

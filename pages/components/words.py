@@ -51,6 +51,22 @@ FLAG_WORDS: Mapping[Flag, str] = {
 }
 
 ERROR_WORDS: Mapping[str, str] = {
+    "connection": "the model cannot be reached",
+    "timeout": "the model does not answer in time",
+    "deadline": "the model does not answer in time",
+    "overloaded": "the model's service is overloaded",
+    "server_error": "the model's service fails",
+    "rate_limited": "the model's service accepts no more calls for now",
+    "malformed": "the model's service answers nonsense",
+    "authentication": "the model's service refuses the key",
+    "permission": "the model's service refuses the key",
+    "billing": "the account with the model's service cannot be charged",
+    "spend_cap": "the account's spending limit with the model's service is reached",
+    "unknown_model": "the model's service does not know the model",
+    "redirected": "the model's service points to another address",
+    "no_worker": "no worker is running",
+    "no_progress": "the worker runs, but nothing comes of it",
+    "paused": "somebody paused it",
     "unwatched": "nobody was watching any more",
     "internal_error": "an error inside the program",
     "configuration_changed": "the settings now name other agents than this run began with",

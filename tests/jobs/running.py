@@ -52,9 +52,9 @@ class _Gated:
         return await self.inner.draw(request)
 
 
-def batch(db: Database, rows: int, *, kind: str = "batch") -> str:
+def batch(db: Database, rows: int, *, kind: str = "batch", made_of: Agents | None = None) -> str:
     """A batch of ``rows`` posts for simulated agents."""
-    batch_id, now = open_batch_of(db, kind)
+    batch_id, now = open_batch_of(db, kind, made_of)
     posts = (
         NewCase(row=row, external_id=f"p{row}", text=receive(f"{SENTENCES[row % 4]}, day {row}."))
         for row in range(1, rows + 1)
@@ -64,10 +64,10 @@ def batch(db: Database, rows: int, *, kind: str = "batch") -> str:
     return batch_id
 
 
-def open_batch_of(db: Database, kind: str = "batch") -> tuple[str, datetime]:
-    """An empty batch for simulated agents, and when it was made."""
+def open_batch_of(db: Database, kind: str = "batch", made_of: Agents | None = None) -> tuple[str, datetime]:
+    """An empty batch for these agents, else simulated ones, and when it was made."""
     now = datetime.now(UTC)
-    configuration = Configuration(pipeline=preset("recommended"), sampler=agents().describe(0))
+    configuration = Configuration(pipeline=preset("recommended"), sampler=(made_of or agents()).describe(0))
     version = save_configuration(db, configuration, now)
     new = NewBatch(name="posts", configuration_version=version, seed=0, kind=kind)  # type: ignore[arg-type]
     return create_batch(db, LOCAL_USER, new, now), now
