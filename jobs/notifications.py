@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from jobs import notifications_service, notifications_webhook
+from jobs import audit_anchors, notifications_service, notifications_webhook
 from jobs.notifications_webhook import NotSent
 from jobs.port import Clock
 from screening.settings import Settings
@@ -31,6 +31,7 @@ HELD_FOR = timedelta(seconds=60)
 """A process that dies is followed by another after so long at most, and `NOT_MINE_FOR`."""
 NOT_MINE_FOR = timedelta(seconds=5)
 HEARTBEAT_EVERY = timedelta(minutes=1)
+ANCHOR_EVERY = timedelta(seconds=20)
 SENDERS = 8
 """Messages sent side by side; each ends well before the duty has to be taken again."""
 log = logging.getLogger(__name__)
@@ -85,6 +86,7 @@ class Notifier:
     clock: Clock
     _stopping: threading.Event = field(default_factory=threading.Event)
     _monitors_at: datetime | None = None
+    _anchored_at: datetime | None = None
     _mine: bool = False
     _ask_again_at: datetime | None = None
 
@@ -123,6 +125,7 @@ class Notifier:
         now = self.clock()
         if not self._has_duty(now):
             return 0
+        self._anchor(now)
         notices.collect(self.db, now)
         due = outbox.take_due(self.db, now, SENDERS)
         monitors = self._monitors(now)
@@ -134,6 +137,12 @@ class Notifier:
             for beat in beats:
                 beat.result()
         return sum(sent)
+
+    def _anchor(self, now: datetime) -> None:
+        """Now and then, the end of the audit log to its second place."""
+        if self._anchored_at is None or now - self._anchored_at >= ANCHOR_EVERY:
+            self._anchored_at = now
+            audit_anchors.anchor_if_due(self.db, self.settings, now)
 
     def _has_duty(self, now: datetime) -> bool:
         """Asked of the database now and then only: a look is not to cost a write."""

@@ -1,28 +1,28 @@
 """Who saw, claimed, rated, exported and changed what; and whether the record of it is whole."""
 
 import json
-from dataclasses import dataclass
 
 import pandas as pd
 import streamlit as st
 
+from jobs.audit_anchors import kept_anchors
 from pages.components import resources
 from pages.components.options import told_apart
 from pages.components.sign_in import rechecked
+from pages.components.words import sentence
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
 from screening.text.display import visible
+from storage.site.audit_check import Verification, verify
 from storage.site.audit_log import (
     Anchor,
     Event,
-    Verification,
     Which,
     anchor,
     count_events,
     events,
     kinds,
     names,
-    verify,
 )
 
 PAGE = 50
@@ -31,33 +31,27 @@ db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_AUDIT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """One press of the button: what was found, and whether an anchor was compared."""
-
-    found: Verification
-    anchored: bool
-
-
-def kept_anchor() -> Anchor | None:
-    """The anchor somebody brings along; None without one, or after saying that it is none."""
+def brought_anchors() -> list[Anchor]:
+    """What somebody brings along; an empty list without one. The page ends after saying that it is none."""
     line = st.text_input(
         "Anchor kept outside",
-        placeholder="Paste the line of an anchor file, to find events cut off since",
+        placeholder="Paste a line of an anchor file; the site's own file is compared in any case",
         key="anchor",
     )
     if not line.strip():
-        return None
+        return []
     try:
-        return Anchor.from_json(line)
-    except ValueError:
-        st.error("This is not an anchor.", icon=":material/error:")
+        return [Anchor.from_json(line)]
+    except ValueError as wrong:
+        st.error(
+            "This is not an anchor." if str(wrong) == "not an anchor" else sentence(wrong), icon=":material/error:"
+        )
         st.stop()
 
 
 def check() -> None:
     """The button, the anchor to take away, and what was found."""
-    kept = kept_anchor()
+    brought = brought_anchors()
     with st.container(horizontal=True):
         pressed = st.button("Verify the whole log", type="primary", icon=":material/verified_user:")
         st.download_button(
@@ -69,23 +63,32 @@ def check() -> None:
             icon=":material/anchor:",
             help="Keep it where whoever can write the database cannot: it finds events cut off at the end.",
         )
-    if pressed:
-        with st.spinner("Recomputing every hash…"):
-            said(Checked(found=verify(db, kept), anchored=kept is not None))
-
-
-def said(checked: Checked) -> None:
-    """The result in a sentence."""
-    found = checked.found
-    if not found.ok:
-        st.error(f"The log was changed: event {found.seq}: {found.problem}.", icon=":material/gpp_bad:")
+    if not pressed:
         return
-    compared = (
-        "The anchor is part of it: nothing was cut off since."
-        if checked.anchored
-        else "Whether its end was cut off shows only against an anchor."
-    )
-    st.success(f"All {found.events:,} events follow from one another. {compared}", icon=":material/verified:")
+    try:
+        kept = [*brought, *kept_anchors(resources.settings())]
+    except (ValueError, OSError):
+        st.error("The site's file of anchors cannot be read, or holds a line that is no anchor of this site.")
+        return
+    with st.spinner("Recomputing every hash…"):
+        said(verify(db, kept))
+
+
+def said(found: Verification) -> None:
+    """The result in a sentence: whole, changed, or not proven."""
+    if not found.ok:
+        st.error(f"Changed: event {found.seq}: {found.problem}.", icon=":material/gpp_bad:")
+    elif found.doubt is not None:
+        st.warning(
+            f"Not proven. All {found.events:,} events follow from one another, but {found.doubt}.",
+            icon=":material/gpp_maybe:",
+        )
+    else:
+        st.success(
+            f"Whole: all {found.events:,} events follow from one another, what is sealed of outcomes and readings is "
+            f"unchanged, and anchors prove it up to event {found.anchored:,}.",
+            icon=":material/verified:",
+        )
 
 
 def chosen(people: dict[str, str]) -> Which:

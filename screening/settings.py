@@ -97,6 +97,26 @@ class Settings(BaseSettings):
         "and keeps it in the data directory. Several machines need the same one.",
     )
 
+    audit_key: SecretStr | None = Field(
+        None,
+        description="Key of the audit log's chain; without one the site makes its own and keeps it in the data "
+        "directory. All machines of a site need the same one. Keep a copy where the database is not.",
+    )
+    audit_anchor_file: Path | None = Field(
+        None,
+        description="File to which the audit log's end is written by itself; best on another machine's disk. "
+        "Default: audit-anchors.jsonl in the data directory.",
+    )
+    audit_anchor_webhook: str | None = Field(
+        None, description="An https address that is sent the same, signed with the audit log's key."
+    )
+    audit_anchor_events: Annotated[int, Field(ge=1)] = Field(
+        500, description="An anchor is written after so many events of the audit log."
+    )
+    audit_anchor_minutes: Annotated[float, Field(gt=0)] = Field(
+        10.0, description="An anchor is written after so many minutes, where there was an event."
+    )
+
     @field_validator("temperature", mode="before")
     @classmethod
     def _no_temperature(cls, given: object) -> object:
@@ -112,9 +132,17 @@ class Settings(BaseSettings):
     @cached_property
     def pseudonym_secret(self) -> str:
         """The pseudonym key: the one set, else the site's own, made once and readable by its owner alone."""
-        if self.pseudonym_key is not None:
-            return self.pseudonym_key.get_secret_value()
-        kept = self.data_directory / "pseudonym.key"
+        return self._secret(self.pseudonym_key, "pseudonym.key")
+
+    @cached_property
+    def audit_secret(self) -> str:
+        """The key of the audit log, likewise: never in the database that it protects."""
+        return self._secret(self.audit_key, "audit.key")
+
+    def _secret(self, given: SecretStr | None, name: str) -> str:
+        if given is not None:
+            return given.get_secret_value()
+        kept = self.data_directory / name
         if not kept.exists():
             self.data_directory.mkdir(parents=True, exist_ok=True)
             with NamedTemporaryFile("w", dir=self.data_directory) as made:  # mode 600
@@ -123,6 +151,11 @@ class Settings(BaseSettings):
                 with suppress(FileExistsError):  # another process was first: its key stands
                     os.link(made.name, kept)
         return kept.read_text(encoding="ascii")
+
+    @property
+    def anchor_file(self) -> Path:
+        """Where anchors of the audit log are written."""
+        return self.audit_anchor_file or self.data_directory / "audit-anchors.jsonl"
 
     @cached_property
     def agents(self) -> Literal["simulated", "anthropic"]:

@@ -4,6 +4,7 @@ None fails for being slow, either: examples of hypothesis have no time limit of 
 """
 
 import ipaddress
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+os.environ.setdefault("SECOND_LOOK_AUDIT_KEY", "the key of every test, whatever its data directory")
 
 
 class NotLoopback(OSError):

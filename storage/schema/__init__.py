@@ -44,7 +44,15 @@ from storage.schema.review import (
     second_reading_requests,
     skips,
 )
-from storage.schema.site import accounts, audit_events, call_limits, sessions, settings_versions, submissions
+from storage.schema.site import (
+    accounts,
+    audit_anchors,
+    audit_events,
+    call_limits,
+    sessions,
+    settings_versions,
+    submissions,
+)
 
 __all__ = [
     "BigId",
@@ -54,6 +62,7 @@ __all__ = [
     "accounts",
     "acknowledgements",
     "adjudications",
+    "audit_anchors",
     "audit_events",
     "batch_events",
     "batch_tallies",

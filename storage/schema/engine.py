@@ -42,6 +42,7 @@ screenings = Table(
     Column("completed_at", Moment, nullable=False),
 )
 Index("ix_screenings_batch", screenings.c.batch_id, screenings.c.completed_at)
+Index("ix_screenings_completed", screenings.c.completed_at)
 
 case_starts = Table(
     "case_starts",

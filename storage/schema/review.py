@@ -141,6 +141,7 @@ ratings = Table(
     UniqueConstraint("case_id", "reviewer", "version"),
 )
 Index("ix_ratings_reviewer", ratings.c.reviewer, ratings.c.at)
+Index("ix_ratings_at", ratings.c.at)
 
 readings_taken_back = Table(  # moved here from ratings within half a minute, before the engine's view was served
     "readings_taken_back",
@@ -188,6 +189,7 @@ adjudications = Table(
     Column("rating_ids", JSON, nullable=False),
     Column("at", Moment, nullable=False),
 )
+Index("ix_adjudications_at", adjudications.c.at)
 
 # What must happen after a reading, outside this program: somebody sees to it by then.
 follow_ups = Table(

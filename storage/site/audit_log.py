@@ -1,14 +1,15 @@
-"""The append-only record of who did what, chained by hashes so that no change goes unnoticed.
+"""The append-only record of who did what, chained by keyed hashes so that no change goes unnoticed.
 
-Each event's hash covers its own fields and the hash before it: an edit, a deletion or a reordering breaks the
-chain. Cutting off the end leaves a chain that is whole, so an `Anchor` (count and last hash) is kept outside.
+Each event's hash covers its own fields and the hash before it, under a key that is not in the database: an edit, a
+deletion or a reordering breaks the chain, and who can write the database cannot mend it. Cutting off the end leaves a
+chain that is whole, so an `Anchor` (count and last hash) is kept outside. `audit_check` looks at all of it.
 Details are identifiers and numbers, never the text of a message.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.database import Database
 from storage.schema import accounts, audit_events
+from storage.site.audit_key import AuditKey, site_key
 
 Detail = str | int | float | bool | None | list[str]
 GENESIS = "0" * 64
@@ -47,34 +49,22 @@ class Anchor:
     last_hash: str
 
     def as_json(self) -> str:
-        """One line, the content of an anchor file."""
-        return _canonical({"count": self.count, "last_hash": self.last_hash})
+        """One line of an anchor file, signed with the log's key."""
+        body = asdict(self)
+        return canonical(body | {"mac": site_key().mac(canonical(body).encode())})
 
     @classmethod
     def from_json(cls, line: str) -> "Anchor":
-        """What `as_json` wrote; ValueError for anything else."""
+        """What `as_json` wrote, or a line of an older version without a signature; ValueError for anything else."""
         try:
             body = json.loads(line)
-            return cls(count=int(body["count"]), last_hash=str(body["last_hash"]))
+            made = cls(count=int(body["count"]), last_hash=str(body["last_hash"]))
         except (KeyError, TypeError, ValueError) as wrong:
             raise ValueError("not an anchor") from wrong
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """What a check of the whole chain found. ``problem`` is None when nothing is wrong; otherwise the first
-    event that does not fit is ``seq``.
-    """
-
-    events: int
-    last_hash: str
-    problem: str | None = None
-    seq: int | None = None
-
-    @property
-    def ok(self) -> bool:
-        """No change was found."""
-        return self.problem is None
+        signed = body.get("mac")
+        if signed is not None and signed != site_key().mac(canonical(asdict(made)).encode()):
+            raise ValueError("an anchor that was not signed with this site's key")
+        return made
 
 
 def serialise(conn: Connection) -> None:
@@ -96,12 +86,13 @@ def append(
     Call it last in the transaction: on PostgreSQL the log's lock is held from here to the commit. SQLite's
     writers are already one at a time (BEGIN IMMEDIATE). ValueError for a detail long enough to be a message.
     """
-    body = _canonical(_checked(details))
+    body = canonical(_checked(details))
     serialise(conn)
     last = conn.execute(
         select(audit_events.c.seq, audit_events.c.hash).order_by(audit_events.c.seq.desc()).limit(1)
     ).first()
     seq, previous = (1, GENESIS) if last is None else (last.seq + 1, last.hash)
+    key = site_key()
     row: dict[str, Any] = {
         "seq": seq,
         "at": now,
@@ -110,7 +101,8 @@ def append(
         "subject": subject,
         "details": body,
     }
-    conn.execute(insert(audit_events).values(**row, previous_hash=previous, hash=_hash(previous, **row)))
+    bound = {"previous_hash": previous, "hash": chain_hash(previous, key, **row), "key_id": key.id}
+    conn.execute(insert(audit_events).values(**row, **bound))
     return int(seq)
 
 
@@ -132,33 +124,6 @@ def anchor_in(conn: Connection) -> Anchor:
         select(audit_events.c.seq, audit_events.c.hash).order_by(audit_events.c.seq.desc()).limit(1)
     ).first()
     return Anchor(count=0, last_hash=GENESIS) if last is None else Anchor(count=last.seq, last_hash=last.hash)
-
-
-def verify(db: Database, anchor: Anchor | None = None) -> Verification:
-    """Recompute the chain from its first event; with an anchor, also that the chain still contains it."""
-    expected, previous, anchored = 1, GENESIS, anchor is None or anchor == Anchor(count=0, last_hash=GENESIS)
-    whole = select(audit_events).order_by(audit_events.c.seq).execution_options(yield_per=1_000)
-    with db.read() as conn, conn.execute(whole) as rows:
-        for row in rows:
-            problem = _problem(row, expected, previous)
-            if anchor is not None and row.seq == anchor.count:
-                anchored = row.hash == anchor.last_hash
-                problem = problem or (None if anchored else "the anchor names another hash for this event")
-            if problem is not None:
-                return Verification(events=expected - 1, last_hash=previous, problem=problem, seq=row.seq)
-            expected, previous = expected + 1, row.hash
-    problem = None if anchored else "the log ends before the anchor: events were cut off"
-    seq = None if anchored else expected
-    return Verification(events=expected - 1, last_hash=previous, problem=problem, seq=seq)
-
-
-def _problem(row: Any, expected: int, previous: str) -> str | None:
-    if row.seq != expected:
-        return f"event {expected} is missing"
-    if row.previous_hash != previous:
-        return "does not follow the event before it"
-    fields = {name: getattr(row, name) for name in ("seq", "at", "actor", "action", "subject", "details")}
-    return None if row.hash == _hash(previous, **fields) else "was changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,10 +191,13 @@ def _checked(details: Mapping[str, Detail]) -> dict[str, Detail]:
     return dict(details)
 
 
-def _hash(previous: str, *, at: datetime, **fields: Any) -> str:
+def chain_hash(previous: str, key: AuditKey | None, *, at: datetime, **fields: Any) -> str:
+    """What binds an event to the one before it: keyed, or as events before there was a key were bound."""
     moment = (at - _EPOCH) // timedelta(microseconds=1)
-    return hashlib.sha256(_canonical({**fields, "at": moment, "previous": previous}).encode()).hexdigest()
+    content = canonical({**fields, "at": moment, "previous": previous} | ({"key": key.id} if key else {})).encode()
+    return key.mac(content) if key else hashlib.sha256(content).hexdigest()
 
 
-def _canonical(value: Any) -> str:
+def canonical(value: Any) -> str:
+    """One way to write a value as JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

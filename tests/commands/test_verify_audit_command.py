@@ -32,9 +32,9 @@ def _verify(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, d
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_a_whole_log_is_whole(log_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_whole_log_without_an_anchor_is_not_proven(log_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = _verify(capsys, "--database", log_url)
-    assert (code, found["ok"], found["events"], found["anchor_compared"]) == (0, True, 4, False)
+    assert (code, found["verdict"], found["events"], found["anchors"]) == (3, "not proven", 4, 0)
 
 
 def test_a_changed_event_is_named(log_url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,12 +48,13 @@ def test_a_changed_event_is_named(log_url: str, capsys: pytest.CaptureFixture[st
 
 def test_only_the_anchor_finds_a_cut_off_end(log_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = str(tmp_path / "anchor.json")
-    assert _verify(capsys, "--database", log_url, "--write-anchor", kept)[0] == 0
+    assert _verify(capsys, "--database", log_url, "--write-anchor", kept)[0] == 3
+    assert _verify(capsys, "--database", log_url, "--anchor", kept)[0] == 0, "whole, and proven to be"
     db = Database(log_url)
     with db.write() as conn:
         conn.execute(audit_events.delete().where(audit_events.c.seq == 4))
     db.close()
-    assert _verify(capsys, "--database", log_url)[0] == 0
+    assert _verify(capsys, "--database", log_url)[0] == 3
     code, found = _verify(capsys, "--database", log_url, "--anchor", kept)
     assert code == 1 and "cut off" in str(found["problem"])
 

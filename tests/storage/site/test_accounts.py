@@ -13,7 +13,8 @@ from storage.review import inbox, presence
 from storage.review.drafts import load_draft, save_draft
 from storage.site import accounts
 from storage.site.accounts import Ended, LastAdmin, SessionEnded, SignIn
-from storage.site.audit_log import events, verify
+from storage.site.audit_check import verify
+from storage.site.audit_log import events
 from storage.site.settings_store import SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, fill, register
 

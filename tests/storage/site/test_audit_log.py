@@ -1,16 +1,27 @@
 """The chain finds every change, the anchor every cut, and concurrent writers keep it whole."""
 
+import hashlib
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, select, update
 
+from jobs.audit_anchors import anchor_if_due, kept_anchors
 from screening.review.policy import Forbidden
+from screening.settings import Settings
 from storage.database import Database
-from storage.schema import audit_events
-from storage.site.audit_log import GENESIS, LONGEST_DETAIL, Anchor, Verification, anchor, append, events, verify
-from tests.storage.inbox_cases import ADMIN, ANN, NOW
+from storage.review.claims import claim_next
+from storage.review.ratings import submit_rating
+from storage.schema import adjudications, audit_events, ratings, screenings
+from storage.site.audit_check import Verification, verify
+from storage.site.audit_log import GENESIS, LONGEST_DETAIL, Anchor, anchor, append, events
+from storage.site.audit_seals import seal
+from storage.site.faults import Fault, lasting
+from storage.site.settings_store import SiteSettings, change
+from tests.storage.inbox_cases import ADMIN, ANN, NOW, fill, form, register
 
 
 def log(db: Database, number: int) -> None:
@@ -23,8 +34,8 @@ def test_an_untouched_log_verifies_and_an_empty_one_too(db: Database) -> None:
     empty = verify(db)
     assert (empty.ok, empty.events, anchor(db)) == (True, 0, Anchor(count=0, last_hash=GENESIS))
     log(db, 5)
-    assert verify(db, anchor(db)) == Verification(events=5, last_hash=anchor(db).last_hash)
-    assert verify(db, Anchor(count=0, last_hash=GENESIS)).ok, "an anchor taken before the first event still holds"
+    assert verify(db, [anchor(db)]) == Verification(events=5, last_hash=anchor(db).last_hash, anchored=5)
+    assert verify(db, [Anchor(count=0, last_hash=GENESIS)]).ok, "an anchor taken before the first event still holds"
 
 
 EDITS = {
@@ -35,6 +46,7 @@ EDITS = {
     "at": NOW,
     "hash": "f" * 64,
     "previous_hash": "f" * 64,
+    "key_id": None,
 }
 
 
@@ -83,10 +95,10 @@ def test_a_cut_is_found_by_the_anchor_and_by_nothing_else(db: Database) -> None:
     with db.write() as conn:
         conn.execute(delete(audit_events).where(audit_events.c.seq > 3))
     assert verify(db).ok, "what is left is a whole chain"
-    found = verify(db, kept)
+    found = verify(db, [kept])
     assert (found.ok, found.seq, found.events) == (False, 4, 3)
     log(db, 4)
-    assert not verify(db, kept).ok, "growing it again to the old length does not help"
+    assert not verify(db, [kept]).ok, "growing it again to the old length does not help"
 
 
 def test_a_chain_rewritten_from_the_start_is_found_by_the_anchor(db: Database) -> None:
@@ -98,7 +110,7 @@ def test_a_chain_rewritten_from_the_start_is_found_by_the_anchor(db: Database) -
     with db.write() as conn:
         append(conn, ANN, "something_else", None, {}, NOW)
     assert verify(db).ok
-    assert not verify(db, kept).ok
+    assert not verify(db, [kept]).ok
 
 
 @pytest.mark.parametrize("line", ["", "{}", "[]", '{"count": "x", "last_hash": ""}'])
@@ -122,7 +134,7 @@ def test_concurrent_writers_lose_nothing_and_keep_the_chain(db: Database) -> Non
 
     with ThreadPoolExecutor(12) as pool:
         list(pool.map(write, range(120)))
-    assert verify(db) == Verification(events=120, last_hash=anchor(db).last_hash)
+    assert (verify(db).ok, verify(db).events, verify(db).last_hash) == (True, 120, anchor(db).last_hash)
     assert {event.subject for event in events(db, ADMIN, limit=200)} == {f"case-{number}" for number in range(120)}
 
 
@@ -138,3 +150,145 @@ def test_only_those_who_may_see_the_log(db: Database) -> None:
     assert [event.at for event in events(db, ADMIN, subject="case-1")] == [NOW + timedelta(seconds=1)]
     with pytest.raises(Forbidden):
         events(db, ANN)
+
+
+def test_without_an_anchor_nothing_is_proven(db: Database) -> None:
+    log(db, 3)
+    found = verify(db)
+    assert (found.ok, found.proven) == (True, False) and "no anchor" in str(found.doubt)
+    assert verify(db, [anchor(db)]).proven
+
+
+def test_who_can_write_the_database_but_has_no_key_cannot_mend_the_chain(db: Database) -> None:
+    log(db, 3)
+    with db.write() as conn:
+        third = dict(conn.execute(select(audit_events).where(audit_events.c.seq == 3)).one()._mapping)
+        third["actor"] = "bo"
+        fields = {name: third[name] for name in ("seq", "actor", "action", "subject", "details")}
+        moment = int(third["at"].timestamp() * 1_000_000)
+        body = {**fields, "at": moment, "previous": third["previous_hash"]}
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+        third |= {"hash": hashlib.sha256(text.encode()).hexdigest(), "key_id": None}
+        conn.execute(update(audit_events).where(audit_events.c.seq == 3).values(third))
+    assert verify(db).problem == "is not under a key, but events before it are"
+
+
+def test_events_of_an_older_version_stay_whole_and_are_sealed_in_by_the_next_one(db: Database) -> None:
+    previous = GENESIS
+    with db.write() as conn:
+        for seq in (1, 2):
+            micros = int((NOW + timedelta(seconds=seq)).timestamp()) * 1_000_000
+            fields = {"seq": seq, "actor": "ann", "action": "rated", "subject": None, "details": "{}"}
+            body = {**fields, "at": micros, "previous": previous}
+            text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+            made = hashlib.sha256(text.encode()).hexdigest()
+            row = {**fields, "at": NOW + timedelta(seconds=seq), "previous_hash": previous, "hash": made}
+            conn.execute(audit_events.insert().values(row))
+            previous = made
+    assert "before there was a key" in str(verify(db, [anchor(db)]).doubt)
+    log(db, 1)
+    assert verify(db, [anchor(db)]).proven
+    with db.write() as conn:
+        conn.execute(update(audit_events).where(audit_events.c.seq == 1).values(actor="bo"))
+    assert verify(db).seq == 1
+
+
+def test_events_under_a_key_that_is_not_here_prove_nothing(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    log(db, 2)
+    kept = anchor(db)
+    monkeypatch.setenv("SECOND_LOOK_AUDIT_KEY", "another")
+    found = verify(db, [kept])
+    assert (found.ok, found.proven) == (True, False) and "key that is not here" in str(found.doubt)
+
+
+def test_an_emptied_log_beside_full_tables_fails(db: Database) -> None:
+    change(db, ADMIN, SiteSettings(lease_minutes=9), 0, NOW)
+    assert verify(db).ok
+    with db.write() as conn:
+        conn.execute(delete(audit_events))
+    assert "emptied" in str(verify(db).problem)
+
+
+def test_an_anchor_that_somebody_made_up_is_refused(db: Database) -> None:
+    log(db, 1)
+    forged = json.loads(anchor(db).as_json()) | {"last_hash": "0" * 64}
+    with pytest.raises(ValueError, match="not signed"):
+        Anchor.from_json(json.dumps(forged))
+
+
+TAMPERED = {
+    "an outcome": update(screenings).values(outcome="safe"),
+    "a rating's label": update(ratings).values(label="safe"),
+    "a coded field": update(ratings).values(fields={"disposition": "none"}),
+    "an accepted label": update(adjudications).values(label="safe"),
+    "a screening that is gone": delete(screenings),
+}
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_what_is_changed_after_it_was_sealed_is_found(db: Database, how: str) -> None:
+    register(db, ANN)
+    (case_id,) = fill(db)
+    claim = claim_next(db, ANN, NOW)
+    assert claim is not None
+    submit_rating(db, ANN, case_id, claim.token, form("unsafe", 5), NOW, "a" * 32)
+    assert seal(db, NOW) == 0, "too young"
+    assert seal(db, NOW + timedelta(minutes=5)) == 3
+    assert seal(db, NOW + timedelta(minutes=6)) == 0, "nothing is new"
+    assert verify(db, [anchor(db)]).proven
+    with db.write() as conn:
+        conn.execute(TAMPERED[how])
+    found = verify(db, [anchor(db)])
+    assert not found.ok and "after they were sealed" in str(found.problem)
+
+
+def test_an_erased_note_breaks_no_seal(db: Database) -> None:
+    register(db, ANN)
+    (case_id,) = fill(db)
+    claim = claim_next(db, ANN, NOW)
+    assert claim is not None
+    submit_rating(db, ANN, case_id, claim.token, form("unsafe", 5, note="words"), NOW, "a" * 32)
+    seal(db, NOW + timedelta(minutes=5))
+    with db.write() as conn:
+        fields = conn.execute(select(ratings.c.fields)).scalar_one()
+        conn.execute(update(ratings).values(fields={**fields, "note": ""}))
+    assert verify(db, [anchor(db)]).proven
+
+
+def test_a_row_slipped_in_before_the_seal_is_found(db: Database) -> None:
+    fill(db)
+    seal(db, NOW + timedelta(minutes=5))
+    fill(db)  # of the same, earlier moment
+    assert "instead of" in str(verify(db).problem)
+
+
+def test_anchors_are_written_by_themselves_after_events_and_after_minutes(db: Database, tmp_path: Path) -> None:
+    kept = tmp_path / "elsewhere" / "anchors.jsonl"
+    settings = Settings(audit_anchor_file=kept, audit_anchor_events=5, audit_anchor_minutes=10)
+    assert anchor_if_due(db, settings, NOW) is None, "an empty log has no end"
+    log(db, 1)
+    assert anchor_if_due(db, settings, NOW) is not None
+    log(db, 2)
+    assert anchor_if_due(db, settings, NOW + timedelta(minutes=1)) is None
+    log(db, 3)
+    assert anchor_if_due(db, settings, NOW + timedelta(minutes=1)) is not None, "five events"
+    log(db, 1)
+    assert anchor_if_due(db, settings, NOW + timedelta(minutes=5)) is None
+    assert anchor_if_due(db, settings, NOW + timedelta(minutes=12)) is not None, "ten minutes"
+    anchors = kept_anchors(settings)
+    assert [one.count for one in anchors] == [1, 6, 7] and verify(db, anchors).proven
+    assert kept.stat().st_mode & 0o077 == 0
+    with db.write() as conn:
+        conn.execute(delete(audit_events).where(audit_events.c.seq > 4))
+    log(db, 8)
+    assert not verify(db, anchors).ok, "cut off and grown again"
+
+
+def test_an_anchor_that_cannot_be_written_is_a_fault_until_it_can(db: Database, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    settings = Settings(audit_anchor_file=tmp_path / "file" / "anchors.jsonl")
+    log(db, 1)
+    assert anchor_if_due(db, settings, NOW) is None
+    assert [one.fault for one in lasting(db)] == [Fault.ANCHOR]
+    assert anchor_if_due(db, Settings(audit_anchor_file=tmp_path / "ok.jsonl"), NOW) is not None
+    assert lasting(db) == ()

@@ -20,7 +20,7 @@ from storage.batches.results import results
 from storage.batches.screenings import record_error, record_start
 from storage.database import Database
 from storage.schema import audit_events, case_starts, cases, metadata
-from storage.site import audit_log
+from storage.site import audit_check
 from storage.site.backup import BackupRefused, back_up, restore
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 
@@ -85,7 +85,7 @@ def test_what_is_restored_is_what_was_backed_up_and_goes_on_from_there(
     added = after["audit_events"].pop()
     assert after == before and added[3] == "restored"
     assert manifest.rows["cases"] == 4 and manifest.rows["node_runs"] == 2
-    assert audit_log.verify(again, manifest.anchor).ok
+    assert audit_check.verify(again, [manifest.anchor]).ok
     assert list(results(again, LOCAL_USER, batch_id)) == list(results(db, LOCAL_USER, batch_id))
     with again.write() as conn:  # a sequence that had not been set would give a number that is taken
         start = {"case_id": waiting(again)[0], "worker": "w", "at": LATER}

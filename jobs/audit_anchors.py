@@ -1,0 +1,78 @@
+"""The audit log's end, written by itself to a second place: a file, and a webhook where one is set."""
+
+import json
+import os
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from jobs import notifications_webhook
+from jobs.notifications_webhook import NotSent
+from screening.settings import Settings
+from storage.database import Database
+from storage.site import audit_seals, faults, notices
+from storage.site.anchoring import due_anchor, record_anchor
+from storage.site.audit_log import Anchor
+from storage.site.faults import Fault
+from storage.site.recipients import active_recipients
+
+
+def anchor_if_due(db: Database, settings: Settings, now: datetime) -> Anchor | None:
+    """Seal what was added, and write an anchor where enough events or minutes have passed; what was written.
+
+    A place that cannot be written is a fault of the site: it is told, and tried again at the next round.
+    """
+    audit_seals.seal(db, now)
+    every = timedelta(minutes=settings.audit_anchor_minutes)
+    made = due_anchor(db, now, settings.audit_anchor_events, every)
+    if made is None:
+        return None
+    try:
+        _write(settings.anchor_file, made, now)
+        if settings.audit_anchor_webhook:
+            _post(settings, settings.audit_anchor_webhook, made, now)
+    except (OSError, NotSent, ValueError):
+        _say(db, now, failed=True)
+        return None
+    record_anchor(db, made, now)
+    _say(db, now, failed=False)
+    return made
+
+
+def kept_anchors(settings: Settings) -> tuple[Anchor, ...]:
+    """Those of the file; none where there is no file. ValueError for a line that is no anchor of this site."""
+    if not settings.anchor_file.exists():
+        return ()
+    return read_anchors(settings.anchor_file)
+
+
+def read_anchors(path: Path) -> tuple[Anchor, ...]:
+    """The anchors of a file, one a line. ValueError for a line that is none."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return tuple(Anchor.from_json(line) for line in lines if line.strip())
+
+
+def _write(path: Path, made: Anchor, now: datetime) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = json.dumps({**json.loads(made.as_json()), "at": now.isoformat(timespec="seconds")}, sort_keys=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as file:
+        file.write(line + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _post(settings: Settings, address: str, made: Anchor, now: datetime) -> None:
+    told = json.loads(made.as_json())
+    private = settings.notify_private_addresses
+    notifications_webhook.post(
+        address, settings.audit_secret, made.last_hash, told, int(now.timestamp()), private=private
+    )
+
+
+def _say(db: Database, now: datetime, *, failed: bool) -> None:
+    """Keep that the fault began or is over, and tell of it once."""
+    if not failed and all(one.fault is not Fault.ANCHOR for one in faults.lasting(db)):
+        return
+    with db.write() as conn:
+        changed = (faults.begin if failed else faults.finish)(conn, Fault.ANCHOR, now)
+        if changed:
+            notices.tell_fault(conn, active_recipients(conn), "anchor" if failed else "anchor_over", now)
