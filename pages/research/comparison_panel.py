@@ -78,6 +78,7 @@ def _begin(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig])
 
 def _show(db: Database, person: Actor, one: Comparison) -> None:
     found = paired_outcomes(db, person, one.id)
+    st.text(f"{one.done:,} of {one.of:,} texts were screened with {one.name}.")
     if one.running:
         st.caption("The worker goes on with it; reload to see more.")
         if allowed(person, Action.CREATE_BATCH) and st.button("Stop comparing", key="compare_stop"):
