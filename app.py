@@ -27,6 +27,7 @@ from pages.components.http import (
 from pages.components.navigation import ENTRIES
 from pages.components.sign_out import SignOutGuard
 from pages.components.web_socket import SocketGuard
+from pages.review import inbox_live
 from pages.site.notifier import notifier
 
 SIGN_IN = sign_in_configured()
@@ -52,7 +53,7 @@ async def resumed(_app: st.App) -> AsyncIterator[None]:
 app = st.App(
     Path(__file__).parent / "pages" / "shell.py",
     lifespan=resumed,
-    routes=[streamed.ROUTE],
+    routes=[streamed.ROUTE, inbox_live.ROUTE],
     middleware=[
         Middleware(SocketGuard),
         Middleware(

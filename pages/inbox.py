@@ -11,13 +11,12 @@ from pages.review.follow_up_panel import follow_up_panel
 from pages.review.inbox_desk import Desk, Here, current, open_at_once
 from pages.review.inbox_queue import (
     break_prompt,
+    chosen_tiers,
     claim_or_say,
     exposure,
     exposure_html,
+    live_queue,
     next_button,
-    queue_rows,
-    tier_filter,
-    title_html,
 )
 from pages.review.inbox_style import STYLE
 from pages.review.inbox_words import empty_words
@@ -27,7 +26,7 @@ from pages.review.shortcuts import key_of, keys_help, switch
 from screening.review.policy import Action, allowed
 from screening.review.tiers import Tier
 from storage.review.drafts import load_draft
-from storage.review.queue import Counts, counts
+from storage.review.queue import counts
 
 WIDTHS = (0.25, 0.42, 0.33)
 
@@ -35,17 +34,16 @@ here = Here(db=resources.database(), person=resources.actor(), site=resources.si
 MAY_READ = allowed(here.person, Action.CLAIM_NEXT)
 
 
-def left_column(desk: Desk | None, tiers: Collection[Tier] | None, found: Counts) -> None:
-    """The main button, the list, and what each may set for themselves."""
+def left_column(desk: Desk | None, tiers: Collection[Tier] | None) -> None:
+    """What waits, the main button, and what each may set for themselves."""
+    live_queue(here, desk, tiers)
     if not MAY_READ:
-        queue_rows(here, desk, tiers, found)
         return
     next_button(here, desk, tiers)
     if (said := st.session_state.pop("inbox_said", None)) is not None:
         st.info(said, icon=":material/info:")
     exposed = exposure(here)
     break_prompt(here, desk, exposed)
-    queue_rows(here, desk, tiers, found)
     with st.container(key="left_foot", gap="xxsmall"):
         st.html(exposure_html(exposed))
         with st.container(horizontal=True, gap="small"):
@@ -111,17 +109,15 @@ with st.container(key="inbox"):
     st.html(STYLE)
     left, middle, right = st.columns(WIDTHS, gap="medium")
     with left:
-        heading = st.empty()
-        tiers = tier_filter()
+        tiers = chosen_tiers()
         desk = current(here) if MAY_READ else None
-        found = counts(here.db, here.person, here.now, tiers)
-        heading.html(title_html(found))
-        left_column(desk, tiers, found)
+        left_column(desk, tiers)
     if not MAY_READ:
         with middle:
             nothing("You see what waits", "Reading the cases and deciding on them is for clinicians.")
     elif desk is None:
         with middle:
+            found = counts(here.db, here.person, here.now, tiers)
             nothing("No case on your desk", empty_words(found) if not found.free else "Take the next case (N).")
         with right:
             keys_help()

@@ -25,7 +25,9 @@ NEXT_LIFETIME_S = 600
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 FILES = "/_file"
 """Where the addresses of streamed files begin."""
-_NOT_A_PAGE = (FILES, "/_stcore", "/static", "/media", "/component", "/oauth2callback", "/auth", "/app/static")
+LIVE = "/_live/inbox"
+"""Where an open inbox asks what is new."""
+_NOT_A_PAGE = (FILES, LIVE, "/_stcore", "/static", "/media", "/component", "/oauth2callback", "/auth", "/app/static")
 
 
 class UnsafeBind(Exception):

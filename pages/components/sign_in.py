@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import streamlit as st
 
 from pages.components import resources
-from pages.components.http import SIGN_IN_AGAIN
+from pages.components.http import SIGN_IN_AGAIN, SIGNED_IN_COOKIE
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Action, require
 from screening.text.display import visible
@@ -92,15 +92,20 @@ def polled(tick: Callable[_P, None]) -> Callable[_P, None]:
     return checked
 
 
-def asking() -> Callable[[], Actor]:
+def browser_of(cookies: Mapping[str, str]) -> str:
+    """Which sign-in a browser carries; empty without one. A large cookie comes in several parts."""
+    return "".join(value for name, value in sorted(cookies.items()) if name.startswith(SIGNED_IN_COOKIE))
+
+
+def asking(*, active: bool = True) -> Callable[[], Actor]:
     """A function that says who asks at the moment it is called, outside the page: with the roles they have by then.
 
-    It raises SessionEnded.
+    ``active``: being asked for is a sign that somebody is there. It raises SessionEnded.
     """
     if not resources.sign_in_configured():
         return lambda: LOCAL_USER
     found, db, clock = sign_in_of(st.user.to_dict()), resources.database(), resources.now
-    return lambda: presence.enter(db, found, clock())
+    return lambda: presence.enter(db, found, clock(), active=active)
 
 
 def rechecked(action: Action, make: Callable[[], _T]) -> Callable[[], _T]:

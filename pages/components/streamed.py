@@ -7,7 +7,7 @@ for it is looked up again when it is asked for, and the file is made for them wi
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import chain
@@ -19,8 +19,8 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pages.components import resources
-from pages.components.http import FILES, SIGNED_IN_COOKIE
-from pages.components.sign_in import Unidentified, asking
+from pages.components.http import FILES
+from pages.components.sign_in import Unidentified, asking, browser_of
 from pages.components.singletons import singleton
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
@@ -95,7 +95,7 @@ def offers() -> Offers:
 
 def show_files(files: Sequence[StreamedFile]) -> None:
     """A row of links on the page; each asks again who this is when it is followed."""
-    browser, who = _browser(st.context.cookies.to_dict()), asking()
+    browser, who = browser_of(st.context.cookies.to_dict()), asking()
     links = "".join(
         f'<a href="{offers().offer(file, browser, who)}" download="{escape(file.name, quote=True)}" '
         f'target="_self">⤓ {escape(file.label)}</a>'
@@ -104,13 +104,8 @@ def show_files(files: Sequence[StreamedFile]) -> None:
     st.html(f'{_STYLE}<div class="sl-files">{links}</div>')
 
 
-def _browser(cookies: Mapping[str, str]) -> str:
-    """Which sign-in a browser carries; empty without one. A large cookie comes in several parts."""
-    return "".join(value for name, value in sorted(cookies.items()) if name.startswith(SIGNED_IN_COOKIE))
-
-
 async def _serve(request: Request) -> Response:
-    offer = offers().find(request.path_params["token"], _browser(request.cookies))
+    offer = offers().find(request.path_params["token"], browser_of(request.cookies))
     if offer is None:
         return PlainTextResponse("This link has gone stale: open the page again.", status_code=404)
     try:

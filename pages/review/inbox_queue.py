@@ -1,56 +1,49 @@
 """The left of the inbox: how many wait, the next one, a filter, and the list for those who may browse."""
 
-from collections.abc import Collection, Sequence
-from datetime import datetime
+from collections.abc import Collection
 from html import escape
 
 import streamlit as st
 
-from pages.components.navigation import FOLDER
+from pages.components.sign_in import asking, browser_of
 from pages.components.words import sentence
-from pages.review.case_text import tier_html
 from pages.review.inbox_desk import Desk, Here, clear, put_back_ahead, take, take_next
-from pages.review.inbox_words import (
-    TIER_COLOURS,
-    TIER_MARKS,
-    TIER_WORDS,
-    counts_words,
-    due_words,
-    plain_name,
-    span_words,
-    why_words,
-)
-from pages.review.shortcuts import key_of
+from pages.review.inbox_live import EVERY_S, Seat, View, seats, snapshot, view_of
+from pages.review.shortcuts import key_of, on
 from screening.review.policy import Action, Forbidden, allowed
 from screening.review.tiers import Tier
 from screening.text.display import visible
 from storage.review import care
-from storage.review.adjudication import disagreements
 from storage.review.inbox import NotAvailable
-from storage.review.queue import Counts, State, Waiting, handed_to_me, queue
 
-ROWS = 8
-"""Rows of the list that fit without scrolling."""
+KEY, SEAT = "queue", "inbox_seat"
+_QUEUE = st.components.v2.component("second-look-browser.queue", js="queue.js", css="queue.css")
 
 
-def tier_filter() -> Collection[Tier] | None:
+def chosen_tiers() -> Collection[Tier] | None:
     """The tiers chosen; None is all of them. In the address, so that a reload keeps it."""
-    picked = st.pills(
-        "Tiers",
-        [tier.name for tier in Tier],
-        selection_mode="multi",
-        key="tiers",
-        bind="query-params",
-        label_visibility="collapsed",
-        help="Only cases of these tiers; none chosen is all.",
-    )
-    return [Tier[name] for name in picked] or None
+    return view_of(st.query_params.to_dict()).tiers
 
 
-def title_html(counts: Counts) -> str:
-    """The page's name, and the counts in one sentence."""
-    words = escape(counts_words(counts))
-    return f'<div class="sl-title"><h1>Inbox</h1><p class="sl-small" role="status">{words}</p></div>'
+def live_queue(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) -> None:
+    """The heading, the tiers and the list, which the browser keeps up to date by itself; a press claims a case."""
+    may = allowed(here.person, Action.CLAIM_NEXT)
+    data = {
+        "now": snapshot(here.db, here.person, here.now, View(tiers=tiers)),
+        "address": _address(),
+        "every": EVERY_S,
+        "tiers": [tier.name for tier in tiers or ()],
+        "may": may,
+        "keys": on(),
+    }
+    said = _QUEUE(data=data, key=KEY, on_tiers_change=_filtered, on_take_change=_nothing, on_stale_change=_nothing)
+    if said.stale:
+        st.session_state.pop(SEAT, None)
+        st.rerun()
+    if said.take and may and desk is not None and desk.busy:
+        st.session_state["inbox_said"] = "Save or leave the case on your desk first."
+    elif said.take and may:
+        claim_or_say(here, str(said.take))
 
 
 def next_button(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) -> None:
@@ -112,58 +105,6 @@ def break_prompt(here: Here, desk: Desk | None, exposure: care.Exposure) -> None
                 st.rerun()
 
 
-def queue_rows(here: Here, desk: Desk | None, tiers: Collection[Tier] | None, found: Counts) -> None:
-    """The cases due first, for supervisors: a press claims one. Never any of a text."""
-    if allowed(here.person, Action.ADJUDICATE):
-        _disagreements(here)
-    if not allowed(here.person, Action.BROWSE_QUEUE):
-        st.html(tiers_html(found))
-        _handed(here, desk)
-        return
-    rows = queue(here.db, here.person, here.now, tiers, limit=ROWS)
-    may_claim = allowed(here.person, Action.CLAIM_NAMED) and (desk is None or not desk.busy)
-    with st.container(key="queue"):
-        for row in rows:
-            _row(here, row, may_claim=may_claim, on_desk=desk is not None and desk.case_id == row.case_id)
-
-
-def tiers_html(counts: Counts) -> str:
-    """For whoever does not browse: how many are free at each urgency."""
-    lines = "".join(
-        f'<p class="sl-small">{tier_html(tier)} {number} free</p>'
-        for tier, number in sorted(counts.free_by_tier.items())
-        if number
-    )
-    return f'<div class="sl-tiers">{lines}</div>'
-
-
-def row_words(row: Waiting, now: datetime) -> str:
-    """One row: mark and tier, the case, its age; below, why and the time left. In trusted words only."""
-    name = plain_name(row.external_id, row.case_id).replace("_", "\\_")
-    state = "" if row.state is State.FREE else f" · {_short(row.state)}"
-    badge = f":{TIER_COLOURS[row.tier]}-badge[{TIER_MARKS[row.tier]} {TIER_WORDS[row.tier]}]"
-    first = f"{badge} **{name}** · {span_words(now - row.entered_at)} old"
-    return f"{first}  \n{why_words(row.why)} · {due_words(row.due_at, now)}{state}"
-
-
-def _short(state: State) -> str:
-    return {State.MINE: "yours", State.HELD: "held", State.READ: "read", State.SENIOR: "senior"}.get(state, state.value)
-
-
-def _row(here: Here, row: Waiting, *, may_claim: bool, on_desk: bool) -> None:
-    takeable = may_claim and row.state in (State.FREE, State.MINE, State.SKIPPED, State.RESERVED)
-    pressed = st.button(
-        row_words(row, here.now),
-        key=f"row_{row.case_id}",
-        type="secondary" if on_desk else "tertiary",
-        width="stretch",
-        wrap=True,
-        disabled=not takeable and not on_desk,
-    )
-    if pressed and takeable:
-        claim_or_say(here, row.case_id)
-
-
 def claim_or_say(here: Here, case_id: str) -> None:
     """Claim a chosen case, or say why it cannot be."""
     try:
@@ -175,27 +116,22 @@ def claim_or_say(here: Here, case_id: str) -> None:
     st.rerun()
 
 
-def _disagreements(here: Here) -> None:
-    """Cases on which two readers disagree: a senior decides on the case's page, or reads blind first."""
-    disputed = disagreements(here.db, here.person, limit=5)
-    if not disputed:
-        return
-    words = f"{len(disputed)}{'+' if len(disputed) == 5 else ''} to decide: readers disagree"
-    with st.expander(words, key="disputed", icon=":material/gavel:"):
-        if not all(each.read_by_me for each in disputed):
-            st.caption("The page of a case shows both readings. To read one blind yourself, take it from the list.")
-        for each in disputed:
-            name = plain_name(each.external_id, each.case_id).replace("_", "\\_")
-            mine = " · read by you" if each.read_by_me else ""
-            label = f"{TIER_WORDS[each.tier]} · {name} · {due_words(each.due_at, here.now)}{mine}"
-            st.page_link(FOLDER / "case.py", label=label, query_params={"case": each.case_id})
+def _address() -> str:
+    """Where this open inbox asks what is new: one address a session."""
+    if SEAT not in st.session_state:
+        seat = Seat(browser=browser_of(st.context.cookies.to_dict()), who=asking(active=False))
+        st.session_state[SEAT] = seats().take(seat)
+    return str(st.session_state[SEAT])
 
 
-def _handed(here: Here, desk: Desk | None) -> None:
-    """What was set aside by or handed to a reviewer who does not browse."""
-    waiting: Sequence[str] = handed_to_me(here.db, here.person, here.now)
-    for case_id in waiting[:ROWS]:
-        busy = desk is not None and desk.busy
-        label = f"Set aside for you: case {case_id[-6:]}"
-        if st.button(label, key=f"row_{case_id}", width="stretch", disabled=busy):
-            claim_or_say(here, case_id)
+def _filtered() -> None:
+    """The tiers pressed in the browser, into the address."""
+    chosen = [name for name in st.session_state[KEY]["tiers"] or () if name in Tier.__members__]
+    if chosen:
+        st.query_params["tiers"] = ",".join(chosen)
+    else:
+        st.query_params.pop("tiers", None)
+
+
+def _nothing() -> None:
+    """A trigger is read where the component is drawn: this only makes it known by name."""

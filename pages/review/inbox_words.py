@@ -6,8 +6,10 @@ from datetime import datetime, timedelta
 
 from screening.review.rating_form import RatingLabel
 from screening.review.tiers import Tier
+from screening.text.display import visible
 from storage.review.adjudication import Next
 from storage.review.queue import Counts, State
+from storage.review.tallies import MOST_LATE
 
 TIER_WORDS: Mapping[Tier, str] = {
     Tier.P0: "P0 at once",
@@ -15,6 +17,7 @@ TIER_WORDS: Mapping[Tier, str] = {
     Tier.P2: "P2 today",
     Tier.P3: "P3 routine",
 }
+TIER_MEANINGS: Mapping[Tier, str] = {Tier.P0: "at once", Tier.P1: "soon", Tier.P2: "today", Tier.P3: "routine"}
 TIER_MARKS: Mapping[Tier, str] = {Tier.P0: "▲▲", Tier.P1: "▲", Tier.P2: "●", Tier.P3: "○"}
 
 TIER_COLOURS: Mapping[Tier, str] = {Tier.P0: "red", Tier.P1: "orange", Tier.P2: "blue", Tier.P3: "gray"}
@@ -54,6 +57,7 @@ NEXT_WORDS: Mapping[Next, str] = {
 
 CERTAINTY_WORDS: Mapping[int, str] = {1: "Guess", 2: "Unsure", 3: "Fairly sure", 4: "Sure", 5: "No doubt"}
 
+LONGEST_NAME = 40
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.#/-]{0,23}")
 
 
@@ -75,6 +79,32 @@ def plain_name(external_id: str, case_id: str) -> str:
     ('post-17', 'case c0ffee')
     """
     return external_id if _PLAIN.fullmatch(external_id) else f"case {case_id[-6:]}"
+
+
+def list_name(external_id: str, case_id: str) -> str:
+    """A case's own id for a list that shows it as text, its hidden characters visible; else the end of ours.
+
+    >>> list_name("post-17", "0" * 32), list_name("", "0" * 26 + "c0ffee")
+    ('post-17', 'case c0ffee')
+    """
+    return visible(external_id)[:LONGEST_NAME] if external_id.strip() else f"case {case_id[-6:]}"
+
+
+def late_words(late: int) -> str:
+    """How many are late, empty for none; they are counted as far as a limit.
+
+    >>> [late_words(late) for late in (0, 3, MOST_LATE + 1)]
+    ['', '3 late', 'over 100 late']
+    """
+    if not late:
+        return ""
+    return f"over {MOST_LATE} late" if late > MOST_LATE else f"{late} late"
+
+
+def state_words(state: State) -> str:
+    """What keeps a case, in one word; empty where it is free."""
+    short = {State.FREE: "", State.MINE: "yours", State.READ: "read", State.AHEAD: "taken", State.HELD: "held"}
+    return short.get(state, state.value)
 
 
 def span_words(span: timedelta) -> str:

@@ -20,5 +20,5 @@ def with_kept_preset(settings: Settings, db: Database) -> Settings:
     first = select(configurations.c.body).order_by(configurations.c.created_at).limit(1)
     with db.read() as conn:
         body = conn.execute(first).scalar()
-    formerly = body is not None and body["pipeline"]["name"] == BEFORE_CERTIFICATES
+    formerly = body is not None and body["pipeline"].get("name") == BEFORE_CERTIFICATES
     return settings.model_copy(update={"preset": BEFORE_CERTIFICATES}) if formerly else settings

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.database import Database
-from storage.schema import audit_events
+from storage.schema import audit_events, ratings
 from storage.site.audit_log import append
 from storage.site.settings_store import current_in
 
@@ -36,6 +36,14 @@ def exposure(db: Database, actor: Actor, since: datetime) -> Exposure:
         after = total if pause is None else _texts(conn, actor, audit_events.c.seq > pause)
         limit = current_in(conn).settings.break_after_texts
     return Exposure(texts=total, since_break=after, break_due=after >= limit)
+
+
+def read_since(db: Database, actor: Actor, since: datetime) -> int:
+    """How many cases the actor has read since a moment: their own count, for how far the queue is from its end."""
+    require(actor, Action.VIEW_CARE, actor.id)
+    own = ratings.c.reviewer == actor.id, ratings.c.at >= since, ratings.c.version == 1
+    with db.read() as conn:
+        return int(conn.execute(select(func.count()).select_from(ratings).where(*own)).scalar_one())
 
 
 def take_break(db: Database, actor: Actor, now: datetime) -> None:

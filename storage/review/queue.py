@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -14,7 +14,7 @@ from screening.review.policy import Action, require
 from screening.review.tiers import Tier
 from storage.database import Database
 from storage.review.leases import in_order, is_open, leased, state, touched
-from storage.review.tallies import late_by_tier, open_by_tier
+from storage.review.tallies import late_by_tier, newest_entry, open_by_tier
 from storage.schema import Moment, cases, inbox_entries
 
 _entry = inbox_entries.c
@@ -56,14 +56,17 @@ class Counts:
     """How many open cases are in each state inside the filter, and how many lie outside it.
 
     ``held_until`` is when the first lease of somebody else runs out, ``reserved_until`` likewise; None where
-    there is none. ``free_by_tier`` covers the free cases inside the filter, ``open_by_tier`` and ``late_by_tier`` all
-    open cases; late ones are counted up to `MOST_LATE` + 1 a tier.
+    there is none. ``free_by_tier`` covers the free cases inside the filter, ``open_by_tier``, ``late_by_tier`` and
+    ``kept_by_tier`` (not free for this person) all open cases; late ones are counted up to `MOST_LATE` + 1 a tier.
+    ``newest_urgent`` is the latest target of an open P0 case: it moves on when one comes in.
     """
 
     by_state: Mapping[State, int]
     free_by_tier: Mapping[Tier, int]
     open_by_tier: Mapping[Tier, int]
     late_by_tier: Mapping[Tier, int]
+    kept_by_tier: Mapping[Tier, int]
+    newest_urgent: datetime | None = None
     outside_filter: int
     held_until: datetime | None
     reserved_until: datetime | None
@@ -102,7 +105,7 @@ def queue(
     )
     with db.read() as conn:
         rows = conn.execute(query).all()
-    return tuple(_waiting(row, now) for row in rows)
+    return tuple(waiting_of(row, now) for row in rows)
 
 
 def _page(
@@ -121,7 +124,8 @@ def _page(
     return select(merged).order_by(*order).limit(limit).offset(offset)
 
 
-def _waiting(row: Any, now: datetime) -> Waiting:
+def waiting_of(row: Any, now: datetime) -> Waiting:
+    """The case in a row of its entry with ``external_id`` and ``state``."""
     held = row.lease_expires_at is not None and row.lease_expires_at > now
     reserved = row.reserved_until is not None and row.reserved_until > now
     return Waiting(
@@ -156,8 +160,8 @@ def counts(db: Database, actor: Actor, now: datetime, tiers: Collection[Tier] | 
     ).group_by(standing.state, standing.tier)
     with db.read() as conn:
         rows = conn.execute(looked_at).all()
-        every, late = open_by_tier(conn), late_by_tier(conn, now)
-    return _counts(rows, every, late, set(Tier if tiers is None else tiers))
+        every, late, newest = open_by_tier(conn), late_by_tier(conn, now), newest_entry(conn, Tier.P0)
+    return replace(_counts(rows, every, late, set(Tier if tiers is None else tiers)), newest_urgent=newest)
 
 
 def _standing(actor: Actor, now: datetime) -> Select[Any]:
@@ -181,6 +185,9 @@ def _counts(
         free_by_tier=free,
         open_by_tier=every,
         late_by_tier=late,
+        kept_by_tier={
+            tier: sum(row.n for row in rows if row.tier == tier and row.state != State.FREE) for tier in Tier
+        },
         outside_filter=sum(number for tier, number in every.items() if tier not in tiers),
         held_until=_first(row.lease for row in inside if row.state == State.HELD),
         reserved_until=_first(row.reserved for row in inside if row.state == State.RESERVED),
@@ -191,11 +198,12 @@ def _first(moments: Iterable[datetime | None]) -> datetime | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def handed_to_me(db: Database, actor: Actor, now: datetime) -> tuple[str, ...]:
+def set_aside(db: Database, actor: Actor, now: datetime) -> tuple[Waiting, ...]:
     """Cases set aside by this person or handed to them, still reserved: the ones they may claim by name."""
     require(actor, Action.CLAIM_NEXT)
     mine = and_(is_open(), _entry.reserved_until.is_not(None), _entry.reserved_until > now)
-    query = select(_entry.case_id, _entry.routine, _entry.due_at).where(mine, _entry.handed_to == actor.id)
+    query = select(inbox_entries, state(actor, now).label("state"), cases.c.external_id)
+    theirs = query.join(cases, cases.c.id == _entry.case_id).where(mine, _entry.handed_to == actor.id)
     with db.read() as conn:
-        rows = conn.execute(query).all()  # few: put in order here, so that the index of what is reserved serves
-    return tuple(row.case_id for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id)))
+        rows = conn.execute(theirs).all()  # few: put in order here, so that the index of what is reserved serves
+    return tuple(waiting_of(row, now) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id)))

@@ -23,6 +23,12 @@ def open_by_tier(conn: Connection) -> Mapping[Tier, int]:
     return {tier: found[tier] for tier in Tier}
 
 
+def newest_entry(conn: Connection, tier: Tier) -> datetime | None:
+    """The latest target of an open case of this tier, which moves on when one comes in; None where there is none."""
+    query = select(_entry.due_at).where(is_open(), _entry.tier == int(tier))
+    return conn.execute(query.order_by(_entry.due_at.desc()).limit(1)).scalar()
+
+
 def late_by_tier(conn: Connection, now: datetime) -> Mapping[Tier, int]:
     """Open cases of each tier whose target has passed; `MOST_LATE` + 1 stands for any greater number."""
     counted = (

@@ -89,6 +89,16 @@ cases = Table(
     Column("created_at", Moment, nullable=False),
     UniqueConstraint("batch_id", "row"),
 )
+# found by the beginning of what names them
+Index("ix_cases_external_id", cases.c.external_id, postgresql_ops={"external_id": "text_pattern_ops"})
+_grouped = cases.c.group_name.is_not(None)
+Index(
+    "ix_cases_group",
+    cases.c.group_name,
+    postgresql_ops={"group_name": "text_pattern_ops"},
+    sqlite_where=_grouped,
+    postgresql_where=_grouped,
+)
 
 # Exactly the cases without a row in screenings, so that taking the next one is an index lookup in a batch of any
 # size: written with the case, deleted in the transaction that commits its outcome.

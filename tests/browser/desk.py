@@ -48,11 +48,15 @@ def save(page: Page) -> None:
     expect(page.get_by_role("heading", name="Saved")).to_be_visible()
 
 
+_FOCUSED = "element => { const found = element.getRootNode().activeElement; return found && element.contains(found); }"
+"""The focus is in it, in the part of the page that it belongs to: a component is one of its own."""
+
+
 def tab_to(page: Page, wanted: Locator) -> None:
     """As a person without a mouse gets there."""
     expect(wanted).to_be_visible()
     for _ in range(150):
         press(page, "Tab")
-        if wanted.evaluate("element => element === document.activeElement || element.contains(document.activeElement)"):
+        if wanted.evaluate(_FOCUSED):
             return
     raise AssertionError("it cannot be reached by Tab")

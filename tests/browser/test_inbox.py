@@ -148,7 +148,7 @@ def _adjudicate(page: Page, db: Database, case_id: str) -> None:
     folded = page.get_by_text("1 to decide: readers disagree")
     tab_to(page, page.locator("summary").filter(has=folded))
     press(page, "Enter")
-    tab_to(page, page.locator(".st-key-disputed a").first)
+    tab_to(page, page.locator(".disputed a").first)
     press(page, "Enter")
     expect(page.get_by_role("heading", name="Decide")).to_be_visible()
     group = page.locator(".st-key-adjudication").get_by_role("radiogroup", name="The label that counts")

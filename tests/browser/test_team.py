@@ -204,7 +204,7 @@ def _decides(senior: Person, case_id: str, text: str) -> None:
     open_inbox(page)
     page.locator("summary").filter(has_text="1 to decide: readers disagree").click()
     assert not senior.was_sent(text, ANNS_NOTE, BOS_NOTE)
-    page.locator(".st-key-disputed a").first.click()
+    page.locator(".disputed a").first.click()
     expect(page.get_by_role("heading", name="Decide")).to_be_visible()
     assert case_in_address(page) == case_id
     expect(case_text(page)).to_have_text(text)
@@ -267,7 +267,7 @@ def test_an_administrator_sees_what_waits_and_reads_nothing(team: dict[str, Pers
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.goto("/inbox")
     expect(page.get_by_text("You see what waits")).to_be_visible()
-    expect(page.locator("[class*='st-key-row_']").first).to_be_visible()
+    expect(page.locator("li[data-id]").first).to_be_visible()
     expect(page.get_by_role("button", name="Next case")).to_have_count(0)
     _picture(page, "administrator")
     assert not team["ada"].was_sent(*TEXTS, ANNS_NOTE, BOS_NOTE, *ENGINE)

@@ -14,7 +14,7 @@ from storage.review import inbox
 from storage.review.adjudication import versions
 from storage.review.drafts import load_draft
 from storage.review.evidence import case_text, evidence
-from storage.review.queue import handed_to_me, queue
+from storage.review.queue import queue, set_aside
 from storage.review.ratings import ratings_of, submit_rating
 from storage.schema import cases, inbox_entries
 from storage.site.audit_log import events
@@ -52,7 +52,7 @@ def refuses_everything(db: Database, who: Actor, case_id: str, token: str | None
         lambda: case_text(db, who, case_id, NOW, token),
         lambda: inbox.my_claims(db, who, NOW),
         lambda: queue(db, who, NOW),
-        lambda: handed_to_me(db, who, NOW),
+        lambda: set_aside(db, who, NOW),
         lambda: load_draft(db, who, case_id),
         lambda: ratings_of(db, who, case_id, NOW),
         lambda: versions(db, who, case_id, NOW),

@@ -1,0 +1,350 @@
+// The left of the inbox: how many wait, the tiers, the list. It asks the server every few seconds by itself, and what
+// it is told it writes into the rows that are there: nothing else on the page moves, and the focus stays where it is.
+// All words come from the server; they are set as text, never as markup.
+
+const queues = new WeakMap();
+const SOUND = "second-look-sound";
+const BASE = "Second Look";
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+function stored(name) {
+  try { return window.localStorage.getItem(name); } catch { return null; }
+}
+
+function store(name, value) {
+  try { window.localStorage.setItem(name, value); } catch { /* a browser that keeps nothing */ }
+}
+
+class Sound {
+  // Two short tones by Web Audio. A browser lets a page sound only after somebody pressed something on it.
+  constructor() {
+    this.context = null;
+    this.unlock = () => this.wake();
+    this.on = stored(SOUND) === "on";
+    if (this.on) this.listen();
+  }
+  listen() {
+    document.addEventListener("pointerdown", this.unlock, { once: true, capture: true });
+    document.addEventListener("keydown", this.unlock, { once: true, capture: true });
+  }
+  wake() {
+    if (!this.on) return;
+    this.context ??= new AudioContext();
+    if (this.context.state === "suspended") this.context.resume();
+  }
+  set(on) {
+    this.on = on;
+    store(SOUND, on ? "on" : "off");
+    if (on) this.wake();
+  }
+  play() {
+    if (!this.on || !this.context || this.context.state !== "running") return false;
+    [[660, 0], [880, 0.22]].forEach(([pitch, after]) => {
+      const tone = this.context.createOscillator(), volume = this.context.createGain(), at = this.context.currentTime + after;
+      tone.frequency.value = pitch;
+      volume.gain.setValueAtTime(0.0001, at);
+      volume.gain.exponentialRampToValueAtTime(0.25, at + 0.02);
+      volume.gain.exponentialRampToValueAtTime(0.0001, at + 0.2);
+      tone.connect(volume).connect(this.context.destination);
+      tone.start(at);
+      tone.stop(at + 0.22);
+    });
+    return true;
+  }
+  close() {
+    document.removeEventListener("pointerdown", this.unlock, { capture: true });
+    document.removeEventListener("keydown", this.unlock, { capture: true });
+    this.context?.close();
+  }
+}
+
+class Title {
+  // "(3) Second Look": Streamlit sets the title when a page runs, so it is set again whenever somebody else did.
+  constructor() {
+    this.urgent = 0;
+    this.watch = new MutationObserver(() => this.write());
+    this.watch.observe(document.head, { childList: true, subtree: true, characterData: true });
+  }
+  show(urgent) {
+    this.urgent = urgent;
+    this.write();
+  }
+  write() {
+    const plain = document.title.replace(/^\(\d+\) /, "") || BASE;
+    const wanted = this.urgent ? `(${this.urgent}) ${plain}` : plain;
+    if (document.title !== wanted) document.title = wanted;
+  }
+  close() {
+    this.watch.disconnect();
+    document.title = document.title.replace(/^\(\d+\) /, "");
+  }
+}
+
+class Queue {
+  constructor(root) {
+    this.root = root;
+    this.sound = new Sound();
+    this.title = new Title();
+    this.rows = new Map();
+    this.wanted = null; // how many rows; null: as many as the page asked for
+    this.held = null; // a list that waits until nobody is in the old one
+    this.newest = undefined;
+    this.failures = 0;
+    this.build();
+    this.worker = new Worker(new URL("./tick.js", import.meta.url));
+    this.worker.onmessage = () => this.ask();
+    this.keys = (event) => this.onKey(event);
+    document.addEventListener("keydown", this.keys);
+  }
+
+  build() {
+    this.waits = make("p", { class: "waits" });
+    this.words = make("p", { class: "words" });
+    this.pills = make("div", { class: "pills", role: "group", "aria-label": "Tiers" });
+    this.alert = make("div", { class: "said", role: "status", "aria-live": "assertive" });
+    this.changed = make("button", { class: "changed", type: "button", hidden: true });
+    this.changed.onclick = () => this.showHeld(true);
+    this.find = make("input", {
+      type: "search", placeholder: "Find an id, batch or group   /", "aria-label": "Find an id, batch or group", autocomplete: "off",
+    });
+    this.find.oninput = () => { clearTimeout(this.typing); this.typing = setTimeout(() => this.ask(), 250); };
+    this.tools = make("div", { class: "tools" }, this.find);
+    this.list = make("ol", { class: "rows", "aria-label": "Cases that wait" });
+    this.list.addEventListener("pointerleave", () => this.showHeld(false));
+    this.list.addEventListener("focusout", () => setTimeout(() => this.showHeld(false), 0));
+    this.more = make("button", { type: "button", class: "link" });
+    this.more.onclick = () => { this.wanted = Math.min(200, (this.wanted ?? 8) + 32); this.ask(); };
+    this.of = make("span");
+    this.foot = make("p", { class: "foot" }, this.of, " ", this.more);
+    this.bar = make("progress", { max: 1, value: 0, "aria-label": "Read of what there was" });
+    this.disputed = make("details", { class: "disputed", hidden: true });
+    this.live = make("p", { class: "live" });
+    this.soundOn = make("button", { type: "button", class: "link" });
+    this.soundOn.onclick = () => { this.sound.set(!this.sound.on); this.soundWords(); };
+    const test = make("button", { type: "button", class: "link" }, "Test sound");
+    test.onclick = () => { this.sound.set(true); this.soundWords(); this.sound.context.resume().then(() => this.sound.play()); };
+    this.soundWords();
+    this.root.append(
+      make("section", { class: "queue", "aria-label": "Queue" },
+        make("header", {}, make("h1", {}, "Inbox"), this.waits), this.words, this.pills, this.alert, this.tools,
+        this.list, this.changed, this.foot, this.bar, this.disputed,
+        make("p", { class: "foot" }, this.live, this.soundOn, " · ", test)));
+  }
+
+  soundWords() {
+    this.soundOn.textContent = this.sound.on ? "Sound for P0: on" : "Sound for P0: off";
+    this.soundOn.setAttribute("aria-pressed", String(this.sound.on));
+  }
+
+  update(component) {
+    this.component = component;
+    this.data = component.data;
+    this.tiers = this.data.tiers;
+    this.worker.postMessage(1000 * this.data.every);
+    if (this.find.value || this.wanted) this.ask();
+    else this.show(this.data.now);
+  }
+
+  async ask() {
+    if (this.asking || !this.data) return;
+    this.asking = true;
+    const query = new URLSearchParams({ tiers: this.tiers.join(",") });
+    if (this.wanted) query.set("rows", this.wanted);
+    if (this.find.value.trim()) query.set("find", this.find.value.trim());
+    try {
+      const answer = await fetch(`${this.data.address}?${query}`, { cache: "no-store", signal: AbortSignal.timeout(8000) });
+      if (answer.ok) {
+        this.failures = 0;
+        this.show(await answer.json());
+      } else if ([401, 403, 404].includes(answer.status)) {
+        if (this.failures++ < 3) this.component.setTriggerValue("stale", answer.status);
+      } else this.lost();
+    } catch { this.lost(); } finally { this.asking = false; }
+  }
+
+  lost() {
+    this.failures += 1;
+    this.root.querySelector(".queue").classList.add("stale");
+    this.live.textContent = `Not live: no answer since ${this.at ?? "the page was opened"}; trying again. `;
+  }
+
+  show(now) {
+    this.at = now.at;
+    this.root.querySelector(".queue").classList.remove("stale");
+    this.waits.textContent = now.late ? `${now.waits} wait · ${now.late}` : `${now.waits} wait`;
+    this.waits.classList.toggle("late", Boolean(now.late));
+    this.words.textContent = now.words;
+    this.live.textContent = "Live. ";
+    this.live.title = `As of ${now.at}`;
+    this.title.show(now.urgent);
+    this.showPills(now.pills);
+    this.browse = now.browse;
+    this.tools.hidden = !now.browse;
+    this.announce(now);
+    this.showDisputed(now.disputed);
+    const rest = now.of - now.rows.length;
+    this.of.textContent = now.browse ? `${now.rows.length} of ${now.of}${this.find.value.trim() ? " found" : ""}` : "";
+    this.more.textContent = `${Math.min(32, rest)} more`;
+    this.more.hidden = rest <= 0 || !now.browse;
+    this.bar.max = Math.max(1, now.done + now.waits);
+    this.bar.value = now.done;
+    this.bar.title = `You read ${now.done} today; ${now.waits} to the end of the queue`;
+    this.offer(now);
+  }
+
+  announce(now) {
+    const first = this.newest === undefined;
+    if (!first && now.newest !== null && (this.newest === null || now.newest > this.newest)) {
+      this.alert.textContent = "▲▲ A P0 case has come in. N opens it.";
+      this.sound.play();
+    } else if (now.newest === null) this.alert.textContent = "";
+    if (first || now.newest === null || this.newest === null || now.newest > this.newest) this.newest = now.newest;
+  }
+
+  showPills(pills) {
+    if (!this.pillButtons) {
+      this.pillButtons = pills.map(() => make("button", { type: "button" }));
+      this.pills.append(...this.pillButtons);
+    }
+    pills.forEach((pill, at) => {
+      const button = this.pillButtons[at];
+      button.className = `pill t${at}`;
+      button.setAttribute("aria-pressed", String(this.tiers.includes(pill.tier)));
+      button.replaceChildren(`${pill.mark} ${pill.tier} ${pill.meaning} `, make("b", {}, String(pill.open)));
+      if (pill.late) button.append(make("span", { class: "late" }, ` · ${pill.late}`));
+      button.onclick = () => this.choose(pill.tier);
+    });
+  }
+
+  choose(tier) {
+    this.tiers = this.tiers.includes(tier) ? this.tiers.filter((each) => each !== tier) : [...this.tiers, tier].sort();
+    this.component.setStateValue("tiers", this.tiers);
+    this.ask();
+  }
+
+  inside() {
+    const focused = this.root.activeElement ?? document.activeElement;
+    return this.list.matches(":hover") || this.list.contains(focused);
+  }
+
+  offer(now) {
+    const same = now.rows.length === this.rows.size && now.rows.every((row, at) => this.list.children[at]?.dataset.id === row.id);
+    if (!same && this.rows.size && this.inside()) {
+      this.held = now;
+      const fresh = now.rows.filter((row) => !this.rows.has(row.id)).length;
+      this.changed.textContent = fresh ? `${fresh} new in the list · show` : "The list has changed · show";
+      this.changed.hidden = false;
+      now.rows.filter((row) => this.rows.has(row.id)).forEach((row) => this.fill(this.rows.get(row.id), row));
+      return;
+    }
+    this.held = null;
+    this.changed.hidden = true;
+    this.place(now);
+  }
+
+  showHeld(pressed) {
+    if (!this.held || (!pressed && this.inside())) return;
+    const now = this.held;
+    this.held = null;
+    this.changed.hidden = true;
+    this.place(now);
+  }
+
+  place(now) {
+    const wanted = new Set(now.rows.map((row) => row.id));
+    for (const [id, item] of this.rows) if (!wanted.has(id)) { item.remove(); this.rows.delete(id); }
+    now.rows.forEach((row, at) => {
+      let item = this.rows.get(row.id);
+      if (!item) {
+        item = make("li", { "data-id": row.id }, make("button", { type: "button" }));
+        item.firstChild.onclick = () => this.take(item);
+        this.rows.set(row.id, item);
+      }
+      this.fill(item, row);
+      if (this.list.children[at] !== item) this.list.insertBefore(item, this.list.children[at] ?? null);
+    });
+  }
+
+  fill(item, row) {
+    const button = item.firstChild, here = row.mine;
+    const takeable = row.free && this.data.may && !here;
+    const state = JSON.stringify([row, here, takeable]);
+    if (item.state === state) return;
+    item.state = state;
+    item.free = takeable;
+    item.className = `t${row.tier[1]}${row.late ? " over" : ""}${here ? " here" : ""}`;
+    button.setAttribute("aria-disabled", String(!takeable));
+    if (here) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current");
+    const said = here ? "on your desk" : row.state;
+    button.replaceChildren(
+      make("span", { class: "tier" }, `${row.mark} ${row.tier} ${row.meaning}`), " ", make("b", {}, row.name), " ",
+      make("span", { class: "left" }, row.left),
+      make("span", { class: "why" }, [row.why, row.age, said].filter(Boolean).join(" · ")));
+  }
+
+  take(item) {
+    if (item.free) this.component.setTriggerValue("take", item.dataset.id);
+  }
+
+  showDisputed(cases) {
+    const state = JSON.stringify(cases);
+    if (this.disputedState === state) return;
+    this.disputedState = state;
+    this.disputed.hidden = !cases.length;
+    this.disputed.replaceChildren(
+      make("summary", {}, `${cases.length}${cases.length === 5 ? " or more" : ""} to decide: readers disagree`),
+      ...cases.map((each) => make("a", { href: each.href }, `${each.tier} · ${each.name} · ${each.left}${each.mine ? " · read by you" : ""}`)));
+  }
+
+  onKey(event) {
+    if (!this.data?.keys || event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = event.composedPath()[0];
+    if (target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement || target?.isContentEditable) {
+      if (event.key === "Escape" && target === this.find) { this.find.value = ""; this.find.blur(); this.ask(); }
+      if (event.key === "Enter" && target === this.find) this.move(1);
+      return;
+    }
+    if (event.key === "/" && this.browse) { event.preventDefault(); this.find.focus(); }
+    if (event.key === "j" || event.key === "J") this.move(1);
+    if (event.key === "k" || event.key === "K") this.move(-1);
+  }
+
+  move(step) {
+    const buttons = [...this.list.querySelectorAll("button")];
+    if (!buttons.length) return;
+    const focused = this.root.activeElement ?? document.activeElement;
+    const at = buttons.indexOf(focused);
+    buttons[at < 0 ? 0 : Math.max(0, Math.min(buttons.length - 1, at + step))].focus();
+  }
+
+  close() {
+    this.worker.terminate();
+    document.removeEventListener("keydown", this.keys);
+    clearTimeout(this.typing);
+    this.sound.close();
+    this.title.close();
+    this.root.querySelector(".queue")?.remove();
+  }
+}
+
+export default function (component) {
+  const { parentElement } = component;
+  let queue = queues.get(parentElement);
+  if (!queue) {
+    queue = new Queue(parentElement);
+    queues.set(parentElement, queue);
+  }
+  queue.update(component);
+  return () => {
+    queue.close();
+    queues.delete(parentElement);
+  };
+}

@@ -1,0 +1,123 @@
+"""An open inbox follows what comes in by itself: seen in five seconds, in the title too, the focus left alone."""
+
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from screening.review.actors import Actor, Role
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.review import inbox
+from tests.browser.accessibility import violations
+from tests.browser.conftest import RunningApp, screenshot
+from tests.browser.desk import case_in_address
+from tests.storage.inbox_cases import BO, fill, register
+
+pytestmark = pytest.mark.browser
+
+SEEN_MS = 5_000
+BO_SENIOR = Actor(id=BO.id, name=BO.name, roles=frozenset({Role.SENIOR}))
+
+
+@pytest.fixture(scope="module")
+def db(running_app: RunningApp) -> Iterator[Database]:
+    """The app's database."""
+    opened = Database(running_app.database_url)
+    register(opened, BO)
+    yield opened
+    opened.close()
+
+
+def _come_in(db: Database, tier: Tier, *, late: bool = False) -> str:
+    entered = datetime.now(UTC) - (timedelta(days=2) if late else timedelta())
+    return fill(db, [tier], entered_at=[entered])[0]
+
+
+def _row(page: Page, case_id: str):  # type: ignore[no-untyped-def]
+    return page.locator(f'li[data-id="{case_id}"]')
+
+
+def test_a_p0_case_is_seen_at_once_counted_in_the_title_and_opened_by_n(page: Page, db: Database) -> None:
+    routine = _come_in(db, Tier.P3)
+    page.goto("/inbox")
+    expect(_row(page, routine)).to_be_visible()
+    assert not page.title().startswith("(")
+    page.get_by_role("searchbox").focus()
+    loads = page.evaluate("performance.timeOrigin")
+    urgent = _come_in(db, Tier.P0)
+    expect(_row(page, urgent)).to_be_visible(timeout=SEEN_MS)
+    expect(page).to_have_title(re.compile(r"^\(1\) "))
+    expect(page.get_by_text("A P0 case has come in")).to_be_visible()
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    assert page.evaluate("performance.timeOrigin") == loads  # the page was not loaded again
+    screenshot(page, "inbox-live")
+    page.get_by_role("searchbox").blur()
+    page.keyboard.press("n")
+    page.wait_for_url(re.compile("case="))
+    assert case_in_address(page) == urgent
+    expect(page).not_to_have_title(re.compile(r"^\("))  # in my hands, it waits no more
+    assert violations(page) == []
+
+
+def test_late_cases_look_late_and_are_counted(page: Page, db: Database) -> None:
+    late = _come_in(db, Tier.P1, late=True)
+    page.goto("/inbox")
+    row = _row(page, late)
+    expect(row).to_have_class(re.compile("over"))
+    expect(row.get_by_text(re.compile("over$"))).to_have_css("font-weight", "700")
+    expect(page.get_by_role("button", name=re.compile(r"P1 soon \d+ · 1 late"))).to_be_visible()
+    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+
+
+def test_the_list_does_not_move_under_the_hand_that_is_in_it(page: Page, db: Database) -> None:
+    first = _come_in(db, Tier.P2)
+    page.goto("/inbox")
+    _row(page, first).hover()
+    urgent = _come_in(db, Tier.P0)
+    show = page.get_by_role("button", name=re.compile("new in the list"))
+    expect(show).to_be_visible(timeout=SEEN_MS)
+    expect(_row(page, urgent)).to_have_count(0)
+    page.mouse.move(1200, 5)  # out of the list
+    expect(_row(page, urgent)).to_be_visible()
+    expect(show).to_be_hidden()
+
+
+def test_what_goes_leaves_the_list_and_a_hidden_tab_follows_too(page: Page, db: Database) -> None:
+    case_id = _come_in(db, Tier.P0)
+    page.goto("/inbox")
+    expect(_row(page, case_id)).to_be_visible()
+    other = page.context.new_page()
+    other.goto("about:blank")
+    other.bring_to_front()  # the inbox is hidden now
+    claim = inbox.claim(db, BO_SENIOR, case_id, datetime.now(UTC))
+    expect(_row(page, case_id).get_by_text("held")).to_be_visible(timeout=SEEN_MS)
+    inbox.release(db, BO_SENIOR, case_id, claim.token, datetime.now(UTC), note="seen")
+    other.close()
+
+
+def _tones(page: Page, number: int) -> None:
+    """Wait until so many tones were started; the policy of the page bars waiting by a function of the page's."""
+    limit = time.monotonic() + (SEEN_MS + 2_000) / 1_000
+    while time.monotonic() < limit and page.evaluate("window.tones") < number:
+        page.wait_for_timeout(100)
+    assert page.evaluate("window.tones") == number
+
+
+def test_a_sound_is_played_once_somebody_asked_for_it(page: Page, db: Database) -> None:
+    page.add_init_script(
+        "window.tones = 0; const start = OscillatorNode.prototype.start;"
+        "OscillatorNode.prototype.start = function (at) { window.tones += 1; return start.call(this, at); };"
+    )
+    _come_in(db, Tier.P3)
+    page.goto("/inbox")
+    page.get_by_role("button", name="Test sound").click()
+    _tones(page, 2)
+    expect(page.get_by_role("button", name="Sound for P0: on")).to_be_visible()
+    _come_in(db, Tier.P0)
+    _tones(page, 4)
+    page.get_by_role("button", name="Sound for P0: on").click()
+    expect(page.get_by_role("button", name="Sound for P0: off")).to_be_visible()
