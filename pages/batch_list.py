@@ -19,6 +19,7 @@ from screening.text.display import visible
 from storage.batches import batches
 from storage.batches.batch_state import BatchState, UnknownBatch
 from storage.batches.batches import BatchSummary
+from storage.site.heartbeats import worker_lives
 
 POLL_S = 1.0
 PAGE = 20
@@ -49,7 +50,7 @@ def live(batch_id: str, shown: BatchState, shown_stopped: Stopped | None) -> Non
     found = batches.progress(db, batch_id, resources.now(), actor=person)
     if (found.state, stopped(batch_id, found.state)) != (shown, shown_stopped):
         st.rerun(scope="app")
-    st.html(progress_html(found, by_label=by_label))
+    st.html(progress_html(found, by_label=by_label, worker=worker_lives(db, resources.now())))
 
 
 def controls(one: BatchSummary) -> None:
@@ -109,8 +110,9 @@ def everything() -> None:
         st.write("No batch yet. Upload a file to begin; `data/sample.csv` is a small one to try.")
         return
     number = st.session_state.setdefault("batches_shown", 0)
+    worker = worker_lives(db, resources.now())
     picked = st.dataframe(
-        [list_row(one, by_label=by_label) for one in found[:PAGE]],
+        [list_row(one, by_label=by_label, worker=worker) for one in found[:PAGE]],
         hide_index=True,
         on_select="rerun",
         selection_mode="single-row",

@@ -9,12 +9,26 @@ from pages.components import resources
 from pages.components.controls import controls
 from pages.components.navigation import landing, pages_for
 from pages.components.notices import footer_html, notice_html
-from pages.components.sign_in import Unidentified, current_actor, gate, without_role
+from pages.components.sign_in import Unidentified, current_actor, gate, polled, without_role
+from pages.components.standstill import standstill_html
 from pages.components.words import sentence
 from screening.review.policy import Forbidden
 from storage.site.audit_log import record_refusal
 
+WITH_BANNER = {"": 5.0, "batches": 5.0, "inbox": None}
+"""Pages that say when nothing is screened, and how often they look by themselves; the inbox has a poll of its own."""
 ICON = Path(__file__).parent / "components" / "icon.png"
+
+
+def banner(path: str) -> None:
+    """What keeps texts from being screened, while it does."""
+
+    def tick() -> None:
+        if words := standstill_html(resources.database(), resources.site(), resources.now()):
+            st.html(words)
+
+    st.fragment(polled(tick), run_every=WITH_BANNER[path])()
+
 
 st.set_page_config(page_title="Second Look", page_icon=str(ICON), layout="wide")
 try:
@@ -42,6 +56,8 @@ with body:
         st.stop()
     if (onward := landing(page, pages)) is not None:
         st.switch_page(onward)
+    if page.url_path in WITH_BANNER:
+        banner(page.url_path)
     intake_runs()  # goes on with the files that an earlier process left unfinished
     try:
         page.run()

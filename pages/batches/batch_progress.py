@@ -34,20 +34,31 @@ _STYLE = """<style>
 </style>"""
 
 
-def progress_html(found: Progress, *, by_label: bool) -> str:
+def progress_html(found: Progress, *, by_label: bool, worker: bool = True) -> str:
     """The whole panel. Not ``by_label`` for those who read blind: where all rows of a batch end alike, the counts
-    of labels would give each of them away.
+    of labels would give each of them away. ``worker``: one lives.
     """
     parts = _parts(found, by_label=by_label)
     return (
-        f'{STYLE}{_STYLE}<div class="sl-live">{_state(found)}{_bar(found, parts)}{_counts(parts)}{_spent(found)}</div>'
+        f'{STYLE}{_STYLE}<div class="sl-live">{_state(found, worker=worker)}{_bar(found, parts)}'
+        f"{_counts(parts)}{_spent(found)}</div>"
     )
 
 
-def _state(found: Progress) -> str:
+def state_words(state: BatchState, *, worker: bool) -> str:
+    """The state; where cases would be screened and no worker lives, that.
+
+    >>> state_words(BatchState.RUNNING, worker=False), state_words(BatchState.PAUSED, worker=False)
+    ('! Waits: no worker is running', '‖ Paused')
+    """
+    return STATE_WORDS[state] if worker or state not in ACTIVE else "! Waits: no worker is running"
+
+
+def _state(found: Progress, *, worker: bool) -> str:
     why = f" {escape(error_words(found.why))}" if found.why else ""
-    colour = _STATE_COLOURS.get(found.state, "quiet")
-    return f'<span class="sl-badge sl-c-{colour}" role="status">{escape(STATE_WORDS[found.state])}</span>{why}'
+    colour = _STATE_COLOURS.get(found.state, "quiet") if worker or found.state not in ACTIVE else "escalate"
+    words = state_words(found.state, worker=worker)
+    return f'<span class="sl-badge sl-c-{colour}" role="status">{escape(words)}</span>{why}'
 
 
 def _parts(found: Progress, *, by_label: bool) -> tuple[Part, ...]:
@@ -88,14 +99,14 @@ def _spent(found: Progress) -> str:
     return f'<p style="color:var(--soft);margin:.7rem 0 0">{escape(" · ".join(words))}</p>'
 
 
-def list_row(one: BatchSummary, *, by_label: bool) -> dict[str, object]:
+def list_row(one: BatchSummary, *, by_label: bool, worker: bool = True) -> dict[str, object]:
     """One batch as a row of the list; the name is a cell, so nothing in it is markup."""
     found = one.progress
     labelled = {"Safe": found.safe, "Unsafe": found.unsafe}
     return {
         "Batch": one.name,
         "Started": one.created_at,
-        "State": STATE_WORDS[found.state],
+        "State": state_words(found.state, worker=worker),
         "Rows": found.rows_in,
         "Rejected": found.rejected,
         **(labelled if by_label else {"Settled": found.safe + found.unsafe}),

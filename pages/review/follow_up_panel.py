@@ -15,9 +15,14 @@ from screening.review.policy import Action, allowed
 from screening.text.display import visible
 from storage.database import Database
 from storage.review import follow_ups
-from storage.review.follow_ups import FollowUp, How, NoteMissing, NotOpen, Open
+from storage.review.follow_ups import FollowUp, For, How, NoteMissing, NotOpen, Open
 from storage.site.accounts import colleagues
 
+FOR_WORDS = {
+    For.URGENT: "Urgent",
+    For.SAFEGUARDING: "Safeguarding",
+    For.SECOND_READING: "Read as safe by one person: needs another reader",
+}
 HOW_WORDS = {How.DONE: "Done", How.HANDED_ON: "Handed on outside"}
 
 
@@ -54,7 +59,7 @@ def others_words(found: Open) -> str:
 def _one(db: Database, person: Actor, one: FollowUp, now: datetime) -> None:
     with st.container(border=True, key=f"follow_up_{one.id}"):
         name = plain_name(one.external_id, one.case_id).replace("_", "\\_")
-        label = f"{one.disposition.value.title()} · {name} · {due_words(one.due_at, now)}"
+        label = f"{FOR_WORDS[one.disposition]} · {name} · {due_words(one.due_at, now)}"
         st.page_link(FOLDER / "case.py", label=label, query_params={"case": one.case_id})
         who = "you" if one.who == person.id else visible(one.who_name)
         st.text(f"With {who}, since {one.opened_at:%Y-%m-%d %H:%M} UTC")

@@ -37,13 +37,15 @@ _waits = pending_cases.c
 class Standstill:
     """Cases that no outcome comes for, since when, and why: a kind of error, a cap, or one of the causes above.
 
-    ``batch_id`` None: cases of several batches that failed by themselves. ``by_person``: somebody stopped it.
+    ``batch_id`` and ``state`` None: cases of several batches that failed by themselves. ``by_person``: somebody
+    stopped it.
     """
 
     batch_id: str | None
     cause: str
     since: datetime
     waiting: int
+    state: BatchState | None = None
     by_person: bool = False
 
 
@@ -93,7 +95,14 @@ def _stopped(conn: Connection, batch_id: str, found: Standing, now: datetime, af
             return None
     ready = (_waits.batch_id == batch_id, _waits.ready_at.is_not(None))
     waiting = conn.execute(select(func.count()).select_from(pending_cases).where(*ready)).scalar_one()
-    return Standstill(batch_id=batch_id, cause=cause or PAUSED, since=since, waiting=waiting, by_person=by_person)
+    return Standstill(
+        batch_id=batch_id,
+        cause=cause or PAUSED,
+        since=since,
+        waiting=waiting,
+        state=found.state,
+        by_person=by_person,
+    )
 
 
 def _last_change(conn: Connection, batch_id: str, found: Standing) -> datetime:

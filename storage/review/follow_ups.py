@@ -25,6 +25,14 @@ FOLLOWED: Final = (Disposition.URGENT, Disposition.SAFEGUARDING)
 _one = follow_ups.c
 
 
+class For(StrEnum):
+    """What a follow-up is for: one of the dispositions that ask for one, or a reading that nobody else could give."""
+
+    URGENT = Disposition.URGENT.value
+    SAFEGUARDING = Disposition.SAFEGUARDING.value
+    SECOND_READING = "second_reading"
+
+
 class How(StrEnum):
     """How a follow-up was closed."""
 
@@ -47,7 +55,7 @@ class FollowUp:
     id: int
     case_id: str
     external_id: str
-    disposition: Disposition
+    disposition: For
     opened_by: str
     opened_at: datetime
     who: str
@@ -70,13 +78,23 @@ def open_follow_up(conn: Connection, actor: Actor, case_id: str, disposition: Di
     Whoever read the case sees to it until they hand it on. Taking the disposition back closes nothing: somebody may
     have begun to act.
     """
-    if disposition not in FOLLOWED or _open_on(conn, case_id) is not None:
+    return disposition in FOLLOWED and _open(conn, actor, case_id, For(disposition.value), now)
+
+
+def open_second_reading(conn: Connection, actor: Actor, case_id: str, now: datetime) -> bool:
+    """Keep in sight that a reading of safe needs another one, where nobody else could give it; as above."""
+    return _open(conn, actor, case_id, For.SECOND_READING, now)
+
+
+def _open(conn: Connection, actor: Actor, case_id: str, what: For, now: datetime) -> bool:
+    if _open_on(conn, case_id) is not None:
         return False
-    minutes = current_in(conn).settings.follow_up_minutes[FOLLOWED.index(disposition)]
+    urgent, safeguarding = current_in(conn).settings.follow_up_minutes
+    minutes = safeguarding if what is For.SAFEGUARDING else urgent
     conn.execute(
         insert(follow_ups).values(
             case_id=case_id,
-            disposition=disposition.value,
+            disposition=what.value,
             opened_by=actor.id,
             opened_at=now,
             who=actor.id,
@@ -111,7 +129,7 @@ def _follow_up(row: Any) -> FollowUp:
     names = ("id", "case_id", "external_id", "opened_by", "opened_at", "who", "due_at")
     return FollowUp(
         **{name: getattr(row, name) for name in names},
-        disposition=Disposition(row.disposition),
+        disposition=For(row.disposition),
         who_name=row.display_name or row.who,
     )
 

@@ -6,9 +6,11 @@ from enum import StrEnum
 
 from sqlalchemy import Connection, insert, select
 
+from screening.labels import Outcome
 from screening.review.actors import Actor, Role
 from screening.review.rating_form import RatingForm, RatingLabel
-from storage.schema import accounts, second_reading_requests
+from screening.review.tiers import STATED, Tier
+from storage.schema import accounts, cases, inbox_entries, screenings, second_reading_requests
 from storage.site.settings_store import SecondReadingRule, SiteSettings
 
 
@@ -41,17 +43,34 @@ def second_reading_due(
     """Why the case needs a second reading after this one, or None. ``before`` is the label that it revises.
 
     Rules and sampling apply only where somebody else could read: on a site with one reader they would leave the
-    case waiting for ever. A reading that was asked for stays asked for.
+    case waiting for ever (see `settling`). A reading that was asked for stays asked for.
     """
     asked = select(second_reading_requests.c.id).where(
         second_reading_requests.c.case_id == case_id, second_reading_requests.c.why == Why.ASKED.value
     )
     if conn.execute(asked.limit(1)).first() is not None:
         return Why.ASKED
-    by_rule = bool(_fitting(form, settings, before) & set(settings.second_reading_rules))
+    fitting = bool(_fitting(form, settings, before) & set(settings.second_reading_rules))
+    by_rule = fitting or doubtful_safe(conn, case_id, form)
     if not (by_rule or coin(case_id) < settings.second_reading_rate) or not _others(conn, reader):
         return None
     return Why.RULE if by_rule else Why.SAMPLED
+
+
+def doubtful_safe(conn: Connection, case_id: str, form: RatingForm) -> bool:
+    """Whether a reading of safe needs another one whatever the site has set: of a P0 case, one that the agents called
+    unsafe, or of one whose text states a risk.
+    """
+    if form.label is not RatingLabel.SAFE:
+        return False
+    row = conn.execute(
+        select(cases.c.flags, inbox_entries.c.tier, screenings.c.outcome)
+        .join(inbox_entries, inbox_entries.c.case_id == cases.c.id)
+        .outerjoin(screenings, screenings.c.case_id == cases.c.id)
+        .where(cases.c.id == case_id)
+    ).one()
+    stated = not STATED.isdisjoint(flag for part in dict(row.flags or {}).values() for flag in part)
+    return stated or row.tier == Tier.P0 or row.outcome == Outcome.UNSAFE.value
 
 
 def _fitting(form: RatingForm, settings: SiteSettings, before: RatingLabel | None) -> set[SecondReadingRule]:

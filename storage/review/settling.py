@@ -14,7 +14,8 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from screening.review.actors import SYSTEM, Actor
 from screening.review.rating_form import RatingForm, RatingLabel
-from storage.review.second_readings import Why, request, second_reading_due
+from storage.review.follow_ups import open_second_reading
+from storage.review.second_readings import Why, doubtful_safe, request, second_reading_due
 from storage.schema import adjudications, inbox_entries, ratings
 from storage.site.settings_store import SiteSettings
 
@@ -60,7 +61,7 @@ def settle(
     if reading == "first":
         why = second_reading_due(conn, reader, case_id, form, settings)
         if why is None:
-            return close(conn, case_id, form.label, Method.SINGLE, reader, None, now)
+            return _close_alone(conn, case_id, form, reader, None, now)
         return _wait(conn, case_id, why, reader, now)
     labels = {row.label for row in latest_readings(conn, case_id)}
     if reading == "second" and len(labels) == 1:
@@ -91,8 +92,17 @@ def resettle(
         return _dispute(conn, case_id, reader, now)
     why = second_reading_due(conn, reader, case_id, form, settings, before)
     if why is None:
-        return close(conn, case_id, form.label, Method.SINGLE, reader, reason, now)
+        return _close_alone(conn, case_id, form, reader, reason, now)
     return _wait(conn, case_id, why, reader, now)
+
+
+def _close_alone(
+    conn: Connection, case_id: str, form: RatingForm, reader: Actor, reason: str | None, now: datetime
+) -> Next:
+    """One reading closes the case. Where it needed another and nobody else is there to give it, that stays open."""
+    if doubtful_safe(conn, case_id, form):
+        open_second_reading(conn, reader, case_id, now)
+    return close(conn, case_id, form.label, Method.SINGLE, reader, reason, now)
 
 
 def _wait(conn: Connection, case_id: str, why: Why, reader: Actor, now: datetime) -> Next:

@@ -67,6 +67,12 @@ def live_workers(conn: Connection, now: datetime) -> int:
     return int(conn.execute(select(func.count()).where(*living)).scalar_one())
 
 
+def worker_lives(db: Database, now: datetime) -> bool:
+    """Whether any worker lives."""
+    with db.read() as conn:
+        return live_workers(conn, now) > 0
+
+
 def last_worker_seen(conn: Connection) -> datetime | None:
     """When any worker last said that it lives; None where none did within a week."""
     seen: datetime | None = conn.execute(

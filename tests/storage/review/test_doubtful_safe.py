@@ -1,0 +1,75 @@
+"""A safe that contradicts the tier, the agents or the text itself is never one person's word alone."""
+
+import pytest
+from sqlalchemy import update
+
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.review.adjudication import Next
+from storage.review.follow_ups import For, open_ones
+from storage.review.inbox import claim_next
+from storage.review.ratings import revise, submit_rating
+from storage.schema import cases, second_reading_requests
+from tests.storage.inbox_cases import ANN, BO, NOW, fill, form, register
+
+
+def read(db: Database, label: str = "safe") -> Next | None:
+    """Ann reads the next case; what follows from it."""
+    claim = claim_next(db, ANN, NOW)
+    assert claim is not None
+    return submit_rating(db, ANN, claim.case_id, claim.token, form(label, 5), NOW, new_id(NOW)).next
+
+
+def prepare(db: Database, why: str) -> str:
+    """One case with this ground for doubt."""
+    [case_id] = fill(db, [Tier.P0 if why == "p0" else Tier.P2], outcome="unsafe" if why == "called" else "human_review")
+    if why == "stated":
+        with db.write() as conn:
+            flags = {"text": ["stated_risk"], "reply": []}
+            conn.execute(update(cases).where(cases.c.id == case_id).values(flags=flags))
+    return case_id
+
+
+GROUNDS = pytest.mark.parametrize("why", ["p0", "called", "stated"])
+
+
+@GROUNDS
+def test_such_a_safe_is_read_again_and_nothing_marks_it(db: Database, why: str) -> None:
+    register(db, ANN, BO)
+    case_id = prepare(db, why)
+    assert read(db) is Next.SECOND_READING
+    claim = claim_next(db, BO, NOW)
+    assert claim is not None and (claim.case_id, claim.why) == (case_id, "unsettled")
+
+
+@GROUNDS
+def test_with_one_reader_it_stays_open_as_a_follow_up(db: Database, why: str) -> None:
+    register(db, ANN)
+    case_id = prepare(db, why)
+    assert read(db) is Next.CLOSED
+    assert [(one.case_id, one.disposition) for one in open_ones(db, ANN, NOW).shown] == [(case_id, For.SECOND_READING)]
+
+
+@GROUNDS
+def test_unsafe_on_the_same_case_closes_it(db: Database, why: str) -> None:
+    register(db, ANN, BO)
+    prepare(db, why)
+    assert read(db, "unsafe") is Next.CLOSED
+    assert not open_ones(db, ANN, NOW).shown
+
+
+def test_an_ordinary_safe_closes_at_once(db: Database) -> None:
+    register(db, ANN, BO)
+    prepare(db, "none")
+    assert read(db) is Next.CLOSED
+    with db.read() as conn:
+        assert conn.execute(second_reading_requests.select()).all() == []
+
+
+def test_a_reading_softened_to_safe_is_one_too(db: Database) -> None:
+    register(db, ANN)
+    case_id = prepare(db, "p0")
+    assert read(db, "insufficient_information") is Next.CLOSED
+    revise(db, ANN, case_id, form("safe", 5), "read again", NOW, new_id(NOW))
+    assert [one.disposition for one in open_ones(db, ANN, NOW).shown] == [For.SECOND_READING]
