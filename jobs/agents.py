@@ -7,7 +7,8 @@ from typing import Any
 from screening.engine.cost import cost_usd
 from screening.engine.draws import Draw, DrawRequest, NodeAgent, Sampler, SamplerError, Usage
 from screening.engine.prompting import load_prompts
-from screening.samplers.anthropic import AnthropicSampler, default_gate
+from screening.samplers.anthropic import AnthropicSampler
+from screening.samplers.model_sampler import default_gate
 from screening.samplers.model_settings import ModelSettings
 from screening.samplers.preflight import Preflight
 from screening.samplers.rate import RateGate

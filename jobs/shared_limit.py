@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from jobs.agents import Agents, model_settings
 from jobs.patience import to_the_end
-from screening.samplers.anthropic import default_gate
+from screening.samplers.model_sampler import default_gate
 from screening.samplers.rate import RateGate
 from screening.settings import Settings
 from storage.batches import call_limits

@@ -1,6 +1,5 @@
 """Reading an answer as a draw: strictly one of the allowed words, or ``escalate`` marked as what it was."""
 
-import unicodedata
 from collections.abc import Mapping
 
 from screening.engine.draws import Answer, Draw, Usage, unusable
@@ -8,28 +7,22 @@ from screening.labels import LABELS, Label
 
 LABEL_WORDS: Mapping[str, Label] = {label.value: label for label in LABELS}
 
+_AROUND = " \t\r\n\u00a0\"'`.*\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
 _FINISHED = frozenset({"end_turn", "stop_sequence"})
 _CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 
 def bare_word(answer: str) -> str:
-    """The answer casefolded, without surrounding white space, punctuation and symbols.
+    """The answer in lower case, without white space, quotation marks, full stops and asterisks around it.
+
+    Nothing else is taken off: "¬safe", "safe?" and "🚫safe" are no labels, nor is a word in other letters.
 
     >>> bare_word(' **Unsafe.** ')
     'unsafe'
-    >>> bare_word("not safe")
-    'not safe'
+    >>> bare_word("!safe")
+    '!safe'
     """
-    start, end = 0, len(answer)
-    while start < end and _is_surrounding(answer[start]):
-        start += 1
-    while end > start and _is_surrounding(answer[end - 1]):
-        end -= 1
-    return answer[start:end].casefold()
-
-
-def _is_surrounding(character: str) -> bool:
-    return character.isspace() or unicodedata.category(character)[0] in "PSC"
+    return answer.strip(_AROUND).lower()
 
 
 def read_answer(

@@ -19,6 +19,10 @@ class Answer(StrEnum):
     REFUSAL = "refusal"
     EMPTY = "empty"
     CUT = "cut"
+    MISSHAPEN = "misshapen"
+    """A reply of another shape than was asked: another role, an id seen before, blocks beside the word."""
+    OTHER_MODEL = "other_model"
+    """A reply that names a model which nobody accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,10 @@ class Draw:
 
 
 _LABEL_CODES = {Label.SAFE: "S", Label.UNSAFE: "U", Label.ESCALATE: "E"}
-_ANSWER_CODES = {Answer.UNPARSABLE: "?", Answer.REFUSAL: "!", Answer.EMPTY: "_", Answer.CUT: "~"}
+_ANSWER_CODES = {Answer.UNPARSABLE: "?", Answer.REFUSAL: "!", Answer.EMPTY: "_", Answer.CUT: "~"} | {
+    Answer.MISSHAPEN: "#",
+    Answer.OTHER_MODEL: "@",
+}
 _DRAWS_BY_CODE = {code: Draw(label=label) for label, code in _LABEL_CODES.items()} | {
     code: Draw(label=Label.ESCALATE, answer=answer) for answer, code in _ANSWER_CODES.items()
 }

@@ -19,7 +19,7 @@ from screening.engine.answers import bare_word
 from screening.engine.draws import Answer, Draw, DrawRequest, SamplerError, Usage, unusable
 from screening.engine.prompting import PromptSet
 from screening.labels import LABELS, Label
-from screening.samplers.anthropic_request import prepare_call
+from screening.samplers.model_request import prepare_call
 from screening.samplers.model_settings import ModelSettings, dialect
 
 _ASKED_TOKENS = 20

@@ -28,6 +28,8 @@ class ModelSettings:
 
     ``temperature`` None means the model's own (T = 1). ``api_version`` None chooses by model.
     ``requests_per_minute`` None means no limit of ours. ``base_url`` None is Anthropic's own service.
+    ``adaptive`` finds the concurrency that the server stands. ``accepted_names`` are names beside ``model`` under which
+    an administrator accepts its answers: a dated version, a file's name.
     """
 
     model: str = "claude-sonnet-4-6"
@@ -44,6 +46,8 @@ class ModelSettings:
     pause_cap_s: float = 60.0
     cache_minimum_tokens: int = 1024
     neutral: NeutralSampling = NeutralSampling()
+    adaptive: bool = False
+    accepted_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.model.strip():
@@ -63,6 +67,11 @@ class ModelSettings:
         """Whether the calls go to a server that is not Anthropic's."""
         host = self.host
         return not (host == "anthropic.com" or host.endswith(".anthropic.com"))
+
+    @property
+    def answering_models(self) -> frozenset[str]:
+        """The names under which an answer may come."""
+        return frozenset((self.model, *self.accepted_names))
 
     @property
     def host(self) -> str:

@@ -56,6 +56,12 @@ _WAVE: ContextVar[_Wave | None] = ContextVar("wave", default=None)
 _NO_WAVE: Rank = (False, 0)
 
 
+def current_rank() -> Rank:
+    """The rank of the wave that the running task belongs to: urgent ones first, then those that began first."""
+    wave = _WAVE.get()
+    return _NO_WAVE if wave is None else wave.rank
+
+
 class RateGate:
     """Concurrency, rate and shared pause of one process; bound to the event loop it is first used in.
 
@@ -98,7 +104,7 @@ class RateGate:
         """Held while one attempt is under way. A pause that begins while waiting is waited for as well."""
         wave = _WAVE.get()
         async with AsyncExitStack() as held:
-            async with self._turns.turn(_NO_WAVE if wave is None else wave.rank):
+            async with self._turns.turn(current_rank()):
                 await held.enter_async_context(self._slots)
                 await self._pause_over()
                 if self._limiter is not None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from screening.engine.prompting import PromptSet, load_prompts
-from screening.samplers.anthropic import AnthropicSampler, default_gate, preflight
+from screening.samplers.anthropic import AnthropicSampler, preflight
+from screening.samplers.model_sampler import default_gate
 from screening.samplers.model_settings import ModelSettings, NeutralSampling
 from tests.stub_server import StubPlan, StubServer
 

@@ -11,8 +11,9 @@ import pytest
 
 from screening.engine.draws import DrawRequest, SamplerError, ScreenedText, encode_draws
 from screening.engine.prompting import load_prompts
-from screening.samplers.anthropic import AnthropicSampler, default_gate
-from screening.samplers.anthropic_request import CODE_WORDS, code_words, prepare_call
+from screening.samplers.anthropic import AnthropicSampler
+from screening.samplers.model_request import CODE_WORDS, code_words, prepare_call
+from screening.samplers.model_sampler import default_gate
 from screening.samplers.model_settings import ANTHROPIC_URL, ModelSettings, dialect
 from tests.stub_server import Fault, Gullible, StubPlan, StubServer
 

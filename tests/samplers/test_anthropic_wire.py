@@ -45,8 +45,8 @@ async def test_the_wire_carries_version_temperature_and_ten_tokens():
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("claude-sonnet-4-6", 0.7, 10)
     assert body["thinking"] == {"type": "disabled"}
     assert "tools" not in body and "stream" not in body
-    assert isinstance(sampler._client._client, DefaultAioHttpClient)
-    assert sampler._client.open_telemetry["traces"]["content_mode"] != "content"
+    assert isinstance(sampler._adapter._client._client, DefaultAioHttpClient)
+    assert sampler._adapter._client.open_telemetry["traces"]["content_mode"] != "content"
 
 
 class _Gathering(StubServer):

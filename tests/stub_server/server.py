@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import re
+import secrets
 from collections import Counter
 from typing import Any, Self
 
@@ -27,6 +28,7 @@ class StubServer:
         self.counters = Counters()
         self._asked: Counter[tuple[str, str]] = Counter()
         self._rng = random.Random(self.plan.seed)
+        self._name = secrets.token_hex(4)  # two stubs never give the same id
         self._host, self._port = host, port
         self._runner: web.AppRunner | None = None
 
@@ -106,7 +108,7 @@ class StubServer:
         self._asked[key] += 1
         self.counters.answers += 1
         self.counters.answer_by_nonce[asked.nonce] = answer
-        return web.json_response(message(body, answer, fault, f"msg_stub_{number}"))
+        return web.json_response(message(body, answer, fault, f"msg_stub_{self._name}_{number}"))
 
     def _fault(self, number: int) -> Fault | None:
         if number < len(self.plan.script):

@@ -1,0 +1,212 @@
+"""Draws from a real model, whatever protocol its server speaks: the whole port around one adapter.
+
+Billing, limits, retries and urgency are here, once. An adapter knows how one request is sent and how its reply reads.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Protocol, Self
+
+from screening.engine.cost import cost_usd
+from screening.engine.draws import Draw, DrawRequest, SamplerError, Usage
+from screening.engine.prompting import PromptSet
+from screening.samplers.adaptive import AdaptiveLimit
+from screening.samplers.attempts import Attempts, Response
+from screening.samplers.ledger import CallCounts, Ledger
+from screening.samplers.model_request import PreparedCall, cache_notes, prepare_call
+from screening.samplers.model_settings import Dialect, ModelSettings, dialect
+from screening.samplers.preflight import HARMLESS, Preflight, answered, refused
+from screening.samplers.rate import Limiter, RateGate, at_most
+from screening.samplers.replies import Expected, SeenIds
+
+FIRST_NODE = "worker"
+
+
+class Adapter(Protocol):
+    """One protocol, as far as servers differ in it."""
+
+    name: str
+
+    async def send(self, call: PreparedCall, attempt: int) -> Response:
+        """One request and its reply. AttemptFailed for what did not arrive, UnreadableBody for a body out of bounds."""
+        ...
+
+    def draw(self, reply: Mapping[str, Any], expected: Expected) -> Draw:
+        """The draw that a reply makes."""
+        ...
+
+    def describe(self) -> Mapping[str, object]:
+        """What it adds to a configuration's record."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close its connections."""
+        ...
+
+
+class ModelSampler:
+    """The sampler of one model behind one adapter. Close it (``async with``); it belongs to one event loop.
+
+    ``gate`` shares one process's limits between samplers; ``rng`` makes nonces and code words and is the
+    operating system's unless a test needs to know them.
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        settings: ModelSettings,
+        prompts: PromptSet,
+        *,
+        gate: RateGate | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._adapter = adapter
+        self._settings = settings
+        self._prompts = prompts
+        self._wire = dialect(settings)
+        self._rng = rng or random.SystemRandom()
+        self._ledger = Ledger()
+        self._gate = gate or default_gate(settings)
+        self._seen = SeenIds()
+        self._attempts = Attempts(
+            gate=self._gate,
+            ledger=self._ledger,
+            timeout_s=settings.call_timeout_s,
+            retries=settings.max_retries,
+            adaptive=AdaptiveLimit(settings.concurrency, settings.node_deadline_s) if settings.adaptive else None,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections; the sampler cannot be used afterwards."""
+        await self._adapter.aclose()
+
+    @property
+    def counts(self) -> CallCounts:
+        """Calls, attempts, retries, failures and tokens since the start, failed waves included."""
+        return self._ledger.counts()
+
+    def describe(self) -> dict[str, object]:
+        """What identifies this configuration in a screening's record: no key, no address beyond the host.
+
+        Sampling values are what is sent; whether a server obeys all of them cannot be seen from here.
+        """
+        neutral = self._wire.neutral
+        return {
+            "sampler": self._adapter.name,
+            "model": self._settings.model,
+            "temperature": self._wire.temperature,
+            **self._adapter.describe(),
+            "max_output_tokens": self._settings.max_output_tokens,
+            "thinking": "disabled",
+            "prompts": self._prompts.version,
+            "host": self._settings.host,
+            "own_server": self._settings.own_server,
+            "top_p": neutral and neutral.top_p,
+            "top_k": neutral and neutral.top_k,
+            "min_p": neutral and neutral.min_p,
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for the settings page: what these settings mean on the wire."""
+        return self._wire.notes + cache_notes(self._settings, self._prompts)
+
+    def price(self, usage: Usage) -> Decimal | None:
+        """US dollars at list price; None where it is not known, as on a server of one's own."""
+        return None if self._settings.own_server else cost_usd(self._settings.model, usage)
+
+    async def preflight(self) -> Preflight:
+        """One call with a harmless text; a second, without temperature, where the first was refused."""
+        begun = time.monotonic()
+        model, temperature = self._settings.model, self._wire.temperature
+        try:
+            draw = await self._harmless(self._wire)
+        except SamplerError as error:
+            seconds = time.monotonic() - begun
+            cured = error.kind == "bad_request" and temperature is not None and await self._works_without_temperature()
+            return refused(error, model=model, works_without_temperature=cured, seconds=seconds)
+        return answered(draw, model=model, temperature=temperature, seconds=time.monotonic() - begun)
+
+    async def _harmless(self, wire: Dialect) -> Draw:
+        node = FIRST_NODE if FIRST_NODE in self._prompts.nodes else self._prompts.nodes[0]
+        request = DrawRequest(node=node, text=HARMLESS, first=0, count=1, urgent=True)
+        (draw,) = await self._settled(request, wire)
+        return draw
+
+    async def _works_without_temperature(self) -> bool:
+        try:
+            await self._harmless(replace(self._wire, temperature=None))
+        except SamplerError:
+            return False
+        return True
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        """``request.count`` concurrent calls, their draws in request order.
+
+        SamplerError when a call fails for good or the node's deadline passes; then there are no draws,
+        and what was paid for is on the request's bill and in `counts`.
+        """
+        return await self._settled(request, self._wire)
+
+    async def _settled(self, request: DrawRequest, wire: Dialect) -> list[Draw]:
+        calls = [prepare_call(request, self._settings, wire, self._prompts, self._rng) for _ in range(request.count)]
+        deadline_s = self._settings.node_deadline_s
+        try:
+            async with self._gate.wave(urgent=request.urgent, deadline_s=deadline_s):
+                return await self._wave(calls, request)
+        except TimeoutError:
+            raise SamplerError("deadline", f"The node's draws did not arrive within {deadline_s:g} seconds.") from None
+
+    async def _wave(self, calls: Sequence[PreparedCall], request: DrawRequest) -> list[Draw]:
+        tasks = [asyncio.create_task(self._call(call, request)) for call in calls]
+        try:
+            draws = await _all_settled(tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return draws
+
+    async def _call(self, call: PreparedCall, request: DrawRequest) -> Draw:
+        self._ledger.called()
+        reply = await self._attempts.reply(lambda attempt: self._adapter.send(call, attempt), request.bill)
+        expected = Expected(models=self._settings.answering_models, words=call.words, seen=self._seen)
+        draw = self._adapter.draw(reply, expected)
+        self._ledger.answered(draw.usage)
+        return draw
+
+
+def default_gate(settings: ModelSettings, limiter: Limiter | None = None) -> RateGate:
+    """A gate for one process; ``limiter``, where given, is shared with others and replaces the own bucket."""
+    limit = settings.requests_per_minute
+    return RateGate(
+        concurrency=settings.concurrency,
+        limiter=limiter or (None if limit is None else at_most(limit)),
+        pause_cap_s=settings.pause_cap_s,
+    )
+
+
+async def _all_settled(tasks: Sequence[asyncio.Task[Draw]]) -> list[Draw]:
+    """All draws in the order of the tasks, or the first error in that order.
+
+    After an ordinary error the other calls are let finish: they are under way and will be charged. An
+    error that stops the batch ends the wave at once.
+    """
+    pending: set[asyncio.Task[Draw]] = set(tasks)
+    while pending:
+        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
+        errors = [task.exception() for task in done if not task.cancelled()]
+        for error in errors:
+            if error is not None and not (isinstance(error, SamplerError) and not error.stops_batch):
+                raise error
+    return [task.result() for task in tasks]

@@ -1,0 +1,120 @@
+"""A reply as a draw. It counts only if it is what was asked: this shape, this model, an id of its own, one text.
+
+Anything else is an answer that cannot be used, marked as what it was; a gateway that repeats one answer, another
+model behind the same address, or a second block beside the word never make a label.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from screening.engine.answers import read_answer
+from screening.engine.draws import Answer, Draw, Usage, unusable
+from screening.labels import Label
+
+_IDS_KEPT = 10_000
+_CHAT_STOPS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
+_CHAT_NOISE = frozenset({"role", "content"})
+
+
+@dataclass(slots=True)
+class SeenIds:
+    """The ids of the latest replies of one sampler, so that an answer sent twice is one draw."""
+
+    _ids: OrderedDict[str, None] = field(default_factory=OrderedDict)
+
+    def is_new(self, reply_id: object) -> bool:
+        """Whether it is an id at all and not among the latest; from now on it is."""
+        if not isinstance(reply_id, str) or not reply_id or reply_id in self._ids:
+            return False
+        self._ids[reply_id] = None
+        if len(self._ids) > _IDS_KEPT:
+            self._ids.popitem(last=False)
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a reply must be: from one of these models, answered in these words, with an id not seen before."""
+
+    models: frozenset[str]
+    words: Mapping[str, Label]
+    seen: SeenIds
+
+
+def message_draw(reply: Mapping[str, Any], expected: Expected) -> Draw:
+    """The draw that a reply of the Messages API makes."""
+    usage = message_usage(reply.get("usage"))
+    if reply.get("type") != "message" or reply.get("role") != "assistant" or not expected.seen.is_new(reply.get("id")):
+        return unusable(Answer.MISSHAPEN, usage=usage)
+    if reply.get("model") not in expected.models:
+        return unusable(Answer.OTHER_MODEL, str(reply.get("model")), usage)
+    stop_reason, content = reply.get("stop_reason"), reply.get("content")
+    if not isinstance(stop_reason, str) or not (content is None or isinstance(content, list)):
+        return unusable(Answer.MISSHAPEN, usage=usage)
+    return _read(_only_text(content or []), bool(content), stop_reason, usage, expected)
+
+
+def completion_draw(reply: Mapping[str, Any], expected: Expected) -> Draw:
+    """The draw that a reply of an OpenAI-compatible chat completion makes."""
+    usage = completion_usage(reply.get("usage"))
+    choice = completion_choice(reply)
+    if choice is None or not expected.seen.is_new(reply.get("id")):
+        return unusable(Answer.MISSHAPEN, usage=usage)
+    if reply.get("model") not in expected.models:
+        return unusable(Answer.OTHER_MODEL, str(reply.get("model")), usage)
+    message, content = choice["message"], choice["message"].get("content")
+    alone = not any(value for key, value in message.items() if key not in _CHAT_NOISE)
+    text = content if isinstance(content, str) and alone else None
+    if message.get("refusal"):
+        return unusable(Answer.REFUSAL, usage=usage)
+    stop_reason = _CHAT_STOPS.get(str(choice.get("finish_reason")), "")
+    return _read(text, content is not None or not alone, stop_reason, usage, expected)
+
+
+def completion_choice(reply: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The one choice of a chat completion, with its assistant message; None where the reply has another shape."""
+    choices = reply.get("choices")
+    if reply.get("object") != "chat.completion" or not isinstance(choices, list) or len(choices) != 1:
+        return None
+    choice = choices[0]
+    message = choice.get("message") if isinstance(choice, dict) else None
+    return choice if isinstance(message, dict) and message.get("role") == "assistant" else None
+
+
+def _read(text: str | None, something: bool, stop_reason: str, usage: Usage, expected: Expected) -> Draw:
+    draw = read_answer(text, stop_reason, usage, expected.words)
+    if text is None and something and draw.answer is Answer.EMPTY:
+        return unusable(Answer.MISSHAPEN, usage=usage)
+    return draw
+
+
+def _only_text(content: list[Any]) -> str | None:
+    """The text of exactly one text block; None for none, several, or one of another kind beside it."""
+    if len(content) != 1 or not isinstance(content[0], dict) or content[0].get("type") != "text":
+        return None
+    text = content[0].get("text")
+    return text if isinstance(text, str) else None
+
+
+def message_usage(counted: object) -> Usage:
+    """Tokens of a Messages reply; what the service left out counts as 0, and input is the total with cache."""
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    fresh, written, read, output = (_count(counted, name) for name in names)
+    return Usage(
+        input_tokens=fresh + written + read,
+        output_tokens=output,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+
+
+def completion_usage(counted: object) -> Usage:
+    """Tokens of a chat completion; what the server left out counts as 0."""
+    return Usage(input_tokens=_count(counted, "prompt_tokens"), output_tokens=_count(counted, "completion_tokens"))
+
+
+def _count(counted: object, name: str) -> int:
+    value = counted.get(name) if isinstance(counted, Mapping) else None
+    return value if isinstance(value, int) and value > 0 else 0
