@@ -13,6 +13,7 @@ from functools import partial
 from jobs.agents import Agents
 from jobs.allowance import Allowance, Leave, Tab
 from jobs.breaker import PASSING, Breaker
+from jobs.first_answers import FirstAnswers
 from jobs.patience import to_the_end
 from jobs.port import Clock
 from screening.engine.draws import Draw, DrawRequest, Sampler, SamplerError, Usage, encode_draws
@@ -53,6 +54,7 @@ class ScreeningJob:
     known: Configurations = field(default_factory=Configurations)
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
     breaker: Breaker = field(default_factory=Breaker)
+    first: FirstAnswers = field(default_factory=FirstAnswers)
     allowance: Allowance = field(init=False)
 
     def __post_init__(self) -> None:
@@ -140,6 +142,7 @@ class ScreeningJob:
             commit=progress.commit,
             progress=progress.wave,
         )
+        self.first.look_at(case.batch_id, result)
         await to_the_end(self._conclude, case, result)
 
     def _conclude(self, case: CaseForScreening, result: Screening) -> None:

@@ -14,6 +14,7 @@ _ICONS = {
     State.IDENTIFIED: "✓",
     State.EXHAUSTED: "◇",
     State.CURTAILED: "◇",
+    State.NO_ANSWER: "!",
     State.NOT_ASKED: "–",
     State.STOPPED: "■",
 }

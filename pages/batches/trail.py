@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import exp, floor, log10
 
-from screening.engine.draws import decode_draws
+from screening.engine.draws import Answer, decode_draws
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN
+from screening.engine.usable import with_usable_grounds
 from screening.labels import LABELS, Label
 from screening.statistics.rules.pairwise_mixture import PairwiseMixture, log_evidence
 from screening.statistics.rules.protocol import Arm, Ended, RuleState, Verdict
@@ -24,6 +25,7 @@ class State(StrEnum):
     EXHAUSTED = "Abstained: budget spent"
     CURTAILED = "Abstained: the rest of the budget could not decide"
     NOT_ASKED = "Not asked"
+    NO_ANSWER = "No usable answer"
     STOPPED = "Stopped"
 
 
@@ -72,7 +74,7 @@ def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: boo
 def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | None = None) -> NodeView:
     """One node after the draws ``codes``; None is a node that was not reached."""
     states = _states(node, codes or "")
-    verdict = states[-1].verdict() if codes else None
+    verdict = with_usable_grounds(node.rule.rule(), decode_draws(codes), states[-1].verdict()) if codes else None
     return NodeView(
         title=title or node.title,
         question=node.question,
@@ -80,9 +82,16 @@ def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | 
         label=verdict.label if verdict else None,
         budget=node.rule.rule().budget,
         codes=codes or "",
-        arms=states[-1].arms(),
+        arms=_shown_arms(node, states, verdict, codes or ""),
         trace=_trace(states),
     )
+
+
+def _shown_arms(node: NodeConfig, states: Sequence[RuleState], verdict: Verdict | None, codes: str) -> tuple[Arm, ...]:
+    """The bands; of a node without a usable answer those of its usable draws, so that none looks settled."""
+    if verdict is None or verdict.ended is not Ended.NO_ANSWER:
+        return states[-1].arms()
+    return _states(node, "".join(draw.code for draw in decode_draws(codes) if draw.answer is Answer.LABEL))[-1].arms()
 
 
 def _states(node: NodeConfig, codes: str) -> list[RuleState]:
@@ -98,6 +107,7 @@ def _state(verdict: Verdict | None, *, asked: bool, ended: bool) -> State:
             Ended.IDENTIFIED: State.IDENTIFIED,
             Ended.EXHAUSTED: State.EXHAUSTED,
             Ended.CURTAILED: State.CURTAILED,
+            Ended.NO_ANSWER: State.NO_ANSWER,
         }[verdict.ended]
     if ended:
         return State.STOPPED if asked else State.NOT_ASKED

@@ -22,6 +22,8 @@ def way_html(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool,
 
 
 def _mark(view: NodeView) -> NodeMark:
+    if view.state is State.NO_ANSWER:
+        return NodeMark(words=f"no usable answer · {view.calls} calls", state="done")
     if view.label is not None:
         return NodeMark(words=f"{view.label} · {view.calls} calls", state="done")
     if view.state is State.SAMPLING:

@@ -20,6 +20,7 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.ESCALATED: "the last agent's usual answer is that a person must look",
     Reason.EXHAUSTED: "the answers were too mixed: the budget was spent before one label stood out",
     Reason.CURTAILED: "the answers were too mixed: the rest of the budget could not have settled it",
+    Reason.NO_ANSWER: "the model gave no usable answer: too many of its answers were no label",
     Reason.SECOND_LOOK_DISAGREED: "a second wording of the question did not confirm safe",
     Reason.STATED_RISK: "the text says outright that its writer wants or means to die, so safe is not accepted",
     Reason.SUSPECTED_INJECTION: "the text appears to address the model, so safe is not accepted",
@@ -74,6 +75,7 @@ ERROR_WORDS: Mapping[str, str] = {
     "max_cost": "its cap on cost is reached",
     "withdrawn": "it was broken off: cancelled, at its cap, or the worker ended",
     "connection_lost": "the connection to the database was lost",
+    "no_usable_answer": "the model's answers to its first texts were no labels",
     "cost_unknown": "it has a cap on cost, and the price of its calls is unknown",
 }
 

@@ -12,8 +12,10 @@ from pages.batches.trail import NodeView, State, evidence_sentence, node_view
 from pages.components.words import OUTCOME_WORDS, REASON_WORDS
 from pages.review.band_chart import STYLE as BAND_STYLE
 from pages.review.band_chart import bands_html
+from screening.engine.draws import decode_draws
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN, Reason
+from screening.engine.usable import unusable_sentence
 from screening.labels import Label, Outcome
 from storage.review.evidence import Evidence, NodeEvidence
 
@@ -25,6 +27,8 @@ DRAW_WORDS: Mapping[str, str] = {
     "!": "refused",
     "_": "empty",
     "~": "cut off",
+    "#": "not what was asked for",
+    "@": "of another model",
 }
 _COLOURS = {"S": "safe", "U": "unsafe", "E": "escalate"}
 
@@ -116,6 +120,8 @@ def _charts(evidence: Evidence, nodes: Mapping[str, NodeConfig]) -> str:
 
 def stopped_words(node: NodeConfig, view: NodeView) -> str:
     """Why the node stopped, in words that claim no more than its rule does."""
+    if view.state is State.NO_ANSWER:
+        return f"{unusable_sentence(decode_draws(view.codes))}: that is no answer, and says nothing about the text."
     if view.label is not None:
         return f"{evidence_sentence(node, view.codes, view.label)}."
     counts = ", ".join(f"{view.codes.count(code)} {DRAW_WORDS[code]}" for code in DRAW_WORDS if code in view.codes)

@@ -66,7 +66,11 @@ class Draw:
 
 
 _LABEL_CODES = {Label.SAFE: "S", Label.UNSAFE: "U", Label.ESCALATE: "E"}
-_ANSWER_CODES = {Answer.UNPARSABLE: "?", Answer.REFUSAL: "!", Answer.EMPTY: "_", Answer.CUT: "~"} | {
+_ANSWER_CODES = {
+    Answer.UNPARSABLE: "?",
+    Answer.REFUSAL: "!",
+    Answer.EMPTY: "_",
+    Answer.CUT: "~",
     Answer.MISSHAPEN: "#",
     Answer.OTHER_MODEL: "@",
 }
@@ -152,6 +156,10 @@ class DrawRequest:
     agent: NodeAgent = NodeAgent()
     urgent: bool = False
     bill: Bill | None = field(default=None, compare=False, repr=False)
+
+
+TOO_LONG = "too_long"
+"""The kind of error with which a service says that a text is too long for its model."""
 
 
 class SamplerError(Exception):

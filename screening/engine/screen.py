@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
 
-from screening.engine.draws import Draw, DrawRequest, Sampler, ScreenedText, Usage
+from screening.engine.draws import TOO_LONG, Draw, DrawRequest, Sampler, SamplerError, ScreenedText, Usage
 from screening.engine.pipeline import NodeConfig, PipelineConfig
+from screening.engine.usable import with_usable_grounds
 from screening.labels import OUTCOMES, Label, Outcome
 from screening.statistics.rules.protocol import Ended, Verdict
 
@@ -25,6 +26,7 @@ class Reason(StrEnum):
     ESCALATED = "escalated"
     EXHAUSTED = "exhausted"
     CURTAILED = "curtailed"
+    NO_ANSWER = "no_answer"
     SECOND_LOOK_DISAGREED = "second_look_disagreed"
     STATED_RISK = "stated_risk"
     SUSPECTED_INJECTION = "suspected_injection"
@@ -127,7 +129,7 @@ def _node_run(
         return run
     rule = node.rule.rule()
     state, draws = rule.start(), list[Draw]()
-    while (verdict := state.verdict()) is None:
+    while (verdict := with_usable_grounds(rule, draws, state.verdict())) is None:
         request = DrawRequest(
             node=node.name,
             text=text,
@@ -182,10 +184,11 @@ async def screen(
 ) -> Screening:
     """Drive `screening_steps` with a sampler; ``commit`` is awaited when a node ends, before the next begins,
     and ``progress`` after each wave. Raises SamplerError when the sampler cannot answer: the case is then
-    pending, and a later call with the committed runs goes on from there.
+    pending, and a later call with the committed runs goes on from there. A text too long for the model goes to a human.
     """
     steps = screening_steps(text, guard, pipeline, committed)
     answer: Sequence[Draw] | None = None
+    runs = list(committed)
     while True:
         try:
             step = steps.send(answer)
@@ -194,7 +197,23 @@ async def screen(
             return result
         if isinstance(step, NodeRun):
             await commit(step)
+            runs.append(step)
             answer = None
-        else:
+            continue
+        try:
             answer = await sampler.draw(step)
-            await progress(step, answer)
+        except SamplerError as error:
+            if error.kind != TOO_LONG:
+                raise
+            return _too_long(step.node, runs, pipeline)
+        await progress(step, answer)
+
+
+def _too_long(node: str, runs: Sequence[NodeRun], pipeline: PipelineConfig) -> Screening:
+    return Screening(
+        outcome=Outcome.HUMAN_REVIEW,
+        node=node,
+        reason=Reason.TOO_LONG,
+        runs=tuple(runs),
+        delta=_delta(pipeline, runs),
+    )

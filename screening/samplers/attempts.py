@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from screening.engine.draws import Bill, SamplerError
+from screening.engine.draws import TOO_LONG, Bill, SamplerError
 from screening.samplers.adaptive import AdaptiveLimit
 from screening.samplers.bodies import UnreadableBody, json_object
 from screening.samplers.ledger import Ledger
@@ -28,7 +28,7 @@ _SPENT = frozenset(
     }
 )
 _HOPELESS_WAIT_S = 3600.0
-_TOO_LONG = ("too_long", "The text is too long for the model.", False)
+_TOO_LONG = (TOO_LONG, "The text is too long for the model.", False)
 _FINAL: Mapping[int, tuple[str, str, bool]] = {
     400: ("bad_request", "The service refused the request as malformed (400).", False),
     401: ("authentication", "The service did not accept the API key (401).", True),

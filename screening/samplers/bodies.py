@@ -48,7 +48,7 @@ def plain(body: bytes, encoding: str, limit: int = LARGEST_BODY) -> bytes:
     return content
 
 
-class DuplicateKey(ValueError):
+class DuplicateKey(UnreadableBody):
     """A JSON object names a key twice, so that two readers may read two different replies."""
 
 

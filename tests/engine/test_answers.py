@@ -30,6 +30,8 @@ def test_a_label_alone_is_a_label(answer, label):
     [
         "not safe", "un safe", "safe unsafe", "safe, safe", "label: safe", '{"label": "safe"}', "safely", "safe1",
         "The text is safe", "safe\nunsafe", "sаfe", "ok", "seguro", "escalated", "s a f e", "safe-ish",
+        "¬safe", "❌ safe", "!safe", "safe?", "≠ safe", "🚫safe", "\x00safe", "safe!", "safe,", "(safe)", "~safe",
+        "-safe", "\u200bsafe", "ſafe", "safe\ufe0f", "_safe_", "#safe", "safe;", "[safe]", "1. safe",
     ],
 )  # fmt: skip
 def test_anything_else_is_an_escalate_draw(answer):

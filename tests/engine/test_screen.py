@@ -71,7 +71,7 @@ async def test_the_papers_abstention_goes_on_to_the_next_node() -> None:
 @pytest.mark.parametrize("code", ["?", "!", "_", "~"])
 async def test_an_unusable_answer_counts_as_escalate_and_never_as_safe(code: str) -> None:
     outcome, _, reason, _ = await _outcome(Recording(worker=code, risk=code, legal=code))
-    assert (outcome, reason) == (Outcome.HUMAN_REVIEW, Reason.ESCALATED)
+    assert (outcome, reason) == (Outcome.HUMAN_REVIEW, Reason.NO_ANSWER)
 
 
 def test_an_unusable_answer_cannot_be_made_a_safe_draw() -> None:

@@ -60,6 +60,14 @@ class TextRule(_Data):
     node: str | None = None
 
 
+class RawReply(_Data):
+    """One reply, sent to every request as it is: ``base64`` are the bytes. ``{id}`` in them becomes a fresh id."""
+
+    base64: str
+    status: int = 200
+    headers: dict[str, str] = {"content-type": "application/json"}
+
+
 class StubPlan(_Data):
     """Everything the stub does. Times in seconds; ``faults`` are probabilities per request.
 
@@ -74,6 +82,7 @@ class StubPlan(_Data):
     texts: tuple[TextRule, ...] = ()
     faults: dict[Fault, float] = {}
     script: tuple[Fault | None, ...] = ()
+    raw: RawReply | None = None
     retry_after: str | None = "0"
     hang_s: float = 60.0
     drip_s: float = 0.2

@@ -1,6 +1,7 @@
 """The server: POST /v1/messages, and /stub/counters, /stub/plan, /stub/reset to watch and steer it."""
 
 import asyncio
+import base64
 import json
 import random
 import re
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 from tests.stub_server.answering import answer_to, completion, message
 from tests.stub_server.asked import read_asked
 from tests.stub_server.counters import Counters
-from tests.stub_server.plan import ANSWERED_FAULTS, Fault, StubPlan
+from tests.stub_server.plan import ANSWERED_FAULTS, Fault, RawReply, StubPlan
 
 _LATEST_VERSION = "2026-10-21"
 _NO_TEMPERATURE = re.compile(r"claude-(?:opus|sonnet|haiku)-(?:4-[7-9]|[5-9])")
@@ -97,6 +98,8 @@ class StubServer:
         return None
 
     async def _answer(self, request: web.Request, body: dict[str, Any], number: int) -> web.StreamResponse:
+        if self.plan.raw is not None:
+            return _raw(self.plan.raw, f"msg_stub_{self._name}_{number}")
         fault = self._fault(number)
         if fault is not None:
             self.counters.faults[fault] += 1
@@ -182,6 +185,11 @@ class StubServer:
 def _key(request: web.Request) -> str:
     bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
     return request.headers.get("x-api-key", bearer)
+
+
+def _raw(reply: RawReply, fresh_id: str) -> web.Response:
+    body = base64.b64decode(reply.base64).replace(b"{id}", fresh_id.encode())
+    return web.Response(status=reply.status, body=body, headers=reply.headers)
 
 
 async def _cut_off(request: web.Request) -> web.StreamResponse:

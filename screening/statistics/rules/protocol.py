@@ -8,11 +8,14 @@ from screening.labels import Label
 
 
 class Ended(StrEnum):
-    """How a node's sampling ended. Only `IDENTIFIED` comes with a label; the other two are abstentions."""
+    """How a node's sampling ended. `EXHAUSTED` and `CURTAILED` are abstentions. No rule says `NO_ANSWER`: the engine
+    does, where an escalation rests on answers that were no labels.
+    """
 
     IDENTIFIED = "identified"
     EXHAUSTED = "exhausted"
     CURTAILED = "curtailed"
+    NO_ANSWER = "no_answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,165 @@
+"""A reply counts only if it is what was asked: each faulty one is sent to every call, through the real library."""
+
+import asyncio
+import gzip
+import json
+import time
+import tracemalloc
+from dataclasses import replace
+
+import pytest
+
+from screening.engine.draws import Answer, DrawRequest, SamplerError, ScreenedText, encode_draws
+from screening.engine.pipeline import preset
+from screening.engine.prompting import load_prompts
+from screening.engine.screen import Guard, Reason, screen
+from screening.labels import Label, Outcome
+from screening.samplers.anthropic import AnthropicSampler
+from screening.samplers.bodies import LARGEST_BODY, UnreadableBody, bounded
+from screening.samplers.model_settings import ModelSettings
+from tests.fixtures.replies import FAULTY, MODEL, message, reply
+from tests.stub_server import Fault, RawReply, StubPlan, StubServer
+
+TEXT = ScreenedText(text="We walked the dog by the river.")
+
+
+def settings_for(stub: StubServer, **changes) -> ModelSettings:
+    base = ModelSettings(base_url=stub.url, api_key="k", requests_per_minute=None, max_retries=0, model=MODEL)
+    return replace(base, **changes)
+
+
+def wave(count: int) -> DrawRequest:
+    return DrawRequest(node="worker", text=TEXT, first=0, count=count)
+
+
+async def drawn(sent: RawReply, count: int = 3, **changes) -> str:
+    async with (
+        StubServer(StubPlan(raw=sent)) as stub,
+        AnthropicSampler(settings_for(stub, **changes), load_prompts()) as sampler,
+    ):
+        return encode_draws(await sampler.draw(wave(count)))
+
+
+@pytest.mark.parametrize("name", list(FAULTY))
+async def test_no_faulty_reply_ends_safe(name):
+    async with (
+        StubServer(StubPlan(raw=FAULTY[name])) as stub,
+        AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
+    ):
+        try:
+            result = await screen(TEXT, Guard(), preset("recommended"), sampler)
+        except SamplerError:
+            return
+    assert result.outcome is Outcome.HUMAN_REVIEW
+    assert result.reason in {Reason.NO_ANSWER, Reason.TOO_LONG}
+
+
+async def test_a_whole_reply_counts_also_compressed():
+    assert await drawn(reply(message())) == "SSS"
+    packed = gzip.compress(json.dumps(message(id="msg_1")).encode())
+    assert await drawn(reply(packed, content_encoding="gzip"), count=1) == "S"
+
+
+async def test_what_is_not_what_was_asked_is_marked_as_what_it_was():
+    assert await drawn(reply(message(role="user"))) == "###"
+    assert await drawn(reply(message(model="tiny"))) == "@@@"
+    assert await drawn(reply(message(model="tiny")), accepted_names=("tiny",)) == "SSS"
+    replayed = await drawn(reply(message(id="msg_replayed")), 11)
+    assert sorted(replayed) == sorted("S" + "#" * 10)
+
+
+async def test_a_bomb_takes_neither_memory_nor_time():
+    tracemalloc.start()
+    begun = time.monotonic()
+    with pytest.raises(SamplerError) as error:
+        await drawn(FAULTY["a gzip bomb"], 1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert error.value.kind == "malformed" and peak < 40_000_000 and time.monotonic() - begun < 20
+
+
+async def test_a_body_is_given_up_as_soon_as_it_is_too_large():
+    read = 0
+
+    async def endless():
+        nonlocal read
+        while True:
+            read += 1
+            yield b"x" * 16_384
+
+    with pytest.raises(UnreadableBody):
+        await bounded(endless(), None)
+    assert read <= LARGEST_BODY // 16_384 + 1
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [(413, "x"), (400, "the request exceeds the available context size"), (400, "prompt is too long: 9000 tokens")],
+)
+async def test_a_text_too_long_for_the_model_goes_to_a_human(status, text):
+    refusal = reply({"error": {"message": text}}, status)
+    async with (
+        StubServer(StubPlan(raw=refusal)) as stub,
+        AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
+    ):
+        result = await screen(TEXT, Guard(), preset("recommended"), sampler)
+    assert (result.outcome, result.reason, result.node) == (Outcome.HUMAN_REVIEW, Reason.TOO_LONG, "worker")
+
+
+async def test_an_own_server_is_asked_one_call_at_a_time_until_it_answers():
+    async with (
+        StubServer(StubPlan(latency_s=0.02)) as stub,
+        AnthropicSampler(settings_for(stub, adaptive=True, concurrency=8), load_prompts()) as sampler,
+    ):
+        await sampler.draw(wave(1))
+        assert stub.counters.max_in_flight == 1
+        await sampler.draw(wave(60))
+        assert 1 < stub.counters.max_in_flight <= 8
+
+
+async def test_a_server_that_stands_two_calls_at_once_loses_none_in_the_end():
+    """It queues the rest beyond the time limit, as a real one does; without the adaptive limit every wave is lost."""
+
+    class TwoAtOnce(StubServer):
+        def __init__(self):
+            super().__init__()
+            self.places = asyncio.Semaphore(2)
+
+        async def _answer(self, request, body, number):
+            async with self.places:
+                await asyncio.sleep(0.3)
+                return await super()._answer(request, body, number)
+
+    async with TwoAtOnce() as stub:
+        careful = settings_for(stub, adaptive=True, concurrency=16, call_timeout_s=1.0, max_retries=6)
+        async with AnthropicSampler(careful, load_prompts()) as sampler:
+            draws = await sampler.draw(wave(40))
+    assert encode_draws(draws) == "S" * 40
+
+
+async def test_unusable_answers_are_no_label_of_the_model():
+    class Unusable:
+        asked = 0
+
+        async def draw(self, request):
+            async with (
+                StubServer(StubPlan(raw=reply(message(role="user")))) as stub,
+                AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
+            ):
+                self.asked += request.count
+                return await sampler.draw(request)
+
+    result = await screen(TEXT, Guard(), preset("recommended"), Unusable())
+    assert (result.outcome, result.reason) == (Outcome.HUMAN_REVIEW, Reason.NO_ANSWER)
+    assert all(draw.answer is Answer.MISSHAPEN for run in result.runs for draw in run.draws)
+    assert all(run.verdict.label is Label.ESCALATE for run in result.runs)
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSAL, Fault.CUT, Fault.EMPTY])
+async def test_what_is_no_label_is_not_identified(fault):
+    async with (
+        StubServer(StubPlan(faults={fault: 1.0})) as stub,
+        AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
+    ):
+        result = await screen(TEXT, Guard(), preset("recommended"), sampler)
+    assert result.reason is Reason.NO_ANSWER
