@@ -1,18 +1,26 @@
-"""Start the app and its worker together, start the worker again if it ends, and stop both together."""
+"""Start the app and its worker together, start either again if it ends, and stop both together."""
 
 import argparse
 import ctypes
+import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
 HERE = Path(__file__).parent
 _PR_SET_PDEATHSIG = 1
-RESTART_PAUSE_S = 2.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+SETTLED_S = 30.0
+"""Who ends later than this after its start is started again soon."""
+
+
+log = logging.getLogger("serve")
 
 
 class Ended(Exception):
@@ -50,25 +58,66 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
+class Kept:
+    """A process that is started again when it ends: soon at first, more slowly while it keeps ending at once."""
+
+    def __init__(self, name: str, start: Callable[[], subprocess.Popen[bytes]]) -> None:
+        self._name, self._start = name, start
+        self._pause_s = FIRST_PAUSE_S
+        self._again_at: float | None = None
+        self._began = time.monotonic()
+        self.process = start()
+
+    def look(self) -> None:
+        """Start it again where it has ended and its pause is over."""
+        now = time.monotonic()
+        if self.process.poll() is None:
+            return
+        if self._again_at is None:
+            lived = now - self._began
+            self._pause_s = FIRST_PAUSE_S if lived > SETTLED_S else min(LONGEST_PAUSE_S, 2 * self._pause_s)
+            self._again_at = now + self._pause_s
+            log.warning(
+                "the %s ended (%s): started again in %.0f s", self._name, self.process.returncode, self._pause_s
+            )
+        elif now >= self._again_at:
+            self._again_at, self._began = None, now
+            self.process = self._start()
+
+    def stop(self) -> None:
+        """End it."""
+        _stop(self.process)
+
+
 def serve(port: int) -> int:
-    """Run until the app ends or a signal comes; the app's exit code, 0 after a signal."""
-    app, worker = _app(port), _worker()
+    """Run until a signal comes; 1 where the app cannot even start (its settings are refused, its port is taken)."""
+    app, worker = Kept("app", lambda: _app(port)), Kept("worker", _worker)
+    seen = False
     try:
-        while (code := app.poll()) is None:
+        while True:
             time.sleep(0.5)
-            if worker.poll() is not None:
-                time.sleep(RESTART_PAUSE_S)
-                worker = _worker()
-        return code
+            seen = seen or _answers(port)
+            if app.process.poll() is not None and not seen:
+                return app.process.returncode or 1
+            app.look()
+            worker.look()
     except (Ended, KeyboardInterrupt):
         return 0
     finally:
-        _stop(worker)
-        _stop(app)
+        for kept in (worker, app):
+            kept.stop()
+
+
+def _answers(port: int) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket() as there:
+        there.settimeout(1)
+        return there.connect_ex(("127.0.0.1", port)) == 0
 
 
 def main() -> int:
     """Read the port and serve."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8501")))
     for number in (signal.SIGTERM, signal.SIGHUP):

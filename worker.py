@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,6 +24,10 @@ from storage.database import Database
 DATABASE_THREADS = 8
 """Commits of different cases wait for the disk side by side; more would only wait for each other."""
 
+STOPS_WITHIN_S = 8.0
+CHATTY = ("procrastinate", "httpx", "httpx2", "httpcore", "anthropic")
+"""Libraries that would write a line for every job or call."""
+
 log = logging.getLogger("worker")
 
 
@@ -34,7 +40,7 @@ async def work(settings: Settings, db: Database) -> None:
         job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name)
         runner: Runner = (LocalRunner if db.kind == "sqlite" else ProcrastinateRunner)(job, settings.cases_in_flight)
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, runner.stop)
+            loop.add_signal_handler(number, _stop, runner)
         trying = asyncio.create_task(tell_whether_the_model_answers(agents))
         notifier = Notifier(db=db, settings=settings, name=name, kind="worker", clock=system_clock)
         notifier.start()
@@ -46,6 +52,16 @@ async def work(settings: Settings, db: Database) -> None:
             trying.cancel()
             comparing.cancel()
             await asyncio.gather(trying, comparing, return_exceptions=True)
+
+
+def _stop(runner: Runner) -> None:
+    """Ask the runner to end; what hangs then, a thread or a connection, ends with the process: nothing that was
+    committed depends on it.
+    """
+    runner.stop()
+    last = threading.Timer(STOPS_WITHIN_S, os._exit, [0])
+    last.daemon = True
+    last.start()
 
 
 async def tell_whether_the_model_answers(agents: Agents) -> None:
@@ -67,7 +83,8 @@ def _alone_if_embedded(db: Database) -> Iterator[None]:
 def main() -> int:
     """Prepare the database and work; 1 when another worker already does, or the database went away."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    logging.getLogger("procrastinate").setLevel(logging.WARNING)  # it tells of every job
+    for chatty in CHATTY:
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     settings = Settings()
     db = Database(settings.database_url, repeatable=True)
     try:

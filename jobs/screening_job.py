@@ -120,10 +120,10 @@ class ScreeningJob:
     async def _screen(self, started: Started, tab: Tab) -> None:
         case = started.case
         if started.starts > MOST_STARTS:
-            await to_the_end(self._conclude, case, _to_a_human(Reason.REPEATED_FAILURE))
+            await to_the_end(self._conclude, case, _to_a_human(Reason.REPEATED_FAILURE, started.runs))
             return
         if started.stopped:
-            await to_the_end(self._conclude, case, _to_a_human(Reason.STOPPED))
+            await to_the_end(self._conclude, case, _to_a_human(Reason.STOPPED, started.runs))
             return
         progress = _NodeProgress(
             job=self,
@@ -149,7 +149,7 @@ class ScreeningJob:
         costs = [self.agents.cost_usd(case.configuration, run.usage, run.node) for run in result.runs]
         cost = None if any(one is None for one in costs) else sum(one or 0.0 for one in costs)
         if result.outcome is not Outcome.HUMAN_REVIEW and stopped(self.db):
-            result = _to_a_human(Reason.STOPPED, result)
+            result = _to_a_human(Reason.STOPPED, result.runs)
         screenings.commit_outcome(self.db, case.case_id, result, cost, case.configuration.version, self.clock())
 
     async def _keep_error(
@@ -248,7 +248,7 @@ class _NodeProgress:
         return ours
 
 
-def _to_a_human(reason: Reason, result: Screening | None = None) -> Screening:
-    runs = result.runs if result else ()
-    node = result.node if result else None
-    return Screening(outcome=Outcome.HUMAN_REVIEW, node=node, reason=reason, runs=runs, delta=None)
+def _to_a_human(reason: Reason, runs: Sequence[NodeRun]) -> Screening:
+    """To a person, with what was drawn until then: it was paid for, and it is shown."""
+    node = runs[-1].node if runs else None
+    return Screening(outcome=Outcome.HUMAN_REVIEW, node=node, reason=reason, runs=tuple(runs), delta=None)

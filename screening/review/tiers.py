@@ -110,6 +110,8 @@ def tier_for(screening: Screening, flags: Collection[str] = ()) -> Placement:
 def _by_reason(screening: Screening) -> Placement:
     if screening.reason is Reason.SUSPECTED_INJECTION:
         return Placement(tier=Tier.P1, why=Why.ADDRESSES_MODEL)
+    if screening.reason is Reason.UNSUPPORTED_LANGUAGE:
+        return Placement(tier=Tier.P1, why=Why.NOT_SCREENABLE)  # nobody and nothing has looked at what it says
     if screening.reason in _NOT_SCREENABLE:
         return Placement(tier=Tier.P2, why=Why.NOT_SCREENABLE)
     if screening.reason in _ABSTAINED:

@@ -124,6 +124,7 @@ def commit_run(
             unpriced = run.verdict.calls if cost_usd is None else 0
             spent = tallies.Totals(calls=run.verdict.calls, unpriced_calls=unpriced, cost_usd=cost_usd or 0.0)
             tallies.add(conn, case.batch_id, case.row, spent)
+            end_starts(conn, case_id, ended_at)  # it moves on: no start so far killed its worker by what comes next
             return True
         stands = conn.execute(select(node_runs).filter_by(case_id=case_id, position=position)).one()
         if stands.started_at != started_at:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import IO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from alembic import command
@@ -77,18 +78,34 @@ def back_up(db: Database, to: Path, now: datetime) -> Manifest:
     to.parent.mkdir(parents=True, exist_ok=True)
     with db.write() as conn:
         audit_log.append(conn, SYSTEM, "backup_begun", None, {}, now)
-    partial = to.with_name(to.name + ".partial")
-    try:
-        with os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as file:
-            with ZipFile(file, "w", ZIP_DEFLATED) as archive:
-                manifest = (_copy_sqlite if db.kind == "sqlite" else _dump)(db, archive, now)
-                archive.writestr(_MANIFEST, manifest.as_json())
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(partial, to)  # unlike a renaming it never replaces a file that appeared meanwhile
-    finally:
-        partial.unlink(missing_ok=True)
+    with _nameless(to.parent) as file:
+        with ZipFile(file, "w", ZIP_DEFLATED) as archive:
+            manifest = (_copy_sqlite if db.kind == "sqlite" else _dump)(db, archive, now)
+            archive.writestr(_MANIFEST, manifest.as_json())
+        file.flush()
+        os.fsync(file.fileno())
+        _name(file, to)
     return manifest
+
+
+@contextmanager
+def _nameless(folder: Path) -> Iterator[IO[bytes]]:
+    """A file of its owner's without a name: whatever kills the process, nothing of it is left."""
+    with os.fdopen(os.open(folder, os.O_RDWR | os.O_TMPFILE, 0o600), "w+b") as file:
+        yield file
+
+
+def _name(file: IO[bytes], to: Path) -> None:
+    """Give it its name, which never replaces a file that appeared meanwhile. FileExistsError."""
+    folder = os.open(to.parent, os.O_RDONLY)
+    try:
+        os.link(_path_of(file), to.name, dst_dir_fd=folder, follow_symlinks=True)
+    finally:
+        os.close(folder)
+
+
+def _path_of(file: IO[bytes]) -> str:
+    return f"/proc/self/fd/{file.fileno()}"
 
 
 def restore(db: Database, source: Path, now: datetime) -> Manifest:
@@ -131,15 +148,41 @@ def _dump(db: Database, archive: ZipFile, now: datetime) -> Manifest:
 
 
 def _copy_sqlite(db: Database, archive: ZipFile, now: datetime) -> Manifest:
-    with tempfile.TemporaryDirectory(dir=db.file.parent) as folder:
-        copy = Path(folder) / _COPY
-        with db.read() as conn, _plain(copy) as target:
-            conn.connection.driver_connection.backup(target)  # type: ignore[union-attr]
-        with _opened(copy) as copied, copied.read() as conn:
+    with _nameless_database(db.file.parent) as (target, content):
+        with db.read() as conn:  # one moment: the copy is made inside the transaction that counts
             manifest = _described(db, conn, counts_of(conn), now)
-        with copy.open("rb") as content, archive.open(_COPY, "w", force_zip64=True) as file:
+            conn.connection.driver_connection.backup(target)  # type: ignore[union-attr]
+        _mark_without_log(content)
+        with archive.open(_COPY, "w", force_zip64=True) as file:
+            content.seek(0)
             shutil.copyfileobj(content, file)
     return manifest
+
+
+@contextmanager
+def _nameless_database(folder: Path) -> Iterator[tuple[sqlite3.Connection, IO[bytes]]]:
+    """A database in a file whose name is gone before anything is in it, and the file's bytes: whatever kills the
+    process, nothing of it is left.
+    """
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as content:  # mode 600
+        path = Path(content.name)
+        try:
+            connection = sqlite3.connect(path)
+            connection.execute("PRAGMA journal_mode=OFF")  # a file beside it would have a name
+            connection.execute("PRAGMA user_version").fetchone()  # opens the file
+        finally:
+            path.unlink()
+        try:
+            yield connection, content
+        finally:
+            connection.close()
+
+
+def _mark_without_log(content: IO[bytes]) -> None:
+    """Bytes 18 and 19 of its header: a database without a write-ahead log, for the copy is whole as it is."""
+    content.seek(18)
+    content.write(b"\x01\x01")
+    content.flush()
 
 
 @contextmanager

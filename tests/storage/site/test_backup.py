@@ -1,7 +1,10 @@
 """Backup and restore: what comes back is what was there, or it is refused and nothing is left behind."""
 
 import json
+import signal
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -25,6 +28,21 @@ from storage.site.backup import BackupRefused, back_up, restore
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 
 TEXTS = ("A walk in the rain.", 'Zwölf "Boxkämpfer", \u2028 jagen\n\n=1+1', "nul \x00 and \ud83d alone", "four")
+
+
+ROOT = Path(__file__).parents[3]
+_KILLED = """
+import os, signal, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from unittest.mock import patch
+from storage.database import Database
+from storage.site.backup import back_up
+
+at, url, to = sys.argv[1:]
+with patch(at, lambda *_: os.kill(os.getpid(), signal.SIGKILL)):
+    back_up(Database(url), Path(to), datetime.now(UTC))
+"""
 
 
 @pytest.fixture
@@ -103,6 +121,23 @@ def test_only_its_owner_may_read_a_backup_and_no_file_is_replaced(db: Database, 
     with pytest.raises(FileExistsError):
         back_up(db, file, NOW)
     assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("at", ["storage.site.backup.counts_of", "storage.site.backup.os.fsync"])
+def test_a_killed_backup_leaves_nothing_in_the_clear_and_nothing_in_the_way(
+    db: Database, tmp_path: Path, at: str
+) -> None:
+    """SIGKILL in its middle and at its end, in a process of its own: the folders are as they were."""
+    _used(db)
+    folder, kept = tmp_path / "backups", tmp_path / "backups" / "one.zip"
+    folder.mkdir()
+    before = {path.name for path in tmp_path.iterdir() if not path.name.endswith(("-wal", "-shm"))}
+    url = db._url.render_as_string(hide_password=False)
+    killed = subprocess.run([sys.executable, "-c", _KILLED, at, url, str(kept)], cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    after = {path.name for path in tmp_path.iterdir() if not path.name.endswith(("-wal", "-shm"))}
+    assert after == before and not list(folder.iterdir())
+    assert back_up(db, kept, LATER).rows["cases"] == len(TEXTS)
 
 
 def test_a_backup_while_others_write_is_one_moment(db: Database, fresh: Callable[[], Database], tmp_path: Path) -> None:
