@@ -40,7 +40,7 @@ from storage.database import Database
 from storage.site.backup import back_up
 
 at, url, to = sys.argv[1:]
-with patch(at, lambda *_: os.kill(os.getpid(), signal.SIGKILL)):
+with patch(f"storage.site.backup.{at}", lambda *_: os.kill(os.getpid(), signal.SIGKILL)):
     back_up(Database(url), Path(to), datetime.now(UTC))
 """
 
@@ -123,7 +123,7 @@ def test_only_its_owner_may_read_a_backup_and_no_file_is_replaced(db: Database, 
     assert file.read_bytes() == content
 
 
-@pytest.mark.parametrize("at", ["storage.site.backup.counts_of", "storage.site.backup.os.fsync"])
+@pytest.mark.parametrize("at", ["_described", "ZipFile.writestr", "os.fsync"])
 def test_a_killed_backup_leaves_nothing_in_the_clear_and_nothing_in_the_way(
     db: Database, tmp_path: Path, at: str
 ) -> None:
