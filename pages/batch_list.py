@@ -12,6 +12,7 @@ from pages.batches.missing_rows import missing_rows, stopped
 from pages.batches.new_batch import check_file, upload_file
 from pages.batches.reach_choice import reach_fact
 from pages.components import resources
+from pages.components.result_links import result_links_html
 from pages.components.sign_in import polled
 from pages.review.worklist_panel import worklist_panel
 from screening.review.policy import Action, allowed, require
@@ -94,6 +95,8 @@ def show(one: BatchSummary) -> None:
         if halted:
             missing_rows(person, one, halted)
         controls(one)
+    if by_label:
+        st.html(result_links_html(one.id, one.progress))
     worklist_panel(db, person, one)
     downloads(db, person, one)
 

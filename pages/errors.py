@@ -3,19 +3,19 @@
 import streamlit as st
 
 from pages.components import resources
-from pages.components.case_link import case_link
 from pages.components.options import told_apart
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
 from pages.research import confusion_matrix as matrix
 from pages.research.batch_choice import batch_titles
+from pages.research.case_reader import opened, reader
 from pages.research.cell_list import case_list, filters
 from pages.research.provenance import provenance_of_both
 from screening.review.policy import Action, allowed, require
 from screening.text.display import visible
 from storage.batches.batches import BatchSummary, list_batches
 from storage.research.cells import Cell, groups
-from storage.research.confusion import Labels, confusion, unread
+from storage.research.confusion import Labels, confusions, unread
 
 MOST_BATCHES = 200
 
@@ -80,8 +80,8 @@ def export(batch: BatchSummary) -> None:
 
 def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[str, str] | None:
     """Matrix, what is not in it, and the metrics; the chosen cell."""
-    original, adjudicated = (confusion(db, person, batch.id, kind, group) for kind in ("original", "adjudicated"))
-    counts = original if labels == "original" else adjudicated
+    both = confusions(db, person, batch.id, group)
+    counts = both.original if labels == "original" else both.adjudicated
     if not sum(counts.values()):
         st.info("No text of this batch has a reference label, so there is nothing to compare with.")
         return None
@@ -90,7 +90,7 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
     aside = f" {without:,} without a reference label left out." if without and group is None else ""
     st.caption(f"Choose a cell with the pointer, or with Tab and the arrow keys, to list its cases.{aside}")
     columns = [matrix.Column(title=name, counts=found) for name, found in
-               (("Original labels", original), ("With adjudications", adjudicated))]  # fmt: skip
+               (("Original labels", both.original), ("With adjudications", both.adjudicated))]  # fmt: skip
     st.html(matrix.metrics_html(columns))
     if waiting := unread(db, person, batch.id, group):
         st.caption(matrix.unread_words(waiting))
@@ -125,5 +125,6 @@ with right:
     else:
         st.header(matrix.cell_title(*cell))
         wanted = Cell(batch_id=batch.id, reference=cell[0], outcome=cell[1], labels=labels, group=group)
-        if chosen := case_list(db, person, filters(db, person, wanted)):
-            case_link(chosen)
+        page = case_list(db, person, filters(db, person, wanted))
+        if (case_id := opened(page.ids)) is not None:
+            reader(db, person, batch.id, page.ids, case_id)

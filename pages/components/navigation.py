@@ -62,6 +62,13 @@ ENTRIES = (
         actions=(Action.VIEW_EVIDENCE,),
     ),
     Entry(
+        file="results",
+        title="Results",
+        icon=":material/table_rows:",
+        help="All cases of a batch: searched, filtered, sorted, opened one after the other.",
+        actions=(Action.VIEW_RESULTS,),
+    ),
+    Entry(
         file="errors",
         title="Errors",
         icon=":material/rule:",

@@ -1,33 +1,27 @@
-"""The list of cases behind one cell of the matrix: filters, a page of rows, and the way to each case."""
+"""A list of cases, of one cell of the matrix or of a batch: filters, a page of rows, and the way to each case."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, replace
-from typing import Literal, TypeVar
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 import streamlit as st
 
 from pages.components.options import told_apart
-from pages.components.words import REASON_WORDS
+from pages.research.case_reader import open_case
+from pages.research.case_words import outcome_words, reason_words
 from pages.research.text_starts import starts_of
-from screening.engine.screen import Reason
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.database import Database
-from storage.research.cells import CaseInCell, Cell, CellPage, cell_choices, cell_page
+from storage.research.cells import CaseInCell, Cell, CellPage, Sort, cell_choices, cell_page
 
 PAGE = 25
 T = TypeVar("T", bound=str)
 GAPS: Mapping[str, float] = {"0.2 or less": 0.2, "0.5 or less": 0.5, "0.8 or less": 0.8}
+SORTS: Mapping[Sort, str] = {"calls": "Most calls", "cost": "Highest cost", "gap": "Narrowest gap"}
 SOURCES: Mapping[Literal["file", "adjudicated"], str] = {"file": "The file", "adjudicated": "Adjudicated"}
-
-
-def reason_words(reason: str | None) -> str:
-    """A stored reason in words; one this version does not know is shown as it is."""
-    try:
-        return REASON_WORDS[Reason(reason or "")]
-    except ValueError:
-        return reason or "not settled yet"
 
 
 def filters(db: Database, person: Actor, cell: Cell) -> Cell:
@@ -38,8 +32,15 @@ def filters(db: Database, person: Actor, cell: Cell) -> Cell:
         reason = _choice("Reason", choices["reason"], reason_words)
         gap = _choice("Gap", tuple(GAPS), str)
         source = _choice("Label from", tuple(SOURCES), lambda key: SOURCES[key])
+        tag = _choice("Tag", choices["tag"], visible)
+        sort = _choice("Sort by", tuple(SORTS), lambda key: SORTS[key])
     at_most = GAPS[gap] if gap else None
-    return replace(cell, node=node, reason=reason, gap_at_most=at_most, source=source)
+    return replace(cell, node=node, reason=reason, gap_at_most=at_most, source=source, tag=tag, **_order(sort))
+
+
+def _order(sort: str | None) -> dict[str, Any]:
+    """How a list is sorted by what was chosen: most calls and cost first, the narrowest gap first."""
+    return {} if sort is None else {"sort": sort, "descending": sort != "gap"}
 
 
 def _choice(label: str, options: Sequence[T], words: Callable[[T], str]) -> T | None:
@@ -55,22 +56,23 @@ def _choice(label: str, options: Sequence[T], words: Callable[[T], str]) -> T | 
     )
 
 
-def case_list(db: Database, person: Actor, cell: Cell) -> str | None:
-    """One page of the cell's cases; the id of the one that is chosen."""
+def case_list(db: Database, person: Actor, cell: Cell, *, all_outcomes: bool = False) -> CellPage:
+    """One page of the cases; choosing a row opens it in the reader. ``all_outcomes`` shows what became of each."""
     with_text = st.toggle("Show the start of each text", key="cell_texts", help="Each text shown is in the audit log.")
     key = "|".join(map(str, astuple(cell)))  # all of it: under another filter the page chosen may not exist
     page, number = _page(db, person, cell, st.session_state.get(f"page_{key}", 1))
     _counts(page)
     if not page.cases:
-        return None
+        return page
     starts = starts_of(db, person, [case.case_id for case in page.cases]) if with_text else {}
-    table = pd.DataFrame([_row(case, starts.get(case.case_id)) for case in page.cases])
-    chosen = st.dataframe(
+    table = pd.DataFrame([_row(case, starts.get(case.case_id), all_outcomes=all_outcomes) for case in page.cases])
+    name = f"cases_{key}_{number}"
+    st.dataframe(
         table,
         hide_index=True,
-        on_select="rerun",
+        on_select=partial(_open_chosen, name, [case.case_id for case in page.cases]),
         selection_mode="single-row",
-        key=f"cases_{key}_{number}",
+        key=name,
         column_config={
             "ID": st.column_config.TextColumn("ID", width="medium"),
             "Gap": st.column_config.ProgressColumn(
@@ -81,12 +83,18 @@ def case_list(db: Database, person: Actor, cell: Cell) -> str | None:
                 help="How far the most frequent answer lay ahead of the second at the agent that ended the case.",
             ),
         },
-        alt="Cases of the chosen cell",
+        alt="Cases; choosing a row opens it below",
     )
     if page.found > PAGE:
         st.pagination(-(-page.found // PAGE), key=f"page_{key}")
-    rows = chosen["selection"]["rows"]
-    return page.cases[rows[0]].case_id if rows and rows[0] < len(page.cases) else None
+    return page
+
+
+def _open_chosen(name: str, case_ids: Sequence[str]) -> None:
+    """A row was chosen: its case is read below the list."""
+    rows = st.session_state[name]["selection"]["rows"]
+    if rows and rows[0] < len(case_ids):
+        open_case(case_ids[rows[0]])
 
 
 def _page(db: Database, person: Actor, cell: Cell, number: int) -> tuple[CellPage, int]:
@@ -97,6 +105,8 @@ def _page(db: Database, person: Actor, cell: Cell, number: int) -> tuple[CellPag
 
 def _counts(page: CellPage) -> None:
     said = f"{page.found:,} case{'' if page.found == 1 else 's'}"
+    if page.more:
+        said = f"The first {page.found:,} cases in the file's order; narrow the list to sort it or to see others"
     if page.waiting:
         said += (
             f". {page.waiting:,} more wait in the inbox: what the engine made of an open case is shown to those who "
@@ -105,15 +115,21 @@ def _counts(page: CellPage) -> None:
     st.caption(said + ".")
 
 
-def _row(case: CaseInCell, start: str | None) -> dict[str, object]:
-    row: dict[str, object] = {
-        "Row": case.row,
-        "ID": visible(case.external_id),
-        "Node": (case.node or "none").title(),
+def _row(case: CaseInCell, start: str | None, *, all_outcomes: bool) -> dict[str, object]:
+    row: dict[str, object] = {"Row": case.row, "ID": visible(case.external_id)}
+    if start is not None:
+        row["Text begins"] = start
+    if all_outcomes:
+        row |= {"Reference": case.reference, "Outcome": outcome_words(case.outcome)}
+    source = "adjudication" if case.adjudicated else "file"
+    return row | {
+        "Node": "" if case.waits else (case.node or "none").title(),
         "Gap": case.gap,
         "Calls": case.calls,
-        "Reason": reason_words(case.reason),
+        "Reason": "" if case.waits else reason_words(case.reason),
+        "Read": "waits" if case.waits else (case.accepted or "").replace("_", " "),
         "Group": visible(case.group or ""),
-        "Label from": "adjudication" if case.adjudicated else visible(case.reference_value or "file"),
+        "In the file": visible(case.reference_value or ""),
+        "Label from": "" if case.reference is None and not case.adjudicated else source,
+        "Tags": ", ".join(map(visible, case.tags)),
     }
-    return row if start is None else {"Row": row.pop("Row"), "ID": row.pop("ID"), "Text begins": start, **row}

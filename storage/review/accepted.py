@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, and_, exists, select
+from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, exists, func, select
 
 from storage.blindness import waiting
-from storage.schema import adjudications
+from storage.schema import adjudications, cases
 
 
 def accepted_label(case_id: ColumnElement[str]) -> ScalarSelect[Any]:
@@ -20,6 +20,21 @@ def accepted_label(case_id: ColumnElement[str]) -> ScalarSelect[Any]:
         .limit(1)
         .scalar_subquery()
     )
+
+
+def accepted_labels(batch_id: str) -> Select[Any]:
+    """The accepted label of each case of a batch that has one: `accepted_label`, each adjudication looked at once."""
+    made = adjudications.c
+    latest = (
+        select(made.case_id, func.max(made.version).label("version"))
+        .join(cases, cases.c.id == made.case_id)
+        .where(cases.c.batch_id == batch_id)
+        .group_by(made.case_id)
+        .subquery()
+        .c
+    )
+    same = and_(made.case_id == latest.case_id, made.version == latest.version)
+    return select(made.case_id, made.label).join(latest.case_id.table, same).where(~waiting(made.case_id))
 
 
 def is_accepted(case_id: ColumnElement[str]) -> ColumnElement[bool]:

@@ -30,6 +30,7 @@ from storage.schema.notifications import (
     site_faults,
 )
 from storage.schema.pipelines import pipeline_activations, pipeline_versions
+from storage.schema.research import case_remarks, case_tags, saved_views
 from storage.schema.review import (
     acknowledgements,
     adjudications,
@@ -71,7 +72,9 @@ __all__ = [
     "case_errors",
     "case_notes",
     "case_notices",
+    "case_remarks",
     "case_starts",
+    "case_tags",
     "cases",
     "comparison_outcomes",
     "comparisons",
@@ -94,6 +97,7 @@ __all__ = [
     "readings_taken_back",
     "rejected_rows",
     "reveals",
+    "saved_views",
     "screenings",
     "second_reading_requests",
     "sessions",

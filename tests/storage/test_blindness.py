@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
@@ -15,6 +15,7 @@ from storage.batches.batches import NewCase, add_rows, close_intake, find_batch,
 from storage.batches.results import IN_INBOX, results, withheld_rows
 from storage.database import Database
 from storage.identifiers import new_id
+from storage.research.case_tags import tag_counts
 from storage.research.cells import Cell, cell_choices, cell_page, groups
 from storage.research.confusion import confusion, unread
 from storage.research.recorded_draws import adjudicated_labels
@@ -22,7 +23,7 @@ from storage.research.relabelled import relabelled_rows
 from storage.review import inbox
 from storage.review.ratings import my_rating, revise, submit_rating
 from storage.review.second_looks import request_second_looks
-from storage.schema import cases
+from storage.schema import case_tags, cases
 from storage.site.settings_store import SiteSettings, change
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, form, person, register
@@ -65,6 +66,9 @@ def _world(db: Database, endings: Sequence[Outcome], first_label: str = "unsafe"
     for case_id, outcome in zip(waiting(db), [*ended, *endings], strict=True):
         decide(db, case_id, outcome, 0.25)  # sums of quarters are exact, in whatever order a database adds them up
     ids = _ids(db, batch_id)
+    with db.write() as conn:  # somebody who may not read noted which ended as safe
+        tagged = [*ids[:2], *(one for one, ended in zip(ids[-OPEN:], endings, strict=True) if ended is S)]
+        conn.execute(insert(case_tags), [{"case_id": one, "tag": "lyrics", "by": "x", "at": NOW} for one in tagged])
     for case_id in ids[: -OPEN + 1]:
         _read(db, HELEN, case_id, first_label if case_id == ids[-OPEN] else "safe")
     again, other = ids[-OPEN], "safe" if first_label == "unsafe" else "insufficient_information"
@@ -96,6 +100,19 @@ def _served(db: Database, who: Actor, batch_id: str) -> dict[str, Any]:
                         batch_id=batch_id, reference=reference, outcome=str(outcome), labels=labels, group=group
                     )  # type: ignore[arg-type]
                     found[repr(replace(cell, batch_id=""))] = _of_cell(db, who, cell)
+    of_all = Cell(batch_id=batch_id)
+    lists = [
+        of_all, *(replace(of_all, outcome=outcome) for outcome in (*map(str, Outcome), "pending", "in the inbox")),
+        *(replace(of_all, sort=sort, descending=down) for sort in ("calls", "cost", "gap") for down in (True, False)),
+        replace(of_all, tag="lyrics"), replace(of_all, search="a"), replace(of_all, search="3"),
+    ]  # fmt: skip
+    order = {case_id: row for row, case_id in enumerate(_ids(db, batch_id))}
+    for one in lists:
+        page = cell_page(db, who, one)
+        rows = [replace(case, case_id="") for case in page.cases]
+        found[repr(replace(one, batch_id=""))] = rows, [order[case_id] for case_id in page.ids], page.waiting
+    found["choices"] = cell_choices(db, who, of_all)
+    found["tags"] = tag_counts(db, who, batch_id)
     return found
 
 

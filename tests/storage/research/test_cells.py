@@ -74,7 +74,11 @@ def test_node_reason_and_source_narrow_the_cell(db: Database) -> None:
         ["p3"],
         ["p1", "p2"],
     )
-    assert cell_choices(db, LOCAL_USER, cell) == {"node": ("risk", "worker"), "reason": ("identified",)}
+    assert cell_choices(db, LOCAL_USER, cell) == {
+        "node": ("risk", "worker"),
+        "reason": ("identified",),
+        "tag": (),
+    }
 
 
 def test_groups_narrow_both_the_matrix_and_the_cell(db: Database) -> None:
@@ -110,3 +114,25 @@ def test_reviewers_see_neither_cells_nor_texts_of_others(db: Database) -> None:
     ):
         with pytest.raises(Forbidden):
             ask()
+
+
+def test_a_list_of_all_cases_is_searched_sorted_and_tells_nothing_of_what_waits(db: Database) -> None:
+    batch_id = batch(db, TEXTS, references="UUSS-")
+    _missed(db, "SSSSSS")
+    _missed(db, "SSSUUE")
+    _missed(db, "SSS")
+    decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
+    everything = Cell(batch_id=batch_id)
+    page = cell_page(db, LOCAL_USER, everything)
+    assert [case.outcome for case in page.cases] == ["safe", "safe", "safe", "in the inbox", "pending"]
+    waits = page.cases[3]
+    assert (waits.waits, waits.node, waits.reason, waits.calls, waits.cost_usd, waits.gap) == (True, *[None] * 5)
+    assert _ids(db, replace(everything, sort="calls")) == ["p3", "p1", "p2", "p4", "p5"]
+    assert _ids(db, replace(everything, sort="gap", descending=True)) == ["p1", "p3", "p2", "p4", "p5"]
+    assert _ids(db, replace(everything, search="P4")) == ["p4"] == _ids(db, replace(everything, search="4"))
+    assert _ids(db, replace(everything, search="%")) == []
+    assert _ids(db, replace(everything, outcome="in the inbox")) == ["p4"]
+    assert _ids(db, replace(everything, outcome="safe", reference="unsafe")) == ["p1", "p2"]
+    second = cell_page(db, LOCAL_USER, everything, limit=2, offset=2)
+    assert ([case.external_id for case in second.cases], second.found, second.more) == (["p3", "p4"], 5, False)
+    assert [case.case_id for case in page.cases] == list(second.ids)

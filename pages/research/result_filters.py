@@ -1,0 +1,126 @@
+"""What a list of results is narrowed and sorted by: kept in the address, and as views under names."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import streamlit as st
+
+from pages.components import resources
+from pages.components.options import told_apart
+from pages.research.case_words import outcome_words, reason_words
+from pages.research.cell_list import GAPS, SORTS
+from screening.labels import Outcome
+from screening.review.actors import Actor
+from screening.text.display import visible
+from storage.batches.results import IN_INBOX, PENDING
+from storage.database import Database
+from storage.research.cells import Cell, cell_choices, groups
+from storage.research.saved_views import NAME_LIMIT, forget_view, save_view, saved_views
+
+OUTCOMES = (*map(str, Outcome), IN_INBOX, PENDING)
+WORDS: Mapping[str, str] = {
+    "outcome": "Outcome", "reference": "Reference", "node": "Node", "reason": "Reason", "gap": "Gap", "group": "Group",
+    "tag": "Tag", "sort": "Sort by",
+}  # fmt: skip
+SEARCH = "q"
+
+
+def chosen_filters(db: Database, person: Actor, batch_id: str) -> Cell:
+    """The filters on the page; what is chosen stands in the address, so that a view is a link."""
+    found = cell_choices(db, person, Cell(batch_id=batch_id))
+    options: Mapping[str, Mapping[str, str]] = {
+        "outcome": {one: outcome_words(one) for one in OUTCOMES},
+        "reference": {"safe": "safe", "unsafe": "unsafe"},
+        "node": {one: one.title() for one in found["node"]},
+        "reason": {one: reason_words(one) for one in found["reason"]},
+        "gap": {one: one for one in GAPS},
+        "group": {one: visible(one) for one in groups(db, person, batch_id)},
+        "tag": {one: visible(one) for one in found["tag"]},
+        "sort": {str(one): words for one, words in SORTS.items()},
+    }
+    turn = st.session_state.setdefault("results_turn", 0)
+    chosen: dict[str, str] = {}
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        before = st.query_params.get(SEARCH, "")
+        words = st.text_input("Find id or group", value=before, key=f"results_{SEARCH}_{turn}", width=190)
+        if words.strip():
+            chosen[SEARCH] = words.strip()
+        for name, values in options.items():
+            if values and (value := _choice(name, values, turn)) is not None:
+                chosen[name] = value
+    _keep_in_address(chosen)
+    _views(db, person, chosen)
+    return cell_of(batch_id, chosen)
+
+
+def cell_of(batch_id: str, chosen: Mapping[str, str]) -> Cell:
+    """The list that is meant.
+
+    >>> cell_of("b", {"outcome": "safe", "gap": "0.5 or less", "sort": "gap"}).gap_at_most
+    0.5
+    """
+    names = ("outcome", "reference", "node", "reason", "group", "tag")
+    plain: dict[str, Any] = {name: chosen.get(name) for name in names}
+    sort = chosen.get("sort")
+    order = {} if sort is None else {"sort": sort, "descending": sort != "gap"}
+    return Cell(
+        batch_id=batch_id,
+        gap_at_most=GAPS.get(chosen.get("gap", "")),
+        search=chosen.get(SEARCH),
+        **plain,
+        **order,  # type: ignore[arg-type]
+    )
+
+
+def _choice(name: str, values: Mapping[str, str], turn: int) -> str | None:
+    shown = told_apart(values)
+    before = st.query_params.get(name)
+    return st.selectbox(
+        WORDS[name],
+        list(values),
+        index=list(values).index(before) if before is not None and before in values else None,
+        format_func=shown.__getitem__,
+        placeholder="File's order" if name == "sort" else "Any",
+        key=f"results_{name}_{turn}",
+        width=150,
+    )
+
+
+def _keep_in_address(chosen: Mapping[str, str]) -> None:
+    for name in (*WORDS, SEARCH):
+        if name in chosen:
+            st.query_params[name] = chosen[name]
+        else:
+            st.query_params.pop(name, None)
+
+
+def _views(db: Database, person: Actor, chosen: Mapping[str, str]) -> None:
+    """The person's saved views as buttons, and the way to keep this one."""
+    kept = saved_views(db, person)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for number, (name, query) in enumerate(kept.items()):
+            st.button(_label(name), key=f"view_{number}", on_click=_use, args=(query,))
+        with st.popover("Save view", disabled=not chosen), st.form("save_view", clear_on_submit=True, border=False):
+            name = st.text_input("Name of this view", max_chars=NAME_LIMIT)
+            if st.form_submit_button("Save") and name.strip():
+                save_view(db, person, name, urlencode(chosen), resources.now())
+                st.rerun()
+        if kept:
+            with st.popover("Forget a view"):
+                gone = st.selectbox("View", list(kept), format_func=visible, key="forget_view")
+                if st.button("Forget it") and gone is not None:
+                    forget_view(db, person, gone)
+                    st.rerun()
+
+
+def _use(query: str) -> None:
+    """Fill the filters from a saved view: other keys, so that they begin from the address."""
+    _keep_in_address({name: value for name, value in parse_qsl(query) if name in {*WORDS, SEARCH}})
+    st.session_state["results_turn"] = st.session_state.get("results_turn", 0) + 1
+
+
+def _label(name: str) -> str:
+    """A name for a button, in which nothing is markup."""
+    return "".join(f"\\{letter}" if not letter.isalnum() and letter.isascii() and letter != " " else letter
+                   for letter in visible(name))  # fmt: skip

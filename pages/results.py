@@ -1,0 +1,62 @@
+"""The results of a batch: all cases in a table, searched, filtered and sorted, each opened below it."""
+
+from html import escape
+
+import streamlit as st
+
+from pages.batches.batch_downloads import downloads
+from pages.components import resources
+from pages.components.navigation import FOLDER
+from pages.components.result_links import result_links_html
+from pages.research.batch_choice import batch_titles
+from pages.research.case_reader import opened, reader
+from pages.research.cell_list import case_list
+from pages.research.result_filters import chosen_filters
+from screening.review.policy import Action, require
+from screening.text.display import visible
+from storage.batches.batch_state import UnknownBatch
+from storage.batches.batches import BatchSummary, find_batch, list_batches
+
+MOST_BATCHES = 200
+
+db, person = resources.database(), resources.actor()
+require(person, Action.VIEW_RESULTS)
+
+
+def named_batch() -> BatchSummary | None:
+    """The batch of the address, else the newest; None where there is none yet."""
+    if named := st.query_params.get("batch"):
+        try:
+            return find_batch(db, person, named, now=resources.now())
+        except UnknownBatch:
+            st.error("There is no such batch.", icon=":material/search_off:")
+    found = list_batches(db, person, MOST_BATCHES)
+    return found[0] if found else None
+
+
+def other_batch(shown: BatchSummary) -> None:
+    """The way to the results of another one."""
+    found = {one.id: one for one in list_batches(db, person, MOST_BATCHES)} | {shown.id: shown}
+    titles = batch_titles(found.values())
+    ids = list(found)
+    picked = st.selectbox("Batch", ids, index=ids.index(shown.id), format_func=titles.__getitem__, key="results_batch")
+    if picked != st.query_params.get("batch"):
+        st.query_params["batch"] = picked
+        st.query_params.pop("case", None)
+        if picked != shown.id:
+            st.rerun()
+
+
+batch = named_batch()
+if batch is None:
+    st.title("Results")
+    st.info("No batch yet: upload a file on the Batches page.", icon=":material/upload_file:")
+    st.stop()
+st.html(f'<h1 style="font-size:1.75rem;margin:0;padding:0">Results: {escape(visible(batch.name))}</h1>')
+other_batch(batch)
+st.html(result_links_html(batch.id, batch.progress))
+page = case_list(db, person, chosen_filters(db, person, batch.id), all_outcomes=True)
+if (case_id := opened(page.ids)) is not None:
+    reader(db, person, batch.id, page.ids, case_id)
+st.page_link(FOLDER / "batch_list.py", label="How the batch runs", query_params={"batch": batch.id})
+downloads(db, person, batch)

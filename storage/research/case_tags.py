@@ -1,0 +1,109 @@
+"""Tags and remarks of researchers on cases: what a mistake has in common with others."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, func, insert, select
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from storage.blindness import withheld
+from storage.database import Database, insert_into
+from storage.schema import case_remarks, case_tags, cases
+from storage.site.audit_log import append
+
+TAG_LIMIT, REMARK_LIMIT = 40, 4_000
+_SPACE = re.compile(r"\s+")
+
+
+class Waiting(Exception):
+    """The case waits for a reading of this person's: what they note of it now would tell others, or themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """What one person wrote about a case."""
+
+    author: str
+    remark: str
+    at: datetime
+
+
+def tidy_tag(words: str) -> str:
+    """The tag as it is kept: lower case, single spaces. ValueError for none, one too long, or unprintable characters.
+
+    >>> tidy_tag("  Song  Lyrics ")
+    'song lyrics'
+    """
+    tag = _SPACE.sub(" ", words).strip().casefold()
+    if not tag or len(tag) > TAG_LIMIT or not tag.isprintable():
+        raise ValueError(f"a tag has 1 to {TAG_LIMIT} printable characters")
+    return tag
+
+
+def add_tag(db: Database, actor: Actor, case_id: str, words: str, now: datetime) -> str:
+    """Tag a case; twice is once. The tag as it is kept. Raises Forbidden, Waiting, ValueError, KeyError."""
+    tag = tidy_tag(words)
+    with db.write() as conn:
+        _require(conn, actor, case_id)
+        row = {"case_id": case_id, "tag": tag, "by": actor.id, "at": now}
+        conn.execute(insert_into(conn, case_tags).values(row).on_conflict_do_nothing())
+        append(conn, actor, "case_tagged", case_id, {"tag": tag}, now)
+    return tag
+
+
+def remove_tag(db: Database, actor: Actor, case_id: str, tag: str, now: datetime) -> None:
+    """Take a tag away. Raises Forbidden, Waiting, KeyError."""
+    with db.write() as conn:
+        _require(conn, actor, case_id)
+        conn.execute(delete(case_tags).where(case_tags.c.case_id == case_id, case_tags.c.tag == tag))
+        append(conn, actor, "case_untagged", case_id, {"tag": tag}, now)
+
+
+def add_remark(db: Database, actor: Actor, case_id: str, words: str, now: datetime) -> None:
+    """Write a remark on a case. Raises Forbidden, Waiting, ValueError for none or one too long, KeyError."""
+    remark = words.strip()
+    if not remark or len(remark) > REMARK_LIMIT:
+        raise ValueError(f"a remark has 1 to {REMARK_LIMIT:,} characters")
+    with db.write() as conn:
+        _require(conn, actor, case_id)
+        conn.execute(insert(case_remarks), {"case_id": case_id, "author": actor.id, "remark": remark, "at": now})
+        append(conn, actor, "case_remarked", case_id, {"characters": len(remark)}, now)
+
+
+def remarks(db: Database, actor: Actor, case_id: str) -> tuple[Remark, ...]:
+    """The remarks on a case, oldest first. Raises Forbidden, Waiting, KeyError."""
+    with db.read() as conn:
+        _require(conn, actor, case_id)
+        made = case_remarks.c
+        rows = conn.execute(select(made.author, made.remark, made.at).where(made.case_id == case_id).order_by(made.id))
+        return tuple(Remark(**row._mapping) for row in rows)
+
+
+def tag_counts(db: Database, actor: Actor, batch_id: str) -> Mapping[str, int]:
+    """How many cases of a batch have each tag, the most used first; what waits for this person's reading is left out.
+
+    Raises Forbidden.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    tag, number = case_tags.c.tag, func.count().label("cases")
+    query = (
+        select(tag, number)
+        .join(cases, cases.c.id == case_tags.c.case_id)
+        .where(cases.c.batch_id == batch_id, ~withheld(actor, cases.c.id))
+        .group_by(tag)
+        .order_by(number.desc(), tag)
+    )
+    with db.read() as conn:
+        return {row.tag: row.cases for row in conn.execute(query)}
+
+
+def _require(conn: Connection, actor: Actor, case_id: str) -> None:
+    require(actor, Action.VIEW_RESULTS)
+    hidden = conn.execute(select(withheld(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    if hidden is None:
+        raise KeyError(case_id)
+    if hidden:
+        raise Waiting("the case waits for a reading of yours: note things about it afterwards")

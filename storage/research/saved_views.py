@@ -1,0 +1,41 @@
+"""How a person looks at lists of results, kept under a name: their own, for any batch."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from sqlalchemy import delete, select
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from storage.database import Database, insert_into
+from storage.schema import saved_views as table
+
+NAME_LIMIT, MOST_VIEWS, QUERY_LIMIT = 60, 50, 2_000
+
+
+def saved_views(db: Database, actor: Actor) -> Mapping[str, str]:
+    """The person's views by name, in order. Raises Forbidden."""
+    require(actor, Action.VIEW_RESULTS)
+    query = select(table.c.name, table.c.query).where(table.c.account == actor.id).order_by(table.c.name)
+    with db.read() as conn:
+        return {row.name: row.query for row in conn.execute(query.limit(MOST_VIEWS))}
+
+
+def save_view(db: Database, actor: Actor, name: str, query: str, now: datetime) -> None:
+    """Keep a view; one of the same name is replaced. Raises Forbidden, ValueError for no name or one too long."""
+    require(actor, Action.VIEW_RESULTS)
+    kept = " ".join(name.split())
+    if not kept or len(kept) > NAME_LIMIT or not kept.isprintable() or len(query) > QUERY_LIMIT:
+        raise ValueError(f"a view has a name of 1 to {NAME_LIMIT} printable characters")
+    with db.write() as conn:
+        row = {"account": actor.id, "name": kept, "query": query, "at": now}
+        made = insert_into(conn, table).values(row)
+        changed = {"query": made.excluded.query, "at": made.excluded.at}
+        conn.execute(made.on_conflict_do_update(index_elements=["account", "name"], set_=changed))
+
+
+def forget_view(db: Database, actor: Actor, name: str) -> None:
+    """Take one of the person's views away. Raises Forbidden."""
+    require(actor, Action.VIEW_RESULTS)
+    with db.write() as conn:
+        conn.execute(delete(table).where(table.c.account == actor.id, table.c.name == name))

@@ -1,0 +1,127 @@
+"""Results: all cases of a batch in a table, each opened below it, and nothing told of what waits for a reading."""
+
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from pages.components.result_links import result_links_html
+from screening.labels import Outcome
+from screening.review.actors import LOCAL_USER
+from storage.batches.batches import progress
+from storage.database import Database
+from storage.research.case_tags import add_tag, tag_counts
+from storage.research.cells import Cell, cell_page
+from tests.pages.conftest import Opener
+from tests.storage.batch_of import NOW, batch, decide, waiting
+
+TEXTS = ["a quiet day", "tired of it all", "so tired of it", "bread recipes", "a long walk"]
+
+
+def decided(db: Database) -> str:
+    """Two safe, one unsafe that is right, one that waits for a reading, one pending."""
+    batch_id = batch(db, TEXTS, references="SUUS-")
+    for case_id, outcome in zip(
+        waiting(db), (Outcome.SAFE, Outcome.SAFE, Outcome.SAFE, Outcome.HUMAN_REVIEW), strict=False
+    ):
+        decide(db, case_id, outcome)
+    return batch_id
+
+
+def shown(page: AppTest) -> str:
+    assert not page.exception, page.exception
+    return " ".join(element.proto.body for element in page.get("html"))
+
+
+def ids(page: AppTest) -> list[str]:
+    return list(page.dataframe[0].value["ID"])
+
+
+def case_of(page: AppTest) -> str:
+    found = page.query_params["case"]
+    return found if isinstance(found, str) else found[0]
+
+
+def test_all_cases_are_listed_with_what_became_of_them(open_page: Opener, page_database: Database) -> None:
+    page = open_page("results", batch=decided(page_database))
+    assert not page.exception, page.exception
+    table = page.dataframe[0].value
+    assert list(table["Outcome"]) == ["labelled safe"] * 3 + ["in the inbox", "pending"]
+    assert list(table["Read"]) == ["", "", "", "waits", ""] and table["Calls"].isna()[3]
+
+
+def test_filters_stand_in_the_address_and_narrow_the_list(open_page: Opener, page_database: Database) -> None:
+    batch_id = decided(page_database)
+    page = open_page("results", batch=batch_id, outcome="safe", reference="unsafe")
+    assert ids(page) == ["p2", "p3"]
+    page.selectbox(key="results_reference_0").set_value("safe").run()
+    assert ids(page) == ["p1"] and page.query_params["reference"] in ("safe", ["safe"])
+    page.text_input(key="results_q_0").set_value("p3").run()
+    assert not page.dataframe and any(caption.value.startswith("0 cases") for caption in page.caption)
+    assert ids(open_page("results", batch=batch_id, sort="calls"))[-2:] == ["p4", "p5"]
+
+
+@pytest.mark.parametrize("outcome", ["safe", "unsafe", "human_review", "pending"])
+def test_every_number_opens_as_many_cases(open_page: Opener, page_database: Database, outcome: str) -> None:
+    batch_id = decided(page_database)
+    found = progress(page_database, batch_id, actor=LOCAL_USER)
+    html = result_links_html(batch_id, found)
+    (link,) = [part.split('"')[0] for part in html.split('href="')[1:] if f"outcome={outcome}" in part.split('"')[0]]
+    filters = {name: values[0] for name, values in parse_qs(urlparse(link).query).items()}
+    page = open_page("results", **filters)
+    listed = len(ids(page)) if page.dataframe else 0
+    waits = 1 if outcome == "human_review" else 0  # it is counted, and said to wait
+    assert listed + waits == getattr(found, outcome)
+    assert any("1 more wait in the inbox" in caption.value for caption in page.caption) == bool(waits)
+
+
+def test_a_case_is_read_with_the_next_and_the_one_before(open_page: Opener, page_database: Database) -> None:
+    batch_id = decided(page_database)
+    first = open_page("results", batch=batch_id, outcome="safe")
+    assert not first.exception
+    listed = cell_page(page_database, LOCAL_USER, Cell(batch_id=batch_id, outcome="safe")).ids
+    page = open_page("results", batch=batch_id, outcome="safe", case=listed[0])
+    assert "a quiet day" in shown(page) and "1 of 3" in shown(page)
+    page.button(key="reader_Next").click().run()
+    assert case_of(page) == listed[1] and "tired of it all" in shown(page) and "2 of 3" in shown(page)
+    page.button(key="reader_Previous").click().run()
+    assert case_of(page) == listed[0] and page.button(key="reader_Previous").disabled
+    page.button(key="reader_close").click().run()
+    assert "case" not in page.query_params
+
+
+def test_cases_are_tagged_from_the_reader_and_the_most_alike_are_found(
+    open_page: Opener, page_database: Database
+) -> None:
+    batch_id = decided(page_database)
+    listed = cell_page(page_database, LOCAL_USER, Cell(batch_id=batch_id, outcome="safe")).ids
+    add_tag(page_database, LOCAL_USER, listed[0], "lyrics", NOW)
+    page = open_page("results", batch=batch_id, outcome="safe", case=listed[1])
+    page.button(key=f"tag_{listed[1]}_1").click().run()
+    assert tag_counts(page_database, LOCAL_USER, batch_id) == {"lyrics": 2}
+    page.toggle(key="reader_alike").set_value(True).run()
+    assert page.button(key="alike_0").label.startswith("Number 3 of the list")
+    page.button(key="alike_0").click().run()
+    assert case_of(page) == listed[2]
+
+
+def test_what_waits_shows_its_text_and_nothing_else(open_page: Opener, page_database: Database) -> None:
+    batch_id = decided(page_database)
+    (case_id,) = cell_page(page_database, LOCAL_USER, Cell(batch_id=batch_id, outcome="in the inbox")).ids
+    page = open_page("results", batch=batch_id, case=case_id)
+    assert "bread recipes" in shown(page) and "outcome <b>" not in shown(page)
+    assert any("It waits for a reading" in caption.value for caption in page.caption)
+    assert not [button for button in page.button if str(button.key).startswith("tag_")]
+
+
+def test_a_view_is_kept_and_used_for_another_batch(open_page: Opener, page_database: Database) -> None:
+    first, second = decided(page_database), batch(page_database, TEXTS[:2], references="SS")
+    page = open_page("results", batch=first, outcome="safe")
+    name = next(one for one in page.text_input if one.label == "Name of this view")
+    name.set_value("The *safe* ones")
+    next(one for one in page.button if one.label == "Save").click().run()
+    page = open_page("results", batch=second)
+    assert ids(page) == ["p1", "p2"]
+    page.button(key="view_0").click().run()
+    assert not page.exception and page.query_params["outcome"] in ("safe", ["safe"])
+    assert page.button(key="view_0").label == "The \\*safe\\* ones"

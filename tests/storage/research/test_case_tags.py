@@ -1,0 +1,78 @@
+"""Tags and remarks: kept once, counted, and nothing of what waits for a reading."""
+
+import pytest
+
+from screening.labels import Outcome
+from screening.review.actors import LOCAL_USER
+from screening.review.policy import Forbidden
+from storage.database import Database
+from storage.research.case_tags import (
+    TAG_LIMIT,
+    Waiting,
+    add_remark,
+    add_tag,
+    remarks,
+    remove_tag,
+    tag_counts,
+)
+from storage.research.cells import Cell, cell_choices, cell_page
+from tests.storage.batch_of import NOW, batch, decide, waiting
+from tests.storage.inbox_cases import RESEARCHER, person
+
+READER = person("rita")
+
+
+def test_tags_are_kept_once_counted_filtered_by_and_taken_away(db: Database) -> None:
+    batch_id = batch(db, ["a quiet day", "a long walk", "a cup of tea"])
+    first, second, third = waiting(db)
+    for case_id in (first, second, third):
+        decide(db, case_id, Outcome.SAFE)
+    for case_id, words in (
+        (first, " Song  Lyrics"),
+        (first, "song lyrics"),
+        (second, "song lyrics"),
+        (first, "sarcasm"),
+    ):
+        add_tag(db, RESEARCHER, case_id, words, NOW)
+    assert dict(tag_counts(db, RESEARCHER, batch_id)) == {"song lyrics": 2, "sarcasm": 1}
+    listed = cell_page(db, RESEARCHER, Cell(batch_id=batch_id, tag="song lyrics"))
+    assert [case.tags for case in listed.cases] == [("sarcasm", "song lyrics"), ("song lyrics",)]
+    assert cell_choices(db, RESEARCHER, Cell(batch_id=batch_id))["tag"] == ("sarcasm", "song lyrics")
+    remove_tag(db, RESEARCHER, first, "song lyrics", NOW)
+    assert dict(tag_counts(db, RESEARCHER, batch_id)) == {"sarcasm": 1, "song lyrics": 1}
+
+
+def test_remarks_are_kept_in_order(db: Database) -> None:
+    batch(db, ["a quiet day"])
+    (case_id,) = waiting(db)
+    decide(db, case_id, Outcome.SAFE)
+    for words in ("reads like lyrics", " second "):
+        add_remark(db, RESEARCHER, case_id, words, NOW)
+    assert [one.remark for one in remarks(db, RESEARCHER, case_id)] == ["reads like lyrics", "second"]
+    for wrong in ("", " ", "x" * 4_001):
+        with pytest.raises(ValueError, match="a remark has"):
+            add_remark(db, RESEARCHER, case_id, wrong, NOW)
+
+
+@pytest.mark.parametrize("tag", ["", "  ", "x" * (TAG_LIMIT + 1), "a\u202eb"])
+def test_what_is_no_tag_is_refused(db: Database, tag: str) -> None:
+    with pytest.raises(ValueError, match="a tag has"):
+        add_tag(db, RESEARCHER, "unknown", tag, NOW)
+
+
+def test_a_case_that_waits_for_a_reading_is_neither_noted_nor_told_of(db: Database) -> None:
+    batch(db, ["a quiet day"])
+    (case_id,) = waiting(db)
+    decide(db, case_id, Outcome.HUMAN_REVIEW)
+    for act in (
+        lambda: add_tag(db, LOCAL_USER, case_id, "lyrics", NOW),
+        lambda: remove_tag(db, LOCAL_USER, case_id, "lyrics", NOW),
+        lambda: add_remark(db, LOCAL_USER, case_id, "words", NOW),
+        lambda: remarks(db, LOCAL_USER, case_id),
+    ):
+        with pytest.raises(Waiting):
+            act()
+    with pytest.raises(Forbidden):
+        add_tag(db, READER, case_id, "lyrics", NOW)
+    with pytest.raises(KeyError):
+        add_tag(db, RESEARCHER, "nothing", "lyrics", NOW)
