@@ -40,7 +40,7 @@ if not measured:
 version = st.selectbox("Configuration", list(measured), format_func=lambda one: _words(measured[one]))
 now = binding_of(resources.configuration(resources.usual_pipeline()).body)
 found = _verified(version)
-view.show_claims(found, now)
+view.show_claims(found, now, resources.site().second_reading_rate)
 st.download_button(
     "Report to print (STARD)",
     data=rechecked(Action.VIEW_RESULTS, lambda: report_html(found, now, resources.now())),

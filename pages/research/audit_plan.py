@@ -30,7 +30,7 @@ def plan_panel(db: Database, person: Actor) -> None:
         st.success(said)
 
 
-def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, float | int]:
+def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
     now, key = shown.settings, f"v{shown.version}"
     one, two, three, four = st.columns(4, vertical_alignment="bottom")
     at_most = one.number_input(
@@ -42,6 +42,21 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, float | int]
     misses = three.number_input(
         "Misses allowed", 0, 100, now.audit_allowed_misses, key=f"plan_misses_{key}", disabled=disabled
     )
+    floor = one.number_input(
+        "π of the plan, %", 0.1, 100.0, None if now.audit_floor is None else 100 * now.audit_floor, 0.5, "%g",
+        key=f"plan_floor_{key}", disabled=disabled, placeholder="the first case's",
+        help="Only texts audited with at least this probability count. Empty: that of the first text under this plan.",
+    )  # fmt: skip
+    day = two.date_input(
+        "Day of one look", now.audit_report_on, key=f"plan_day_{key}", disabled=disabled,
+        help="On a day fixed beforehand the report may tell the tighter bound that holds at one look.",
+    )  # fmt: skip
     rate, sure = round(at_most / 100, 3), round(confidence / 100, 3)
     four.metric("Audited unsafe texts needed", f"{readings_required(rate, misses, sure):,}")
-    return {"audit_at_most": rate, "audit_confidence": sure, "audit_allowed_misses": misses}
+    return {
+        "audit_at_most": rate,
+        "audit_confidence": sure,
+        "audit_allowed_misses": misses,
+        "audit_floor": None if floor is None else round(floor / 100, 3),
+        "audit_report_on": day,
+    }

@@ -1,8 +1,10 @@
 """What may be claimed from an audit, computed for the page and its report; everything bound to one configuration."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
@@ -21,10 +23,11 @@ from screening.statistics.verification import (
     drift,
     estimate,
     guarantee_of,
+    in_sample,
     readings_required,
-    strata_of,
     switch_rate,
-    weighted_sequence,
+    tallied,
+    upper_limits,
 )
 from storage.research.reading_table import Switch
 from storage.research.reliability import AuditSample, OutcomeMix, Reading
@@ -50,7 +53,10 @@ class Verified:
     too_early: TooEarly
     strata: tuple[Stratum, ...]
     estimates: AuditEstimates
+    single_reader: AuditEstimates
     looks: tuple[Look, ...]
+    at_most: tuple[Look, ...]
+    below_floor: int
     guarantee: Guarantee
     drift: Drift
     switches: SwitchRate
@@ -58,30 +64,35 @@ class Verified:
 
 def verified(sample: AuditSample, mix: OutcomeMix, switched: Sequence[Switch], plan: AuditPlan) -> Verified:
     """Everything from one sample; the readings' order is that in which they were given."""
-    strata = strata_of(sample.cases)
-    under_plan = [each.case for each in sample.readings if plan.since is None or each.settled_at > plan.since]
+    strata = tallied(sample.counted)
+    under_plan = [each for each in sample.readings if plan.since is None or each.settled_at > plan.since]
+    floor = plan.floor or (under_plan[0].case.coin_probability if under_plan else 1.0)
     return Verified(
         sample=sample,
         plan=plan,
         too_early=_too_early(sample, plan),
         strata=strata,
         estimates=estimate(strata),
-        looks=missed_sequence(sample.readings),
+        single_reader=estimate(tallied((case.as_first_read(), count) for case, count in sample.counted)),
+        looks=missed_sequence(sample.readings, floor),
+        at_most=missed_sequence(sample.readings, floor, from_above=True),
+        below_floor=sum(each.case.coin_probability < floor for each in under_plan),
         guarantee=guarantee_of(
-            under_plan,
+            (each.case for each in under_plan),
+            floor=floor,
             at_most=plan.at_most,
             confidence=plan.confidence,
             allowed_misses=plan.allowed_misses,
             binding=binding_of(sample.configuration),
         ),
-        drift=drift(mix.before, mix.after),
+        drift=drift(mix.reference, mix.looks),
         switches=switch_rate([_revision(each) for each in switched]),
     )
 
 
 def _too_early(sample: AuditSample, plan: AuditPlan) -> TooEarly:
     early = [each.case for each in sample.readings if plan.since is not None and each.settled_at <= plan.since]
-    unsafe = [case for case in early if case.blind_first is Label.UNSAFE]
+    unsafe = [case for case in early if case.label is Label.UNSAFE]
     return TooEarly(read=len(unsafe), missed=sum(case.outcome is Outcome.SAFE for case in unsafe))
 
 
@@ -108,27 +119,21 @@ def _rule_words(pipeline: Mapping[str, Any]) -> str:
     return "; ".join([*words, f"pipeline {digest}"])
 
 
-def missed_sequence(readings: Sequence[Reading]) -> tuple[Look, ...]:
-    """The betting confidence sequence of the share of unsafe among texts called safe, by reading.
+def missed_sequence(readings: Sequence[Reading], floor: float, *, from_above: bool = False) -> tuple[Look, ...]:
+    """The betting confidence sequence of the share of unsafe among texts called safe, in the order they were read.
 
-    With one audit probability, readings count in the order they were given. With several, all cases called safe count
-    in the order they were settled, weighted, up to the first whose reading is still due.
+    Like the guarantee it counts the cases whose coin lies below the plan's π, so that no later π takes a miss back.
+    Inconclusive readings count as unsafe for the upper limit and as safe for the lower one. ``from_above`` puts all of
+    the 5 % on the upper limit.
     """
-    safe = [reading for reading in readings if reading.case.outcome is Outcome.SAFE]
-    if len({reading.case.probability for reading in safe}) <= 1:
-        read = sorted((each for each in safe if each.case.read), key=lambda each: each.read_at or each.settled_at)
-        values = [float(each.case.blind_first is Label.UNSAFE) for each in read]
-        return betting_sequence(values, looks=_looks(len(values)))
-    return _weighted(safe)
-
-
-def _weighted(safe: Sequence[Reading]) -> tuple[Look, ...]:
-    until = next((place for place, each in enumerate(safe) if each.case.waiting), len(safe))
-    known = [each.case for each in safe[:until] if not each.case.inconclusive]
-    values = [float(case.read and case.blind_first is Label.UNSAFE) for case in known]
-    weights = [1 / case.probability if case.read else 0.0 for case in known]
-    largest = max((1 / each.case.probability for each in safe), default=1.0)
-    return weighted_sequence(values, weights, largest_weight=largest, looks=_looks(len(values)))
+    sample = [each for each in readings if each.case.outcome is Outcome.SAFE and in_sample(each.case, floor)]
+    done = [each for each in sample if each.case.read or each.case.unclear]
+    known = [each.case for each in sorted(done, key=lambda each: each.read_at or each.settled_at)]
+    found, looks = [float(case.label is Label.UNSAFE) for case in known], _looks(len(known))
+    worst = [float(case.unclear or hit > 0) for case, hit in zip(known, found, strict=True)]
+    limits = upper_limits if from_above else betting_sequence
+    low, high = limits(found, looks=looks), limits(worst, looks=looks)
+    return tuple(replace(under, high=over.high) for under, over in zip(low, high, strict=True))
 
 
 def _looks(n: int) -> list[int]:
@@ -148,6 +153,48 @@ def per_thousand(value: float | None) -> str:
     ('12.3', 'undefined')
     """
     return "undefined" if value is None else f"{value:,.1f}"
+
+
+def at_most_words(found: "Verified") -> str:
+    """The bound that holds at every look, per 1,000 texts called safe."""
+    return f"at most {1000 * found.at_most[-1].high:,.1f}" if found.at_most else "undefined"
+
+
+def missed_words(found: "Verified") -> str:
+    """What the bound rests on, and what looking at any time costs."""
+    missed = found.estimates.missed
+    if not found.at_most:
+        return f"Nothing can be said yet: none of {missed.cases:,} texts called safe has been read for the plan."
+    unclear = f" {missed.inconclusive} inconclusive count as missed in the bound." if missed.inconclusive else ""
+    below = (
+        f" {found.below_floor:,} texts were audited below the plan's π and count nowhere." if found.below_floor else ""
+    )
+    return (
+        f"95 % bound at every look together (betting), after {found.at_most[-1].observations:,} readings at the plan's "
+        f"π; estimate {per_thousand(missed.per_thousand)}, {missed.missed} missed in {missed.read:,} read of "
+        f"{missed.cases:,} called safe.{unclear}{below} Looking at any time costs a bound 1.2 to 1.4 times as high as "
+        "one look on a day fixed beforehand."
+    )
+
+
+def one_look_words(found: "Verified", at: datetime) -> str:
+    """The bound for one look, told from the day that was fixed for it beforehand; else when that will be."""
+    day = found.plan.report_on
+    if day is None:
+        return "No day was fixed beforehand for a bound at one look, so none is told."
+    if at.date() < day:
+        return f"The bound for one look will be told on {day:%Y-%m-%d}, the day fixed for it."
+    bound = found.estimates.missed.at_most_per_thousand
+    return f"At the one look fixed for {day:%Y-%m-%d}: at most {per_thousand(bound)} per 1,000 (exact, 95 %)."
+
+
+def remaining_words(second_rate: float) -> str:
+    """What reader error still does to the figures, after the second readings."""
+    return (
+        "Readers err. Where a site has a second reader, a text called safe and read as unsafe is read again, blind, "
+        f"before it counts, and so is a random {percent(second_rate)} of all others read. What remains: a text that "
+        "its readers took wrongly alike, and a missed one that its only reader took for safe."
+    )
 
 
 def percent(value: float | None) -> str:
@@ -176,10 +223,14 @@ def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
     )
     rate, sure = plain_percent(plan.at_most), plain_percent(plan.confidence)
     return (
-        f"Plan: at most {rate} of unsafe texts called safe, at {sure} confidence; it needs {needed:,} blind readings "
-        f"of truly unsafe texts with {allowed}.",
+        f"Plan: {_floor_words(plan)}at most {rate} of unsafe texts called safe, at {sure} confidence; it needs "
+        f"{needed:,} blind readings of truly unsafe texts with {allowed}.",
         since,
     )
+
+
+def _floor_words(plan: AuditPlan) -> str:
+    return "" if plan.floor is None else f"π {plain_percent(plan.floor)}; "
 
 
 def _times(count: int) -> str:
@@ -201,14 +252,16 @@ def interval(low: float | None, high: float | None) -> str:
 
 def flow(found: Verified) -> tuple[tuple[str, int], ...]:
     """How many cases came to each stage, as STARD asks for."""
-    cases, strata = found.sample.cases, found.strata
+    strata, ended = found.strata, Counter[Outcome]()
+    for stratum in strata:
+        ended[stratum.outcome] += stratum.cases
     return (
-        ("settled with this configuration", len(cases) + found.sample.without_audit),
+        ("settled with this configuration", ended.total() + found.sample.without_audit),
         ("not under audit (nothing can be said of them)", found.sample.without_audit),
-        ("under audit", len(cases)),
-        ("called safe", sum(case.outcome is Outcome.SAFE for case in cases)),
-        ("called unsafe", sum(case.outcome is Outcome.UNSAFE for case in cases)),
-        ("left to a person", sum(case.outcome is Outcome.HUMAN_REVIEW for case in cases)),
+        ("under audit", ended.total()),
+        ("called safe", ended[Outcome.SAFE]),
+        ("called unsafe", ended[Outcome.UNSAFE]),
+        ("left to a person", ended[Outcome.HUMAN_REVIEW]),
         ("reading due (by the coin, or left to a person)", sum(stratum.selected for stratum in strata)),
         ("read blind, safe or unsafe", sum(stratum.read for stratum in strata)),
         ("read blind, insufficient information", sum(stratum.inconclusive for stratum in strata)),

@@ -5,57 +5,46 @@ import streamlit as st
 
 from pages.research.claims import (
     Verified,
+    at_most_words,
     flow,
     interval,
-    per_thousand,
+    missed_words,
     percent,
     plain_percent,
     plan_sentences,
+    remaining_words,
     too_early_sentence,
 )
 from pages.research.figures import Axes, Series, curves, palette
 from screening.research.results_table import rate_text
 from screening.statistics.verification import (
     Binding,
-    MissedUnsafe,
     Standing,
     SwitchRate,
     WeightedRate,
     plan_readings,
     readings_required,
-    rule_of_three,
 )
-from screening.statistics.verification.change import ShareChange
+from storage.research.reliability import REFERENCE
 
 
-def show_claims(found: Verified, now: Binding) -> None:
+def show_claims(found: Verified, now: Binding, second_rate: float) -> None:
     """The missed first, then sensitivity and specificity, each with its bound and its n."""
-    missed = found.estimates.missed
     first, second, third = st.columns(3, border=True)
     with first:
-        bound = per_thousand(missed.at_most_per_thousand)
-        at_most = "undefined" if missed.at_most_per_thousand is None else f"at most {bound}"
-        st.metric("Missed unsafe per 1,000 called safe", at_most)
-        st.caption(_missed_words(missed))
+        st.metric("Missed unsafe per 1,000 called safe", at_most_words(found))
+        st.caption(missed_words(found))
     for cell, name, rate in (
-        (second, "Sensitivity, weighted", found.estimates.sensitivity),
-        (third, "Specificity, weighted", found.estimates.specificity),
+        (second, "Sensitivity, weighted", "sensitivity"),
+        (third, "Specificity, weighted", "specificity"),
     ):
         with cell:
-            st.metric(name, percent(rate.value))
-            st.caption(_rate_words(rate))
+            settled: WeightedRate = getattr(found.estimates, rate)
+            st.metric(name, percent(settled.value))
+            single = percent(getattr(found.single_reader, rate).value)
+            st.caption(f"{_rate_words(settled)} With the first reader's word alone: {single}.")
+    st.caption(remaining_words(second_rate))
     _show_guarantee(found, now)
-
-
-def _missed_words(missed: MissedUnsafe) -> str:
-    if missed.at_most_per_thousand is None:
-        return f"Nothing can be said yet: none of {missed.cases:,} texts called safe has been read."
-    rule = rule_of_three(missed.read)
-    three = f" With no miss the bound is close to 3/n = {1000 * rule:,.1f}." if rule and not missed.missed else ""
-    return (
-        f"Exact 95 % bound; estimate {per_thousand(missed.per_thousand)}. {missed.missed} missed in "
-        f"{missed.read:,} read of {missed.cases:,} called safe.{three}"
-    )
 
 
 def _rate_words(rate: WeightedRate) -> str:
@@ -183,30 +172,27 @@ def show_switches(found: SwitchRate) -> None:
     )
 
 
-def _limits(share: ShareChange) -> str:
-    return "none" if share.low is None or share.high is None else f"{share.low:+.1%} to {share.high:+.1%}"
-
-
 def show_drift(found: Verified) -> None:
-    """The first agent's ends in the earlier half of the cases against the later half."""
+    """The first agent's ends in the frozen reference against all since."""
     moved = found.drift
+    if moved.reason is not None:
+        st.info(f"No finding: {moved.reason}. The reference is the first {REFERENCE} cases of the configuration.")
+        return
     rows = [
         {
             "End": share.name,
-            "Earlier": rate_text(share.before),
-            "Later": rate_text(share.after),
-            "Change": "undefined" if share.difference is None else f"{share.difference:+.1%}",
-            "95 % limits": _limits(share),
-            "Finding": "▲ moved" if share.moved else "no change shown",
+            "Reference": rate_text(share.reference),
+            "Since": rate_text(share.since),
+            "Evidence that it moved": f"{share.evidence:,.2f}",
         }
         for share in moved.shares
     ]
-    if not rows:
-        st.info("Nothing has been settled by an agent with this configuration.")
-        return
     st.dataframe(pd.DataFrame(rows), hide_index=True)
-    test = f"p = {moved.p_value:.3f}" if moved.p_value is not None else f"no test: {moved.reason}"
+    finding = "▲ The mix has moved." if moved.moved else "No change shown."
+    most = f"at most {moved.most:,.2f} so far; {moved.threshold:,.0f} is a finding"
+    st.write(f"{finding} Evidence {moved.evidence:,.2f}, {most}.")
     st.caption(
-        f"First agent's ends, earlier against later half of the cases in the order settled; chi-squared {test}. A file "
-        "sorted by subject moves by itself."
+        f"First agent's ends. The reference, the first {REFERENCE} cases, never moves; the evidence is an e-value "
+        f"counted up to each day's end. Without a change it is ever a finding in at most {moved.alarm_rate:.0%} of all "
+        "sites, however long and often one looks. A file sorted by subject moves by itself."
     )

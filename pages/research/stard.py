@@ -4,7 +4,17 @@ from collections.abc import Iterable
 from datetime import datetime
 from html import escape
 
-from pages.research.claims import Verified, flow, interval, per_thousand, percent, plan_sentences, too_early_sentence
+from pages.research.claims import (
+    Verified,
+    at_most_words,
+    flow,
+    interval,
+    one_look_words,
+    per_thousand,
+    percent,
+    plan_sentences,
+    too_early_sentence,
+)
 from screening.statistics.verification import Binding, Stratum, WeightedRate
 
 _STYLE = """
@@ -35,6 +45,7 @@ def _head(found: Verified, now: Binding, at: datetime) -> str:
     return (
         f"<h1>Reliability of automatic labels</h1><p>Configuration {version}, as of {at:%Y-%m-%d %H:%M} UTC.</p>{stale}"
         f"<p><b>Missed unsafe per 1,000 texts called safe: {escape(missed_sentence(found))}</b></p>"
+        f"<p>{escape(one_look_words(found, at))}</p>"
         f"<p>Miss rate: {escape(found.guarantee.statement)}. {escape(too_early_sentence(found))}</p>"
         f"<p>{escape(' '.join(plan_sentences(found.plan)))}</p>"
     )
@@ -43,11 +54,11 @@ def _head(found: Verified, now: Binding, at: datetime) -> str:
 def missed_sentence(found: Verified) -> str:
     """The estimate and its bound in words."""
     missed = found.estimates.missed
-    if missed.at_most_per_thousand is None:
-        return f"undefined, nothing of {missed.cases:,} texts called safe has been read"
+    if not found.at_most:
+        return f"undefined, nothing of {missed.cases:,} texts called safe has been read for the plan"
     return (
-        f"estimated {per_thousand(missed.per_thousand)}, at most {per_thousand(missed.at_most_per_thousand)} "
-        f"at 95 % confidence ({missed.missed} missed in {missed.read:,} read of {missed.cases:,})"
+        f"estimated {per_thousand(missed.per_thousand)}, {at_most_words(found)} at 95 % confidence at every look "
+        f"together ({missed.missed} missed in {missed.read:,} read of {missed.cases:,})"
     )
 
 
@@ -61,8 +72,9 @@ def _methods(found: Verified) -> Iterable[str]:
     yield "<h2>Reference standard (STARD 10b, 11, 13b)</h2>"
     definition = escape(binding.label_definition) if binding else "not recorded"
     yield (
-        f"<p>A clinician's first reading of the text, given before anything of the engine was shown ({definition}). "
-        "Readings after the reveal do not count.</p>"
+        f"<p>A clinician's first reading of the text, given before anything of the engine was shown ({definition}), or "
+        "what several readers settled, where a text was read more than once. Readings after the reveal do not count."
+        "</p>"
     )
     yield "<h2>Participants and sampling (STARD 5 to 9)</h2>"
     yield (
@@ -84,9 +96,14 @@ def _results(found: Verified) -> Iterable[str]:
         (
             ("Sensitivity (an escalation counts as caught)", _rate(found.estimates.sensitivity)),
             ("Specificity", _rate(found.estimates.specificity)),
+            ("Sensitivity with the first reader's word alone", _rate(found.single_reader.sensitivity)),
+            ("Specificity with the first reader's word alone", _rate(found.single_reader.specificity)),
         )
     )
-    yield "<p>Weighted by the inverse of the audit probability (Begg and Greenes 1983), exact intervals.</p>"
+    yield (
+        "<p>Weighted by the inverse of the audit probability (Begg and Greenes 1983). Intervals: exact with one audit "
+        "probability on each side, else MOVER on exact parts.</p>"
+    )
 
 
 def _tally(each: Stratum) -> tuple[object, ...]:
@@ -97,9 +114,10 @@ def _tally(each: Stratum) -> tuple[object, ...]:
 def _limits() -> Iterable[str]:
     yield "<h2>Missing data and limits (STARD 16, 26)</h2>"
     yield (
-        "<p>Readings still due and inconclusive ones are taken to be missing at random within their stratum. The "
-        "figures speak of texts like those that came in, under this configuration alone: a change of model, prompts, "
-        "rule or label definition makes them stale. The stopping rule's error rate is about the model's own most "
+        "<p>Readings still due are taken to be missing at random within their stratum. Inconclusive ones are missing "
+        "too, and every bound holds at both extremes, had they all been safe or all unsafe. The figures speak of texts "
+        "like those that came in, under this configuration alone: a change of model, prompts, rule or label definition "
+        "makes them stale. The stopping rule's error rate is about the model's own most "
         "frequent answer and is no part of them.</p>"
     )
 

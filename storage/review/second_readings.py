@@ -42,16 +42,18 @@ def second_reading_due(
 ) -> Why | None:
     """Why the case needs a second reading after this one, or None. ``before`` is the label that it revises.
 
-    Rules and sampling apply only where somebody else could read: on a site with one reader they would leave the
-    case waiting for ever (see `settling`). A reading that was asked for stays asked for.
+    A text that the engine called safe and that is read as unsafe is always read again. All this applies only where
+    somebody else could read: on a site with one reader it would leave the case waiting for ever (see `settling`). A
+    reading that was asked for stays asked for.
     """
     asked = select(second_reading_requests.c.id).where(
         second_reading_requests.c.case_id == case_id, second_reading_requests.c.why == Why.ASKED.value
     )
     if conn.execute(asked.limit(1)).first() is not None:
         return Why.ASKED
-    fitting = bool(_fitting(form, settings, before) & set(settings.second_reading_rules))
-    by_rule = fitting or doubtful_safe(conn, case_id, form)
+    by_rule = bool(_fitting(form, settings, before) & set(settings.second_reading_rules))
+    by_rule = by_rule or doubtful_safe(conn, case_id, form)
+    by_rule = by_rule or (form.label is RatingLabel.UNSAFE and _called_safe(conn, case_id))
     if not (by_rule or coin(case_id) < settings.second_reading_rate) or not _others(conn, reader):
         return None
     return Why.RULE if by_rule else Why.SAMPLED
@@ -71,6 +73,14 @@ def doubtful_safe(conn: Connection, case_id: str, form: RatingForm) -> bool:
     ).one()
     stated = not STATED.isdisjoint(flag for part in dict(row.flags or {}).values() for flag in part)
     return stated or row.tier == Tier.P0 or row.outcome == Outcome.UNSAFE.value
+
+
+def _called_safe(conn: Connection, case_id: str) -> bool:
+    """Whether the engine called the text safe: a reader who then finds it unsafe is one of the few that an estimate of
+    the misses rests on, and most of these are readers' errors where misses are rare.
+    """
+    found = conn.execute(select(screenings.c.outcome).where(screenings.c.case_id == case_id)).scalar()
+    return bool(found == Outcome.SAFE.value)
 
 
 def _fitting(form: RatingForm, settings: SiteSettings, before: RatingLabel | None) -> set[SecondReadingRule]:

@@ -6,7 +6,7 @@ Start-up options (database, model, keys) are not here but in `screening.settings
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -104,6 +104,8 @@ class SiteSettings(BaseModel):
     audit_at_most: Annotated[Share, Field(ge=0.001, le=0.5)] = 0.05  # the plan of the audit: see `AuditPlan`
     audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999)] = 0.95
     audit_allowed_misses: Annotated[int, Field(ge=0, le=100)] = 0
+    audit_floor: Annotated[Share, Field(ge=0.001, le=1)] | None = None  # π of the plan; None: its first case's
+    audit_report_on: date | None = None  # when the bound that holds at one look may be told
     follow_up_minutes: tuple[Minutes, Minutes] = (60, 1440)  # urgent, safeguarding: by when somebody sees to it
     break_wording: Words = BREAK_WORDING  # {texts} stands for the number since the last break
     notify_minutes: tuple[Minutes, Minutes, Minutes, Minutes] = (
@@ -156,11 +158,15 @@ class AuditPlan:
 
     ``since`` is when it was last changed and ``changes`` how often; None and 0 where the default was never changed.
     A plan chosen after misses were seen shows nothing, so what was settled before ``since`` is no evidence for it.
+    ``floor`` is the audit probability π that it counts from: None takes that of the first case audited under it.
+    ``report_on`` is the day on which a bound for one look may be told.
     """
 
     at_most: float
     confidence: float
     allowed_misses: int
+    floor: float | None = None
+    report_on: date | None = None
     since: datetime | None = None
     changes: int = 0
 
@@ -211,6 +217,8 @@ def _plan(settings: SiteSettings) -> AuditPlan:
         at_most=settings.audit_at_most,
         confidence=settings.audit_confidence,
         allowed_misses=settings.audit_allowed_misses,
+        floor=settings.audit_floor,
+        report_on=settings.audit_report_on,
     )
 
 

@@ -1,6 +1,7 @@
 """The audit coin, the tallies, and weighted estimates that cover the truth where the naive figure does not."""
 
-from math import sqrt
+from dataclasses import replace
+from math import hypot, sqrt
 
 import numpy as np
 import pytest
@@ -81,7 +82,7 @@ def test_weighted_sensitivity_and_specificity_by_hand():
     assert result.missed.at_most_per_thousand == pytest.approx(61.6, abs=0.1)
 
 
-def test_strata_with_unequal_probability_are_weighted_and_share_the_level():
+def test_strata_with_unequal_probability_are_weighted_and_their_errors_recovered():
     strata = [
         stratum(SAFE, 1000, 50, 1, "chat", probability=0.05),  # 20 missed
         stratum(SAFE, 100, 50, 5, "forum", probability=0.5),  # 10 missed
@@ -90,8 +91,12 @@ def test_strata_with_unequal_probability_are_weighted_and_share_the_level():
     result = estimate(strata)
     assert result.sensitivity.value == pytest.approx(70 / 100)
     assert result.missed.per_thousand == pytest.approx(1000 * 30 / 1100)
-    chat, forum = upper_bound(1, 50, 0.975), upper_bound(5, 50, 0.975)
-    assert result.missed.at_most_per_thousand == pytest.approx(1000 * (1000 * chat + 100 * forum) / 1100)
+    # MOVER: 1/50 and 5/50 have exact bounds 0.0914 and 0.1989; weights 1000/1100 and 100/1100
+    chat, forum = upper_bound(1, 50), upper_bound(5, 50)
+    above = hypot(1000 / 1100 * (chat - 1 / 50), 100 / 1100 * (forum - 5 / 50))
+    assert result.missed.at_most_per_thousand == pytest.approx(1000 * (30 / 1100 + above))
+    at_shared_level = (1000 * upper_bound(1, 50, 0.975) + 100 * upper_bound(5, 50, 0.975)) / 1100
+    assert result.missed.at_most_per_thousand < 800 * at_shared_level
     assert [each.name for each in result.missed_by_stratum] == ["chat", "forum"]
     assert result.missed_by_stratum[0].at_most_per_thousand == pytest.approx(1000 * upper_bound(1, 50))
 
@@ -197,3 +202,48 @@ def test_a_normal_interval_would_not_cover():
         half = 1.96 * value * (1 - value) * sqrt(1 / caught + 1 / max(found, 1))
         covered.append(value - half <= SENSITIVITY <= value + half)
     assert np.mean(covered) < 0.93
+
+
+def test_mover_covers_with_three_strata_of_unequal_probability() -> None:
+    """Sensitivity of .9 and missed per 1,000, over strata audited at .05, .2 and 1: coverage of 95 % intervals."""
+    random, sizes, rates = np.random.default_rng(8), (4000, 800, 200), (0.004, 0.02, 0.1)
+    probabilities, caught = (0.05, 0.2, 1.0), 360
+    true_missed = sum(n * r for n, r in zip(sizes, rates, strict=True))
+    sensitivity, share = caught / (caught + true_missed), true_missed / sum(sizes)
+    covered, below = 0, 0
+    for _ in range(600):
+        strata = [stratum(UNSAFE, n := int(random.poisson(caught)), n, n)]
+        for place, (size, rate, probability) in enumerate(zip(sizes, rates, probabilities, strict=True)):
+            unsafe = int(random.poisson(size * rate))
+            read_unsafe = int(random.binomial(unsafe, probability))
+            read = read_unsafe + int(random.binomial(size - unsafe, probability))
+            strata.append(stratum(SAFE, size, read, read_unsafe, str(place), probability=probability))
+        found = estimate(strata)
+        assert found.sensitivity.low is not None and found.missed.at_most_per_thousand is not None
+        covered += found.sensitivity.low <= sensitivity <= found.sensitivity.high
+        below += found.missed.at_most_per_thousand / 1000 >= share
+    assert covered >= 0.94 * 600 and below >= 0.94 * 600
+
+
+def test_inconclusive_readings_bound_at_both_extremes_and_leave_the_estimate() -> None:
+    plain = [stratum(SAFE, 1000, 50, 1, probability=0.05), stratum(UNSAFE, 40, 40, 40)]
+    unclear = [
+        replace(plain[0], selected=60, inconclusive=10),
+        replace(plain[1], cases=45, selected=45, inconclusive=5),
+    ]
+    one, other = estimate(plain), estimate(unclear)
+    assert other.missed.missed == 1 and other.missed.inconclusive == 10
+    assert other.missed.at_most_per_thousand == pytest.approx(1000 * upper_bound(11, 60))
+    assert other.sensitivity.low < one.sensitivity.low and other.sensitivity.high > one.sensitivity.high
+    assert other.sensitivity.low <= other.sensitivity.value <= other.sensitivity.high
+
+
+def test_what_several_readers_settled_counts_and_a_dispute_waits() -> None:
+    first = AuditCase(stratum="a", outcome=SAFE, probability=0.5, coin=0.1, blind_first=Label.UNSAFE)
+    assert (first.label, first.read, first.waiting) == (Label.UNSAFE, True, False)
+    disputed = replace(first, disputed=True)
+    assert (disputed.label, disputed.read, disputed.waiting) == (None, False, True)
+    settled = replace(first, by_several=True, settled=Label.SAFE)
+    assert settled.label is Label.SAFE and settled.as_first_read().label is Label.UNSAFE
+    undecided = replace(first, by_several=True, settled=None)
+    assert undecided.unclear and not undecided.read and not undecided.waiting

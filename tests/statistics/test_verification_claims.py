@@ -9,6 +9,7 @@ from scipy.stats import binom
 
 from screening.labels import Label, Outcome
 from screening.statistics.metrics import Proportion
+from screening.statistics.rules.majority_vote import clopper_pearson
 from screening.statistics.verification import (
     AuditCase,
     Binding,
@@ -21,9 +22,10 @@ from screening.statistics.verification import (
     plan_readings,
     readings_required,
     switch_rate,
-    weighted_sequence,
+    upper_limits,
 )
 from screening.statistics.verification.betting import bets, ever_excluded, log_capitals
+from screening.statistics.verification.change import RATIOS
 
 # --- looking every day
 
@@ -87,22 +89,12 @@ def test_a_moved_mean_shows_as_a_contradiction():
     assert not looks[0].contradictory and looks[1].contradictory
 
 
-def test_the_weighted_sequence_is_right_under_unequal_sampling():
-    # Two strata, misses 1 % and 20 %, audited at 0.2 and 0.8: unweighted readings would show far too many.
-    random, shape, largest = np.random.default_rng(4), (600, 1500), 5.0
-    risky = random.random(shape) < 0.1
-    missed = random.random(shape) < np.where(risky, 0.2, 0.01)
-    probability = np.where(risky, 0.8, 0.2)
-    sampled = random.random(shape) < probability
-    mean = 0.9 * 0.01 + 0.1 * 0.2
-    scaled = missed * sampled / probability / largest
-    assert ever_excluded(scaled, mean / largest).mean() <= 0.05
-    weights = sampled[0] / probability[0]
-    (look,) = weighted_sequence(
-        missed[0].astype(float).tolist(), weights.tolist(), largest_weight=largest, looks=[1500]
-    )
-    assert look.low <= mean <= look.high < 0.2
-    assert look.estimate == pytest.approx((missed[0] * weights).mean())
+def test_all_of_the_level_above_lies_lower_and_is_exceeded_in_at_most_five_percent_of_years() -> None:
+    runs = (np.random.default_rng(5).random((300, 400)) < 0.03).astype(float)
+    ever_below = [any(look.high < 0.03 for look in upper_limits(run, looks=range(20, 401, 20))) for run in runs]
+    assert np.mean(ever_below) <= 0.05
+    (one,), (both,) = upper_limits([0.0] * 200, looks=[200]), betting_sequence([0.0] * 200, looks=[200])
+    assert one.low == 0.0 and 3 / 200 < one.high < both.high  # the rule of three holds at one look only
 
 
 def test_values_weights_and_looks_out_of_range_are_refused():
@@ -111,8 +103,6 @@ def test_values_weights_and_looks_out_of_range_are_refused():
     for looks in ([0], [3], [2, 1]):
         with pytest.raises(ValueError, match="rising"):
             betting_sequence([0.0, 1.0], looks=looks)
-    with pytest.raises(ValueError, match="largest"):
-        weighted_sequence([1.0], [6.0], largest_weight=5.0, looks=[1])
     assert betting_sequence([], looks=[]) == ()
 
 
@@ -179,9 +169,9 @@ def test_the_guarantee_counts_only_cases_that_had_an_equal_chance():
     flagged += [unsafe(Outcome.UNSAFE, coin, probability=1.0) for coin in (0.03, 0.7)]
     missed = [unsafe(Outcome.SAFE, 0.04), unsafe(Outcome.SAFE, 0.3)]
     due = [unsafe(Outcome.SAFE, 0.05, read=False), unsafe(Outcome.SAFE, 0.6, read=False)]
-    counted = guarantee_of(flagged + missed + due)
+    counted = guarantee_of(flagged + missed + due, floor=0.1)
     assert (counted.read, counted.missed, counted.waiting) == (4, 1, 1)  # coins 0.01 0.02 0.03 0.04; 0.05 is due
-    assert guarantee_of([]).standing is Standing.NOT_YET
+    assert guarantee_of([], floor=0.1).standing is Standing.NOT_YET
 
 
 def test_the_planner_gives_the_shortest_plan_with_the_chance():
@@ -208,34 +198,98 @@ def test_the_switch_rate_tells_help_from_harm():
     assert switch_rate([]).switched.value is None
 
 
-def test_newcombes_interval_matches_his_worked_example():
-    # Newcombe 1998, table II (a), method 10: 56/70 - 48/80 has limits 0.0524 and 0.3339 at 95 %; two outcomes share
-    # the level, so 0.9 overall gives each 95 %.
-    change = drift({"no": 32, "yes": 48}, {"no": 14, "yes": 56}, confidence=0.9)
-    yes = next(share for share in change.shares if share.name == "yes")
-    assert yes.difference == pytest.approx(0.2)
-    assert (yes.low, yes.high) == pytest.approx((0.0524, 0.3339), abs=5e-5)
-    assert yes.moved and change.moved
+NODE_ENDS = ("safe", "unsafe", "escalate", "exhausted")
 
 
-def test_drift_is_rarely_seen_where_there_is_none_and_seen_where_there_is():
-    random = np.random.default_rng(7)
-    names = ("safe", "unsafe", "escalate", "abstained")
-
-    def window(mix: list[float]) -> dict[str, int]:
-        return dict(zip(names, random.multinomial(400, mix).tolist(), strict=True))
-
-    still, moved = [0.8, 0.1, 0.06, 0.04], [0.7, 0.1, 0.06, 0.14]
-    same = [drift(window(still), window(still)) for _ in range(300)]
-    assert np.mean([each.moved for each in same]) <= 0.07
-    assert np.mean([each.p_value < 0.05 for each in same]) <= 0.08
-    changed = [drift(window(still), window(moved)) for _ in range(50)]
-    assert np.mean([each.moved for each in changed]) > 0.9
+def ends(random: np.random.Generator, shares: tuple[float, ...], days: int, per_day: int) -> list[dict[str, int]]:
+    """Rising counts at the end of each day."""
+    rising = random.multinomial(per_day, shares, size=days).cumsum(axis=0)
+    return [dict(zip(NODE_ENDS, map(int, day), strict=True)) for day in rising]
 
 
-def test_drift_says_why_there_is_no_test():
-    assert drift({}, {"safe": 9}).reason == "a window is empty"
-    assert drift({}, {"safe": 9}).shares[0].difference is None
-    assert drift({"safe": 5}, {"safe": 9}).reason == "there is one outcome only"
-    rare = drift({"safe": 100, "unsafe": 1}, {"safe": 100})
-    assert rare.p_value is None and "too rare" in rare.reason
+def test_a_quiet_year_is_seldom_called_drift_and_a_doubled_share_is_found() -> None:
+    random, quiet, doubled = np.random.default_rng(6), (0.7, 0.1, 0.15, 0.05), (0.6, 0.2, 0.15, 0.05)
+    alarms, delays = 0, []
+    for _ in range(200):
+        (reference,) = ends(random, quiet, 1, 500)
+        alarms += drift(reference, ends(random, quiet, 365, 20)).moved
+        (reference,) = ends(random, quiet, 1, 500)
+        after = ends(random, doubled, 365, 20)
+        delays.append(next(day for day in range(1, 366) if drift(reference, after[:day]).moved) if _ < 20 else 0)
+    assert alarms <= 0.05 * 200
+    assert 0 < np.median([delay for delay in delays if delay]) * 20 < 2_500  # cases until it is found
+
+
+def test_the_reference_is_frozen_and_an_alarm_once_raised_stays() -> None:
+    reference = {"safe": 450, "unsafe": 50}
+    moved = drift(reference, [{"safe": 100, "unsafe": 200}])
+    assert moved.moved and moved.evidence == moved.most >= moved.threshold == 40
+    later = drift(reference, [{"safe": 100, "unsafe": 200}, {"safe": 5_000, "unsafe": 600}])
+    assert later.evidence < later.most and later.moved
+    assert [share.name for share in later.shares] == ["safe", "unsafe"]
+
+
+def test_the_bets_on_a_share_at_its_limit_are_fair() -> None:
+    # Exactly, over all numbers of hits in 30: with the share at the upper limit, the mean bet above it is 1.
+    limit = clopper_pearson(50, 500, 0.05 / 2 / 2).high
+    hits = np.arange(31)
+    chances = binom.pmf(hits, 30, limit)
+    for ratio in RATIOS:
+        bets_of = [
+            (min(0.999, ratio * limit) / limit) ** x * ((1 - min(0.999, ratio * limit)) / (1 - limit)) ** (30 - x)
+            for x in hits
+        ]
+        assert chances @ np.array(bets_of) == pytest.approx(1.0)
+    found = [drift({"a": 50, "b": 450}, [{"a": int(x), "b": int(30 - x)}]).evidence for x in hits]
+    assert chances @ np.array(found) <= 1.0 + 1e-9
+
+
+def test_without_a_complete_reference_there_is_no_finding() -> None:
+    assert drift({"safe": 9}, []).reason == "the reference is not complete yet" and not drift({"safe": 9}, []).moved
+    assert drift({}, [{"safe": 9}]).reason == "the reference is empty"
+
+
+def audited(outcome: Outcome, label: Label | None, coin: float, probability: float = 0.2) -> AuditCase:
+    return AuditCase(stratum="a", outcome=outcome, probability=probability, coin=coin, blind_first=label)
+
+
+def test_a_lower_rate_takes_no_miss_back() -> None:
+    """The defect: one unread text from a batch with a lower rate hid a miss whose coin lay between the two."""
+    missed = [audited(Outcome.SAFE, Label.UNSAFE, 0.15)]
+    caught = [audited(Outcome.UNSAFE, Label.UNSAFE, 0.01)] * 119
+    unread = [audited(Outcome.SAFE, None, 0.9, probability=0.1)]
+    for cases in (missed + caught, missed + caught + unread):
+        found = guarantee_of(cases, floor=0.2)
+        assert found.standing is Standing.FAILED and found.missed == 1
+    assert guarantee_of(caught + unread, floor=0.2).read == 119
+    low = [audited(Outcome.UNSAFE, Label.UNSAFE, 0.01, probability=0.1)] * 10
+    assert guarantee_of(low, floor=0.2).read == 0, "audited below the plan's π: not all of its coins were read"
+
+
+def test_false_guarantees_stay_below_five_percent_whatever_rate_is_chosen_after_a_failure() -> None:
+    """At a true miss rate of 5 %, with the audit rate halved after every failure, looking after every batch."""
+    random, false = np.random.default_rng(7), 0
+    for _ in range(400):
+        rate, cases = 0.4, list[AuditCase]()
+        for _batch in range(8):
+            coins, caught = random.random(400), random.random(400) >= 0.05
+            cases += [
+                audited(Outcome.UNSAFE if hit else Outcome.SAFE, Label.UNSAFE if coin < rate else None, coin, rate)
+                for coin, hit in zip(coins, caught, strict=True)
+            ]
+            standing = guarantee_of(cases, floor=0.2).standing
+            if standing is Standing.GUARANTEED:
+                false += 1
+                break
+            if standing is Standing.FAILED:
+                rate /= 2
+    assert false <= 0.05 * 400
+
+
+def test_an_inconclusive_text_called_safe_may_be_a_miss() -> None:
+    caught = [audited(Outcome.UNSAFE, Label.UNSAFE, 0.01)] * 59
+    assert guarantee_of(caught, floor=0.2).standing is Standing.GUARANTEED
+    unclear = AuditCase(stratum="a", outcome=Outcome.SAFE, probability=0.2, coin=0.1, inconclusive=True)
+    found = guarantee_of([*caught, unclear], floor=0.2)
+    assert found.standing is Standing.NOT_YET
+    assert found.statement == "cannot be guaranteed yet: 59 of 59, 1 called safe are inconclusive and may be misses"

@@ -3,8 +3,8 @@
 All of it compares with clinicians' blind-first ratings only; the stopping rule's delta plays no part here.
 """
 
-from screening.statistics.verification.audit import AuditCase, AuditPlan, Stratum, audit_coin, strata_of
-from screening.statistics.verification.betting import Look, betting_sequence, weighted_sequence
+from screening.statistics.verification.audit import AuditCase, AuditPlan, Stratum, audit_coin, strata_of, tallied
+from screening.statistics.verification.betting import Look, betting_sequence, upper_limits
 from screening.statistics.verification.change import Drift, Revision, SwitchRate, drift, switch_rate
 from screening.statistics.verification.guarantee import (
     Binding,
@@ -12,6 +12,7 @@ from screening.statistics.verification.guarantee import (
     ReadingPlan,
     Standing,
     guarantee_of,
+    in_sample,
     plan_readings,
     readings_required,
 )
@@ -44,11 +45,13 @@ __all__ = [
     "drift",
     "estimate",
     "guarantee_of",
+    "in_sample",
     "plan_readings",
     "readings_required",
     "rule_of_three",
     "strata_of",
     "switch_rate",
+    "tallied",
     "upper_bound",
-    "weighted_sequence",
+    "upper_limits",
 ]

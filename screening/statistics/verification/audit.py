@@ -5,7 +5,7 @@ the case alone, so it can be tossed at ingest, recorded, and checked by anyone w
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from hmac import digest
 
@@ -54,6 +54,9 @@ class AuditCase:
 
     ``blind_first`` is the rating given before the engine's label was shown; None while there is none, and where it
     was "insufficient information", which ``inconclusive`` then says.
+    ``by_several`` says that more than one reader settled the case, with ``settled`` (None: insufficient information);
+    ``disputed`` that a further reader is still due. ``tossed_at`` is the π that the coin was compared with where
+    ``probability`` is larger, because what the engine called unsafe is read anyway; None where they are the same.
     A rating given after the reveal, or to a case that neither the coin nor the engine sent to a human, has no
     place here: who picks such cases picks the answer.
     """
@@ -64,6 +67,10 @@ class AuditCase:
     coin: float
     blind_first: Label | None = None
     inconclusive: bool = False
+    by_several: bool = False
+    settled: Label | None = None
+    disputed: bool = False
+    tossed_at: float | None = None
 
     def __post_init__(self) -> None:
         if not (0 < self.probability <= 1 and 0 <= self.coin < 1):
@@ -75,14 +82,35 @@ class AuditCase:
         return self.outcome is Outcome.HUMAN_REVIEW or self.coin < self.probability
 
     @property
+    def coin_probability(self) -> float:
+        """The π of the coin: what a case called safe has as its chance to be read."""
+        return self.probability if self.tossed_at is None else self.tossed_at
+
+    @property
+    def label(self) -> Label | None:
+        """What the text is taken to be: what several readers settled, else what the one reader said."""
+        if self.disputed:
+            return None
+        return self.settled if self.by_several else self.blind_first
+
+    @property
     def read(self) -> bool:
         """Whether the reading that was due has given safe or unsafe."""
-        return self.selected and self.blind_first in (Label.SAFE, Label.UNSAFE)
+        return self.selected and self.label in (Label.SAFE, Label.UNSAFE)
+
+    @property
+    def unclear(self) -> bool:
+        """Whether the readers found that the text holds too little information."""
+        return self.selected and not self.disputed and (self.settled is None if self.by_several else self.inconclusive)
 
     @property
     def waiting(self) -> bool:
-        """Whether the reading that is due has not been given."""
-        return self.selected and not self.read and not self.inconclusive
+        """Whether a reading that is due has not been given."""
+        return self.selected and not self.read and not self.unclear
+
+    def as_first_read(self) -> "AuditCase":
+        """The same with the first reader's word alone."""
+        return replace(self, by_several=False, settled=None, disputed=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,24 +135,34 @@ class Stratum:
         """Readings still due."""
         return self.selected - self.read - self.inconclusive
 
+    def if_inconclusive_were(self, label: Label) -> "Stratum":
+        """The same, had every text without enough information been this one."""
+        unsafe = self.unsafe + (self.inconclusive if label is Label.UNSAFE else 0)
+        return replace(self, read=self.read + self.inconclusive, unsafe=unsafe, inconclusive=0)
+
 
 def strata_of(cases: Iterable[AuditCase]) -> tuple[Stratum, ...]:
     """The tallies of these cases by stratum, outcome and π, sorted; a case sent to a human has π = 1."""
-    tallies: dict[tuple[str, Outcome, float], list[AuditCase]] = {}
-    for case in cases:
+    return tallied((case, 1) for case in cases)
+
+
+def tallied(counted: Iterable[tuple[AuditCase, int]]) -> tuple[Stratum, ...]:
+    """The same from cases that stand for so many alike."""
+    tallies: dict[tuple[str, Outcome, float], list[tuple[AuditCase, int]]] = {}
+    for case, count in counted:
         probability = 1.0 if case.outcome is Outcome.HUMAN_REVIEW else case.probability
-        tallies.setdefault((case.stratum, case.outcome, probability), []).append(case)
+        tallies.setdefault((case.stratum, case.outcome, probability), []).append((case, count))
     return tuple(_tally(*key, tallies[key]) for key in sorted(tallies))
 
 
-def _tally(name: str, outcome: Outcome, probability: float, cases: list[AuditCase]) -> Stratum:
+def _tally(name: str, outcome: Outcome, probability: float, counted: list[tuple[AuditCase, int]]) -> Stratum:
     return Stratum(
         name=name,
         outcome=outcome,
         probability=probability,
-        cases=len(cases),
-        selected=sum(case.selected for case in cases),
-        read=sum(case.read for case in cases),
-        unsafe=sum(case.read and case.blind_first is Label.UNSAFE for case in cases),
-        inconclusive=sum(case.selected and not case.read and case.inconclusive for case in cases),
+        cases=sum(count for _, count in counted),
+        selected=sum(count for case, count in counted if case.selected),
+        read=sum(count for case, count in counted if case.read),
+        unsafe=sum(count for case, count in counted if case.read and case.label is Label.UNSAFE),
+        inconclusive=sum(count for case, count in counted if case.unclear),
     )

@@ -5,7 +5,7 @@ every day is wrong at some time in a third to half of all runs; this one in at m
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
@@ -96,6 +96,18 @@ def betting_sequence(values: Sequence[float], *, looks: Sequence[int], delta: fl
     )
 
 
+def upper_limits(values: Sequence[float], *, looks: Sequence[int], delta: float = 0.05) -> tuple[Look, ...]:
+    """Limits from above alone, valid at all looks together with probability 1-δ: "at most".
+
+    All of δ is staked on "less", so they lie below those of `betting_sequence`, which shares it between both sides.
+    ``low`` is 0.
+
+    >>> round(upper_limits([0.0] * 100, looks=[100])[0].high, 3)  # the rule of three at one look: 0.030
+    0.039
+    """
+    return tuple(replace(look, low=0.0) for look in betting_sequence(values, looks=looks, delta=2 * delta))
+
+
 def _lower_limit(data: _Floats, stakes: _Floats, delta: float) -> float:
     """Smallest mean never excluded up to here: at every time the capital falls as the mean rises, so halving works."""
     low, high = 0.0, 1.0
@@ -104,31 +116,3 @@ def _lower_limit(data: _Floats, stakes: _Floats, delta: float) -> float:
         excluded = float(np.cumsum(_log_gains(data, stakes, middle)).max()) >= log(2 / delta)
         low, high = (middle, high) if excluded else (low, middle)
     return low
-
-
-def weighted_sequence(
-    values: Sequence[float],
-    weights: Sequence[float],
-    *,
-    largest_weight: float,
-    looks: Sequence[int],
-    delta: float = 0.05,
-) -> tuple[Look, ...]:
-    """The confidence sequence of a mean that was sampled unequally: every case counts, 0 where it was not sampled.
-
-    ``weights`` is 1/π for a sampled case and 0 for one that was not; ``largest_weight`` (1/π of the rarest stratum)
-    is fixed beforehand. value · weight / largest lies in [0, 1] and its mean is the mean over largest, so betting
-    bounds it without an assumption about the strata. Raises ValueError for a weight above the largest.
-    """
-    if max(weights, default=0.0) > largest_weight:
-        raise ValueError("a weight is above the largest weight")
-    scaled = [value * weight / largest_weight for value, weight in zip(values, weights, strict=True)]
-    return tuple(
-        Look(
-            observations=look.observations,
-            estimate=look.estimate * largest_weight,
-            low=min(1.0, look.low * largest_weight),
-            high=min(1.0, look.high * largest_weight),
-        )
-        for look in betting_sequence(scaled, looks=looks, delta=delta)
-    )

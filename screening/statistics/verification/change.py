@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import hypot
+from math import exp
 
-from scipy.stats import chi2_contingency, norm
+from scipy.special import xlog1py, xlogy
 
-from screening.statistics.metrics import Proportion, wilson
-
-LEAST_EXPECTED = 5
-"""Expected count in every cell below which the chi-squared approximation is not used."""
+from screening.statistics.bounds import Band
+from screening.statistics.metrics import Proportion
+from screening.statistics.rules.majority_vote import clopper_pearson
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,75 +52,93 @@ def switch_rate(revisions: Sequence[Revision]) -> SwitchRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareChange:
-    """One outcome's share before and after, with limits of the difference; None when a window is empty."""
+    """One outcome's share in the reference and since, and the evidence (an e-value) that it rose or fell."""
 
     name: str
-    before: Proportion
-    after: Proportion
-    difference: float | None
-    low: float | None
-    high: float | None
-
-    @property
-    def moved(self) -> bool:
-        """Whether the limits exclude "no change"."""
-        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+    reference: Proportion
+    since: Proportion
+    evidence: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """The change of a mix: each share's, limits at 95 % for all of them together, and one test of the whole."""
+    """How far the mix has moved from a frozen reference, at every look together.
+
+    ``evidence`` is the present e-value, ``most`` the largest at any look so far. Without a change ``most`` ever reaches
+    `threshold` with probability at most ``alarm_rate``, over any horizon. ``reason`` says why there is none yet.
+    """
 
     shares: tuple[ShareChange, ...]
-    p_value: float | None
+    evidence: float
+    most: float
+    alarm_rate: float
     reason: str | None = None
 
     @property
+    def threshold(self) -> float:
+        """What the evidence must reach: half of the alarm rate pays for not knowing the reference exactly."""
+        return 2 / self.alarm_rate
+
+    @property
     def moved(self) -> bool:
-        """Whether any share moved by more than chance."""
-        return any(share.moved for share in self.shares)
+        """Whether it was ever reached."""
+        return self.most >= self.threshold
 
 
-def drift(before: Mapping[str, int], after: Mapping[str, int], confidence: float = 0.95) -> Drift:
-    """The change from one window's counts (of labels and kinds of abstention) to another's.
+RATIOS = (1.25, 1.5, 2.0, 3.0, 5.0)
+"""The alternatives that are bet on alike: a share so many times its limit in the reference."""
 
-    The windows are fixed in advance and do not overlap. Limits are Newcombe's (1998, method 10,
-    doi:10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I) at a level shared by the outcomes. The p-value
-    is the chi-squared test's; None, with the reason, where its approximation does not hold.
+
+def drift(reference: Mapping[str, int], looks: Sequence[Mapping[str, int]], alarm_rate: float = 0.05) -> Drift:
+    """The change from a reference window, frozen beforehand, to what came after it, counted anew at each look.
+
+    ``looks`` are rising counts since the reference. Each share of the reference has exact limits, at half the alarm
+    rate for all of them together. If the later shares lie within, every bet that one lies above its upper limit, or
+    below its lower one, is a nonnegative supermartingale, and so is their mean: it ever reaches 2/α with probability
+    at most α/2 (Ville). Shares of outcomes that the reference does not know are tested like all others.
     """
-    names = sorted(name for name in {*before, *after} if before.get(name, 0) + after.get(name, 0))
-    totals = sum(before.values()), sum(after.values())
-    z = float(norm.ppf(1 - (1 - confidence) / max(1, len(names)) / 2))
-    shares = tuple(
-        _change(name, Proportion(before.get(name, 0), totals[0]), Proportion(after.get(name, 0), totals[1]), z)
-        for name in names
+    last = looks[-1] if looks else {}
+    names = sorted(name for name in {*reference, *last} if reference.get(name, 0) + last.get(name, 0))
+    total = sum(reference.values())
+    if not total or not looks:
+        reason = "the reference is not complete yet" if not looks else "the reference is empty"
+        return Drift(shares=(), evidence=1.0, most=1.0, alarm_rate=alarm_rate, reason=reason)
+    level = alarm_rate / 2 / len(names)
+    limits = {name: clopper_pearson(reference.get(name, 0), total, level) for name in names}
+    evidence = [[_bet(look, name, limits[name]) for name in names] for look in looks]
+    means = [sum(each) / len(each) for each in evidence]
+    since = sum(last.values())
+    return Drift(
+        shares=tuple(
+            ShareChange(
+                name=name,
+                reference=Proportion(reference.get(name, 0), total),
+                since=Proportion(last.get(name, 0), since),
+                evidence=found,
+            )
+            for name, found in zip(names, evidence[-1], strict=True)
+        ),
+        evidence=means[-1],
+        most=max(means),
+        alarm_rate=alarm_rate,
     )
-    p_value, reason = _homogeneity([[each.before.numerator, each.after.numerator] for each in shares], totals)
-    return Drift(shares=shares, p_value=p_value, reason=reason)
 
 
-def _change(name: str, before: Proportion, after: Proportion, z: float) -> ShareChange:
-    old = wilson(before.numerator, before.denominator, z)
-    new = wilson(after.numerator, after.denominator, z)
-    if old is None or new is None or before.value is None or after.value is None:
-        return ShareChange(name=name, before=before, after=after, difference=None, low=None, high=None)
-    difference = after.value - before.value
-    return ShareChange(
-        name=name,
-        before=before,
-        after=after,
-        difference=difference,
-        low=difference - hypot(after.value - new[0], old[1] - before.value),
-        high=difference + hypot(new[1] - after.value, before.value - old[0]),
-    )
+def _bet(look: Mapping[str, int], name: str, limits: Band) -> float:
+    """Mean of the bets that the share is above its upper limit and that it is below its lower one."""
+    hits, n = look.get(name, 0), sum(look.values())
+    rises = [min(0.999, ratio * limits.high) for ratio in RATIOS]
+    falls = [limits.low / ratio for ratio in RATIOS]
+    above = [_ratio(hits, n, rise, limits.high) for rise in rises if rise > limits.high]
+    below = [_ratio(hits, n, fall, limits.low) for fall in falls if fall < limits.low]
+    return (_mean(above) + _mean(below)) / 2
 
 
-def _homogeneity(table: list[list[int]], totals: tuple[int, int]) -> tuple[float | None, str | None]:
-    if not all(totals):
-        return None, "a window is empty"
-    if len(table) < 2:
-        return None, "there is one outcome only"
-    test = chi2_contingency(table, correction=False)
-    if test.expected_freq.min() < LEAST_EXPECTED:
-        return None, f"an outcome is too rare for the test (fewer than {LEAST_EXPECTED} expected)"
-    return float(test.pvalue), None
+def _ratio(hits: int, n: int, to: float, of: float) -> float:
+    log_ratio = xlogy(hits, to) + xlog1py(n - hits, -to) - xlogy(hits, of) - xlog1py(n - hits, -of)
+    return float(exp(min(700.0, log_ratio)))
+
+
+def _mean(bets: Sequence[float]) -> float:
+    """1 where nothing can be bet on, as for a share that cannot fall below 0."""
+    return sum(bets) / len(bets) if bets else 1.0

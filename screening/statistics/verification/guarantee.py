@@ -36,7 +36,8 @@ class Guarantee:
     the misses exceed the plan they never come back. While readings of the sample are due nothing is guaranteed:
     what was flagged is read sooner, so misses would be the last to show. Raising the plan after each
     miss, on the same cases, breaks the guarantee: 59, then 93, then 124, … has given a false one with probability
-    0.17 by 361 readings.
+    0.17 by 361 readings. ``inconclusive_safe`` texts called safe were found to hold too little information: each may
+    have been unsafe, so nothing is guaranteed unless all of them may be misses. ``floor`` is the plan's π.
     """
 
     read: int
@@ -46,6 +47,8 @@ class Guarantee:
     allowed_misses: int
     binding: Binding | None = None
     waiting: int = 0
+    inconclusive_safe: int = 0
+    floor: float | None = None
 
     @property
     def required(self) -> int:
@@ -57,7 +60,8 @@ class Guarantee:
         """Where the plan stands now."""
         if self.missed > self.allowed_misses:
             return Standing.FAILED
-        enough = self.read >= self.required and not self.waiting
+        at_worst = self.missed + self.inconclusive_safe
+        enough = self.read >= self.required and not self.waiting and at_worst <= self.allowed_misses
         return Standing.GUARANTEED if enough else Standing.NOT_YET
 
     @property
@@ -65,7 +69,9 @@ class Guarantee:
         """What may be said, in words; the binding and staleness are for the page to add."""
         if self.standing is Standing.NOT_YET:
             due = f", {self.waiting} readings of the sample still due" if self.waiting else ""
-            return f"cannot be guaranteed yet: {self.read} of {self.required}{due}"
+            unclear = f", {self.inconclusive_safe} called safe are inconclusive and may be misses"
+            also = due + (unclear if self.inconclusive_safe else "")
+            return f"cannot be guaranteed yet: {self.read} of {self.required}{also}"
         if self.standing is Standing.FAILED:
             return (
                 f"cannot be guaranteed with these cases: {self.missed} missed, the plan allowed "
@@ -106,9 +112,15 @@ def readings_required(at_most: float, misses: int = 0, confidence: float = 0.95)
     return high
 
 
+def in_sample(case: AuditCase, floor: float) -> bool:
+    """Whether the case had the plan's chance to be read, as every other had, and was drawn by it."""
+    return case.coin < floor <= case.coin_probability
+
+
 def guarantee_of(
     cases: Iterable[AuditCase],
     *,
+    floor: float,
     at_most: float = 0.05,
     confidence: float = 0.95,
     allowed_misses: int = 0,
@@ -117,12 +129,12 @@ def guarantee_of(
     """The guarantee's standing from the audit, over unsafe texts that all had the same chance to be read.
 
     Everything flagged may be read, but only a few of those called safe; to count them all would hide misses. So a
-    case counts when its coin lies below the smallest π of any stratum, whatever the engine said.
+    case counts when its coin lies below the plan's ``floor``, whatever the engine said. The floor is fixed with the
+    plan: a lower audit probability of later cases takes nothing back that was counted. Cases audited below the floor
+    count nowhere, since not all of their coins below it were read.
     """
-    everyone = list(cases)
-    smallest = min((_probability(case) for case in everyone), default=1.0)
-    sample = [case for case in everyone if case.coin < smallest]
-    unsafe = [case for case in sample if case.blind_first is Label.UNSAFE]
+    sample = [case for case in cases if in_sample(case, floor)]
+    unsafe = [case for case in sample if case.read and case.label is Label.UNSAFE]
     return Guarantee(
         read=len(unsafe),
         missed=sum(case.outcome is Outcome.SAFE for case in unsafe),
@@ -131,11 +143,9 @@ def guarantee_of(
         allowed_misses=allowed_misses,
         binding=binding,
         waiting=sum(case.waiting for case in sample),
+        inconclusive_safe=sum(case.unclear and case.outcome is Outcome.SAFE for case in sample),
+        floor=floor,
     )
-
-
-def _probability(case: AuditCase) -> float:
-    return 1.0 if case.outcome is Outcome.HUMAN_REVIEW else case.probability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

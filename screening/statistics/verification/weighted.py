@@ -7,10 +7,12 @@ flagged is read and hardly anything called safe.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import hypot
 
+from scipy.optimize import brentq
 from scipy.stats import chi2
 
-from screening.labels import Outcome
+from screening.labels import Label, Outcome
 from screening.statistics.metrics import Proportion
 from screening.statistics.rules.majority_vote import clopper_pearson
 from screening.statistics.verification.audit import Stratum
@@ -29,7 +31,10 @@ class WeightedRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissedUnsafe:
-    """Unsafe texts among those called safe, per 1,000: the estimate and an upper bound, None while nothing is read."""
+    """Unsafe texts among those called safe, per 1,000: the estimate and an upper bound, None while nothing is read.
+
+    The estimate leaves inconclusive readings out; the bound counts each of them as missed.
+    """
 
     name: str
     cases: int
@@ -37,6 +42,7 @@ class MissedUnsafe:
     missed: int
     per_thousand: float | None
     at_most_per_thousand: float | None
+    inconclusive: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,21 +58,39 @@ class AuditEstimates:
 
 
 def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstimates:
-    """The audit's estimates. Lead with ``missed``; its bound holds for one look at a time fixed in advance.
+    """The audit's estimates. The bound of ``missed`` holds for one look at a time fixed in advance.
 
-    Readings still due, and inconclusive ones, are taken to be missing at random within their stratum; both are
-    counted.
+    Readings still due are taken to be missing at random within their stratum. Inconclusive ones are missing too, and
+    every bound holds at both extremes: had they all been safe, and had they all been unsafe.
     """
     safe = [stratum for stratum in strata if stratum.outcome is Outcome.SAFE]
     flagged = [stratum for stratum in strata if stratum.outcome is not Outcome.SAFE]
     return AuditEstimates(
         missed=_missed("all", safe, confidence),
         missed_by_stratum=tuple(_missed(each.name, [each], confidence) for each in safe),
-        sensitivity=_rate(_pools(flagged, unsafe=True), _pools(safe, unsafe=True), confidence),
-        specificity=_rate(_pools(safe, unsafe=False), _pools(flagged, unsafe=False), confidence),
+        sensitivity=_at_extremes(flagged, safe, Label.UNSAFE, confidence),
+        specificity=_at_extremes(safe, flagged, Label.SAFE, confidence),
         waiting=sum(stratum.waiting for stratum in strata),
         inconclusive=sum(stratum.inconclusive for stratum in strata),
     )
+
+
+def _at_extremes(kept: Sequence[Stratum], lost: Sequence[Stratum], kind: Label, confidence: float) -> WeightedRate:
+    """The share of texts of this kind that lie in ``kept``: estimated without the inconclusive, bounded with them."""
+    unsafe = kind is Label.UNSAFE
+    other = Label.SAFE if unsafe else Label.UNSAFE
+    found = _rate(_pools(kept, unsafe=unsafe), _pools(lost, unsafe=unsafe), confidence)
+    if found.value is None or not any(stratum.inconclusive for stratum in (*kept, *lost)):
+        return found
+    bounds = [
+        _rate(
+            _pools([each.if_inconclusive_were(in_kept) for each in kept], unsafe=unsafe),
+            _pools([each.if_inconclusive_were(in_lost) for each in lost], unsafe=unsafe),
+            confidence,
+        )
+        for in_kept, in_lost in ((other, kind), (kind, other))
+    ]
+    return replace(found, low=bounds[0].low, high=bounds[1].high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +138,32 @@ def _pools(strata: Sequence[Stratum], *, unsafe: bool) -> list[_Pool]:
 
 def _missed(name: str, safe: Sequence[Stratum], confidence: float) -> MissedUnsafe:
     pools = _pools(safe, unsafe=True)
+    at_worst = _pools([each.if_inconclusive_were(Label.UNSAFE) for each in safe], unsafe=True)
     cases = sum(pool.cases for pool in pools)
-    defined = cases > 0 and not any(pool.unread for pool in pools)
+    estimated = cases > 0 and not any(pool.unread for pool in pools)
+    bounded = cases > 0 and not any(pool.unread for pool in at_worst)
     return MissedUnsafe(
         name=name,
         cases=cases,
         read=sum(pool.read for pool in pools),
         missed=sum(pool.hits for pool in pools),
-        per_thousand=1000 * sum(pool.total for pool in pools) / cases if defined else None,
-        at_most_per_thousand=1000 * _upper_share(pools, confidence) if defined else None,
+        per_thousand=1000 * sum(pool.total for pool in pools) / cases if estimated else None,
+        at_most_per_thousand=1000 * _upper_share(at_worst, confidence) if bounded else None,
+        inconclusive=sum(stratum.inconclusive for stratum in safe),
     )
 
 
 def _upper_share(pools: list[_Pool], confidence: float) -> float:
-    """Upper bound of the hits' share: exact (Clopper-Pearson) in one pool, their weighted sum at shared level."""
-    cases, level = sum(pool.cases for pool in pools), (1 - confidence) / len(pools)
-    return sum(pool.cases / cases * upper_bound(pool.hits, pool.read, 1 - level) for pool in pools)
+    """Upper bound of the hits' share: exact (Clopper-Pearson) in one pool; of several MOVER, the method of variance
+    estimates recovery (Zou and Donner 2008, doi:10.1002/sim.3095): the exact bounds' distances from their estimates
+    add up like independent errors.
+    """
+    cases = sum(pool.cases for pool in pools)
+    shares = [
+        (pool.cases / cases, pool.hits / pool.read, upper_bound(pool.hits, pool.read, confidence)) for pool in pools
+    ]
+    above = hypot(*(weight * (high - share) for weight, share, high in shares))
+    return min(1.0, sum(weight * share for weight, share, _ in shares) + above)
 
 
 def upper_bound(hits: int, n: int, confidence: float = 0.95) -> float:
@@ -169,15 +203,23 @@ def _interval(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -
     With one pool on each side it is exact: of the texts counted in either, each is in L's sample with chance
     θ = f_L·L / (f_L·L + f_K·K), f the fraction read; a Clopper-Pearson interval of θ turns into one of the rate.
     A normal interval on the weighted figure would miss the truth too often with the handful of misses an audit
-    finds. Otherwise each total gets an exact Poisson interval (Garwood 1936, doi:10.1093/biomet/28.3-4.437) at a
-    shared level, which is wider than need be but never too narrow.
+    finds. Otherwise MOVER on exact Poisson components (Garwood 1936, doi:10.1093/biomet/28.3-4.437): the share s is in
+    the interval while 0 is in that of (1 - s)·K - s·L (Donner and Zou 2012, doi:10.1177/0962280210384213).
     """
     if len(kept) <= 1 and len(lost) <= 1:
         nothing = _Pool((), unsafe=False)
         return _conditional(kept[0] if kept else nothing, lost[0] if lost else nothing, confidence)
-    level = (1 - confidence) / (len(kept) + len(lost))
-    (kept_low, kept_high), (lost_low, lost_high) = _totals(kept, level), _totals(lost, level)
-    return _share(kept_low, lost_high), _share(kept_high, lost_low)
+    k, lo = _total(kept, 1 - confidence), _total(lost, 1 - confidence)
+
+    def lowest(s: float) -> float:
+        return (1 - s) * k.value - s * lo.value - hypot((1 - s) * (k.value - k.low), s * (lo.high - lo.value))
+
+    def highest(s: float) -> float:
+        return (1 - s) * k.value - s * lo.value + hypot((1 - s) * (k.high - k.value), s * (lo.value - lo.low))
+
+    low = float(brentq(lowest, 0.0, 1.0)) if k.low > 0 else 0.0
+    high = float(brentq(highest, 0.0, 1.0)) if lo.low > 0 else 1.0
+    return low, high
 
 
 def _conditional(kept: _Pool, lost: _Pool, confidence: float) -> tuple[float, float]:
@@ -187,10 +229,30 @@ def _conditional(kept: _Pool, lost: _Pool, confidence: float) -> tuple[float, fl
     return low, high
 
 
-def _totals(pools: Sequence[_Pool], level: float) -> tuple[float, float]:
-    lows = [chi2.ppf(level / 2, 2 * each.hits) / 2 / each.fraction if each.hits else 0.0 for each in pools]
-    highs = [chi2.ppf(1 - level / 2, 2 * each.hits + 2) / 2 / each.fraction for each in pools]
-    return float(sum(lows)), float(sum(highs))
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """The hits there would be if every case were read, with their limits."""
+
+    value: float
+    low: float
+    high: float
+
+
+def _total(pools: Sequence[_Pool], level: float) -> _Total:
+    """Sum over pools, MOVER on each pool's exact Poisson interval."""
+    parts = [_poisson(pool, level) for pool in pools]
+    value = sum(part.value for part in parts)
+    return _Total(
+        value=value,
+        low=max(0.0, value - hypot(*(part.value - part.low for part in parts))),
+        high=value + hypot(*(part.high - part.value for part in parts)),
+    )
+
+
+def _poisson(pool: _Pool, level: float) -> _Total:
+    low = float(chi2.ppf(level / 2, 2 * pool.hits)) / 2 if pool.hits else 0.0
+    high = float(chi2.ppf(1 - level / 2, 2 * pool.hits + 2)) / 2
+    return _Total(value=pool.total, low=low / pool.fraction, high=high / pool.fraction)
 
 
 def _share(kept: float, lost: float) -> float:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import insert
 
-from pages.research.claims import binding_of, flow, missed_sequence, plan_sentences, verified
+from pages.research.claims import binding_of, flow, missed_sequence, one_look_words, plan_sentences, verified
 from pages.research.stard import missed_sentence, report_html
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
@@ -49,7 +49,7 @@ def sample(*readings: Reading, without_audit: int = 0) -> AuditSample:
 
 
 PLAN = AuditPlan(at_most=0.05, confidence=0.95, allowed_misses=0)
-NO_MIX = OutcomeMix(before={}, after={}, split_at=None)
+NO_MIX = OutcomeMix(reference={}, looks=(), until=None)
 
 
 def test_41_truly_unsafe_texts_caught_are_not_yet_a_guarantee_and_59_are() -> None:
@@ -101,7 +101,7 @@ def test_any_change_of_model_prompts_rule_or_form_makes_it_stale() -> None:
         {**BODY, "pipeline": {"nodes": [{"rule": {"kind": "other"}}]}},
     )
     assert all(guarantee.stale(binding_of(body)) for body in changes)
-    assert guarantee.stale(Binding(**{**_fields(binding_of(BODY)), "label_definition": "rating form 2"}))
+    assert guarantee.stale(Binding(**{**_fields(binding_of(BODY)), "label_definition": "another form"}))
 
 
 def _fields(binding: Binding) -> dict[str, str]:
@@ -113,27 +113,44 @@ def test_the_sequence_counts_readings_of_safe_texts_in_the_order_they_were_given
     late_miss = reading(Outcome.SAFE, Label.UNSAFE, minute=9)
     fine = [reading(Outcome.SAFE, Label.SAFE, minute=minute) for minute in range(4)]
     flagged = reading(Outcome.UNSAFE, Label.UNSAFE)
-    looks = missed_sequence([late_miss, flagged, *fine])
+    looks = missed_sequence([late_miss, flagged, *fine], 0.05)
     assert [look.observations for look in looks] == [1, 2, 3, 4, 5]
     assert [look.estimate for look in looks] == [0, 0, 0, 0, 0.2]  # the miss was settled first but read last
-    assert missed_sequence([flagged]) == ()
+    assert missed_sequence([flagged], 0.05) == ()
 
 
-def test_with_two_audit_probabilities_the_sequence_stops_at_the_first_reading_still_due() -> None:
+def test_the_sequence_counts_from_the_plan_s_probability_whatever_later_batches_have() -> None:
     half = [reading(Outcome.SAFE, Label.SAFE, probability=0.5) for _ in range(3)]
-    unread = reading(Outcome.SAFE, None, coin=0.9, probability=0.5)
-    due = reading(Outcome.SAFE, None, coin=0.01)
-    looks = missed_sequence([*half, unread, due, *half])
-    assert looks[-1].observations == 4
+    beyond = reading(Outcome.SAFE, Label.UNSAFE, coin=0.3, probability=0.5)  # drawn at .5, not at the plan's .2
+    below = reading(Outcome.SAFE, Label.SAFE, coin=0.01, probability=0.1)
+    assert missed_sequence([*half, beyond, below], 0.2)[-1].observations == 3
+    assert missed_sequence([*half, beyond, below], 0.5)[-1].observations == 4
+
+
+def test_inconclusive_readings_are_missed_above_and_safe_below() -> None:
+    fine = [reading(Outcome.SAFE, Label.SAFE)] * 40
+    unclear = replace(fine[0], case=replace(fine[0].case, blind_first=None, inconclusive=True), read_at=AT)
+    one, other = missed_sequence(fine, 0.05)[-1], missed_sequence([*[unclear] * 10, *fine], 0.05)[-1]
+    assert other.high > one.high and other.low == 0.0 and other.observations == 50
+
+
+def test_a_bound_for_one_look_is_told_from_its_day_on() -> None:
+    readings = [reading(Outcome.SAFE, Label.SAFE)] * 60
+    assert one_look_words(verified(sample(*readings), NO_MIX, (), PLAN), AT).startswith("No day was fixed")
+    dated = verified(sample(*readings), NO_MIX, (), replace(PLAN, report_on=AT.date()))
+    assert one_look_words(dated, AT - timedelta(days=1)).startswith("The bound for one look will be told on 2026-11-20")
+    assert one_look_words(dated, AT).endswith("at most 48.7 per 1,000 (exact, 95 %).")  # 1 - 0.05 ** (1 / 60)
+    assert dated.at_most[-1].high > 0.0487  # what looking at any time costs
 
 
 def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
-    readings = [reading(Outcome.SAFE, Label.SAFE)] * 30 + [reading(Outcome.SAFE, None, coin=0.5)] * 570
+    readings = [reading(Outcome.SAFE, Label.SAFE)] * 30
     found = verified(
         AuditSample(
             configuration_version="<b>v1</b>",
             configuration=BODY,
             readings=tuple(readings),
+            others=((reading(Outcome.SAFE, None, coin=0.5).case, 570),),
             without_audit=7,
             not_blind=0,
         ),
@@ -141,8 +158,10 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
         (),
         PLAN,
     )
-    # 1 - 0.05 ** (1/30) = 0.0950
-    assert missed_sentence(found) == "estimated 0.0, at most 95.0 at 95 % confidence (0 missed in 30 read of 600)"
+    # one look would give 1 - 0.05 ** (1/30) = 0.0950
+    assert missed_sentence(found) == (
+        "estimated 0.0, at most 122.8 at 95 % confidence at every look together (0 missed in 30 read of 600)"
+    )
     html = report_html(found, binding_of({}), AT)
     assert html.index("Missed unsafe per 1,000") < html.index("Sensitivity")
     assert "<b>v1</b>" not in html and "&lt;b&gt;v1" in html and "Stale" in html
@@ -224,4 +243,4 @@ def test_a_reading_after_the_reveal_is_left_out_and_counted(page_database: Datab
     submit_rating(page_database, LOCAL_USER, claim.case_id, claim.token, form("safe"), now, new_id(now))
     (measured,) = measured_configurations(page_database, LOCAL_USER)
     found = audit_sample(page_database, LOCAL_USER, measured.version)
-    assert found.not_blind == 1 and not any(case.read for case in found.cases)
+    assert found.not_blind == 1 and not any(case.read for case, _ in found.counted)

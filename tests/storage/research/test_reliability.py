@@ -4,18 +4,21 @@ import pytest
 
 from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
-from screening.review.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden
+from screening.review.rating_form import RatingLabel
 from screening.review.reach import Reach
-from screening.statistics.verification import estimate, strata_of
+from screening.statistics.verification import estimate, tallied
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.research.reliability import audit_sample, measured_configurations, outcome_mix
+from storage.research.reliability import AuditSample, audit_sample, measured_configurations, outcome_mix
+from storage.review.adjudication import adjudicate
 from storage.review.inbox import claim_next
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
+from storage.review.settling import Method
 from tests.storage.batch_of import CONFIGURATION, LATER, batch, commit, commit_run, run, screening, waiting
-from tests.storage.inbox_cases import form, person
+from tests.storage.inbox_cases import ANN, BO, SENIOR, form, person, register
 
 VERSION = CONFIGURATION.version
 
@@ -44,14 +47,19 @@ def read_all(db: Database, label: str) -> int:
     return read
 
 
+def _due(found: AuditSample) -> int:
+    return sum(count for case, count in found.counted if case.selected)
+
+
 def test_audited_cases_are_read_and_the_others_stand_behind_them(db: Database) -> None:
     settled(db, 40, audit_rate=0.3)
     before = audit_sample(db, LOCAL_USER, VERSION)
-    due = sum(case.selected for case in before.cases)
-    assert 0 < due < 40 and sum(case.waiting for case in before.cases) == due
+    (tally,) = tallied(before.counted)
+    due = tally.selected
+    assert 0 < due < 40 and (tally.cases, tally.waiting) == (40, due)
     assert read_all(db, "unsafe") == due  # what the inbox holds is what the coins selected
     after = audit_sample(db, LOCAL_USER, VERSION)
-    missed = estimate(strata_of(after.cases)).missed
+    missed = estimate(tallied(after.counted)).missed
     assert (missed.cases, missed.read, missed.missed) == (40, due, due)
     assert missed.per_thousand == pytest.approx(1000)
     assert all(reading.read_at == LATER for reading in after.readings if reading.case.read)
@@ -61,34 +69,34 @@ def test_where_all_that_is_called_unsafe_is_read_each_reading_stands_for_itself_
     settled(db, 20, audit_rate=0.05, outcome=Outcome.UNSAFE, reach=Reach.READ)
     assert read_all(db, "safe") == 20
     found = audit_sample(db, LOCAL_USER, VERSION)
-    assert [(one.probability, one.cases, one.read) for one in strata_of(found.cases)] == [(1.0, 20, 20)]
+    assert [(one.probability, one.cases, one.read) for one in tallied(found.counted)] == [(1.0, 20, 20)]
     assert (found.reaches, found.not_blind) == ({Reach.READ}, 0)
 
 
 def test_where_what_is_called_unsafe_is_only_counted_the_audit_alone_reads_it(db: Database) -> None:
     settled(db, 40, audit_rate=0.3, outcome=Outcome.UNSAFE)
     found = audit_sample(db, LOCAL_USER, VERSION)
-    due = sum(case.selected for case in found.cases)
+    due = _due(found)
     assert 0 < due < 40 and read_all(db, "safe") == due
-    assert {case.probability for case in found.cases} == {0.3} and found.reaches == {Reach.COUNT}
+    assert {case.probability for case, _ in found.counted} == {0.3} and found.reaches == {Reach.COUNT}
 
 
 def test_a_second_look_that_somebody_picked_counts_nowhere(db: Database) -> None:
     case_ids = settled(db, 20, audit_rate=0.05)
-    due = sum(case.selected for case in audit_sample(db, LOCAL_USER, VERSION).cases)
+    due = _due(audit_sample(db, LOCAL_USER, VERSION))
     opened = request_second_looks(db, LOCAL_USER, case_ids, LATER).opened
     assert opened == 20 - due
     assert read_all(db, "unsafe") == 20
     found = audit_sample(db, LOCAL_USER, VERSION)
-    assert sum(case.read for case in found.cases) == due
-    assert estimate(strata_of(found.cases)).missed.read == due
+    assert sum(count for case, count in found.counted if case.read) == due
+    assert estimate(tallied(found.counted)).missed.read == due
     assert found.not_blind == 0  # nor among the readings that are missing from the audit
 
 
 def test_insufficient_information_is_inconclusive_not_a_miss(db: Database) -> None:
     settled(db, 3, audit_rate=1.0)
     read_all(db, "insufficient_information")
-    found = estimate(strata_of(audit_sample(db, LOCAL_USER, VERSION).cases))
+    found = estimate(tallied(audit_sample(db, LOCAL_USER, VERSION).counted))
     assert (found.inconclusive, found.missed.read, found.missed.per_thousand) == (3, 0, None)
 
 
@@ -100,16 +108,39 @@ def test_cases_without_an_audit_are_counted_apart(db: Database) -> None:
 
 def test_what_the_engine_left_to_a_person_is_always_due(db: Database) -> None:
     settled(db, 3, audit_rate=0.01, outcome=Outcome.HUMAN_REVIEW)
-    assert all(case.selected for case in audit_sample(db, LOCAL_USER, VERSION).cases)
+    assert _due(audit_sample(db, LOCAL_USER, VERSION)) == 3
 
 
-def test_the_mix_of_ends_is_split_in_two_halves_by_count(db: Database) -> None:
+def test_the_mix_of_ends_has_a_reference_that_never_moves(db: Database) -> None:
     settled(db, 3, audit_rate=0.1)
+    early = outcome_mix(db, LOCAL_USER, VERSION, reference=4)
+    assert (early.reference, early.looks, early.until) == ({"safe": 3}, (), None)
     settled(db, 2, audit_rate=0.1, outcome=Outcome.HUMAN_REVIEW)
-    found = outcome_mix(db, LOCAL_USER, VERSION)
-    assert sum(found.before.values()) == 3 and sum(found.after.values()) == 2
-    total = {name: found.before.get(name, 0) + found.after.get(name, 0) for name in ("safe", "exhausted")}
-    assert total == {"safe": 3, "exhausted": 2}
+    found = outcome_mix(db, LOCAL_USER, VERSION, reference=3)
+    assert found.reference | {"safe": 3} == found.reference and found.until is not None
+    counted = sum(found.reference.values()) + sum(sum(look.values()) for look in found.looks[-1:])
+    assert counted == 5
+
+
+def _read(db: Database, reader: Actor, label: str) -> None:
+    claim = claim_next(db, reader, LATER)
+    assert claim is not None
+    submit_rating(db, reader, claim.case_id, claim.token, form(label), LATER, new_id(LATER))
+
+
+def test_a_text_called_safe_and_read_as_unsafe_is_read_again_and_counts_as_settled(db: Database) -> None:
+    register(db, ANN, BO, SENIOR)
+    (case_id,) = settled(db, 1, audit_rate=1.0)
+    _read(db, ANN, "unsafe")
+    (stratum,) = tallied(audit_sample(db, LOCAL_USER, VERSION).counted)
+    assert (stratum.selected, stratum.read, stratum.waiting) == (1, 0, 1)
+    _read(db, BO, "safe")
+    adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "an idiom", LATER, Method.SENIOR)
+    found = audit_sample(db, LOCAL_USER, VERSION)
+    (stratum,) = tallied(found.counted)
+    assert (stratum.read, stratum.unsafe) == (1, 0)
+    (alone,) = tallied((case.as_first_read(), count) for case, count in found.counted)
+    assert (alone.read, alone.unsafe) == (1, 1)
 
 
 def test_configurations_are_listed_with_what_they_settled(db: Database) -> None:
