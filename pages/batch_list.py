@@ -11,6 +11,7 @@ from pages.batches.intake_runs import Stopped, intake_runs
 from pages.batches.missing_rows import missing_rows, stopped
 from pages.batches.new_batch import check_file, upload_file
 from pages.batches.reach_choice import reach_fact
+from pages.batches.ways_panel import ways_panel
 from pages.components import resources
 from pages.components.result_links import result_links_html
 from pages.components.sign_in import polled
@@ -97,6 +98,7 @@ def show(one: BatchSummary) -> None:
         controls(one)
     if by_label:
         st.html(result_links_html(one.id, one.progress))
+        ways_panel(db, person, one)
     worklist_panel(db, person, one)
     downloads(db, person, one)
 

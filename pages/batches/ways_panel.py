@@ -1,0 +1,44 @@
+"""A batch's cases on the drawing of its pipeline: how many took each way, and the way to those that ended on it."""
+
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from pages.components.diagram import NOT_SETTLED, STYLE, NodeMark, Way, WayMark, diagram_html
+from screening.engine.pipeline import PipelineConfig
+from screening.labels import OUTCOMES, Label
+from screening.review.actors import Actor
+from storage.batches.batches import BatchSummary
+from storage.batches.configurations import load_configuration
+from storage.batches.ways import Ways, count_ways
+from storage.database import Database
+
+
+def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
+    """The drawing as of this moment, with what it leaves out."""
+    pipeline = load_configuration(db, one.configuration_version).pipeline
+    st.html(ways_html(pipeline, found := count_ways(db, person, one.id, pipeline), one.id))
+    said = []
+    if found.kept_back:
+        said.append(f"{found.kept_back:,} more went to a clinician for what stands in the text, or for a fault.")
+    if found.withheld:
+        said.append(f"{found.withheld:,} that wait to be read blind are counted nowhere here.")
+    if said:
+        st.caption(" ".join(said))
+
+
+def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str) -> str:
+    """The drawing with its counts."""
+    nodes = {node.name: NodeMark(words=f"{found.asked.get(node.name, 0):,} texts") for node in pipeline.nodes}
+    ways: dict[Way, WayMark] = {}
+    for node in pipeline.nodes:
+        for label in (*Label, None):
+            target = node.target(label)
+            count = found.taken.get((node.name, label), 0)
+            href = _results(batch_id, node.name, target) if target in OUTCOMES else None
+            ways[node.name, label.value if label else NOT_SETTLED] = WayMark(count=count, href=href)
+    return STYLE + diagram_html(pipeline, nodes, ways)
+
+
+def _results(batch_id: str, node: str, outcome: str) -> str:
+    return "results?" + urlencode({"batch": batch_id, "node": node, "outcome": outcome})

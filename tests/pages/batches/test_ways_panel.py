@@ -1,0 +1,26 @@
+"""A batch on the drawing: counts on the ways, and the way to the cases that ended there."""
+
+from pages.batches.ways_panel import ways_html
+from screening.engine.pipeline import preset
+from screening.labels import Label
+from storage.batches.ways import Ways
+
+FOUND = Ways(
+    asked={"worker": 1_000, "risk": 90},
+    taken={
+        ("worker", Label.SAFE): 900,
+        ("worker", Label.ESCALATE): 90,
+        ("worker", None): 10,
+        ("risk", Label.UNSAFE): 90,
+    },
+    kept_back=0,
+    withheld=0,
+)
+
+
+def test_counts_stand_on_the_ways_and_outcomes_open_their_cases() -> None:
+    html = ways_html(preset("recommended"), FOUND, "b&1")
+    assert "1,000 texts" in html and "safe → safe: 900" in html and "escalate → Risk: 90" in html
+    assert 'href="results?batch=b%261&amp;node=worker&amp;outcome=safe"' in html
+    assert 'href="results?batch=b%261&amp;node=worker&amp;outcome=human_review"' in html
+    assert html.count("<a ") == 2 * 3  # in the picture and in the list; a way that nobody went opens nothing
