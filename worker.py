@@ -20,6 +20,7 @@ from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents
 from screening.settings import Settings
 from storage.database import Database
+from storage.site.heartbeats import processes
 
 DATABASE_THREADS = 8
 """Commits of different cases wait for the disk side by side; more would only wait for each other."""
@@ -100,5 +101,17 @@ def main() -> int:
     return 0
 
 
+def alive() -> int:
+    """0 when a worker of this host has said within half a minute that it lives: for a container's health check."""
+    db = Database(Settings().database_url)
+    host = worker_name().rsplit("-", 2)[0]
+    try:
+        with db.read() as conn:
+            found = processes(conn, system_clock())
+    finally:
+        db.close()
+    return 0 if any(one.alive and one.name.rsplit("-", 2)[0] == host for one in found) else 1
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(alive() if sys.argv[1:] == ["--alive"] else main())

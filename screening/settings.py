@@ -16,10 +16,18 @@ SIMULATED_NOTICE = "Simulated agents: not a model, not for use on people."
 
 
 class Settings(BaseSettings):
-    """Read from the environment (prefix SECOND_LOOK_, three names of others' without it) and `.env`."""
+    """Read from the environment (prefix SECOND_LOOK_, three names of others' without it) and `.env`.
+
+    An empty variable is one that is not set.
+    """
 
     model_config = SettingsConfigDict(
-        env_prefix="SECOND_LOOK_", env_file=".env", extra="ignore", populate_by_name=True, frozen=True
+        env_prefix="SECOND_LOOK_",
+        env_file=".env",
+        env_ignore_empty=True,
+        extra="ignore",
+        populate_by_name=True,
+        frozen=True,
     )
 
     database_url: str = Field(
@@ -45,7 +53,7 @@ class Settings(BaseSettings):
     )
     model: str = Field("claude-sonnet-4-6", description="The model asked.")
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
-        0.7, description="Sampling temperature, sent only to models that take one; empty sends none."
+        0.7, description="Sampling temperature, sent only to models that take one; none sends none."
     )
     requests_per_minute: Annotated[int, Field(ge=1)] = Field(
         1000, description="Most calls a minute, over all workers together."
@@ -120,8 +128,8 @@ class Settings(BaseSettings):
     @field_validator("temperature", mode="before")
     @classmethod
     def _no_temperature(cls, given: object) -> object:
-        """An empty variable, or the word none, sends no temperature."""
-        return None if isinstance(given, str) and given.strip().casefold() in ("", "none") else given
+        """The word none sends no temperature."""
+        return None if isinstance(given, str) and given.strip().casefold() == "none" else given
 
     @model_validator(mode="after")
     def _answerable(self) -> "Settings":

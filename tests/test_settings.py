@@ -26,8 +26,8 @@ def test_a_model_without_key_or_server_is_refused() -> None:
         Settings(sampler="anthropic")
 
 
-@pytest.mark.parametrize(("given", "read"), [("", None), ("none", None), ("0.2", 0.2)])
-def test_an_empty_temperature_sends_none(monkeypatch: pytest.MonkeyPatch, given: str, read: float | None) -> None:
+@pytest.mark.parametrize(("given", "read"), [("", 0.7), ("none", None), ("0.2", 0.2)])
+def test_the_word_none_sends_no_temperature(monkeypatch: pytest.MonkeyPatch, given: str, read: float | None) -> None:
     monkeypatch.setenv("SECOND_LOOK_TEMPERATURE", given)
     assert Settings().temperature == read
 
@@ -43,3 +43,14 @@ def test_a_site_makes_its_own_pseudonym_key_once(tmp_path: Path) -> None:
 def test_a_key_that_is_set_is_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECOND_LOOK_PSEUDONYM_KEY", "ours")
     assert Settings(data_directory=tmp_path).pseudonym_secret == "ours" and not list(tmp_path.iterdir())
+
+
+def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = Settings.model_fields.items()
+    names = [str(field.validation_alias or f"SECOND_LOOK_{name.upper()}") for name, field in fields]
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    usual = Settings(_env_file=None)
+    for name in names:
+        monkeypatch.setenv(name, "")
+    assert Settings(_env_file=None).model_dump() == usual.model_dump() and usual.anthropic_base_url is None
