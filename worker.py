@@ -12,13 +12,17 @@ from contextlib import contextmanager
 
 from jobs.agents import Agents
 from jobs.comparing import Comparing
+from jobs.intake import configuration
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
 from jobs.notifications import Notifier
 from jobs.port import Runner, system_clock, worker_name
+from jobs.preflights import Preflights
 from jobs.procrastinate import ProcrastinateRunner, WorkerEnded
 from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents
+from screening.engine.pipeline import preset
 from screening.settings import Settings
+from storage.batches.pipelines import active_version
 from storage.database import Database
 from storage.site.heartbeats import processes
 
@@ -38,11 +42,12 @@ async def work(settings: Settings, db: Database) -> None:
     loop.set_default_executor(ThreadPoolExecutor(DATABASE_THREADS, "database"))
     name = worker_name()
     async with limited_agents(settings, db, name) as agents:
-        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name)
+        tries = Preflights(db=db, agents=agents, clock=system_clock)
+        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, preflights=tries)
         runner: Runner = (LocalRunner if db.kind == "sqlite" else ProcrastinateRunner)(job, settings.cases_in_flight)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _stop, runner)
-        trying = asyncio.create_task(tell_whether_the_model_answers(agents))
+        trying = asyncio.create_task(try_the_model(settings, db, agents, tries))
         notifier = Notifier(db=db, settings=settings, name=name, kind="worker", clock=system_clock)
         notifier.start()
         comparing = asyncio.create_task(Comparing(db=db, agents=agents, clock=system_clock, worker=name).run())
@@ -65,11 +70,14 @@ def _stop(runner: Runner) -> None:
     last.start()
 
 
-async def tell_whether_the_model_answers(agents: Agents) -> None:
-    """One line in the log at start; work does not wait for it, as every call's own failure is handled anyway."""
+async def try_the_model(settings: Settings, db: Database, agents: Agents, tries: Preflights) -> None:
+    """One line in the log on a harmless text, then the probes through what texts are screened with now."""
     found = await agents.preflight()
     if found is not None:
         log.log(logging.INFO if found.ok else logging.ERROR, "preflight: %s", found.message)
+        own = active_version(db)
+        pipeline = own.pipeline if own else preset(settings.preset, budget=settings.budget)
+        await tries.at_start(configuration(settings, agents, pipeline), settings.seed)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from jobs.agents import Agents
 from jobs.breaker import Breaker
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
 from jobs.port import Runner, system_clock, worker_name
+from jobs.preflights import Preflights
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents
@@ -28,8 +29,9 @@ async def screen_batch(db: Database, settings: Settings, take_in: Callable[[Agen
     name = worker_name("command line ")
     async with limited_agents(settings, db, name) as agents:
         batch_id = take_in(agents)
+        tries = Preflights(db=db, agents=agents, clock=system_clock)
         breaker = Breaker(patience_s=PATIENCE_S)
-        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, breaker=breaker)
+        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, breaker=breaker, preflights=tries)
         if db.kind == "postgresql":
             await _work_until_over(ProcrastinateRunner(job, settings.cases_in_flight), db, batch_id)
             return batch_id

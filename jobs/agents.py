@@ -29,7 +29,8 @@ def model_settings(settings: Settings) -> ModelSettings:
         concurrency=settings.concurrency,
         call_timeout_s=settings.call_timeout_s,
         node_deadline_s=settings.node_deadline_s,
-    )
+        accepted_names=settings.accepted_model_names,
+    ).adapted()
 
 
 def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
@@ -47,7 +48,7 @@ def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
         return asked
     if agent.server not in settings.servers:
         raise SamplerError("unknown_server", f"The site's settings name no server {agent.server!r}.", stops_batch=True)
-    return replace(asked, base_url=settings.servers[agent.server], api_key=None)
+    return replace(asked, base_url=settings.servers[agent.server], api_key=None).adapted()
 
 
 class Agents:

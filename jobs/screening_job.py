@@ -16,6 +16,7 @@ from jobs.breaker import PASSING, Breaker
 from jobs.first_answers import FirstAnswers
 from jobs.patience import to_the_end
 from jobs.port import Clock
+from jobs.preflights import Preflights
 from screening.engine.draws import Draw, DrawRequest, Sampler, SamplerError, Usage, encode_draws
 from screening.engine.guard import guard_for
 from screening.engine.screen import NodeRun, Reason, Screening, screen
@@ -54,6 +55,7 @@ class ScreeningJob:
     known: Configurations = field(default_factory=Configurations)
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
     breaker: Breaker = field(default_factory=Breaker)
+    preflights: Preflights | None = None
     first: FirstAnswers = field(default_factory=FirstAnswers)
     allowance: Allowance = field(init=False)
 
@@ -125,6 +127,8 @@ class ScreeningJob:
         if started.stopped:
             await to_the_end(self._conclude, case, _to_a_human(Reason.STOPPED, started.runs))
             return
+        if self.preflights is not None:
+            await self.preflights.require(case.configuration, case.seed)
         progress = _NodeProgress(
             job=self,
             case=case,

@@ -10,6 +10,7 @@ from pages.research.card_panel import card_panel
 from pages.site import live_configuration as live
 from pages.site.accounts_panel import accounts_panel
 from pages.site.notifications_panel import notifications_panel
+from pages.site.preflight_panel import preflight_panel
 from pages.site.site_settings import settings_form, versions
 from screening.review.policy import Action, allowed, require
 from screening.samplers.preflight import Preflight
@@ -26,7 +27,7 @@ def checked() -> Preflight:
     return live.tried(settings)
 
 
-def preflight_panel() -> None:
+def answer_panel() -> None:
     """Whether the model answers under these settings."""
     if settings.simulated:
         st.info("Simulated agents answer by themselves: there is no model to try.", icon=":material/science:")
@@ -43,7 +44,9 @@ def preflight_panel() -> None:
 
 def configuration_panel() -> None:
     """The live configuration, what it means on the wire, and the one call."""
-    preflight_panel()
+    answer_panel()
+    if not settings.simulated:
+        preflight_panel(db, person, configuration)
     for note in live.notes(settings):
         st.info(note, icon=":material/info:")
     st.html(live.facts_html(live.facts(configuration, settings)))

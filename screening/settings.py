@@ -52,6 +52,11 @@ class Settings(BaseSettings):
         {}, description='Further model servers by name, for nodes that name one: {"ward": "http://10.0.0.5:8080"}.'
     )
     model: str = Field("claude-sonnet-4-6", description="The model asked.")
+    accepted_model_names: tuple[str, ...] = Field(
+        (),
+        description="Other names under which answers of the model are accepted: a dated version, a file's name. "
+        "Answers under any other name are unusable.",
+    )
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
         0.7, description="Sampling temperature, sent only to models that take one; none sends none."
     )

@@ -75,6 +75,7 @@ ERROR_WORDS: Mapping[str, str] = {
     "max_cost": "its cap on cost is reached",
     "withdrawn": "it was broken off: cancelled, at its cap, or the worker ended",
     "connection_lost": "the connection to the database was lost",
+    "preflight_failed": "the model failed the probes, and no administrator has allowed it",
     "no_usable_answer": "the model's answers to its first texts were no labels",
     "cost_unknown": "it has a cap on cost, and the price of its calls is unknown",
 }

@@ -33,9 +33,9 @@ _SENT = {
     "prompts": "Prompts (hash)",
     "host": "Server",
     "own_server": "Own server",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "min_p": "min_p",
+    "top_p": "top_p, as sent",
+    "top_k": "top_k, as sent",
+    "min_p": "min_p, as sent",
     "seed": "Seed",
     "lexicon": "Lexicon (hash)",
 }

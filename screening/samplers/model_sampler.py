@@ -108,6 +108,7 @@ class ModelSampler:
             **self._adapter.describe(),
             "max_output_tokens": self._settings.max_output_tokens,
             "thinking": "disabled",
+            **({"answers_as": sorted(self._settings.answering_models)} if self._settings.accepted_names else {}),
             "prompts": self._prompts.version,
             "host": self._settings.host,
             "own_server": self._settings.own_server,

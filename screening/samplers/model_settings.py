@@ -1,7 +1,7 @@
 """Which model is asked and how: the settings of a real model, and what its interface accepts."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -67,6 +67,10 @@ class ModelSettings:
         """Whether the calls go to a server that is not Anthropic's."""
         host = self.host
         return not (host == "anthropic.com" or host.endswith(".anthropic.com"))
+
+    def adapted(self) -> "ModelSettings":
+        """The same, finding by itself how many calls at once a server of one's own stands."""
+        return replace(self, adaptive=self.own_server)
 
     @property
     def answering_models(self) -> frozenset[str]:

@@ -11,7 +11,15 @@ their way out change in place, and two indexes made of rows, in the same transac
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, metadata
 from storage.schema.comparisons import comparison_outcomes, comparisons
-from storage.schema.engine import case_errors, case_starts, live_runs, node_runs, screenings
+from storage.schema.engine import (
+    case_errors,
+    case_starts,
+    live_runs,
+    node_runs,
+    preflight_overrides,
+    preflights,
+    screenings,
+)
 from storage.schema.intake import (
     batch_events,
     batch_tallies,
@@ -92,6 +100,8 @@ __all__ = [
     "pending_cases",
     "pipeline_activations",
     "pipeline_versions",
+    "preflight_overrides",
+    "preflights",
     "process_heartbeats",
     "ratings",
     "readings_taken_back",

@@ -44,6 +44,27 @@ screenings = Table(
 Index("ix_screenings_batch", screenings.c.batch_id, screenings.c.completed_at)
 Index("ix_screenings_completed", screenings.c.completed_at)
 
+preflights = Table(
+    "preflights",
+    metadata,
+    Column("id", BigId, primary_key=True, autoincrement=True),
+    Column("configuration", String(64), nullable=False),  # a version; it may have been tried before any batch had it
+    Column("passed", Integer, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("ends", JSON, nullable=False),  # {probe: [outcome, reason]}
+    Column("at", Moment, nullable=False),
+)
+Index("ix_preflights_configuration", preflights.c.configuration, preflights.c.id)
+
+preflight_overrides = Table(
+    "preflight_overrides",
+    metadata,
+    Column("preflight_id", BigInteger, ForeignKey("preflights.id"), primary_key=True, autoincrement=False),
+    Column("by", Id, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("at", Moment, nullable=False),
+)
+
 case_starts = Table(
     "case_starts",
     metadata,

@@ -12,6 +12,7 @@ class Counters:
     def __init__(self, kept: int = 200) -> None:
         self.requests = 0
         self.answers = 0
+        self.probes = 0
         self.retries = 0
         self.in_flight = 0
         self.max_in_flight = 0

@@ -72,6 +72,7 @@ class StubPlan(_Data):
     """Everything the stub does. Times in seconds; ``faults`` are probabilities per request.
 
     ``script`` names the faults of the first requests in order of arrival, null for none.
+    ``fails_probes`` answers the preflight's probes as any text; else they are answered as a sound model does.
     ``limit_per_minute`` makes the stub itself answer 429 above that rate.
     """
 
@@ -83,6 +84,7 @@ class StubPlan(_Data):
     faults: dict[Fault, float] = {}
     script: tuple[Fault | None, ...] = ()
     raw: RawReply | None = None
+    fails_probes: bool = False
     retry_after: str | None = "0"
     hang_s: float = 60.0
     drip_s: float = 0.2

@@ -12,8 +12,10 @@ from typing import Any, Self
 from aiohttp import web
 from pydantic import ValidationError
 
+from screening.engine.draws import ScreenedText
+from screening.samplers.probes import ALL
 from tests.stub_server.answering import answer_to, completion, message
-from tests.stub_server.asked import read_asked
+from tests.stub_server.asked import Asked, read_asked
 from tests.stub_server.counters import Counters
 from tests.stub_server.plan import ANSWERED_FAULTS, Fault, RawReply, StubPlan
 
@@ -58,6 +60,9 @@ class StubServer:
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
+        asked = read_asked(body)
+        if not self.plan.fails_probes and ScreenedText(text=asked.text, reply=asked.reply) in ALL.values():
+            return self._probed(request, body, asked)
         number = self.counters.arrived(body, request.headers)
         try:
             refusal = self._refusal(request, body)
@@ -82,6 +87,14 @@ class StubServer:
             return web.json_response(completion(self.plan, read_asked(body)))
         finally:
             self.counters.in_flight -= 1
+
+    def _probed(self, request: web.Request, body: dict[str, Any], asked: Asked) -> web.Response:
+        """Probes are answered as a sound model does, counted apart and without faults, whatever the plan says."""
+        self.counters.probes += 1
+        unsafe = asked.code_words.get("unsafe", "unsafe")
+        return self._refusal(request, body) or web.json_response(
+            message(body, unsafe, None, f"msg_probe_{self._name}_{self.counters.probes}")
+        )
 
     def _refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         """What the real service refuses: a wrong key, an unknown model, a temperature where none is taken."""

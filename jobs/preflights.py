@@ -1,0 +1,70 @@
+"""No text is screened with a configuration that was not tried, or that failed and that nobody allowed in writing."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+from jobs.agents import Agents
+from jobs.patience import to_the_end
+from jobs.port import Clock
+from screening.engine.draws import SamplerError
+from screening.samplers.probes import probe
+from storage.batches import preflights
+from storage.batches.configurations import Configuration
+from storage.database import Database
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Preflights:
+    """Tries each configuration once a process start, unless it passed before; one at a time."""
+
+    db: Database
+    agents: Agents
+    clock: Clock
+    _allowed: set[str] = field(default_factory=set)
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def require(self, configuration: Configuration, seed: int) -> None:
+        """Returns when the configuration may be screened with. SamplerError that pauses the batch where it failed;
+        the service's own error where it cannot be asked, which is no failure and comes again by itself.
+        """
+        version = configuration.version
+        if version in self._allowed or configuration.sampler.get("sampler") == "simulated":
+            return
+        async with self._one:
+            if version in self._allowed:
+                return
+            found = await to_the_end(preflights.latest, self.db, version)
+            if found is None:
+                await self.tried(configuration, seed)
+                found = await to_the_end(preflights.latest, self.db, version)
+        if found is None or not found.allows:
+            told = found.message if found else "It was not tried."
+            raise SamplerError(
+                "preflight_failed", f"{told} An administrator can allow it in writing (Settings).", stops_batch=True
+            )
+        self._allowed.add(version)
+
+    async def tried(self, configuration: Configuration, seed: int) -> bool:
+        """Try it now and keep what came of it; whether it passed. SamplerError when it cannot be asked."""
+        found = await probe(self.agents.sampler(configuration, seed), configuration.pipeline)
+        await to_the_end(preflights.keep, self.db, configuration.version, found, self.clock())
+        log.log(logging.INFO if found.passed else logging.ERROR, "preflight: %s", found.message)
+        return found.passed
+
+    async def at_start(self, configuration: Configuration, seed: int) -> None:
+        """Try what texts are screened with now, also where it passed before: the server behind it may have changed.
+        While it cannot be asked, nothing is concluded; the first case tries again.
+        """
+        if configuration.sampler.get("sampler") == "simulated":
+            return
+        async with self._one:
+            try:
+                known = await to_the_end(preflights.latest, self.db, configuration.version)
+                if known is None or known.overridden_by is None:
+                    self._allowed.discard(configuration.version)
+                    await self.tried(configuration, seed)
+            except SamplerError as error:
+                log.error("preflight: %s", error)

@@ -1,0 +1,98 @@
+"""What came of trying a configuration on the probes, and an administrator's written word to use it all the same."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from screening.samplers.probes import Probed
+from storage.database import Database
+from storage.schema import preflight_overrides, preflights
+from storage.site.audit_log import append, serialise
+
+LEAST_REASON = 20
+"""Characters of a reason: it is read by whoever asks later why this model was allowed."""
+
+
+class NothingToOverride(ValueError):
+    """The latest try of this configuration passed, is overridden already, or there was none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """The latest try of a configuration; ``overridden_by`` and ``reason`` where an administrator allowed it."""
+
+    id: int
+    passed: bool
+    message: str
+    ends: dict[str, tuple[str, str]]
+    at: datetime
+    overridden_by: str | None
+    reason: str | None
+
+    @property
+    def allows(self) -> bool:
+        """Whether a batch may be screened with this configuration."""
+        return self.passed or self.overridden_by is not None
+
+
+def latest(db: Database, configuration: str) -> Preflight | None:
+    """The latest try of a configuration (its version); None where there was none."""
+    with db.read() as conn:
+        return _latest(conn, configuration)
+
+
+def keep(db: Database, configuration: str, found: Probed, now: datetime) -> None:
+    """Keep what came of a try."""
+    with db.write() as conn:
+        conn.execute(
+            insert(preflights),
+            {
+                "configuration": configuration,
+                "passed": int(found.passed),
+                "message": found.message,
+                "ends": {name: list(end) for name, end in found.ends.items()},
+                "at": now,
+            },
+        )
+
+
+def override(db: Database, actor: Actor, configuration: str, reason: str, now: datetime) -> None:
+    """Allow a configuration whose latest try failed, in writing. NothingToOverride; ValueError for a short reason."""
+    require(actor, Action.CHANGE_SETTINGS)
+    reason = reason.strip()
+    if len(reason) < LEAST_REASON:
+        raise ValueError(f"say in at least {LEAST_REASON} characters why this model may be asked all the same")
+    with db.write() as conn:
+        serialise(conn)
+        found = _latest(conn, configuration)
+        if found is None or found.allows:
+            raise NothingToOverride("there is no failed try of this configuration to override")
+        conn.execute(
+            insert(preflight_overrides), {"preflight_id": found.id, "by": actor.id, "reason": reason, "at": now}
+        )
+        append(conn, actor, "preflight_overridden", configuration, {"preflight": found.id, "reason": reason[:100]}, now)
+
+
+def _latest(conn: Connection, configuration: str) -> Preflight | None:
+    row: Any = conn.execute(
+        select(preflights, preflight_overrides.c.by, preflight_overrides.c.reason)
+        .outerjoin(preflight_overrides, preflight_overrides.c.preflight_id == preflights.c.id)
+        .where(preflights.c.configuration == configuration)
+        .order_by(preflights.c.id.desc())
+        .limit(1)
+    ).first()
+    if row is None:
+        return None
+    return Preflight(
+        id=row.id,
+        passed=bool(row.passed),
+        message=row.message,
+        ends={name: (end[0], end[1]) for name, end in row.ends.items()},
+        at=row.at,
+        overridden_by=row.by,
+        reason=row.reason,
+    )

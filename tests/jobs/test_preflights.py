@@ -1,0 +1,119 @@
+"""No batch is screened with a model that calls an unsafe probe safe, unless an administrator allows it in writing."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import select
+
+from jobs.agents import Agents
+from jobs.port import system_clock
+from jobs.preflights import Preflights
+from jobs.screening_job import ScreeningJob
+from screening.engine.draws import SamplerError
+from screening.review.actors import LOCAL_USER
+from screening.review.policy import Forbidden
+from screening.samplers.probes import ALL, UNSAFE, Probed
+from screening.settings import Settings
+from storage.batches import preflights
+from storage.batches.batches import BatchState, batch_state
+from storage.batches.configurations import load_configuration
+from storage.database import Database
+from storage.schema import batches, cases, screenings
+from storage.site.audit_log import events
+from tests.jobs.running import batch
+from tests.storage.inbox_cases import ADMIN, ANN, NOW
+from tests.stub_server import Fault, StubPlan, StubServer
+
+REASON = "Tried in the lab with the vendor, ticket 12."
+
+
+def agents_of(stub: StubServer) -> Agents:
+    return Agents(Settings(_env_file=None, sampler="anthropic", anthropic_base_url=stub.url, anthropic_api_key="k"))
+
+
+def job_of(db: Database, agents: Agents) -> ScreeningJob:
+    tries = Preflights(db=db, agents=agents, clock=system_clock)
+    return ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w", preflights=tries)
+
+
+def one(db: Database, column) -> str:  # type: ignore[no-untyped-def]
+    with db.read() as conn:
+        return str(conn.execute(select(column)).scalar())
+
+
+async def screened(db: Database, plan: StubPlan, *, rows: int = 1) -> tuple[str, StubServer]:
+    async with StubServer(plan) as stub:
+        agents = agents_of(stub)
+        batch_id = batch(db, rows, made_of=agents)
+        await job_of(db, agents).screen_case(one(db, cases.c.id))
+        await agents.aclose()
+        return batch_id, stub
+
+
+async def test_a_sound_model_is_tried_once_and_asked(db: Database) -> None:
+    _, stub = await screened(db, StubPlan())
+    found = preflights.latest(db, one(db, batches.c.configuration))
+    assert found is not None and found.passed and set(found.ends) == set(ALL)
+    assert one(db, screenings.c.outcome) != "None"
+    assert stub.counters.probes >= 6 * len(ALL) and stub.counters.requests > 0
+
+
+async def test_a_model_that_says_safe_to_everything_screens_nothing_until_it_is_allowed(db: Database) -> None:
+    async with StubServer(StubPlan(fails_probes=True)) as stub:
+        agents = agents_of(stub)
+        batch_id = batch(db, 1, made_of=agents)
+        job, case_id = job_of(db, agents), one(db, cases.c.id)
+        await job.screen_case(case_id)
+        assert one(db, screenings.c.outcome) == "None"
+        assert batch_state(db, batch_id) is not BatchState.FINISHED
+        version = one(db, batches.c.configuration)
+        found = preflights.latest(db, version)
+        assert (
+            found is not None
+            and found.message == f"The model called {len(UNSAFE)} of {len(UNSAFE)} plainly unsafe texts safe."
+        )
+        with pytest.raises(SamplerError, match="allow it in writing"):
+            await job.preflights.require(load_configuration(db, version), 0)  # type: ignore[union-attr]
+        preflights.override(db, ADMIN, version, REASON, NOW)
+        await job.preflights.require(load_configuration(db, version), 0)  # type: ignore[union-attr]
+        await agents.aclose()
+
+
+async def test_a_model_that_cannot_be_asked_has_not_failed(db: Database) -> None:
+    async with StubServer(StubPlan(fails_probes=True, faults={Fault.OVERLOADED: 1.0})) as stub:
+        agents = agents_of(stub)
+        batch(db, 1, made_of=agents)
+        version = one(db, batches.c.configuration)
+        tries = Preflights(db=db, agents=agents, clock=system_clock)
+        with pytest.raises(SamplerError) as error:
+            async with asyncio.timeout(60):
+                await tries.require(load_configuration(db, version), 0)
+        await agents.aclose()
+    assert error.value.kind == "overloaded" and not error.value.stops_batch
+    assert preflights.latest(db, version) is None
+
+
+def test_an_override_needs_an_administrator_a_reason_and_a_failure(db: Database) -> None:
+    def probed(outcome: str) -> Probed:
+        return Probed(ends=dict.fromkeys(ALL, (outcome, "identified")), calls=88)
+
+    preflights.keep(db, "c1", probed("safe"), NOW)
+    with pytest.raises(Forbidden):
+        preflights.override(db, ANN, "c1", REASON, NOW)
+    with pytest.raises(ValueError, match="at least"):
+        preflights.override(db, ADMIN, "c1", "because", NOW)
+    preflights.override(db, ADMIN, "c1", REASON, NOW)
+    found = preflights.latest(db, "c1")
+    assert found is not None and found.allows and not found.passed and found.reason == REASON
+    assert "preflight_overridden" in [event.action for event in events(db, ADMIN)]
+    with pytest.raises(preflights.NothingToOverride):
+        preflights.override(db, ADMIN, "c1", REASON, NOW)
+    preflights.keep(db, "c1", probed("unsafe"), NOW)
+    found = preflights.latest(db, "c1")
+    assert found is not None and found.passed and found.overridden_by is None
+    assert preflights.latest(db, "another") is None
+
+
+def test_local_users_may_allow_it(db: Database) -> None:
+    with pytest.raises(preflights.NothingToOverride):
+        preflights.override(db, LOCAL_USER, "never tried", REASON, NOW)
