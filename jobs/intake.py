@@ -23,7 +23,8 @@ from storage.database import Database
 class BatchRequest:
     """What somebody decided before the first call; a cap of None is no cap.
 
-    ``intake`` is what was announced of the file, ``reach`` what becomes of texts that are called unsafe.
+    ``intake`` is what was announced of the file, ``reach`` what becomes of texts that are called unsafe,
+    ``submission`` the key of the press that begins it.
     """
 
     name: str
@@ -32,6 +33,7 @@ class BatchRequest:
     max_cost_usd: float | None = None
     reach: Reach = Reach.READ
     intake: dict[str, Any] = field(default_factory=dict)
+    submission: str | None = None
 
 
 def receiver(settings: Settings) -> Callable[[str], ReceivedText]:
@@ -68,6 +70,7 @@ def open_batch(
         max_calls=request.max_calls,
         max_cost_usd=request.max_cost_usd,
         reach=request.reach,
+        submission=request.submission,
         intake=request.intake,
     )
     return create_batch(db, actor, new, clock())

@@ -179,7 +179,7 @@ class ScreeningJob:
 
 @dataclass(slots=True, kw_only=True)
 class _NodeProgress:
-    """Keeps what a case has done so far: the live view after each wave, the run when its node ends.
+    """Keeps what a case has done so far: the live view as answers come, the run when its node ends.
 
     It stands before the sampler: a wave is asked for only while the batch allows it, and broken off when the batch
     is cancelled. What needs no further call is concluded even then.
@@ -192,6 +192,7 @@ class _NodeProgress:
     started_at: datetime
     tab: Tab
     codes: str = ""
+    shown: str = ""
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         await self._leave_to_draw()
@@ -202,6 +203,7 @@ class _NodeProgress:
                 await self._look()
                 if self.job.allowance.cancelled(self.case.batch_id):
                     raise Withdrawn
+                await self._show(request, bill.in_order())
             draws = self._paid(request.node, wave.result())
             self.job.breaker.answered(self.case.case_id)
             return draws
@@ -230,11 +232,19 @@ class _NodeProgress:
         return draws
 
     async def wave(self, request: DrawRequest, draws: Sequence[Draw]) -> None:
-        self.codes = encode_draws(draws) if request.first == 0 else self.codes + encode_draws(draws)
+        await self._show(request, draws)
+        self.codes = self.shown
+
+    async def _show(self, request: DrawRequest, draws: Sequence[Draw]) -> None:
+        """What the node has drawn so far, these of its wave included, for whoever watches; once."""
+        codes = ("" if request.first == 0 else self.codes) + encode_draws(draws)
+        if codes == self.shown or not draws:
+            return
+        self.shown = codes
         if not self.case.interactive:
             return
         where = (self.case.case_id, request.node, request.variant)
-        if not await to_the_end(live.update_live, self.job.db, *where, self.codes, self.job.clock()):
+        if not await to_the_end(live.update_live, self.job.db, *where, codes, self.job.clock()):
             raise Withdrawn  # nobody watches any more
 
     async def commit(self, run: NodeRun) -> None:

@@ -1,21 +1,21 @@
 """Screen one text and watch the agents' labels being eliminated."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from pages.batches.pipelines import choose, decided_or_said, least_calls
-from pages.batches.single_text import Typed, empty_html, hand_in, status_html, view_html
+from pages.batches.single_text import Typed, empty_html, hand_in, pressed, status_html, view_html
 from pages.components import resources
 from pages.components.sign_in import polled
 from pages.components.untrusted_text import show_text
 from screening.engine.pipeline import PipelineConfig
-from screening.review.policy import Action, Forbidden, require
+from screening.review.policy import Action, Forbidden, allowed, require
 from storage.batches import batches, single_texts
 from storage.batches.pipelines import active_version
 from storage.batches.single_texts import SingleText, UnknownText
 
 POLL_S = 0.5
-PATIENCE_S = 4
-"""Seconds without a draw after which the page says that it waits for the worker."""
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.SCREEN_TEXT)
@@ -31,20 +31,17 @@ def found() -> SingleText | None:
 
 
 def text_form(running: bool) -> None:
-    """The inputs; a press while a text is being screened does nothing."""
+    """The inputs; a press while a text is being screened does nothing. Ctrl+Enter is the form's own, in its boxes: a
+    shortcut of the button beside it would press twice.
+    """
     with st.form("text", border=False):
-        raw = st.text_area("Text", height=190, key="raw", help="Shown to the agents as it is.")
+        raw = st.text_area("Text", height=190, key="raw", help="Shown to the agents as it is. Ctrl+Enter hands it in.")
         reply = reply_field()
         choice = choose(settings, active_version(db), "screen")
-        pressed = st.form_submit_button(
-            "Screen",
-            type="primary",
-            shortcut="ctrl+enter",
-            disabled=running,
-            width="stretch",
-            icon=":material/play_arrow:",
+        handed_in = st.form_submit_button(
+            "Screen", type="primary", disabled=running, width="stretch", icon=":material/play_arrow:"
         )
-    if not pressed or running:
+    if not handed_in or running:
         return
     if not raw.strip():
         st.error("Write or paste a text first.", icon=":material/edit:")
@@ -60,46 +57,52 @@ def reply_field() -> str:
 
 
 def start(typed: Typed, pipeline: PipelineConfig) -> None:
-    """Hand the text in and look at it by its address from now on."""
+    """Hand the text in, once a press, and look at it by its address from now on."""
     now = resources.now()
-    st.query_params["case"] = hand_in(db, person, typed, resources.configuration(pipeline), settings, now)
+    press = pressed(st.session_state.get("press"), typed, pipeline, now)
+    given, st.session_state["press"] = replace(typed, key=press.key), press
+    st.query_params["case"] = hand_in(db, person, given, resources.configuration(pipeline), settings, now)
+    st.session_state["press"] = replace(press, at=resources.now())
     st.rerun()
 
 
-def stop_button(single: SingleText | None, running: bool) -> None:
-    """Always in its place. Outside the fragment: a press during a tick must not be lost."""
-    if st.button("Stop", icon=":material/stop_circle:", shortcut="esc", disabled=not running, width="stretch"):
+def buttons(single: SingleText | None, running: bool) -> None:
+    """Always in their places. Outside the fragment: a press during a tick must not be lost."""
+    stop, new = st.columns(2)
+    if stop.button("Stop", icon=":material/stop_circle:", shortcut="esc", disabled=not running, width="stretch"):
         if single is not None and running:
             single_texts.stop(db, person, single.case_id, resources.now())
         st.rerun()
+    new.button("New text", icon=":material/note_add:", disabled=running, width="stretch", on_click=clear)
 
 
-def live(case_id: str) -> None:
-    """One tick: say that somebody watches, show what there is, and give the page back when it has ended."""
-    single = single_texts.look(db, person, case_id)
-    now = resources.now()
-    if single.ended:
+def clear() -> None:
+    """An empty page for the next text; the one before stays where it is kept."""
+    st.session_state.update(raw="", reply="")
+    st.session_state.pop("press", None)
+    st.query_params.clear()
+
+
+def view(case_id: str, shown_running: bool) -> None:
+    """One tick, in the same two places from the first draw to the verdict: nothing moves when it ends."""
+    single, now = single_texts.look(db, person, case_id), resources.now()
+    if shown_running and single.ended:
         st.rerun(scope="app")
-    single_texts.watch(db, person, case_id, now)
-    waiting = not single.draws and (now - single.submitted_at).total_seconds() > PATIENCE_S
-    st.html(status_html(single, waiting=waiting))
+    if not single.ended:
+        single_texts.watch(db, person, case_id, now)
+    may_read = any(allowed(person, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
+    st.html(status_html(single, now, resources.site().help_text, may_read=may_read))
     st.html(view_html(single, now))
 
 
-def settled(single: SingleText) -> None:
-    """What came of it; what failed can be taken up again."""
-    st.html(status_html(single, waiting=False))
-    if single.outcome is not None and single.outcome != "safe":
-        st.text(f"If you are worried about somebody: {resources.site().help_text}")  # a site's own words
-    if (
-        single.error is not None
-        and single.state != "cancelled"
-        and st.button("Try again", icon=":material/replay:", key=f"retry_{single.case_id}")
-    ):
+def retry_button(single: SingleText) -> None:
+    """What failed can be taken up again."""
+    if single.error is None or single.state == "cancelled":
+        return
+    if st.button("Try again", icon=":material/replay:", key=f"retry_{single.case_id}"):
         single_texts.watch(db, person, single.case_id, resources.now())  # first, or a worker finds it unwatched
         batches.retry_failed(db, person, single.batch_id, resources.now())
         st.rerun()
-    st.html(view_html(single, resources.now()))
 
 
 single = found()
@@ -108,7 +111,7 @@ left, right = st.columns([1, 2.5], gap="medium")
 with left:
     st.title("Screen a text")
     text_form(running)
-    stop_button(single, running)
+    buttons(single, running)
     if single is not None and not st.session_state.get("raw"):
         show_text(single.text, label="The text that was screened")
         if single.reply is not None:
@@ -119,8 +122,8 @@ with left:
     )
 with right:
     if single is None:
-        st.html(empty_html(resources.usual_pipeline()))
-    elif running:
-        st.fragment(polled(live), run_every=POLL_S)(single.case_id)
+        for part in empty_html(resources.usual_pipeline()):
+            st.html(part)
     else:
-        settled(single)
+        st.fragment(polled(view), run_every=POLL_S if running else None)(single.case_id, running)
+        retry_button(single)

@@ -33,8 +33,11 @@ STYLE = """<style>
 .sl-trace .g{display:flex;align-items:flex-end;gap:1px;height:3.4rem;margin-bottom:.25rem;
  border-bottom:1px solid var(--line);border-left:1px solid var(--line)}
 .sl-trace .g i{flex:0 1 4%;background:color-mix(in srgb,var(--open) 55%,transparent)}
-.sl-status{min-height:5.6rem;font-size:.95rem}
-.sl-status p{line-height:1.45}
+.sl-status{min-height:13.5rem;font-size:.95rem}
+.sl-status p{line-height:1.45;margin:.35rem 0 0}
+.sl-status .sl-verdict{font-size:2.1rem;font-weight:700;padding:.15rem .8rem}
+.sl-status .sl-waits{font-size:1.05rem;font-weight:600;min-height:1.6rem}
+.sl-status a{color:var(--open);text-decoration:underline}
 .sl-budget{margin:0 0 .7rem}.sl-budget .w{display:flex;justify-content:space-between;gap:1rem;flex-wrap:wrap}
 .sl-budget .w b{font-variant-numeric:tabular-nums}.sl-budget .w span{color:var(--soft)}
 .sl-bar{height:.45rem;border-radius:.25rem;background:var(--track);overflow:hidden;margin-top:.3rem}

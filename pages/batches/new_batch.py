@@ -171,6 +171,7 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
                 max_calls=most,
                 max_cost_usd=cost,
                 reach=reach,
+                submission=upload.token,
                 intake=announced(final.table.report),
             )
             start(upload, request, mapping, labels)

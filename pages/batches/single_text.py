@@ -1,7 +1,9 @@
 """One submitted text on the page: handing it in, its live view, and what came of it in words that claim no more."""
 
+import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from html import escape
 
@@ -33,16 +35,40 @@ from storage.database import Database
 from storage.site.settings_store import current
 
 NAME = "Single text"
+PATIENCE_S = 4
+"""Seconds without a start after which the page says that it waits for the worker."""
+SAME_PRESS_S = 3.0
+"""The same words handed in again within so many seconds are the same press: keys repeat, and servers are slow."""
 
 _COLOURS = {Outcome.SAFE: "safe", Outcome.UNSAFE: "unsafe", Outcome.HUMAN_REVIEW: "escalate"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
-    """What was typed; a ``reply`` of white space alone is none, as in a file."""
+    """What was typed; a ``reply`` of white space alone is none, as in a file. ``key`` is the press's: handed in twice
+    under one key it is one text.
+    """
 
     text: str
     reply: str = ""
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Press:
+    """What was last handed in on a page, under which key, and when."""
+
+    content: str
+    key: str
+    at: datetime
+
+
+def pressed(last: Press | None, typed: Typed, pipeline: PipelineConfig, now: datetime) -> Press:
+    """The press that this is: the last one again, where it says the same at nearly the same time, else a new one."""
+    content = hashlib.sha256(repr((typed.text, typed.reply, pipeline.version)).encode("utf-8", "replace")).hexdigest()
+    if last is not None and last.content == content and (now - last.at).total_seconds() < SAME_PRESS_S:
+        return replace(last, at=now)
+    return Press(content=content, key=secrets.token_hex(16), at=now)
 
 
 def hand_in(
@@ -60,6 +86,7 @@ def hand_in(
         seed=settings.seed,
         audit_rate=settings.audit_rate,
         reach=current(db).settings.reach(labelled=False),
+        submission=typed.key,
     )
     reply = take(typed.reply) if typed.reply.strip() else None
     return submit(db, actor, take(typed.text), new, now, reply)
@@ -83,28 +110,42 @@ def view_html(single: SingleText, now: datetime) -> str:
     )
 
 
-def empty_html(pipeline: PipelineConfig) -> str:
-    """The same place before anything is asked."""
+def empty_html(pipeline: PipelineConfig) -> tuple[str, str]:
+    """The same two places before anything is asked."""
     ready = _status_html("○ Ready", "quiet", ["Each agent is asked again and again until its usual answer is clear."])
     nodes = live_html(node_views(pipeline, {}, ended=False))
-    way = way_html(pipeline, {}, ended=False)
-    return ready + budget_html(0, most_calls(pipeline), cost_usd=0.0, seconds=None) + way + nodes
+    budget = budget_html(0, most_calls(pipeline), cost_usd=0.0, seconds=None)
+    return ready, budget + way_html(pipeline, {}, ended=False) + nodes
 
 
-def status_html(single: SingleText, *, waiting: bool) -> str:
-    """What is going on or came of it, in one line with its mark, and the sentences that belong to it."""
-    return _status_html(*_status(single, waiting=waiting))
+def status_html(single: SingleText, now: datetime, help_text: str, *, may_read: bool) -> str:
+    """What is going on or came of it: the largest words of the page, and the sentences that belong to them.
+
+    The site's ``help_text`` is said unless the text was called safe; ``may_read``: the inbox is open to this person.
+    """
+    title, colour, sentences = _status(single, now)
+    worried = single.outcome is not None and single.outcome is not Outcome.SAFE
+    more = [f"If you are worried about somebody: {help_text}"] if worried else []
+    return _status_html(title, colour, [*sentences, *more], _inbox_html(single, link=may_read))
 
 
-def _status_html(title: str, colour: str, sentences: Sequence[str]) -> str:
-    paragraphs = "".join(f'<p style="margin:.35rem 0 0">{escape(sentence)}</p>' for sentence in sentences)
+def _inbox_html(single: SingleText, *, link: bool) -> str:
+    """That a person will look at it, with the way there."""
+    if not single.in_inbox:
+        return ""
+    waits = '<a href="inbox" target="_self">It waits in the inbox</a>' if link else "It waits in the inbox"
+    return f'<p class="sl-waits">{waits} for a clinician.</p>'
+
+
+def _status_html(title: str, colour: str, sentences: Sequence[str], waits: str = "") -> str:
+    paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
     return (
         f'{STYLE}<div class="sl-live sl-status" role="status">'
-        f'<span class="sl-badge sl-c-{colour}" style="font-size:1rem">{escape(title)}</span>{paragraphs}</div>'
+        f'<span class="sl-badge sl-verdict sl-c-{colour}">{escape(title)}</span>{waits}{paragraphs}</div>'
     )
 
 
-def _status(single: SingleText, *, waiting: bool) -> tuple[str, str, Sequence[str]]:
+def _status(single: SingleText, now: datetime) -> tuple[str, str, Sequence[str]]:
     if single.outcome is not None:
         title = f"{OUTCOME_ICONS[single.outcome]} {OUTCOME_WORDS[single.outcome]}"
         return title, _COLOURS[single.outcome], [*outcome_sentences(single), *flag_sentences(single.flags)]
@@ -114,7 +155,7 @@ def _status(single: SingleText, *, waiting: bool) -> tuple[str, str, Sequence[st
         return "! Not decided", "escalate", [f"It is kept, undecided: {error_words(single.error)}."]
     if single.state is BatchState.PAUSED:
         return STATE_WORDS[single.state], "quiet", ["Somebody paused it; it goes on when it is resumed."]
-    if waiting:
+    if not single.started and (now - single.submitted_at).total_seconds() > PATIENCE_S:
         return "○ Waiting for the worker", "quiet", ["It starts as soon as the worker process is free or running."]
     return "● Asking the agents", "open", flag_sentences(single.flags)
 
@@ -129,7 +170,7 @@ def outcome_sentences(single: SingleText) -> list[str]:
         return [f"{node.title}: {said}.", DELTA_MEANING]
     at = f"{single.configuration.pipeline.node(single.node).title}: " if single.node else ""
     words = REASON_WORDS[reason]
-    return [f"{at}{words if at else words[0].upper() + words[1:]}.", "It waits in the inbox."]
+    return [f"{at}{words if at else words[0].upper() + words[1:]}."]
 
 
 def flag_sentences(flags: Mapping[str, frozenset[str]]) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import count, takewhile
 from typing import Protocol
 
 from screening.labels import Label
@@ -134,10 +135,22 @@ class Bill:
     """What a wave has cost so far, also when it fails or is broken off and there are no draws.
 
     ``requests`` were charged or may have been: answered, usable or not, given up without an answer, or under way.
-    Not those that were refused, or never got through.
+    Not those that were refused, or never got through. ``answers`` are the draws that came in, by their place in the
+    wave, in whatever order they came.
     """
 
     requests: int = 0
+    answers: dict[int, Draw] = field(default_factory=dict)
+
+    def in_order(self) -> list[Draw]:
+        """The first draws of the wave, up to the first that is not in yet: all that a rule may be shown of it.
+
+        >>> bill = Bill(answers={0: Draw(label=Label.SAFE), 2: Draw(label=Label.UNSAFE)})
+        >>> encode_draws(bill.in_order())
+        'S'
+        """
+        known = takewhile(self.answers.__contains__, count())
+        return [self.answers[place] for place in known]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

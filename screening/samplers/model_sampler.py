@@ -169,7 +169,7 @@ class ModelSampler:
             raise SamplerError("deadline", f"The node's draws did not arrive within {deadline_s:g} seconds.") from None
 
     async def _wave(self, calls: Sequence[PreparedCall], request: DrawRequest) -> list[Draw]:
-        tasks = [asyncio.create_task(self._call(call, request)) for call in calls]
+        tasks = [asyncio.create_task(self._call(call, request, place)) for place, call in enumerate(calls)]
         try:
             draws = await _all_settled(tasks)
         finally:
@@ -178,12 +178,14 @@ class ModelSampler:
             await asyncio.gather(*tasks, return_exceptions=True)
         return draws
 
-    async def _call(self, call: PreparedCall, request: DrawRequest) -> Draw:
+    async def _call(self, call: PreparedCall, request: DrawRequest, place: int) -> Draw:
         self._ledger.called()
         reply = await self._attempts.reply(lambda attempt: self._adapter.send(call, attempt), request.bill)
         expected = Expected(models=self._settings.answering_models, words=call.words, seen=self._seen)
         draw = self._adapter.draw(reply, expected)
         self._ledger.answered(draw.usage)
+        if request.bill is not None:
+            request.bill.answers[place] = draw
         return draw
 
 

@@ -27,6 +27,7 @@ from storage.database import Database
 from storage.identifiers import Entropy, new_id
 from storage.schema import batch_events, batches, pending_cases, screenings
 from storage.site import audit_log
+from storage.site.submissions import first_result
 
 __all__ = [
     "BatchEvent", "BatchState", "BatchSummary", "Caps", "Intake", "IntakeClosed", "NewBatch", "NewCase", "Progress",
@@ -40,7 +41,7 @@ RATE_WINDOW = timedelta(seconds=60)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBatch:
     """What a batch begins with. ``intake`` is what was announced before the first call: file, mapping, provenance;
-    ``reach`` is what becomes of texts that are called unsafe.
+    ``reach`` is what becomes of texts that are called unsafe. ``submission`` is the key of the press that begins it.
     """
 
     name: str
@@ -52,6 +53,7 @@ class NewBatch:
     max_cost_usd: float | None = None
     reach: Reach = Reach.READ
     intake: Mapping[str, Any] = field(default_factory=dict)
+    submission: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +107,18 @@ class BatchSummary:
 
 
 def create_batch(db: Database, actor: Actor, new: NewBatch, now: datetime, entropy: Entropy | None = None) -> str:
-    """Begin a batch that takes in rows, and return its id. Raises Forbidden."""
+    """Begin a batch that takes in rows, and return its id; with a submission known before, that one's. Raises
+    Forbidden.
+    """
     require(actor, Action.SCREEN_TEXT if new.kind == "interactive" else Action.CREATE_BATCH)
     batch_id = new_id(now, entropy) if entropy else new_id(now)
     row = asdict(new)
     row |= {"id": batch_id, "configuration": row.pop("configuration_version"), "intake": dict(new.intake)}
     row["reach"] = new.reach.value
+    key = row.pop("submission")
     with db.write() as conn:
+        if key is not None and (known := first_result(conn, actor, new.kind, key, batch_id, now)) != batch_id:
+            return known
         conn.execute(insert(batches), {**row, "created_by": actor.id, "created_at": now})
         tallies.open_tallies(conn, batch_id)
         detail: dict[str, Any] = {

@@ -1,11 +1,12 @@
 """One text that a person submits and watches: handed in, looked at by whoever handed it in, stopped by them."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, exists, select
 
 from screening.engine.draws import encode_draws
 from screening.engine.screen import NodeRun, Reason
@@ -15,12 +16,13 @@ from screening.review.policy import Action, Forbidden
 from screening.text.received import ReceivedText
 from storage.batches import batches, live
 from storage.batches.batch_state import BatchState, standing
-from storage.batches.batches import NewBatch, NewCase
+from storage.batches.batches import IntakeClosed, NewBatch, NewCase
 from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.runs import runs_of
+from storage.blindness import waiting
 from storage.database import Database
 from storage.schema import batches as batches_table
-from storage.schema import case_errors, cases, live_runs, pending_cases, screenings
+from storage.schema import case_errors, case_starts, cases, live_runs, pending_cases, screenings
 
 PARTS = ("text", "reply")
 
@@ -34,7 +36,8 @@ class SingleText:
     """A submitted text as it stands. ``draws`` are codes by "node/variant"; ``outcome`` None is pending.
 
     ``reply`` is a chatbot's, where one was handed in with the text; ``flags`` by part, "text" and "reply".
-    ``error`` is the kind of the last failure while the case waits for a retry request, else None.
+    ``error`` is the kind of the last failure while the case waits for a retry request, else None. ``started``: a worker
+    has begun; ``in_inbox``: it waits there for a reading.
     """
 
     case_id: str
@@ -51,6 +54,8 @@ class SingleText:
     cost_usd: float | None
     delta: float | None
     error: str | None
+    started: bool
+    in_inbox: bool
     submitted_at: datetime
     completed_at: datetime | None
 
@@ -76,7 +81,8 @@ def submit(
     if new.kind != "interactive":
         raise ValueError("a single text makes an interactive batch")
     batch_id = batches.create_batch(db, actor, new, now)
-    batches.add_rows(db, batch_id, [NewCase(row=1, external_id="text", text=text, reply=reply)], now)
+    with suppress(IntakeClosed):  # an earlier press under the same key has done it all
+        batches.add_rows(db, batch_id, [NewCase(row=1, external_id="text", text=text, reply=reply)], now)
     batches.close_intake(db, actor, batch_id, now)
     with db.read() as conn:
         return str(conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalar_one())
@@ -103,6 +109,8 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         state=state,
         draws=dict(shown) | _codes(runs),
         error=failed,
+        started=bool(row.started),
+        in_inbox=bool(row.in_inbox),
         submitted_at=row.created_at,
         **_outcome(row),
     )
@@ -131,6 +139,8 @@ def _own_row(conn: Connection, actor: Actor, case_id: str) -> Row[Any]:
             batches_table.c.configuration,
             pending_cases.c.case_id.label("waiting"),
             pending_cases.c.ready_at,
+            exists().where(case_starts.c.case_id == case_id).label("started"),
+            waiting(cases.c.id).label("in_inbox"),
             *(screenings.c[name] for name in ("outcome", "node", "reason", "cost_usd", "delta", "completed_at")),
         )
         .join(batches_table, batches_table.c.id == cases.c.batch_id)

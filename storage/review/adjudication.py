@@ -69,6 +69,8 @@ def adjudicate(
     _needs(reason)
     with db.write() as conn:
         entry = _locked(conn, case_id)
+        if entry is not None and (done := _done(conn, actor, case_id, label, method, reason)) is not None:
+            return done
         if entry is None or entry.closed_at is not None:
             raise NotAvailable("this case is not open")
         if entry.holder not in (None, actor.id) and entry.lease_expires_at > now:
@@ -103,10 +105,26 @@ def amend(
         entry = _locked(conn, case_id)
         if entry is None or entry.closed_at is None:
             raise NotAvailable("only a closed case can be amended")
+        done = _done(conn, actor, case_id, label, Method.AMENDMENT, reason)
+        if done is not None and done.version == based_on + 1:
+            return done
         if versions_in(conn, case_id)[-1].version != based_on:
             raise StaleVersion("the case was amended in the meantime")
         close(conn, case_id, label, Method.AMENDMENT, actor, reason.strip(), now)
         return _recorded(conn, actor, case_id, "amended", now)
+
+
+def _done(
+    conn: Connection, actor: Actor, case_id: str, label: RatingLabel, method: Method, reason: str
+) -> Adjudication | None:
+    """The version in force of a closed case, where it is this very decision of this person: pressed twice is once."""
+    closed = select(_entry.case_id).where(_entry.case_id == case_id, _entry.closed_at.is_not(None))
+    if conn.execute(closed).first() is None or not (known := versions_in(conn, case_id)):
+        return None
+    last = known[-1]
+    return (
+        last if (last.by, last.label, last.method, last.reason) == (actor.id, label, method, reason.strip()) else None
+    )
 
 
 def _recorded(conn: Connection, actor: Actor, case_id: str, action: str, now: datetime) -> Adjudication:

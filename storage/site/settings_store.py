@@ -223,7 +223,8 @@ def _plan(settings: SiteSettings) -> AuditPlan:
 
 
 def change(db: Database, actor: Actor, settings: SiteSettings, based_on: int, now: datetime) -> SettingsVersion:
-    """A new version, made from version ``based_on``; StaleSettings when that is not the one in force.
+    """A new version, made from version ``based_on``; StaleSettings when that is not the one in force. The same change
+    by the same person a second time is the version that the first made.
 
     The stop button is not moved by this: whatever ``settings`` says of it, it stays as it is.
     """
@@ -231,6 +232,10 @@ def change(db: Database, actor: Actor, settings: SiteSettings, based_on: int, no
     with db.write() as conn:
         serialise(conn)
         before = current_in(conn)
+        if (before.version, before.by) == (based_on + 1, actor.id) and before.settings == settings.model_copy(
+            update={"stopped": before.settings.stopped}
+        ):
+            return before
         if before.version != based_on:
             raise StaleSettings("the settings were changed in the meantime")
         after = settings.model_copy(update={"stopped": before.settings.stopped})

@@ -1,0 +1,82 @@
+"""The same press twice is one: texts, batches, settings, decisions on a case."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+from sqlalchemy import func, select
+
+from screening.review.actors import LOCAL_USER
+from screening.review.rating_form import RatingLabel
+from screening.text.received import receive
+from storage.batches.batches import NewBatch
+from storage.batches.configurations import save_configuration
+from storage.batches.single_texts import submit
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.review.adjudication import StaleVersion, adjudicate, amend
+from storage.review.claims import NotAvailable
+from storage.review.inbox import ask_second_opinion, claim_next
+from storage.review.ratings import submit_rating
+from storage.schema import batches, cases, pending_cases
+from storage.site.settings_store import SiteSettings, StaleSettings, change
+from tests.storage.batch_of import CONFIGURATION
+from tests.storage.inbox_cases import ADMIN, ANN, NOW, SENIOR, fill, form, register
+
+
+def hand_in(db: Database, key: str | None) -> str:
+    version = save_configuration(db, CONFIGURATION, NOW)
+    new = NewBatch(name="one", configuration_version=version, seed=1, kind="interactive", submission=key)
+    return submit(db, LOCAL_USER, receive("Some words to screen."), new, NOW)
+
+
+def _counts(db: Database) -> list[int]:
+    with db.read() as conn:
+        return [
+            conn.execute(select(func.count()).select_from(one)).scalar_one() for one in (batches, cases, pending_cases)
+        ]
+
+
+def test_a_text_handed_in_twice_under_one_key_is_one_case(db: Database) -> None:
+    assert hand_in(db, "press 1") == hand_in(db, "press 1")
+    assert _counts(db) == [1, 1, 1]
+    assert hand_in(db, "press 2") != hand_in(db, None)
+    assert _counts(db) == [3, 3, 3]
+
+
+def test_so_it_is_when_both_arrive_at_the_same_moment(db: Database) -> None:
+    together = Barrier(4)
+    save_configuration(db, CONFIGURATION, NOW)
+
+    def press() -> str:
+        together.wait()
+        return hand_in(db, "press 1")
+
+    with ThreadPoolExecutor(4) as pool:
+        found = {future.result() for future in [pool.submit(press) for _ in range(4)]}
+    assert len(found) == 1 and _counts(db) == [1, 1, 1]
+
+
+def test_settings_saved_twice_are_one_version_and_a_colleague_s_are_stale(db: Database) -> None:
+    wanted = SiteSettings(lease_minutes=20)
+    assert [change(db, ADMIN, wanted, 0, NOW).version for _ in range(2)] == [1, 1]
+    with pytest.raises(StaleSettings):
+        change(db, LOCAL_USER, wanted, 0, NOW)
+    with pytest.raises(StaleSettings):
+        change(db, ADMIN, SiteSettings(lease_minutes=25), 0, NOW)
+
+
+def test_a_decision_pressed_twice_is_one_version(db: Database) -> None:
+    register(db, ANN, SENIOR)
+    [case_id] = fill(db)
+    claim = claim_next(db, ANN, NOW)
+    assert claim is not None
+    ask_second_opinion(db, ANN, case_id, claim.token, NOW)
+    submit_rating(db, ANN, case_id, claim.token, form("unsafe"), NOW, new_id(NOW))
+    decided = [adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "clear", NOW).version for _ in range(2)]
+    with pytest.raises(NotAvailable):
+        adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "another one", NOW)
+    amended = [amend(db, SENIOR, case_id, RatingLabel.SAFE, "read again", 1, NOW).version for _ in range(2)]
+    assert (decided, amended) == ([1, 1], [2, 2])
+    with pytest.raises(StaleVersion):
+        amend(db, SENIOR, case_id, RatingLabel.UNSAFE, "read again", 1, NOW)
