@@ -11,7 +11,7 @@ from screening.engine.draws import Answer, Draw, DrawRequest, SamplerError, Scre
 from screening.engine.pipeline import PipelineConfig, preset
 from screening.engine.screen import SECOND_LOOK, Guard, NodeRun, Reason, screen
 from screening.labels import Label, Outcome
-from screening.statistics.rules.protocol import Ended
+from screening.statistics.rules.protocol import Ended, Verdict
 
 TEXT = ScreenedText(text="a text")
 RECOMMENDED = preset("recommended")
@@ -157,3 +157,15 @@ async def test_safe_is_committed_only_when_a_node_identified_safe(worker: str, r
         last = result.runs[-1].verdict
         assert (result.outcome is Outcome.SAFE) == (last.label is Label.SAFE and last.ended is Ended.IDENTIFIED)
         assert all(len(run.draws) <= pipeline.node(run.node).rule.rule().budget for run in result.runs)
+
+
+@pytest.mark.parametrize(("node", "variant"), [("risk", "main"), ("worker", SECOND_LOOK)])
+async def test_a_committed_run_of_another_node_or_question_is_not_taken_over(node: str, variant: str) -> None:
+    earlier = NodeRun(
+        node=node,
+        variant=variant,
+        draws=tuple(decode_draws("S" * 11)),
+        verdict=Verdict(label=Label.SAFE, ended=Ended.IDENTIFIED, calls=11),
+    )
+    with pytest.raises(ValueError, match=f"a committed run of {node} stands where worker is due"):
+        await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="S"), committed=[earlier])

@@ -4,17 +4,19 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
+import pytest
 from sqlalchemy import select
 
 from jobs.agents import Agents
 from jobs.port import system_clock
-from jobs.screening_job import ScreeningJob
+from jobs.screening_job import MOST_STARTS, ScreeningJob
 from screening.engine.draws import Draw, DrawRequest, Sampler
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
 from storage.batches.batches import NewCase, add_rows
 from storage.batches.configurations import Configuration
+from storage.batches.pending import record_start
 from storage.database import Database
 from storage.schema import cases, node_runs, screenings
 from storage.site import settings_store
@@ -82,3 +84,15 @@ async def test_a_stopped_site_gives_every_case_to_a_human_without_a_call(db: Dat
     (case_id,), agents = _column(db, cases.c.id), Noting()
     await _job(db, agents).screen_case(case_id)
     assert agents.asked == [] and _column(db, screenings.c.reason) == ["stopped"]
+
+
+@pytest.mark.parametrize(("died_before", "outcome"), [(MOST_STARTS - 1, "screened"), (MOST_STARTS, "to a human")])
+async def test_the_last_start_allowed_is_still_made(db: Database, died_before: int, outcome: str) -> None:
+    batch(db, 1)
+    (case_id,) = _column(db, cases.c.id)
+    for number in range(died_before):
+        record_start(db, case_id, f"worker {number}", system_clock())
+    agents = Noting()
+    await _job(db, agents).screen_case(case_id)
+    (reason,) = _column(db, screenings.c.reason)
+    assert (reason == "repeated_failure", bool(agents.asked)) == (outcome == "to a human", outcome == "screened")

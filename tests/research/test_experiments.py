@@ -18,7 +18,7 @@ from screening.research.experiments import (
     run_book,
     run_conditions,
 )
-from screening.research.recording import DrawBook, Item, record_draws, unsettled
+from screening.research.recording import DrawBook, Item, NodeDraws, record_draws, unsettled
 from screening.research.replay import Record
 from screening.samplers.known import Distribution, KnownSampler
 
@@ -223,3 +223,16 @@ def test_gaps_are_of_all_draws_at_the_node() -> None:
 def test_known_distributions_must_be_distributions() -> None:
     with pytest.raises(ValueError, match="add up to 1"):
         KnownSampler(0, {ScreenedText(text="a"): {Label.SAFE: 0.5, Label.UNSAFE: 0.4}})
+
+
+def test_one_part_of_unknown_cost_makes_the_whole_unknown_in_whatever_order() -> None:
+    drawn = [Draw(label=Label.SAFE)]
+    for prices in ([None, 0.5], [0.5, None], [None, None]):
+        draws = NodeDraws()
+        for price in prices:
+            draws.add(drawn, lambda _usage, price=price: price)
+        assert draws.cost_usd is None
+    known = NodeDraws()
+    known.add(drawn, lambda _usage: 0.5)
+    known.add(drawn, lambda _usage: 0.25)
+    assert (known.codes, known.cost_usd) == ("SS", 0.75)

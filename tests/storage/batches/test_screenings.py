@@ -203,3 +203,13 @@ def test_a_case_whose_outcome_never_fits_its_runs_is_not_tried_for_ever(db: Data
         assert record_start(db, case_id, "worker", NOW) == start
         assert not commit(db, case_id, screening(Outcome.SAFE, run("SSSSSS")))
     assert commit(db, case_id, screening(Outcome.HUMAN_REVIEW, reason=Reason.REPEATED_FAILURE, node=None))
+
+
+def test_safe_is_refused_where_the_reply_forbids_it(db: Database) -> None:
+    batch_id = batch(db, closed=False)
+    reply = receive("die\u200bd \u202e here")
+    add_rows(db, batch_id, [NewCase(row=1, external_id="a", text=receive("a plain text of words"), reply=reply)], NOW)
+    (case_id,), made = waiting(db), run("SSSSSS")
+    commit_run(db, case_id, 0, made)
+    with pytest.raises(UnsafeCommit, match="found in the text forbids it"):
+        commit(db, case_id, screening(Outcome.SAFE, made))

@@ -148,3 +148,11 @@ def test_somebody_with_every_role_is_withheld_what_a_reviewer_is(db: Database) -
     ids = worked(db)
     rows = list(relabelled_rows(db, person("eve", *Role), batch_of(db, ids[0]), KEY, LATER))
     assert [row.withheld for row in rows] == [False, True, True]
+
+
+def test_what_clinicians_accepted_beats_the_files_label(db: Database) -> None:
+    ids = worked(db)
+    amend(db, SENIOR, ids[0], RatingLabel.UNSAFE, "looked again", 2, LATER)
+    first = next(iter(relabelled_rows(db, RESEARCHER, batch_of(db, ids[0]), KEY, LATER)))
+    assert (first.reference, first.adjudicated_label, first.final_label) == ("safe", "unsafe", "unsafe")
+    assert first.final_source == "adjudicated"
