@@ -16,6 +16,7 @@ from storage.batches.pipelines import active_version
 from storage.batches.single_texts import SingleText, UnknownText
 
 POLL_S = 0.5
+EXAMPLE = "Finished the history essay at two in the morning. Some days I wonder what all of this is for."
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.SCREEN_TEXT)
@@ -105,6 +106,8 @@ def retry_button(single: SingleText) -> None:
         st.rerun()
 
 
+if st.query_params.pop("example", None) and not st.session_state.get("raw"):
+    st.session_state["raw"] = EXAMPLE
 single = found()
 running = single is not None and not single.ended
 left, right = st.columns([1, 2.5], gap="medium")

@@ -7,7 +7,7 @@ import streamlit as st
 from pages.batches.intake_runs import intake_runs
 from pages.components import resources
 from pages.components.controls import controls
-from pages.components.navigation import landing, pages_for
+from pages.components.navigation import pages_for
 from pages.components.notices import footer_html, notice_html
 from pages.components.sign_in import Unidentified, current_actor, gate, polled, without_role
 from pages.components.standstill import standstill_html
@@ -15,7 +15,7 @@ from pages.components.words import sentence
 from screening.review.policy import Forbidden
 from storage.site.audit_log import record_refusal
 
-WITH_BANNER = {"": 5.0, "batches": 5.0, "inbox": None}
+WITH_BANNER = {"": 5.0, "screen": 5.0, "batches": 5.0, "inbox": None}
 """Pages that say when nothing is screened, and how often they look by themselves; the inbox has a poll of its own."""
 ICON = Path(__file__).parent / "components" / "icon.png"
 
@@ -54,8 +54,6 @@ with body:
     if not person.roles:
         without_role(person)
         st.stop()
-    if (onward := landing(page, pages)) is not None:
-        st.switch_page(onward)
     if page.url_path in WITH_BANNER:
         banner(page.url_path)
     intake_runs()  # goes on with the files that an earlier process left unfinished

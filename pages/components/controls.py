@@ -15,7 +15,9 @@ _STYLE = """<style>
 .st-key-controls .stPopover{width:auto!important}
 [data-testid=stHeader] [data-testid=stToolbar]{padding-right:17rem}
 .st-key-controls button{min-height:2.1rem;padding:.15rem .7rem}
-.st-key-stop_switch button{border-color:light-dark(#b42318,#f0796f);color:light-dark(#8f150e,#ffb3ab)}
+.st-key-stop_switch button{border-color:transparent;background:none}
+.st-key-stop_switch button:hover,.st-key-stop_switch button:focus-visible,.st-key-stopped_switch button{
+ border-color:light-dark(#b42318,#f0796f);color:light-dark(#8f150e,#ffb3ab)}
 </style>"""
 
 
@@ -30,9 +32,9 @@ def controls(db: Database, person: Actor, site: SiteSettings) -> None:
 
 
 def stop_button(db: Database, person: Actor, site: SiteSettings) -> None:
-    """Everybody may stop; who may start again is fewer. Both ask once more."""
+    """Everybody may stop; who may start again is fewer. Both ask once more. It is calm until it is needed."""
     with (
-        st.container(key="stop_switch"),
+        st.container(key="stopped_switch" if site.stopped else "stop_switch"),
         st.popover("All stopped" if site.stopped else "Stop all", icon=":material/stop_circle:"),
     ):
         stop_panel(db, person, site, key="popover")

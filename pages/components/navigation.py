@@ -1,6 +1,6 @@
 """Which pages there are, in the order of the navigation, and what each asks of the person who opens it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,12 +21,22 @@ class Entry:
     icon: str
     help: str
     actions: tuple[Action, ...]
+    group: str
     address: str = ""  # in the browser, where it is not the file's name
 
 
 ENTRIES = (
     Entry(
+        file="home",
+        group="",
+        title="Home",
+        icon=":material/home:",
+        help="What waits, and the ways in.",
+        actions=(Action.STOP,),  # what everybody may who signs in
+    ),
+    Entry(
         file="screen",
+        group="Screen",
         title="Screen",
         icon=":material/vital_signs:",
         help="Screen one text and watch the agents' labels being eliminated.",
@@ -34,6 +44,7 @@ ENTRIES = (
     ),
     Entry(
         file="batch_list",
+        group="Screen",
         address="batches",
         title="Batches",
         icon=":material/upload_file:",
@@ -42,6 +53,7 @@ ENTRIES = (
     ),
     Entry(
         file="inbox",
+        group="Read",
         title="Inbox",
         icon=":material/inbox:",
         help="Everything the agents did not decide, waiting for a clinician.",
@@ -49,6 +61,7 @@ ENTRIES = (
     ),
     Entry(
         file="shift",
+        group="Read",
         title="Shift",
         icon=":material/schedule:",
         help="What arrived, was read, waited and was handed over, for a period; to print.",
@@ -56,6 +69,7 @@ ENTRIES = (
     ),
     Entry(
         file="case",
+        group="Read",
         title="Case",
         icon=":material/article:",
         help="One case with its text, ratings and whole trail.",
@@ -63,6 +77,7 @@ ENTRIES = (
     ),
     Entry(
         file="results",
+        group="Screen",
         title="Results",
         icon=":material/table_rows:",
         help="All cases of a batch: searched, filtered, sorted, opened one after the other.",
@@ -70,6 +85,7 @@ ENTRIES = (
     ),
     Entry(
         file="errors",
+        group="Research",
         title="Errors",
         icon=":material/rule:",
         help="Confusion matrix against the reference labels; a cell opens its cases.",
@@ -77,6 +93,7 @@ ENTRIES = (
     ),
     Entry(
         file="evaluation",
+        group="Research",
         title="Evaluation",
         icon=":material/table_chart:",
         help="The paper's conditions and ours on recorded draws.",
@@ -84,6 +101,7 @@ ENTRIES = (
     ),
     Entry(
         file="label_noise",
+        group="Research",
         title="Labels",
         icon=":material/label_important:",
         help="Reference labels worth a second look, and the relabelled data set.",
@@ -91,6 +109,7 @@ ENTRIES = (
     ),
     Entry(
         file="theory",
+        group="Research",
         title="Theory",
         icon=":material/functions:",
         help="Radii, sample sizes and regret: what the paper claims and what the code shows.",
@@ -98,6 +117,7 @@ ENTRIES = (
     ),
     Entry(
         file="reliability",
+        group="Research",
         title="Reliability",
         icon=":material/monitoring:",
         help="What may be claimed about missed cases, and what cannot be claimed yet.",
@@ -105,6 +125,7 @@ ENTRIES = (
     ),
     Entry(
         file="agreement",
+        group="Research",
         title="Agreement",
         icon=":material/group:",
         help="How far reviewers agree with one another.",
@@ -112,6 +133,7 @@ ENTRIES = (
     ),
     Entry(
         file="audit",
+        group="Site",
         title="Audit",
         icon=":material/history:",
         help="Who saw, rated, exported and changed what.",
@@ -119,6 +141,7 @@ ENTRIES = (
     ),
     Entry(
         file="pipelines",
+        group="Site",
         title="Pipelines",
         icon=":material/account_tree:",
         help="The agents and their ways: drawn, edited, versioned, put in force.",
@@ -126,6 +149,7 @@ ENTRIES = (
     ),
     Entry(
         file="settings",
+        group="Site",
         title="Settings",
         icon=":material/settings:",
         help="Agents, prompts, limits and what was measured about them.",
@@ -134,34 +158,35 @@ ENTRIES = (
 )
 
 
-def pages_for(actor: Actor | None) -> Sequence[st.Page]:
-    """The pages that exist, hidden where this person could do nothing on them.
+GROUPS = ("", "Read", "Screen", "Research", "Site")
+"""The groups of the navigation; pages without one stand before them."""
 
-    The first one is the home of everybody, so that every other page has one address for all; who cannot see the home
-    is sent on by `landing`.
+
+def pages_for(actor: Actor | None) -> Mapping[str, Sequence[st.Page]]:
+    """The pages that exist, by group, hidden where this person could do nothing on them.
+
+    The first one is the home of everybody, so that every other page has one address for all. A hidden page stands in
+    no group: a group is shown for what can be done in it.
     """
     found = [entry for entry in ENTRIES if (FOLDER / f"{entry.file}.py").exists()]
-    visible = [entry for entry in found if actor and any(_may(actor, action) for action in entry.actions)]
-    home = found[0]
-    return [
-        st.Page(
-            FOLDER / f"{entry.file}.py",
-            title=entry.title,
-            icon=entry.icon,
-            help=entry.help,
-            url_path=None if entry is home else entry.address or entry.file,
-            default=entry is home,
-            visibility="visible" if entry in visible else "hidden",
-        )
-        for entry in found
-    ]
+    shown = [entry for entry in found if actor and any(_may(actor, action) for action in entry.actions)]
+    grouped: dict[str, list[st.Page]] = {group: [] for group in GROUPS}
+    for entry in found:
+        grouped[entry.group if entry in shown else ""].append(_page(entry, hidden=entry not in shown))
+    return {group: pages for group, pages in grouped.items() if pages}
 
 
-def landing(page: st.Page, pages: Sequence[st.Page]) -> st.Page | None:
-    """Where somebody is sent on to who came to a home that is hidden from them; None: the page is as good as any."""
-    if page.url_path or page.visibility == "visible":
-        return None
-    return next((each for each in pages if each.visibility == "visible"), None)
+def _page(entry: Entry, *, hidden: bool) -> st.Page:
+    home = entry is ENTRIES[0]
+    return st.Page(
+        FOLDER / f"{entry.file}.py",
+        title=entry.title,
+        icon=entry.icon,
+        help=entry.help,
+        url_path=None if home else entry.address or entry.file,
+        default=home,
+        visibility="hidden" if hidden else "visible",
+    )
 
 
 def _may(actor: Actor, action: Action) -> bool:

@@ -20,7 +20,7 @@ def _violations(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
 def test_screen(page: Page, color_scheme: str) -> None:
-    page.goto("/")
+    page.goto("/screen")
     expect(page.get_by_text("Ready")).to_be_visible()
     assert _violations(page) == []
     page.get_by_role("textbox", name="Text").fill("Everyone would be better off without me.")

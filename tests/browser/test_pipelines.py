@@ -62,7 +62,7 @@ def test_a_fourth_agent_is_written_put_in_force_watched_and_compared(
     page.get_by_role("button", name="Put in force").click()
     expect(page.get_by_text("ours v1 is in force for what is handed in from now on.")).to_be_visible()
 
-    page.goto("/")
+    page.goto("/screen")
     expect(page.locator(".sl-dag .n").filter(has_text="Cultural context")).to_be_visible()
     box = page.get_by_role("textbox", name="Text", exact=True)
     box.fill(THROUGH_ALL)

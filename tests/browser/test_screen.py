@@ -27,7 +27,7 @@ def _submit(page: Page, text: str) -> None:
 
 @pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
 def test_the_nodes_fill_while_the_agents_are_asked(page: Page, color_scheme: str) -> None:
-    page.goto("/")
+    page.goto("/screen")
     expect(page.get_by_text("Ready")).to_be_visible()
     screenshot(page, f"screen-empty-{color_scheme}")
     _submit(page, UNDECIDED_AT_FIRST)
@@ -42,7 +42,7 @@ def test_the_nodes_fill_while_the_agents_are_asked(page: Page, color_scheme: str
 
 @pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
 def test_a_reply_is_written_and_handed_in_from_the_keyboard(page: Page, color_scheme: str) -> None:
-    page.goto("/")
+    page.goto("/screen")
     summary = page.locator("summary", has_text="Reply of a chatbot (optional)")
     expect(summary).to_be_visible()
     reply = page.get_by_role("textbox", name="Reply of a chatbot")
@@ -68,7 +68,7 @@ def test_a_reply_is_written_and_handed_in_from_the_keyboard(page: Page, color_sc
 
 
 def test_escape_stops_it_undecided(page: Page) -> None:
-    page.goto("/")
+    page.goto("/screen")
     _submit(page, UNDECIDED_AT_FIRST)
     expect(page.get_by_role("button", name="Stop Shortcut Esc")).to_be_enabled()
     press(page, "Escape")
@@ -78,7 +78,7 @@ def test_escape_stops_it_undecided(page: Page) -> None:
 
 
 def test_a_reload_comes_back_to_the_same_text_shown_as_text(page: Page) -> None:
-    page.goto("/")
+    page.goto("/screen")
     _submit(page, HOSTILE)
     expect(page.get_by_text("Goes to a clinician")).to_be_visible()
     page.reload()
@@ -89,7 +89,7 @@ def test_a_reload_comes_back_to_the_same_text_shown_as_text(page: Page) -> None:
 
 def test_no_text_reaches_a_log(page: Page, running_app: RunningApp) -> None:
     canary = "The heron by the canal said nothing at all"
-    page.goto("/")
+    page.goto("/screen")
     _submit(page, canary)
     expect(page.get_by_role("status").filter(has_text=re.compile("Labelled|clinician"))).to_be_visible()
     assert "heron" not in page.url
@@ -98,7 +98,7 @@ def test_no_text_reaches_a_log(page: Page, running_app: RunningApp) -> None:
 
 def test_narrow_screens_lose_nothing(page: Page) -> None:
     page.set_viewport_size({"width": 420, "height": 900})
-    page.goto("/")
+    page.goto("/screen")
     expect(page.get_by_role("textbox", name="Text")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
     screenshot(page, "screen-narrow")

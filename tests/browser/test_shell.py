@@ -8,7 +8,7 @@ pytestmark = pytest.mark.browser
 
 def test_the_first_page_opens_with_the_notice(page: Page) -> None:
     page.goto("/")
-    expect(page.get_by_role("heading", name="Screen a text")).to_be_visible()
+    expect(page.get_by_role("heading", name="Second Look")).to_be_visible()
     expect(page.get_by_role("note")).to_contain_text("not a model, not for use on people")
     expect(page).to_have_title("Second Look")
 

@@ -105,7 +105,7 @@ def test_a_newcomer_is_told_that_a_role_is_missing(visitor: Page, provider: str)
 def test_the_site_names_its_first_admin(visitor: Page) -> None:
     visitor.goto("/")
     sign_in(visitor, "ada")
-    expect(visitor.get_by_role("link", name="Batches")).to_be_visible()
+    expect(visitor.get_by_role("heading", name="Upload a file")).to_be_visible()
 
 
 def test_an_idle_session_is_refused_at_the_next_action_and_leads_back(visitor: Page, db: Database) -> None:

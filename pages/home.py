@@ -1,0 +1,86 @@
+"""The first page: what this is, and three doors; what a person's role is for stands first."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from pages.batches import uploads
+from pages.components import resources
+from pages.components.navigation import FOLDER
+from pages.components.sign_in import polled
+from pages.site.doors import SAMPLE, STYLE, activity_html, waiting_html
+from screening.review.policy import Action, allowed
+from storage.batches.batches import list_batches
+from storage.review.queue import counts
+from storage.site.heartbeats import worker_lives
+
+POLL_S = 5.0
+SHOWN_BATCHES = 3
+
+db, person = resources.database(), resources.actor()
+
+
+def read_door() -> None:
+    """What waits in the inbox, and the way to it."""
+    st.html('<h2 class="sl-door">Read what waits</h2>')
+    st.fragment(polled(waits), run_every=POLL_S)()
+    reads = allowed(person, Action.CLAIM_NEXT)
+    words = "Take the most urgent" if reads else "See the queue"
+    st.page_link(FOLDER / "inbox.py", label=words, icon=":material/inbox:")
+
+
+def waits() -> None:
+    """The counts, which follow by themselves."""
+    now = resources.now()
+    st.html(waiting_html(counts(db, person, now)))
+
+
+def screen_door() -> None:
+    """One text, or an example of one."""
+    st.html('<h2 class="sl-door">Screen a text</h2><p>One text; watch the agents decide.</p>')
+    st.page_link(FOLDER / "screen.py", label="Open", icon=":material/vital_signs:")
+    st.page_link(
+        FOLDER / "screen.py", label="Try an example", icon=":material/lightbulb:", query_params={"example": "1"}
+    )
+
+
+def upload_door() -> None:
+    """A file, or the sample that comes with the program."""
+    st.html(
+        '<h2 class="sl-door">Upload a file</h2><p>CSV, Excel, JSON lines, Parquet. Checked before anything is asked or '
+        "paid.</p>"
+    )
+    st.page_link(FOLDER / "batch_list.py", label="Choose a file", icon=":material/upload_file:")
+    if SAMPLE.exists() and st.button("Use the sample", icon=":material/table_view:"):
+        folder = resources.settings().data_directory / "uploads"
+        with SAMPLE.open("rb") as sample:
+            kept = uploads.keep(folder, SAMPLE.name, sample, person.id)
+        st.switch_page(FOLDER / "batch_list.py", query_params={"upload": kept.token})
+
+
+def doors() -> list[Callable[[], None]]:
+    """The doors that are open to this person: for those who read the inbox comes first, for others a file."""
+    reads = allowed(person, Action.CLAIM_NEXT)
+    every = (
+        (reads, read_door, allowed(person, Action.VIEW_COUNTS)),
+        (not reads and allowed(person, Action.VIEW_RESULTS), upload_door, allowed(person, Action.CREATE_BATCH)),
+        (False, screen_door, allowed(person, Action.SCREEN_TEXT)),
+    )
+    return [door for _first, door, opened in sorted(every, key=lambda one: not one[0]) if opened]
+
+
+st.html(
+    f'{STYLE}<h1 class="sl-home">Second Look</h1><p class="sl-lead">Agents read each text several times and settle '
+    "what the statistics allow; what they cannot settle, a clinician reads, and the readings show what may be "
+    "claimed.</p>"
+)
+open_doors = doors()
+if open_doors:
+    for number, (place, door) in enumerate(zip(st.columns(len(open_doors)), open_doors, strict=True)):
+        with place, st.container(border=True, height="stretch", key="first_door" if number == 0 else f"door_{number}"):
+            door()
+if allowed(person, Action.VIEW_BATCHES):
+    now = resources.now()
+    found = list_batches(db, person, SHOWN_BATCHES, now=now)
+    with st.container(border=True):
+        st.html(activity_html(found, working=worker_lives(db, now)))

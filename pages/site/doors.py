@@ -1,0 +1,54 @@
+"""What stands on the first page: counts of what waits, and what is going on, as markup."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from pages.components.words import STATE_WORDS
+from screening.review.tiers import Tier
+from screening.text.display import visible
+from storage.batches.batches import BatchSummary
+from storage.review.queue import Counts
+
+SAMPLE = Path(__file__).parents[2] / "data" / "sample.csv"
+
+STYLE = """<style>
+.sl-home{font-size:1.9rem;margin:0;padding:0}
+.sl-lead{color:light-dark(#55606a,#a6b2ba);max-width:52rem;margin:.3rem 0 .6rem}
+.sl-door{font-size:1.15rem;margin:0;padding:0}
+.st-key-first_door{border-color:light-dark(#0f5f73,#1f8097)!important;border-width:2px!important}
+.sl-waits{list-style:none;margin:.2rem 0;padding:0;font-size:.95rem}
+.sl-waits li{margin:.25rem 0}
+.sl-waits b{font-variant-numeric:tabular-nums}
+.sl-waits .tier{display:inline-block;min-width:5.6rem;font-weight:650;font-size:.85rem}
+.sl-waits .late{color:light-dark(#b42318,#f0796f);font-weight:650}
+.sl-now td{padding:.15rem .9rem .15rem 0;font-size:.92rem}
+</style>"""
+
+TIER_WORDS = {Tier.P0: "P0 at once", Tier.P1: "P1 soon", Tier.P2: "P2 today", Tier.P3: "P3 routine"}
+
+
+def waiting_html(found: Counts) -> str:
+    """How many wait by tier, with what is late in words; one sentence where nothing waits."""
+    lines = "".join(_tier(tier, found) for tier in Tier if found.open_by_tier.get(tier))
+    if not lines:
+        return '<p style="margin:.3rem 0">Nothing waits in the inbox.</p>'
+    return f'<ul class="sl-waits">{lines}</ul>'
+
+
+def _tier(tier: Tier, found: Counts) -> str:
+    late = found.late_by_tier.get(tier, 0)
+    overdue = f' <span class="late">{late:,} overdue</span>' if late else ""
+    return f'<li><span class="tier">{TIER_WORDS[tier]}</span> <b>{found.open_by_tier[tier]:,}</b>{overdue}</li>'
+
+
+def activity_html(found: Sequence[BatchSummary], *, working: bool) -> str:
+    """Whether anything is screened at the moment, and the newest batches with how far they are."""
+    worker = "A worker is ready." if working else "No worker is running: what is handed in waits."
+    rows = "".join(
+        f"<tr><td>{escape(visible(one.name))}</td><td>{escape(STATE_WORDS[one.progress.state])}</td>"
+        f"<td>{one.progress.accepted - one.progress.pending:,} of {one.progress.accepted:,}</td></tr>"
+        for one in found
+    )
+    table = f'<table class="sl-now"><tbody>{rows}</tbody></table>' if rows else "<p>No batch yet.</p>"
+    return f'<h2 class="sl-door">Now</h2><p style="margin:.2rem 0">{worker}</p>{table}'

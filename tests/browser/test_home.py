@@ -1,0 +1,25 @@
+"""The first page in a real browser: three doors, four groups, and nothing that a program for axe finds wrong."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.accessibility import violations
+from tests.browser.conftest import screenshot
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
+def test_the_first_page_leads_on(page: Page, color_scheme: str) -> None:
+    page.goto("/")
+    for door in ("Read what waits", "Screen a text", "Upload a file"):
+        expect(page.get_by_role("heading", name=door)).to_be_visible()
+    screenshot(page, f"home-{color_scheme}")
+    assert violations(page) == []
+    page.get_by_role("button", name="Use the sample").click()
+    expect(page.get_by_text("120 rows in = 120 accepted + 0 rejected")).to_be_visible()
+    page.goto("/")
+    page.get_by_role("link", name="Try an example").click()
+    expect(page.get_by_role("textbox", name="Text", exact=True)).to_have_value(
+        "Finished the history essay at two in the morning. Some days I wonder what all of this is for."
+    )
