@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import streamlit as st
 
+from pages.batches.live_style import STYLE
 from pages.batches.pipelines import choose, decided_or_said, least_calls
 from pages.batches.single_text import Typed, empty_html, hand_in, pressed, status_html, view_html
 from pages.components import resources
@@ -106,6 +107,7 @@ def retry_button(single: SingleText) -> None:
         st.rerun()
 
 
+st.html(STYLE)  # once: what follows comes again with every tick
 if st.query_params.pop("example", None) and not st.session_state.get("raw"):
     st.session_state["raw"] = EXAMPLE
 single = found()

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from html import escape
 
-from pages.batches.live_style import STYLE
 from pages.batches.trail import NodeView, State, TracePoint
 from screening.labels import Label
 from screening.statistics.rules.protocol import Arm
@@ -21,9 +20,9 @@ _ICONS = {
 
 
 def live_html(views: Sequence[NodeView]) -> str:
-    """All nodes, one under the other, with the style they need. Every row keeps its height while it fills."""
+    """All nodes, one under the other. Every row keeps its height while it fills. `STYLE` belongs to it, once a page."""
     rows = "".join(_node(number, view) for number, view in enumerate(views, start=1))
-    return f'{STYLE}<div class="sl-live">{rows}</div>'
+    return f'<div class="sl-live">{rows}</div>'
 
 
 def budget_html(calls: int, budget: int, *, cost_usd: float | None, seconds: float | None) -> str:
@@ -31,7 +30,7 @@ def budget_html(calls: int, budget: int, *, cost_usd: float | None, seconds: flo
     share = min(100.0, 100 * calls / budget) if budget else 0.0
     time = f" · {seconds:.0f} s" if seconds is not None else ""
     return (
-        f'{STYLE}<div class="sl-live sl-budget"><div class="w">'
+        f'<div class="sl-live sl-budget"><div class="w">'
         f"<div><b>{calls}</b> of at most {budget} calls{time}</div>"
         f"<span>{escape(money(cost_usd))}</span></div>"
         f'<div class="sl-bar" aria-hidden="true"><i style="width:{share:.1f}%"></i></div></div>'

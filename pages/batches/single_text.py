@@ -8,7 +8,6 @@ from datetime import datetime
 from html import escape
 
 from jobs.intake import receiver
-from pages.batches.live_style import STYLE
 from pages.batches.live_view import budget_html, live_html
 from pages.batches.trail import evidence_sentence, node_views
 from pages.batches.way_taken import way_html
@@ -140,7 +139,7 @@ def _inbox_html(single: SingleText, *, link: bool) -> str:
 def _status_html(title: str, colour: str, sentences: Sequence[str], waits: str = "") -> str:
     paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
     return (
-        f'{STYLE}<div class="sl-live sl-status" role="status">'
+        f'<div class="sl-live sl-status" role="status">'
         f'<span class="sl-badge sl-verdict sl-c-{colour}">{escape(title)}</span>{waits}{paragraphs}</div>'
     )
 

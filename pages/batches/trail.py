@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from math import exp, floor, log10
 
 from screening.engine.draws import Answer, decode_draws
@@ -11,7 +12,7 @@ from screening.engine.screen import MAIN
 from screening.engine.usable import with_usable_grounds
 from screening.labels import LABELS, Label
 from screening.statistics.rules.pairwise_mixture import PairwiseMixture, log_evidence
-from screening.statistics.rules.protocol import Arm, Ended, RuleState, Verdict
+from screening.statistics.rules.protocol import Arm, Ended, RuleState, StoppingRule, Verdict
 
 TRACE_POINTS = 24
 
@@ -73,8 +74,8 @@ def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: boo
 
 def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | None = None) -> NodeView:
     """One node after the draws ``codes``; None is a node that was not reached."""
-    states = _states(node, codes or "")
-    verdict = with_usable_grounds(node.rule.rule(), decode_draws(codes), states[-1].verdict()) if codes else None
+    replayed = _replayed(node.rule.rule(), codes or "")
+    verdict = replayed.verdict if codes else None
     return NodeView(
         title=title or node.title,
         question=node.question,
@@ -82,20 +83,40 @@ def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | 
         label=verdict.label if verdict else None,
         budget=node.rule.rule().budget,
         codes=codes or "",
-        arms=_shown_arms(node, states, verdict, codes or ""),
-        trace=_trace(states),
+        arms=replayed.arms,
+        trace=replayed.trace,
     )
 
 
-def _shown_arms(node: NodeConfig, states: Sequence[RuleState], verdict: Verdict | None, codes: str) -> tuple[Arm, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Replayed:
+    """A rule after some draws, as far as it is shown."""
+
+    verdict: Verdict | None
+    arms: tuple[Arm, ...]
+    trace: tuple[TracePoint, ...]
+
+
+@lru_cache(maxsize=4096)
+def _replayed(rule: StoppingRule, codes: str) -> _Replayed:
+    """Kept: whoever watches sees the same, and a node that is done comes again at every tick."""
+    states = _states(rule, codes)
+    verdict = with_usable_grounds(rule, decode_draws(codes), states[-1].verdict())
+    return _Replayed(verdict=verdict, arms=_shown_arms(rule, states, verdict, codes), trace=_trace(states))
+
+
+def _shown_arms(
+    rule: StoppingRule, states: Sequence[RuleState], verdict: Verdict | None, codes: str
+) -> tuple[Arm, ...]:
     """The bands; of a node without a usable answer those of its usable draws, so that none looks settled."""
     if verdict is None or verdict.ended is not Ended.NO_ANSWER:
         return states[-1].arms()
-    return _states(node, "".join(draw.code for draw in decode_draws(codes) if draw.answer is Answer.LABEL))[-1].arms()
+    usable = "".join(draw.code for draw in decode_draws(codes) if draw.answer is Answer.LABEL)
+    return _states(rule, usable)[-1].arms()
 
 
-def _states(node: NodeConfig, codes: str) -> list[RuleState]:
-    states: list[RuleState] = [node.rule.rule().start()]
+def _states(rule: StoppingRule, codes: str) -> list[RuleState]:
+    states: list[RuleState] = [rule.start()]
     for draw in decode_draws(codes):
         states.append(states[-1].observe(draw.label))
     return states
@@ -118,10 +139,8 @@ def _trace(states: Sequence[RuleState]) -> tuple[TracePoint, ...]:
     """The leader's band at about `TRACE_POINTS` moments spread evenly, the last one always among them."""
     drawn = states[1:]
     step = max(1, -(-len(drawn) // TRACE_POINTS))
-    return tuple(
-        TracePoint(draws=state.calls, width=leader(state.arms()).high - leader(state.arms()).low)
-        for state in reversed(drawn[::-step])
-    )
+    leading = ((state.calls, leader(state.arms())) for state in reversed(drawn[::-step]))
+    return tuple(TracePoint(draws=calls, width=arm.high - arm.low) for calls, arm in leading)
 
 
 def leader(arms: Sequence[Arm]) -> Arm:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from math import exp, inf, log, pi, sqrt
 
 from scipy.optimize import brentq
@@ -86,11 +87,13 @@ def _divergence_to_tie(first: float, second: float) -> float:
     return float(xlogy(first, first / middle) + xlogy(second, second / middle)) if middle else 0.0
 
 
+@lru_cache(maxsize=1 << 16)
 def confidence_sequence(successes: int, draws: int, delta: float) -> Band:
     """Limits of one label's probability that hold at every look together with probability 1-δ.
 
     All p at which the Beta-binomial mixture martingale B(x+½, n-x+½) / (B(½, ½)·pˣ·(1-p)ⁿ⁻ˣ) is below 1/δ
-    (Robbins 1970; Howard, Ramdas et al. 2021, doi:10.1214/20-AOS1991). [0, 1] before the first draw.
+    (Robbins 1970; Howard, Ramdas et al. 2021, doi:10.1214/20-AOS1991). [0, 1] before the first draw. Kept by its
+    arguments: a live view asks for the same few limits at every tick.
 
     >>> confidence_sequence(0, 0, 0.05)
     Band(low=0.0, high=1.0)

@@ -1,6 +1,7 @@
 """The recommended rule: every draw informs all labels; a mixture martingale compares them pair by pair."""
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from screening.labels import LABELS, Label
 from screening.statistics.bounds import confidence_sequence
@@ -53,7 +54,12 @@ class ErrorLevels:
     @property
     def delta(self) -> float:
         """Bound on naming a label that is not the mode, whatever the mode: the largest of the sums."""
-        return max(self.delta_of_mode(mode) for mode in LABELS)
+        return _largest_delta(self)
+
+
+@lru_cache(maxsize=256)
+def _largest_delta(errors: ErrorLevels) -> float:
+    return max(errors.delta_of_mode(mode) for mode in LABELS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,11 +188,12 @@ class PairwiseState:
         Eliminated is a label that the most frequent one has already beaten at its own error level.
         """
         leader = max(LABELS, key=lambda label: self.counts[LABELS.index(label)])
-        return tuple(self._arm(label, leader) for label in LABELS)
+        level = min(self.rule.delta, 0.5) / len(LABELS)
+        return tuple(self._arm(label, leader, level) for label in LABELS)
 
-    def _arm(self, label: Label, leader: Label) -> Arm:
+    def _arm(self, label: Label, leader: Label, level: float) -> Arm:
         count = self.counts[LABELS.index(label)]
-        band = confidence_sequence(count, self.calls, min(self.rule.delta, 0.5) / len(LABELS))
+        band = confidence_sequence(count, self.calls, level)
         return Arm(
             label=label,
             draws=self.calls,

@@ -85,6 +85,10 @@ class RuleState(Protocol):
 class StoppingRule(Protocol):
     """A rule with its settings fixed."""
 
+    def __hash__(self) -> int:
+        """Equal settings, equal hash: what follows from a rule and its draws can be kept by them."""
+        ...
+
     @property
     def budget(self) -> int:
         """Most draws a node may use: a hard cap."""
