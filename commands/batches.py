@@ -1,12 +1,14 @@
-"""`batches`: see how far batches are, pause, resume, cancel them, and retry what failed."""
+"""`batches`: see how far batches are, pause, resume, cancel them, retry what failed, and take the results."""
 
 import argparse
 import json
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from commands.results_file import ResultsFile, exit_code, write_rejected
 from jobs.port import system_clock
 from screening.review.actors import LOCAL_USER, Actor
 from screening.settings import Settings
@@ -34,6 +36,10 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     listing.add_argument("--limit", type=int, default=20)
     show = actions.add_parser("show", help="how far one batch is")
     show.add_argument("batch", metavar="BATCH")
+    taken = actions.add_parser("results", help="write what became of each row, and beside it what was rejected")
+    taken.add_argument("batch", metavar="BATCH")
+    taken.add_argument("--out", type=Path, required=True, help="results, one JSON object a row")
+    taken.add_argument("--blind", action="store_true", help="leave out what the engine made of rows in the inbox")
     for name, (_control, help_text) in CONTROLS.items():
         actions.add_parser(name, help=help_text).add_argument("batch", metavar="BATCH")
 
@@ -50,7 +56,12 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.action in CONTROLS:
             CONTROLS[arguments.action][0](db, LOCAL_USER, arguments.batch, system_clock())
         now = system_clock()
-        _print(arguments.json, arguments.batch, None, batches.progress(db, arguments.batch, now, actor=LOCAL_USER))
+        stands = batches.progress(db, arguments.batch, now, actor=LOCAL_USER)
+        _print(arguments.json, arguments.batch, None, stands)
+        if arguments.action == "results":
+            ResultsFile(db=db, out=arguments.out, blind=arguments.blind).write_all(arguments.batch)
+            write_rejected(db, arguments.batch, arguments.out)
+            return exit_code(stands)
     except batches.UnknownBatch as unknown:
         raise ValueError(f"there is no batch {unknown}") from None
     finally:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from jobs.agents import Agents
 from jobs.breaker import Breaker
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
+from jobs.patience import to_the_end
 from jobs.port import Runner, system_clock, worker_name
 from jobs.preflights import Preflights
 from jobs.procrastinate import ProcrastinateRunner
@@ -18,11 +19,20 @@ from storage.database import Database
 
 PATIENCE_S = 120.0
 """How long a command waits for a service that answers nobody, before it ends and says what is pending."""
+TELL_EVERY_S = 2.0
 WAITING = "a worker is at work on this database: waiting for it to screen this batch"
 
 
-async def screen_batch(db: Database, settings: Settings, take_in: Callable[[Agents], str]) -> str:
-    """Take a batch in and return its id when nothing more happens to it by itself.
+async def screen_batch(
+    db: Database,
+    settings: Settings,
+    take_in: Callable[[Agents], str],
+    *,
+    tell: Callable[[str], None] | None = None,
+    patience_s: float = PATIENCE_S,
+) -> str:
+    """Take a batch in and return its id when nothing more happens to it by itself. ``tell`` is called with the id every
+    few seconds meanwhile; a service that answers nobody is waited for up to ``patience_s``.
 
     No case is screened twice and no limit exceeded, whatever other workers there are.
     """
@@ -30,18 +40,33 @@ async def screen_batch(db: Database, settings: Settings, take_in: Callable[[Agen
     async with limited_agents(settings, db, name) as agents:
         batch_id = take_in(agents)
         tries = Preflights(db=db, agents=agents, clock=system_clock)
-        breaker = Breaker(patience_s=PATIENCE_S)
+        telling = asyncio.create_task(_tell(tell, batch_id))
+        breaker = Breaker(patience_s=patience_s)
         job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, breaker=breaker, preflights=tries)
-        if db.kind == "postgresql":
-            await _work_until_over(ProcrastinateRunner(job, settings.cases_in_flight), db, batch_id)
-            return batch_id
         try:
-            with only_worker(db.lock_file):
-                await LocalRunner(job, settings.cases_in_flight, until_done=True).run()
-        except AlreadyRunning:
-            print(WAITING, file=sys.stderr)
-            await _over(db, batch_id)
+            await _work(job, settings.cases_in_flight, db, batch_id)
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
     return batch_id
+
+
+async def _work(job: ScreeningJob, places: int, db: Database, batch_id: str) -> None:
+    if db.kind == "postgresql":
+        await _work_until_over(ProcrastinateRunner(job, places), db, batch_id)
+        return
+    try:
+        with only_worker(db.lock_file):
+            await LocalRunner(job, places, until_done=True).run()
+    except AlreadyRunning:
+        print(WAITING, file=sys.stderr)
+        await _over(db, batch_id)
+
+
+async def _tell(tell: Callable[[str], None] | None, batch_id: str) -> None:
+    while tell is not None:
+        await asyncio.sleep(TELL_EVERY_S)
+        await to_the_end(tell, batch_id)
 
 
 async def _work_until_over(runner: Runner, db: Database, batch_id: str) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import hashlib
 import json
 import sys
 import tempfile
@@ -12,25 +13,28 @@ from pathlib import Path
 from typing import Any
 
 from commands.mapping_options import add_mapping_options, mapped_as, mapped_table, save_mapping
-from commands.one_batch import screen_batch
+from commands.one_batch import PATIENCE_S, screen_batch
 from commands.pipelines import chosen_pipeline
+from commands.results_file import ResultsFile, exit_code, write_rejected
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.port import system_clock
-from screening.datasets.export import jsonl_lines
 from screening.datasets.reader import FileReport, Table, announced
-from screening.datasets.rows import rejected_csv
 from screening.engine.pipeline import PipelineConfig, preset
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.reach import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
-from storage.batches.batches import Progress, progress
-from storage.batches.exports import exported_rejected, exported_results
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import Progress, list_batches, progress
+from storage.batches.intake import takes_rows
 from storage.batches.kept_preset import with_kept_preset
 from storage.batches.results import withheld_rows
 from storage.database import Database
 from storage.site.settings_store import current
 
+GOING_ON = "going on with batch {batch}, an earlier run of this file"
+UNFINISHED = "batch {batch} is an earlier run of this file that was not finished: --resume goes on with it"
+MOST_LOOKED_AT = 1_000
 NOT_BLIND = (
     "Rows that wait in the inbox of this database: {rows:,}. The results say what the engine made of them, so whoever "
     "reads the file cannot read these cases blind any more; --blind leaves it out."
@@ -63,12 +67,24 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         default=None,
         help="what becomes of texts called unsafe in the database's inbox; else as its settings say",
     )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with an earlier run of this file that the database knows"
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=PATIENCE_S,
+        metavar="SECONDS",
+        help="how long to wait for a model that answers nothing",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object on the last line")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Screen the file, write the results and `rejected.csv` beside them, print the summary."""
+    """Screen the file, write the results and beside them what was rejected, print the summary; the exit code tells
+    whether all is settled (0) or something is pending (3).
+    """
     settings = _settings(arguments)
     pipeline = _pipeline(arguments, settings)
     table = mapped_table(arguments.file, arguments.file.name, arguments)
@@ -77,18 +93,18 @@ def run(arguments: argparse.Namespace) -> int:
         print(line, file=sys.stderr)
     with _database(arguments.database) as db:
         reach = arguments.unsafe or current(db).settings.reach(labelled=table.report.mapping.label is not None)
-        request = BatchRequest(name=table.report.name, pipeline=pipeline, reach=reach, intake=announced(table.report))
-        batch_id = asyncio.run(screen_batch(db, settings, partial(_taken_in, db, table, request, settings)))
-        _write_results(db, batch_id, arguments.out, blind=arguments.blind)
+        intake = _intake(table, arguments.file)
+        request = BatchRequest(name=table.report.name, pipeline=pipeline, reach=reach, intake=intake)
+        batch_id = _screened(db, table, request, settings, arguments)
         waiting = withheld_rows(db, LOCAL_USER, batch_id) if arguments.database and not arguments.blind else 0
-        _write_rejected(db, batch_id, arguments.out.with_name("rejected.csv"))
-        summary = _summary(progress(db, batch_id, actor=LOCAL_USER if arguments.blind else SYSTEM))
+        found = progress(db, batch_id, actor=LOCAL_USER if arguments.blind else SYSTEM)
     if waiting:
         print(NOT_BLIND.format(rows=waiting), file=sys.stderr)
     if settings.simulated:
         print(SIMULATED_NOTICE, file=sys.stderr)
+    summary = _summary(found)
     print(json.dumps(summary) if arguments.json else "\n".join(f"{name}: {value}" for name, value in summary.items()))
-    return 0
+    return exit_code(found)
 
 
 def announcements(report: FileReport) -> Iterator[str]:
@@ -138,38 +154,50 @@ def _database(url: str | None) -> Iterator[Database]:
         yield db
 
 
+def _screened(
+    db: Database, table: Table, request: BatchRequest, settings: Settings, arguments: argparse.Namespace
+) -> str:
+    """The batch of this run, or of the earlier one that it goes on with, and its files."""
+    take_in = partial(_taken_in, db, table, request, settings)
+    if (earlier := _unfinished(db, request.intake)) is not None:
+        print((GOING_ON if arguments.resume else UNFINISHED).format(batch=earlier), file=sys.stderr)
+        take_in = partial(_gone_on, db, table, earlier, settings) if arguments.resume else take_in
+    results = ResultsFile(db=db, out=arguments.out, blind=arguments.blind)
+    work = screen_batch(db, settings, take_in, tell=results.write_settled, patience_s=arguments.patience)
+    batch_id = asyncio.run(work)
+    results.write_all(batch_id)
+    write_rejected(db, batch_id, arguments.out)
+    return batch_id
+
+
 def _taken_in(db: Database, table: Table, request: BatchRequest, settings: Settings, agents: Agents) -> str:
     batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
     fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock)
     return batch_id
 
 
-def _write_results(db: Database, batch_id: str, out: Path, *, blind: bool) -> None:
-    """All rows; as the pages give them with ``blind``, else with everything that the run came to."""
-    rows = (
-        {
-            "id": result.external_id,
-            "row": result.row,
-            "outcome": result.outcome,
-            "node": result.node,
-            "reason": result.reason or result.error,
-            "calls": result.calls,
-            "cost_usd": result.cost_usd,
-            "delta": result.delta,
-            "reference": result.reference,
-            "reference_value": result.reference_value,
-            "group": result.group,
-        }
-        for result in exported_results(db, LOCAL_USER if blind else SYSTEM, batch_id, system_clock())
-    )
-    with out.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(jsonl_lines(rows))
+def _gone_on(db: Database, table: Table, batch_id: str, settings: Settings, _agents: Agents) -> str:
+    """The rest of an earlier run's rows."""
+    if takes_rows(db, batch_id):
+        fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock)
+    return batch_id
 
 
-def _write_rejected(db: Database, batch_id: str, out: Path) -> None:
-    rows = exported_rejected(db, LOCAL_USER, batch_id, system_clock())
-    with out.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(rejected_csv(rows, byte_order_mark=False))
+def _unfinished(db: Database, intake: Mapping[str, Any]) -> str | None:
+    """The newest batch of this very file, read in this very way, whose rows are not all settled."""
+    going = {BatchState.TAKING_IN, BatchState.RUNNING, BatchState.NEEDS_RETRY}
+    found = list_batches(db, LOCAL_USER, limit=MOST_LOOKED_AT)
+    same = (one for one in found if "sha256" in one.intake and dict(one.intake) == dict(intake))
+    return next((one.id for one in same if one.progress.state in going), None)
+
+
+def _intake(table: Table, file: Path) -> dict[str, Any]:
+    """How the file is read, and which file it is."""
+    known = announced(table.report)
+    if not file.is_file():
+        return known
+    with file.open("rb") as content:
+        return known | {"sha256": hashlib.file_digest(content, "sha256").hexdigest()}
 
 
 def _summary(found: Progress) -> dict[str, int | float | None]:

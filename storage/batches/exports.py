@@ -12,12 +12,15 @@ from storage.database import Database
 from storage.site.audit_log import append
 
 
-def exported_results(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[Result]:
-    """`results` to take away. Raises Forbidden at once."""
+def exported_results(
+    db: Database, actor: Actor, batch_id: str, now: datetime, *, after: int = 0, again: bool = False
+) -> Iterator[Result]:
+    """`results` to take away; ``again`` for more of a file that is in the log. Raises Forbidden at once."""
     if actor != SYSTEM:
         require(actor, Action.VIEW_RESULTS)
-    _log(db, actor, batch_id, "results", now)
-    return results(db, actor, batch_id)
+    if not again:
+        _log(db, actor, batch_id, "results", now)
+    return results(db, actor, batch_id, after=after)
 
 
 def exported_rejected(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[RejectedRow]:

@@ -53,15 +53,15 @@ _NOTHING = _SoFar()
 _OF_THE_ENGINE = ("node", "reason", "calls", "cost_usd", "delta")
 
 
-def results(db: Database, actor: Actor, batch_id: str) -> Iterator[Result]:
-    """The rows in file order. Each page is one moment of the database; a running batch may change between pages.
+def results(db: Database, actor: Actor, batch_id: str, *, after: int = 0) -> Iterator[Result]:
+    """The rows in file order, those after a row. Each page is one moment; a running batch may change between pages.
 
     What the actor may yet read blind is withheld; the program itself (SYSTEM), which reads no text, is given all.
     Raises Forbidden when the first row is asked for.
     """
     if actor != SYSTEM:
         require(actor, Action.VIEW_RESULTS)
-    last = 0
+    last = after
     while True:
         with db.read() as conn:
             page = _page(conn, actor, batch_id, last)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ class Screened:
         self.told = err
         lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
         self.rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        with (folder / "rejected.csv").open(encoding="utf-8", newline="") as file:
+        with (folder / "results.rejected.csv").open(encoding="utf-8", newline="") as file:
             self.rejected = list(csv.DictReader(file))
 
     def outcomes(self) -> dict[str, str]:
@@ -50,8 +51,10 @@ class Screened:
 def screened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Screened]:
     def run(file: Path, *arguments: str) -> Screened:
         out = tmp_path / "results.jsonl"
-        assert main(["screen", str(file), "--out", str(out), "--json", *arguments]) == 0
+        code = main(["screen", str(file), "--out", str(out), "--json", "--patience", "0", *arguments])
         result = Screened(tmp_path, *capsys.readouterr())
+        assert code == (3 if result.summary["pending"] else 0)
+        assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("results.*")} == {0o600}
         result.reconcile()
         return result
 
@@ -157,12 +160,12 @@ def test_the_wire_carries_what_the_paper_asked_with_and_usage_is_summed(
 
 
 @pytest.mark.parametrize("fault", [Fault.REFUSAL, Fault.EMPTY, Fault.WRONG_LABEL, Fault.CUT])
-def test_an_unusable_answer_is_an_escalation(
+def test_unusable_answers_are_no_answer_and_go_to_a_person(
     screened: Callable[..., Screened], stub: StartStub, tmp_path: Path, fault: Fault
 ) -> None:
     stub(StubPlan(faults={fault: 1.0}))
     result = screened(_texts(tmp_path, {"1": "We watched a film and had dinner together."}), "--sampler", "anthropic")
-    assert (result.outcomes(), result.rows[0]["reason"]) == ({"1": "human_review"}, "escalated")
+    assert (result.outcomes(), result.rows[0]["reason"]) == ({"1": "human_review"}, "no_answer")
 
 
 def test_a_server_that_fails_leaves_the_case_pending_with_its_error(

@@ -1,0 +1,99 @@
+"""A batch's results in a file of its owner's, written while the rows are settled: a command that is killed leaves what
+was settled by then.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from jobs.port import system_clock
+from screening.datasets.export import jsonl_lines
+from screening.datasets.rows import rejected_csv
+from screening.review.actors import LOCAL_USER, SYSTEM
+from storage.batches.batches import Progress
+from storage.batches.exports import exported_rejected, exported_results
+from storage.batches.results import PENDING, Result
+from storage.database import Database
+
+ALL_SETTLED, SOME_PENDING = 0, 3
+"""Exit codes; 2 is for input that is refused."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ResultsFile:
+    """One JSON object a row, in the file's order; as the pages give them with ``blind``, else with everything."""
+
+    db: Database
+    out: Path
+    blind: bool
+    _last: int = 0
+    _begun: bool = field(default=False)
+
+    def write_settled(self, batch_id: str) -> None:
+        """The rows settled since the last time, up to the first that is not."""
+        self._write(batch_id, settled_only=True)
+
+    def write_all(self, batch_id: str) -> None:
+        """The rest, whatever became of it."""
+        self._write(batch_id, settled_only=False)
+
+    def _write(self, batch_id: str, *, settled_only: bool) -> None:
+        who = LOCAL_USER if self.blind else SYSTEM
+        found = exported_results(self.db, who, batch_id, system_clock(), after=self._last, again=self._begun)
+        with private_file(self.out, more=self._begun) as file:
+            self._begun = True
+            file.writelines(jsonl_lines(self._rows(found, settled_only=settled_only)))
+
+    def _rows(self, found: Iterable[Result], *, settled_only: bool) -> Iterator[dict[str, Any]]:
+        for result in found:
+            if settled_only and result.outcome == PENDING:
+                return
+            yield _as_json(result)
+            self._last = result.row
+
+
+def _as_json(result: Result) -> dict[str, Any]:
+    return {
+        "id": result.external_id,
+        "row": result.row,
+        "outcome": result.outcome,
+        "node": result.node,
+        "reason": result.reason or result.error,
+        "calls": result.calls,
+        "cost_usd": result.cost_usd,
+        "delta": result.delta,
+        "reference": result.reference,
+        "reference_value": result.reference_value,
+        "group": result.group,
+    }
+
+
+def private_file(path: Path, *, more: bool = False) -> TextIO:
+    """The file for writing, which its owner alone may read: it may hold texts, or tell of them."""
+    mode = os.O_APPEND if more else os.O_TRUNC
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | mode, 0o600)
+    os.fchmod(descriptor, 0o600)  # also where the file was there
+    return os.fdopen(descriptor, "w", encoding="utf-8", newline="")
+
+
+def rejected_beside(out: Path) -> Path:
+    """Where the rows that were not taken in go: named after the run's results.
+
+    >>> rejected_beside(Path("runs/may.jsonl")).as_posix()
+    'runs/may.rejected.csv'
+    """
+    return out.with_name(f"{out.stem}.rejected.csv")
+
+
+def write_rejected(db: Database, batch_id: str, out: Path) -> None:
+    """The rows that were not taken in, each with its reason."""
+    rows = exported_rejected(db, LOCAL_USER, batch_id, system_clock())
+    with private_file(rejected_beside(out)) as file:
+        file.writelines(rejected_csv(rows, byte_order_mark=False))
+
+
+def exit_code(found: Progress) -> int:
+    """Whether every row came to its end."""
+    return SOME_PENDING if found.pending else ALL_SETTLED
