@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from commands import backup, batches, certify, evaluate, metrics, pipelines, rule, screen, verify_audit
+from commands import backup, batches, certify, erase, evaluate, metrics, pipelines, rule, screen, verify_audit
 from screening.datasets.refused import FileRefused
 
 
@@ -11,7 +11,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one subcommand; its exit code (2 for input that cannot be used, with a sentence on stderr)."""
     parser = argparse.ArgumentParser(prog="python -m screening", description=__doc__)
     subcommands = parser.add_subparsers(dest="command", required=True)
-    for command in (screen, batches, pipelines, evaluate, rule, certify, metrics, verify_audit, backup):
+    for command in (screen, batches, pipelines, evaluate, rule, certify, metrics, verify_audit, backup, erase):
         command.add_to(subcommands)
     parsed = parser.parse_args(arguments)
     try:

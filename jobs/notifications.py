@@ -19,6 +19,7 @@ from jobs.port import Clock
 from screening.settings import Settings
 from storage.batches import unscreened
 from storage.database import Database
+from storage.review import retention
 from storage.site import duties, heartbeats, notices, outbox
 from storage.site.outbox import Message, Notice
 from storage.site.recipients import Kind
@@ -32,6 +33,7 @@ HELD_FOR = timedelta(seconds=60)
 NOT_MINE_FOR = timedelta(seconds=5)
 HEARTBEAT_EVERY = timedelta(minutes=1)
 ANCHOR_EVERY = timedelta(seconds=20)
+EXPIRE_EVERY = timedelta(hours=1)
 SENDERS = 8
 """Messages sent side by side; each ends well before the duty has to be taken again."""
 log = logging.getLogger(__name__)
@@ -87,6 +89,7 @@ class Notifier:
     _stopping: threading.Event = field(default_factory=threading.Event)
     _monitors_at: datetime | None = None
     _anchored_at: datetime | None = None
+    _expired_at: datetime | None = None
     _mine: bool = False
     _ask_again_at: datetime | None = None
 
@@ -126,6 +129,7 @@ class Notifier:
         if not self._has_duty(now):
             return 0
         self._anchor(now)
+        self._expire(now)
         notices.collect(self.db, now)
         due = outbox.take_due(self.db, now, SENDERS)
         monitors = self._monitors(now)
@@ -143,6 +147,12 @@ class Notifier:
         if self._anchored_at is None or now - self._anchored_at >= ANCHOR_EVERY:
             self._anchored_at = now
             audit_anchors.anchor_if_due(self.db, self.settings, now)
+
+    def _expire(self, now: datetime) -> None:
+        """Now and then, what is past the times that the site has set."""
+        if self._expired_at is None or now - self._expired_at >= EXPIRE_EVERY:
+            gone = retention.expire(self.db, now)
+            self._expired_at = None if gone.get("texts") == retention.AT_ONCE else now  # there may be more
 
     def _has_duty(self, now: datetime) -> bool:
         """Asked of the database now and then only: a look is not to cost a write."""

@@ -7,6 +7,7 @@ from pages.components import resources
 from pages.components.controls import stop_panel
 from pages.research.audit_plan import plan_panel
 from pages.research.card_panel import card_panel
+from pages.review.erasure_panel import erasure_panel
 from pages.site import live_configuration as live
 from pages.site.accounts_panel import accounts_panel
 from pages.site.notifications_panel import notifications_panel
@@ -83,6 +84,8 @@ if allowed(person, Action.CHANGE_SETTINGS):
     names.insert(2, "Notifications")
 if allowed(person, Action.MANAGE_ACCOUNTS):
     names.insert(-1, "Accounts")
+if allowed(person, Action.ERASE):
+    names.insert(-1, "Erasure")
 for tab, name in zip(st.tabs(names), names, strict=True):
     with tab:
         st.header(name)
@@ -98,6 +101,8 @@ for tab, name in zip(st.tabs(names), names, strict=True):
             stop_panel(db, person, resources.site())
         elif name == "Notifications":
             notifications_panel(db, person)
+        elif name == "Erasure":
+            erasure_panel(db, person)
         elif name == "Accounts":
             accounts_panel(db, person)
         else:

@@ -101,6 +101,18 @@ class Database:
             raise ValueError("only PostgreSQL is reached by other libraries")
         return self._url.set(drivername="postgresql").render_as_string(hide_password=False)
 
+    def forget(self) -> None:
+        """After something was erased: nothing of it is left in the embedded database's own log. PostgreSQL overwrites
+        the places of erased rows when it vacuums.
+        """
+        if self.kind == "sqlite":
+            with self._engine.connect() as connection:
+                connection.exec_driver_sql("COMMIT")
+                connection.exec_driver_sql("PRAGMA busy_timeout = 2000")  # readers may keep it busy: then a later one
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                connection.exec_driver_sql(f"PRAGMA busy_timeout = {1_000 * BUSY_TIMEOUT_S}")
+                connection.exec_driver_sql("BEGIN")
+
     def close(self) -> None:
         """Give all connections back."""
         self._engine.dispose()
@@ -205,7 +217,7 @@ def _sqlite(url: URL, options: dict[str, Any], *, repeatable: bool) -> Engine:
 
     def on_connect(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # the driver must not begin transactions of its own
-        for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "foreign_keys=ON"):
+        for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "foreign_keys=ON", "secure_delete=ON"):
             connection.execute(f"PRAGMA {pragma}")
 
     engine = create_engine(url, connect_args={"timeout": timeout_s}, **options)

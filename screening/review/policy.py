@@ -39,6 +39,7 @@ class Action(StrEnum):
     VIEW_AUDIT = "view_audit"
     VIEW_SETTINGS = "view_settings"
     CHANGE_SETTINGS = "change_settings"
+    ERASE = "erase"  # what people wrote, for good
     DRAFT_PIPELINE = "draft_pipeline"  # write a version of a pipeline; nothing is screened with it
     ACTIVATE_PIPELINE = "activate_pipeline"
     STOP = "stop"  # the stop button: everybody who signs in may press it
@@ -85,6 +86,7 @@ POLICY: Final[Mapping[Action, Mapping[Role, Scope]]] = MappingProxyType(
         Action.CHANGE_SETTINGS: {_A: _ANY},
         Action.DRAFT_PIPELINE: {_E: _ANY, _A: _ANY},
         Action.ACTIVATE_PIPELINE: {_A: _ANY},
+        Action.ERASE: {_S: _ANY, _A: _ANY},
         Action.STOP: {_R: _ANY, _S: _ANY, _E: _ANY, _A: _ANY},
         Action.START: {_S: _ANY, _A: _ANY},
         Action.MANAGE_ACCOUNTS: {_A: _ANY},

@@ -105,10 +105,13 @@ def amend(
         entry = _locked(conn, case_id)
         if entry is None or entry.closed_at is None:
             raise NotAvailable("only a closed case can be amended")
+        made = versions_in(conn, case_id)
+        if not made:
+            raise NotAvailable("this case was closed without a label: what it held was erased")
         done = _done(conn, actor, case_id, label, Method.AMENDMENT, reason)
         if done is not None and done.version == based_on + 1:
             return done
-        if versions_in(conn, case_id)[-1].version != based_on:
+        if made[-1].version != based_on:
             raise StaleVersion("the case was amended in the meantime")
         close(conn, case_id, label, Method.AMENDMENT, actor, reason.strip(), now)
         return _recorded(conn, actor, case_id, "amended", now)

@@ -20,6 +20,7 @@ from storage.schema.engine import (
     preflights,
     screenings,
 )
+from storage.schema.erasure import erased_cases, erasure_requests
 from storage.schema.intake import (
     batch_events,
     batch_tallies,
@@ -89,6 +90,8 @@ __all__ = [
     "configurations",
     "drafts",
     "duties",
+    "erased_cases",
+    "erasure_requests",
     "follow_ups",
     "inbox_entries",
     "inbox_tallies",

@@ -59,6 +59,7 @@ def _known_zone(name: str) -> str:
     return name
 
 
+Days = Annotated[int, Field(ge=1, le=36_500)] | None
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 30)]
 Share = Annotated[float, AfterValidator(_in_thousandths)]
 Words = Annotated[
@@ -117,6 +118,12 @@ class SiteSettings(BaseModel):
     notify_next_after_minutes: Minutes = (
         5  # then whoever is next in the on-call order is told of what nobody has opened
     )
+    erasure_by_two: bool = False  # one person asks, another confirms
+    keep_texts_days: Days = None  # after they were settled and nobody has to read them; None: kept
+    keep_drafts_days: Days = None
+    keep_rejected_days: Days = None  # rows of files that were refused, as they were
+    keep_messages_days: Days = None
+    keep_sessions_days: Days = None
     public_address: Annotated[str, AfterValidator(_web_address)] = ""  # where people open the site: links lead there
     time_zone: Annotated[str, AfterValidator(_known_zone)] = "UTC"  # of quiet hours
     help_text: str = "In the US call or text 988 (988lifeline.org); elsewhere findahelpline.com."

@@ -1,0 +1,137 @@
+"""Erasing what people wrote, and how long each kind of data is kept."""
+
+import streamlit as st
+
+from pages.components import resources
+from pages.components.words import sentence
+from pages.site.site_settings import save
+from screening.review.actors import Actor
+from screening.review.policy import Action, allowed
+from screening.text.display import visible
+from storage.database import Database
+from storage.review import erasure, retention
+from storage.review.erasure import By, Erasure, NotErased, Selection
+from storage.site.settings_store import SettingsVersion, current
+
+BY_WORDS = {
+    By.CASE: "One case, by its id here",
+    By.EXTERNAL_ID: "All cases with this id of the files",
+    By.GROUP: "All cases of this group",
+}
+KEPT = (
+    ("keep_texts_days", "Texts, after they were settled"),
+    ("keep_drafts_days", "Drafts"),
+    ("keep_rejected_days", "Rejected rows"),
+    ("keep_messages_days", "Sent messages"),
+    ("keep_sessions_days", "Sign-in sessions"),
+)
+
+
+def erasure_panel(db: Database, person: Actor) -> None:
+    """Requests that wait, the form, and the times."""
+    st.caption(
+        "Text, reply, ids of the file, marks, notes and drafts go for good, and the case leaves the inbox. Its hash, "
+        "its labels and numbers and the audit log stay; exports say [erased]. Files exported before, and backups, "
+        "still hold it."
+    )
+    if said := st.session_state.pop("erasure_said", None):
+        st.success(said)
+    for request in erasure.waiting(db, person):
+        _request(db, person, request)
+    _form(db, person)
+    _retention(db, person, current(db))
+
+
+def _request(db: Database, person: Actor, request: erasure.Request) -> None:
+    with st.container(border=True, key=f"erasure_{request.id}"):
+        st.text(f"{BY_WORDS[request.selection.by]}: {visible(request.selection.value)}")
+        st.text(f"Asked for on {request.requested_at:%Y-%m-%d %H:%M} UTC: {visible(request.reason)}")
+        with st.container(horizontal=True):
+            mine = request.requested_by == person.id
+            if st.button("Erase for good", key=f"confirm_{request.id}", disabled=mine, type="primary"):
+                _try(lambda: erasure.confirm(db, person, request.id, resources.now()))
+            if st.button("Withdraw", key=f"withdraw_{request.id}"):
+                erasure.withdraw(db, person, request.id, resources.now())
+                st.rerun()
+        if mine:
+            st.caption("Somebody else has to confirm what you asked for.")
+
+
+def _form(db: Database, person: Actor) -> None:
+    st.subheader("Erase")
+    with st.form("erase", border=False):
+        left, right = st.columns(2)
+        by = left.selectbox("Which", list(By), format_func=BY_WORDS.__getitem__, key="erase_by") or By.CASE
+        value = right.text_input("Id or group", key="erase_value")
+        reason = st.text_input("Reason", key="erase_reason", max_chars=1_000, help="Who asked for it, and when.")
+        sure = st.checkbox("I have looked at the number of cases. This cannot be undone.", key="erase_sure")
+        with st.container(horizontal=True):
+            looked = st.form_submit_button("Show how many")
+            pressed = st.form_submit_button("Erase", type="primary")
+    if not value.strip() and (looked or pressed):
+        st.error("Say which.")
+        return
+    which = Selection(by=by, value=value.strip())
+    if looked:
+        st.info(found_words(erasure.look(db, person, which)))
+    if pressed and not sure:
+        st.error("Look at the number of cases first, and say that you did.")
+    elif pressed:
+        _try(lambda: erasure.erase(db, person, which, reason, resources.now()))
+
+
+def _try(act) -> None:  # type: ignore[no-untyped-def]
+    try:
+        done: Erasure = act()
+    except NotErased as refused:
+        st.error(sentence(refused))
+        return
+    st.session_state["erasure_said"] = done_words(done)
+    st.rerun()
+
+
+def found_words(found: Erasure) -> str:
+    """What would be erased."""
+    return f"{_things(found)} would be erased. {backup_words(found)}"
+
+
+def done_words(done: Erasure) -> str:
+    """What came of it."""
+    if done.waits_for:
+        return f"{_things(done)} will be erased once somebody else has confirmed it."
+    return f"{_things(done)} erased. {backup_words(done)}"
+
+
+def _things(found: Erasure) -> str:
+    cases = f"{found.cases:,} case{'' if found.cases == 1 else 's'}"
+    return cases + (f" and {found.rejected:,} rejected rows" if found.rejected else "")
+
+
+def backup_words(found: Erasure) -> str:
+    """Which backups may still hold it."""
+    if not found.backups:
+        return "No backup was taken by this program since it came in."
+    days = ", ".join(f"{moment:%Y-%m-%d %H:%M} UTC" for moment in found.backups[-10:])
+    return f"Backups that may still hold it, {len(found.backups):,} in all: {days}."
+
+
+def _retention(db: Database, person: Actor, shown: SettingsVersion) -> None:
+    st.subheader("How long data is kept")
+    may = allowed(person, Action.CHANGE_SETTINGS)
+    with st.form("retention", border=False):
+        filled: dict[str, object] = {}
+        for column, (name, label) in zip(st.columns(len(KEPT)), KEPT, strict=True):
+            filled[name] = column.number_input(
+                f"{label}: days", 1, 36_500, getattr(shown.settings, name), key=f"{name}_v{shown.version}",
+                disabled=not may, help="Empty: kept.",
+            )  # fmt: skip
+        filled["erasure_by_two"] = st.checkbox(
+            "Erasing takes two people", shown.settings.erasure_by_two, key=f"by_two_v{shown.version}", disabled=not may
+        )
+        pressed = st.form_submit_button("Save times", disabled=not may)
+    if pressed:
+        save(db, person, shown, filled, "erasure_said")
+    if st.button("Dry run: what is past its time"):
+        gone = retention.would_go(db, person, resources.now())
+        told = ", ".join(f"{count:,} {name}" for name, count in gone.items() if count)
+        st.info(f"Past their time now: {told}." if told else "Nothing is past its time, or no time is set.")

@@ -1,0 +1,286 @@
+"""Erasing what people wrote: text, reply, marks, notes, drafts. Hash, counts, outcome and the audit log stay.
+
+Where a text stood, `ERASED` stands, so that every page and every export says so. A site may ask for two people: one
+asks, another confirms.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from storage.batches.batch_state import BatchEvent, was_cancelled
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.schema import (
+    adjudications,
+    audit_events,
+    batch_events,
+    case_errors,
+    case_notes,
+    cases,
+    drafts,
+    erased_cases,
+    erasure_requests,
+    follow_ups,
+    inbox_entries,
+    live_runs,
+    node_runs,
+    pending_cases,
+    ratings,
+    readings_taken_back,
+    rejected_rows,
+)
+from storage.site.audit_log import append
+from storage.site.settings_store import current_in
+
+ERASED: Final = "[erased]"
+AT_ONCE = 500
+_WRITTEN = ("note", "marks")
+"""Of a reading's fields: what its reader wrote, or took out of the text."""
+_GONE: Final[Mapping[str, Any]] = {
+    "external_id": ERASED,
+    "text": ERASED,
+    "text_original_json": None,
+    "model_text": None,
+    "reply": None,
+    "reply_original_json": None,
+    "model_reply": None,
+    "reference_value": None,
+    "group_name": None,
+}
+_request = erasure_requests.c
+
+
+class By(StrEnum):
+    """What names the cases to erase."""
+
+    CASE = "case"
+    EXTERNAL_ID = "external_id"
+    GROUP = "group"
+
+
+class NotErased(ValueError):
+    """It cannot be erased now; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which cases: one by its id, or all with an external id or of a group, whatever their batch."""
+
+    by: By
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """What was or would be erased: ``cases``, ``rejected`` rows. ``backups``: when backups were taken that may still
+    hold it. ``waits_for`` is the request that somebody else must confirm; None where it is done, or only looked at.
+    """
+
+    cases: int
+    rejected: int
+    backups: tuple[datetime, ...]
+    waits_for: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One that waits for a second person."""
+
+    id: str
+    selection: Selection
+    reason: str
+    requested_by: str
+    requested_at: datetime
+
+
+def look(db: Database, actor: Actor, which: Selection) -> Erasure:
+    """What would be erased: nothing is changed. Raises Forbidden."""
+    require(actor, Action.ERASE)
+    with db.read() as conn:
+        ids = _chosen(conn, which)
+        return Erasure(cases=len(ids), rejected=_count_rejected(conn, which), backups=_backups(conn, ids))
+
+
+def erase(db: Database, actor: Actor, which: Selection, reason: str, now: datetime) -> Erasure:
+    """Erase, or ask for it where the site wants two people. Raises Forbidden, NotErased."""
+    require(actor, Action.ERASE)
+    if not reason.strip():
+        raise NotErased("say why: who asked for it, and when")
+    with db.write() as conn:
+        ids = _possible(conn, which)
+        request_id = new_id(now)
+        row = {"id": request_id, "kind": which.by.value, "value": which.value, "reason": reason.strip()[:1_000]}
+        conn.execute(insert(erasure_requests).values(**row, requested_by=actor.id, requested_at=now))
+        append(conn, actor, "erasure_requested", request_id, {"by": which.by.value, "cases": len(ids)}, now)
+        if current_in(conn).settings.erasure_by_two:
+            return Erasure(
+                cases=len(ids), rejected=_count_rejected(conn, which), backups=_backups(conn, ids), waits_for=request_id
+            )
+        done = _carry_out(conn, actor, request_id, which, ids, now)
+    _forget_pages(db)
+    return done
+
+
+def waiting(db: Database, actor: Actor) -> tuple[Request, ...]:
+    """The requests that wait for a second person, the oldest first."""
+    require(actor, Action.ERASE)
+    undone = _request.done_at.is_(None), _request.withdrawn_at.is_(None)
+    with db.read() as conn:
+        rows = conn.execute(select(erasure_requests).where(*undone).order_by(_request.requested_at)).all()
+    return tuple(
+        Request(
+            id=row.id,
+            selection=Selection(by=By(row.kind), value=row.value),
+            reason=row.reason,
+            requested_by=row.requested_by,
+            requested_at=row.requested_at,
+        )
+        for row in rows
+    )
+
+
+def confirm(db: Database, actor: Actor, request_id: str, now: datetime) -> Erasure:
+    """Carry out what somebody else asked for. Raises Forbidden, NotErased."""
+    require(actor, Action.ERASE)
+    with db.write() as conn:
+        row = _waiting_request(conn, request_id)
+        if row.requested_by == actor.id:
+            raise NotErased("somebody else has to confirm what you asked for")
+        which = Selection(by=By(row.kind), value=row.value)
+        done = _carry_out(conn, actor, request_id, which, _possible(conn, which), now)
+    _forget_pages(db)
+    return done
+
+
+def withdraw(db: Database, actor: Actor, request_id: str, now: datetime) -> None:
+    """Nothing is erased: the request is taken back, or turned down. Raises Forbidden, NotErased."""
+    require(actor, Action.ERASE)
+    with db.write() as conn:
+        row = _waiting_request(conn, request_id)
+        values = {"withdrawn_at": now, "value": _hashed(row.value)}
+        conn.execute(update(erasure_requests).where(_request.id == request_id).values(values))
+        append(conn, actor, "erasure_withdrawn", request_id, {}, now)
+
+
+def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now: datetime) -> None:
+    """Empty these cases, in the caller's transaction, and take them out of the inbox: there is nothing to read."""
+    for start in range(0, len(ids), AT_ONCE):
+        some = ids[start : start + AT_ONCE]
+        conn.execute(update(cases).where(cases.c.id.in_(some)).values(_GONE))
+        _empty(conn, some)
+        closed = {"closed_at": now, "holder": None, "token": None, "lease_expires_at": None}
+        open_now = inbox_entries.c.case_id.in_(some), inbox_entries.c.closed_at.is_(None)
+        conn.execute(update(inbox_entries).where(*open_now).values(closed))
+        rows = [{"case_id": case_id, "request_id": request_id, "at": now} for case_id in some]
+        conn.execute(insert(erased_cases), rows)
+
+
+def _empty(conn: Connection, ids: Sequence[str]) -> None:
+    """What was written or kept beside these cases."""
+    conn.execute(delete(drafts).where(drafts.c.case_id.in_(ids)))
+    conn.execute(delete(live_runs).where(live_runs.c.case_id.in_(ids)))
+    conn.execute(update(node_runs).where(node_runs.c.case_id.in_(ids)).values(unusable={}))
+    conn.execute(update(case_errors).where(case_errors.c.case_id.in_(ids)).values(message=""))
+    conn.execute(update(case_notes).where(case_notes.c.case_id.in_(ids)).values(note=""))
+    written = follow_ups.c.case_id.in_(ids), follow_ups.c.note.is_not(None)
+    conn.execute(update(follow_ups).where(*written).values(note=""))
+    for table in (ratings, adjudications):
+        given = table.c.case_id.in_(ids), table.c.reason.is_not(None)
+        conn.execute(update(table).where(*given).values(reason=ERASED))
+    for table in (ratings, readings_taken_back):
+        (key,) = table.primary_key.columns
+        for found in conn.execute(select(key, table.c.fields).where(table.c.case_id.in_(ids))).all():
+            kept = {name: value for name, value in found.fields.items() if name not in _WRITTEN}
+            conn.execute(update(table).where(key == found[0]).values(fields=kept))
+
+
+def _carry_out(
+    conn: Connection, actor: Actor, request_id: str, which: Selection, ids: Sequence[str], now: datetime
+) -> Erasure:
+    backups = _backups(conn, ids)
+    erase_rows(conn, ids, request_id, now)
+    rejected = _erase_rejected(conn, which)
+    done = {"done_by": actor.id, "done_at": now, "cases": len(ids), "value": _hashed(which.value)}
+    conn.execute(update(erasure_requests).where(_request.id == request_id).values(done))
+    append(conn, actor, "erased", request_id, {"cases": len(ids), "rejected": rejected}, now)
+    return Erasure(cases=len(ids), rejected=rejected, backups=backups)
+
+
+def _chosen(conn: Connection, which: Selection) -> list[str]:
+    """The cases that are named and not erased yet."""
+    column: ColumnElement[str] = {
+        By.CASE: cases.c.id, By.EXTERNAL_ID: cases.c.external_id, By.GROUP: cases.c.group_name,
+    }[which.by]  # fmt: skip
+    gone = select(erased_cases.c.case_id)
+    query = select(cases.c.id).where(column == which.value, cases.c.id.not_in(gone)).order_by(cases.c.id)
+    return list(conn.execute(query).scalars())
+
+
+def _possible(conn: Connection, which: Selection) -> list[str]:
+    """The cases, once it is sure that no worker still sends one of them out and that none still comes in."""
+    ids = _chosen(conn, which)
+    if not ids and not _count_rejected(conn, which):
+        raise NotErased("nothing of this name is here, or all of it is erased already")
+    for start in range(0, len(ids), AT_ONCE):
+        some = ids[start : start + AT_ONCE]
+        pending = select(pending_cases.c.batch_id).where(pending_cases.c.case_id.in_(some)).distinct()
+        if any(not was_cancelled(conn, batch_id) for batch_id in conn.execute(pending).scalars()):
+            raise NotErased("a case is still being screened: wait, or cancel its batch first")
+        of = select(cases.c.batch_id).where(cases.c.id.in_(some)).distinct()
+        closed = select(batch_events.c.batch_id).where(
+            batch_events.c.event.in_([BatchEvent.INTAKE_CLOSED.value, BatchEvent.CANCELLED.value])
+        )
+        if conn.execute(of.where(cases.c.batch_id.not_in(closed))).first() is not None:
+            raise NotErased("rows of a batch still come in: wait, or cancel it first")
+    return ids
+
+
+def _rejected(which: Selection) -> ColumnElement[bool] | None:
+    """Rows that were refused and kept as they were in the file, by the id that they had there."""
+    return rejected_rows.c.external_id == which.value if which.by is By.EXTERNAL_ID else None
+
+
+def _count_rejected(conn: Connection, which: Selection) -> int:
+    rows = _rejected(which)
+    return 0 if rows is None else conn.execute(select(func.count()).where(rows)).scalar_one()
+
+
+def _erase_rejected(conn: Connection, which: Selection) -> int:
+    rows = _rejected(which)
+    if rows is None:
+        return 0
+    gone = {"external_id": ERASED, "detail": "", "original_json": None}
+    return conn.execute(update(rejected_rows).where(rows).values(gone)).rowcount
+
+
+def _backups(conn: Connection, ids: Sequence[str]) -> tuple[datetime, ...]:
+    """When backups were taken since the first of these cases came in."""
+    if not ids:
+        return ()
+    begun: datetime = conn.execute(select(cases.c.created_at).where(cases.c.id == min(ids))).scalar_one()
+    taken = audit_events.c.action == "backup_begun", audit_events.c.at >= begun
+    return tuple(conn.execute(select(audit_events.c.at).where(*taken).order_by(audit_events.c.seq)).scalars())
+
+
+def _waiting_request(conn: Connection, request_id: str) -> Any:
+    row = conn.execute(select(erasure_requests).where(_request.id == request_id).with_for_update()).first()
+    if row is None or row.done_at is not None or row.withdrawn_at is not None:
+        raise NotErased("there is no such request that waits")
+    return row
+
+
+def _hashed(value: str) -> str:
+    return hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()
+
+
+def _forget_pages(db: Database) -> None:
+    """What an embedded database still holds in its log is written into it; the freed places are overwritten."""
+    db.forget()

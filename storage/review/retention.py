@@ -1,0 +1,112 @@
+"""How long each kind of data is kept: what is older is erased by itself, where the site has set a time."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, Connection, Delete, Table, Update, delete, func, or_, select, update
+
+from screening.review.actors import SYSTEM, Actor
+from screening.review.policy import Action, require
+from storage.database import Database
+from storage.review.erasure import ERASED, erase_rows
+from storage.schema import (
+    drafts,
+    erased_cases,
+    inbox_entries,
+    notifications,
+    rejected_rows,
+    screenings,
+    sessions,
+)
+from storage.schema.intake import batches
+from storage.site.audit_log import append
+from storage.site.settings_store import SiteSettings, current, current_in
+
+AT_ONCE = 500
+"""Texts erased in one round: the next round goes on."""
+
+
+def would_go(db: Database, actor: Actor, now: datetime) -> Mapping[str, int]:
+    """A dry run: how much of each kind is past its time now, by the site's settings. Raises Forbidden."""
+    require(actor, Action.VIEW_SETTINGS)
+    with db.read() as conn:
+        settings = current_in(conn).settings
+        texts = {"texts": len(_old_texts(conn, settings, now, None))} if settings.keep_texts_days else {}
+        return texts | {
+            name: conn.execute(select(func.count()).select_from(table).where(old)).scalar_one()
+            for name, (table, old) in _old_rows(settings, now).items()
+        }
+
+
+def expire(db: Database, now: datetime) -> Mapping[str, int]:
+    """Erase what is past its time; how much of each kind went. Nothing where the site has set no time."""
+    settings = current(db).settings
+    if not any((settings.keep_texts_days, *_days(settings).values())):
+        return {}
+    gone: dict[str, int] = {}
+    with db.write() as conn:
+        if ids := _old_texts(conn, settings, now, AT_ONCE):
+            erase_rows(conn, ids, None, now)
+            gone["texts"] = len(ids)
+        for name, (table, old) in _old_rows(settings, now).items():
+            count = conn.execute(_end_of(table, old)).rowcount
+            if count:
+                gone[name] = count
+        if gone:
+            append(conn, SYSTEM, "expired", None, dict(gone), now)
+    if gone:
+        db.forget()
+    return gone
+
+
+def _days(settings: SiteSettings) -> Mapping[str, int | None]:
+    return {
+        "drafts": settings.keep_drafts_days,
+        "rejected rows": settings.keep_rejected_days,
+        "messages": settings.keep_messages_days,
+        "sessions": settings.keep_sessions_days,
+    }
+
+
+def _old_texts(conn: Connection, settings: SiteSettings, now: datetime, limit: int | None) -> list[str]:
+    """Cases settled so long ago that nobody has to read any more."""
+    if settings.keep_texts_days is None:
+        return []
+    before = now - timedelta(days=settings.keep_texts_days)
+    entry = inbox_entries.c
+    query = (
+        select(screenings.c.case_id)
+        .outerjoin(inbox_entries, entry.case_id == screenings.c.case_id)
+        .outerjoin(erased_cases, erased_cases.c.case_id == screenings.c.case_id)
+        .where(
+            screenings.c.completed_at < before,
+            or_(entry.case_id.is_(None), entry.closed_at < before),
+            erased_cases.c.case_id.is_(None),
+        )
+        .order_by(screenings.c.completed_at)
+    )
+    return list(conn.execute(query if limit is None else query.limit(limit)).scalars())
+
+
+def _old_rows(settings: SiteSettings, now: datetime) -> Mapping[str, tuple[Table, ColumnElement[bool]]]:
+    """The other kinds that have a time: which rows of which table are past it."""
+    before = {name: now - timedelta(days=days) for name, days in _days(settings).items() if days}
+    long_ago = select(batches.c.id).where(batches.c.created_at < before.get("rejected rows", now))
+    sent = or_(notifications.c.sent_at.is_not(None), notifications.c.given_up_at.is_not(None))
+    found = {
+        "drafts": (drafts, drafts.c.updated_at < before.get("drafts", now)),
+        "rejected rows": (
+            rejected_rows,
+            rejected_rows.c.batch_id.in_(long_ago) & rejected_rows.c.original_json.is_not(None),
+        ),
+        "messages": (notifications, sent & (notifications.c.created_at < before.get("messages", now))),
+        "sessions": (sessions, sessions.c.seen_at < before.get("sessions", now)),
+    }
+    return {name: rows for name, rows in found.items() if name in before}
+
+
+def _end_of(table: Table, old: ColumnElement[bool]) -> Update | Delete:
+    """Refused rows keep their place and reason, so that a batch's numbers still add up; all else goes."""
+    if table is rejected_rows:
+        return update(table).where(old).values(original_json=None, external_id=ERASED, detail="")
+    return delete(table).where(old)

@@ -1,0 +1,59 @@
+"""Settings, Erasure: how many first, then for good; times with a dry run."""
+
+from streamlit.testing.v1 import AppTest
+
+from screening.review.actors import LOCAL_USER
+from storage.database import Database
+from storage.review import erasure
+from storage.review.erasure import ERASED, By, Selection
+from storage.review.evidence import case_text
+from storage.site.settings_store import current
+from tests.pages.conftest import Opener
+from tests.storage.batch_of import batch, decide, waiting
+from tests.storage.inbox_cases import NOW
+
+
+def _press(page: AppTest, label: str) -> AppTest:
+    return next(button for button in page.button if button.label == label).click().run()
+
+
+def _case(db: Database) -> str:
+    batch(db, ["one text"])
+    (case_id,) = waiting(db)
+    decide(db, case_id)
+    return case_id
+
+
+def test_a_case_is_looked_for_and_then_erased(open_page: Opener, page_database: Database) -> None:
+    case_id = _case(page_database)
+    page = open_page("settings")
+    page.text_input(key="erase_value").set_value(case_id)
+    page.text_input(key="erase_reason").set_value("letter of today")
+    page = _press(page, "Show how many")
+    assert any("1 case would be erased. No backup" in one.value for one in page.info)
+    page = _press(page, "Erase")
+    assert any("Look at the number" in one.value for one in page.error)
+    assert case_text(page_database, LOCAL_USER, case_id, NOW).text == "one text"
+    page.checkbox(key="erase_sure").set_value(True)
+    page = _press(page, "Erase")
+    assert any("1 case erased." in one.value for one in page.success)
+    assert case_text(page_database, LOCAL_USER, case_id, NOW).text == ERASED
+
+
+def test_with_two_people_the_request_waits_and_nobody_confirms_their_own(
+    open_page: Opener, page_database: Database
+) -> None:
+    case_id = _case(page_database)
+    page = open_page("settings")
+    page.checkbox(key="by_two_v0").set_value(True)
+    page.number_input(key="keep_texts_days_v0").set_value(90)
+    page = _press(page, "Save times")
+    found = current(page_database).settings
+    assert (found.erasure_by_two, found.keep_texts_days) == (True, 90)
+    asked = erasure.erase(page_database, LOCAL_USER, Selection(by=By.CASE, value=case_id), "letter", NOW)
+    page = open_page("settings")
+    assert page.button(key=f"confirm_{asked.waits_for}").disabled
+    page = _press(page, "Dry run: what is past its time")
+    assert any("Nothing is past its time" in one.value for one in page.info) and not page.exception
+    page.button(key=f"withdraw_{asked.waits_for}").click().run()
+    assert erasure.waiting(page_database, LOCAL_USER) == ()

@@ -1,0 +1,181 @@
+"""What is erased is gone from every table, what must stay stays, exports say so; times that a site sets are kept."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, select, update
+
+from screening.review.actors import Actor, Role
+from screening.review.policy import Forbidden
+from screening.review.tiers import Tier
+from storage.batches.results import results
+from storage.database import Database
+from storage.review import claims, erasure, retention
+from storage.review.drafts import load_draft, save_draft
+from storage.review.erasure import ERASED, By, NotErased, Selection
+from storage.review.ratings import submit_rating
+from storage.schema import (
+    audit_events,
+    batch_events,
+    batches,
+    cases,
+    inbox_entries,
+    metadata,
+    pending_cases,
+    ratings,
+    rejected_rows,
+    screenings,
+)
+from storage.site.audit_check import verify
+from storage.site.audit_log import anchor, append
+from storage.site.audit_seals import seal
+from storage.site.settings_store import SiteSettings, change
+from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, SENIOR, fill, form, person, register
+
+WORD = "zanzibarquince"
+OTHER_ADMIN = person("ole", Role.ADMIN)
+
+
+def written(db: Database, tiers: tuple[Tier, ...] = (Tier.P2, Tier.P2)) -> list[str]:
+    """Cases of one group with a word in every place where people or models write, the first read by Ann."""
+    register(db, ANN, BO, SENIOR)
+    ids = fill(db, tiers)
+    with db.write() as conn:
+        texts = {name: f"{WORD} {name}" for name in ("text", "model_text", "reply", "model_reply", "reference_value")}
+        conn.execute(update(cases).values(**texts, group_name=WORD, text_original_json=f'"{WORD}"'))
+        batch = conn.execute(select(batches.c.id)).scalar_one()
+        event = {"batch_id": batch, "event": "intake_closed", "detail": {}, "actor": "rae", "at": NOW}
+        conn.execute(insert(batch_events).values(event))
+        rejected = {"batch_id": batch, "row": 9, "external_id": "post-1", "reason": "empty", "detail": WORD}
+        conn.execute(insert(rejected_rows).values(**rejected, original_json=f'"{WORD}"'))
+    claim = claims.claim(db, SENIOR, ids[0], NOW)
+    submit_rating(db, SENIOR, ids[0], claim.token, form("unsafe", 5, note=WORD), NOW, "a" * 32)
+    if len(ids) > 1:
+        save_draft(db, BO, ids[1], {"note": WORD}, NOW)
+    return ids
+
+
+def everything(db: Database) -> str:
+    with db.read() as conn:
+        return "\n".join(str(row) for table in metadata.sorted_tables for row in conn.execute(select(table)).all())
+
+
+def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> None:
+    _first, second = written(db)
+    assert everything(db).count(WORD) > 15
+    seal(db, NOW + timedelta(minutes=5))
+    done = erasure.erase(db, ADMIN, Selection(by=By.GROUP, value=WORD), "asked for by letter", NOW)
+    assert (done.cases, done.waits_for) == (2, None)
+    with db.write() as conn:
+        conn.execute(rejected_rows.delete())  # known by no group: their own test is below
+    assert WORD not in everything(db)
+    with db.read() as conn:
+        rows = conn.execute(select(cases)).all()
+        assert {row.text for row in rows} == {ERASED} and all(row.text_sha256 for row in rows)
+        (rating,) = conn.execute(select(ratings)).all()
+        assert (rating.label, rating.certainty) == ("unsafe", 5), "what was coded stays"
+        assert conn.execute(select(screenings.c.outcome)).all()
+        assert all(conn.execute(select(inbox_entries.c.closed_at)).scalars()), "nothing is left to read"
+        logged = conn.execute(select(audit_events.c.action).order_by(audit_events.c.seq)).scalars().all()
+    assert logged[-2:] == ["erasure_requested", "erased"] and load_draft(db, BO, second) is None
+    assert verify(db, [anchor(db)]).proven, "the chain and the seals hold"
+
+
+def test_by_external_id_rows_that_were_refused_go_too(db: Database) -> None:
+    written(db)
+    looked = erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="post-1"))
+    assert (looked.cases, looked.rejected) == (1, 1)
+    erasure.erase(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="post-1"), "letter", NOW)
+    with db.read() as conn:
+        (row,) = conn.execute(select(rejected_rows)).all()
+        assert (row.reason, row.original_json, row.external_id, row.detail) == ("empty", None, ERASED, "")
+        assert conn.execute(select(cases.c.text).where(cases.c.external_id == "post-2")).scalar_one() != ERASED
+
+
+def test_exports_say_that_it_was_erased(db: Database) -> None:
+    (case_id,) = written(db, (Tier.P2,))
+    erasure.erase(db, ADMIN, Selection(by=By.CASE, value=case_id), "letter", NOW)
+    with db.read() as conn:
+        batch = conn.execute(select(batches.c.id)).scalar_one()
+    rows = list(results(db, person("rae", Role.RESEARCHER), batch))
+    assert ERASED in str(rows) and WORD not in str(rows)
+
+
+def test_two_people_where_the_site_asks_for_it(db: Database) -> None:
+    (case_id,) = written(db, (Tier.P2,))
+    change(db, ADMIN, SiteSettings(erasure_by_two=True), 0, NOW)
+    asked = erasure.erase(db, ADMIN, Selection(by=By.CASE, value=case_id), "letter", NOW)
+    assert asked.waits_for is not None and WORD in everything(db)
+    with pytest.raises(NotErased, match="somebody else"):
+        erasure.confirm(db, ADMIN, asked.waits_for, NOW)
+    assert [one.id for one in erasure.waiting(db, OTHER_ADMIN)] == [asked.waits_for]
+    assert erasure.confirm(db, OTHER_ADMIN, asked.waits_for, NOW).cases == 1
+    with pytest.raises(NotErased, match="no such request"):
+        erasure.confirm(db, SENIOR, asked.waits_for, NOW)
+    assert erasure.waiting(db, ADMIN) == ()
+
+
+def test_a_request_that_is_turned_down_erases_nothing(db: Database) -> None:
+    (case_id,) = written(db, (Tier.P2,))
+    change(db, ADMIN, SiteSettings(erasure_by_two=True), 0, NOW)
+    asked = erasure.erase(db, ADMIN, Selection(by=By.CASE, value=case_id), "letter", NOW)
+    erasure.withdraw(db, SENIOR, str(asked.waits_for), NOW)
+    assert erasure.waiting(db, ADMIN) == () and WORD in everything(db)
+
+
+@pytest.mark.parametrize("who", [ANN, person("rae", Role.RESEARCHER)])
+def test_reviewers_and_researchers_erase_nothing(db: Database, who: Actor) -> None:
+    with pytest.raises(Forbidden):
+        erasure.erase(db, who, Selection(by=By.CASE, value="x"), "r", NOW)
+
+
+def test_what_is_still_being_screened_or_unknown_or_without_a_reason_is_refused(db: Database) -> None:
+    (case_id,) = written(db, (Tier.P2,))
+    which = Selection(by=By.CASE, value=case_id)
+    with pytest.raises(NotErased, match="say why"):
+        erasure.erase(db, ADMIN, which, " ", NOW)
+    with pytest.raises(NotErased, match="nothing of this name"):
+        erasure.erase(db, ADMIN, Selection(by=By.CASE, value="none"), "r", NOW)
+    with db.write() as conn:
+        batch = conn.execute(select(cases.c.batch_id)).scalar_one()
+        conn.execute(insert(pending_cases).values(case_id=case_id, batch_id=batch, row=1, ready_at=NOW))
+    with pytest.raises(NotErased, match="still being screened"):
+        erasure.erase(db, ADMIN, which, "r", NOW)
+
+
+def test_backups_that_may_still_hold_it_are_named(db: Database) -> None:
+    (case_id,) = written(db, (Tier.P2,))
+    with db.write() as conn:
+        append(conn, ADMIN, "backup_begun", None, {}, NOW - timedelta(days=1))
+        append(conn, ADMIN, "backup_begun", None, {}, NOW + timedelta(hours=1))
+    found = erasure.look(db, ADMIN, Selection(by=By.CASE, value=case_id))
+    assert found.backups == (NOW + timedelta(hours=1),)
+
+
+def test_the_file_of_an_embedded_database_does_not_hold_it_any_more(sqlite_url: str) -> None:
+    db = Database(sqlite_url)
+    written(db)
+    file = Path(sqlite_url.removeprefix("sqlite:///"))
+    erasure.erase(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="post-1"), "letter", NOW)
+    assert any(WORD.encode() in one.read_bytes() for one in file.parent.glob(file.name + "*")), "the other case"
+    erasure.erase(db, ADMIN, Selection(by=By.GROUP, value=WORD), "letter", NOW)
+    db.close()
+    found = [one.name for one in file.parent.glob(file.name + "*") if WORD.encode() in one.read_bytes()]
+    assert found == []
+
+
+def test_times_are_kept_and_a_dry_run_changes_nothing(db: Database) -> None:
+    first, _second = written(db)
+    days = {"keep_texts_days": 30, "keep_drafts_days": 7, "keep_rejected_days": 7}
+    assert retention.expire(db, NOW + timedelta(days=400)) == {}, "without a time everything is kept"
+    change(db, ADMIN, SiteSettings(**days), 0, NOW)  # type: ignore[arg-type]
+    later = NOW + timedelta(days=31)
+    expected = {"texts": 1, "drafts": 1, "rejected rows": 1}
+    assert dict(retention.would_go(db, ADMIN, later)) == expected, "the second case is still open: it is kept"
+    assert WORD in everything(db)
+    assert retention.expire(db, NOW + timedelta(days=5)) == {}
+    assert dict(retention.expire(db, later)) == expected
+    assert retention.expire(db, later) == {}
+    with db.read() as conn:
+        assert conn.execute(select(cases.c.text).where(cases.c.id == first)).scalar_one() == ERASED
