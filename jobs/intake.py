@@ -12,6 +12,7 @@ from screening.review.actors import Actor
 from screening.review.reach import Reach
 from screening.settings import Settings
 from screening.text.injection import injection_flags
+from screening.text.masking import MASKING_VERSION
 from screening.text.received import ReceivedText, receive
 from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
@@ -54,7 +55,11 @@ def configuration(settings: Settings, agents: Agents, pipeline: PipelineConfig) 
 
 def text_limits(settings: Settings) -> dict[str, Any]:
     """What a configuration records of how texts are taken in; every way in records the same."""
-    return {"max_text_characters": settings.max_text_characters, "languages": list(settings.languages)}
+    limits: dict[str, Any] = {
+        "max_text_characters": settings.max_text_characters,
+        "languages": list(settings.languages),
+    }
+    return limits | ({"masking": MASKING_VERSION} if settings.mask_before_sending else {})
 
 
 def open_batch(

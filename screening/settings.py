@@ -98,6 +98,11 @@ class Settings(BaseSettings):
     )
     prompts_directory: Path | None = Field(None, description="A site's own prompts instead of the shipped ones.")
 
+    mask_before_sending: bool = Field(
+        False,
+        description="Whether mail addresses, phone numbers, links, handles and long numbers are masked in what the "
+        "model is shown. Names and places are not found.",
+    )
     notify_private_addresses: bool = Field(
         False, description="Whether notifications may go to this machine and private networks, also unencrypted."
     )

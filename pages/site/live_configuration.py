@@ -17,6 +17,10 @@ from storage.batches.configurations import Configuration
 
 PATIENCE_S = 20.0
 """Longest wait for the one call of the check: somebody is looking at the page."""
+MASKED = (
+    "mail addresses, phone numbers, links, handles and long numbers are masked in what the model is shown; "
+    "names, places, dates and what only the context tells are not found"
+)
 _STYLE = """<style>
 .sl-facts{border-collapse:collapse;width:100%;font-size:.95rem}
 .sl-facts th,.sl-facts td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid light-dark(#d5dde3,#35424b);
@@ -55,6 +59,7 @@ def facts(configuration: Configuration, settings: Settings) -> list[tuple[str, s
         ("Calls in flight, at most", f"{settings.concurrency:,} over all workers"),
         ("Longest wait", f"{settings.call_timeout_s:g} s for an answer, {settings.node_deadline_s:g} s for a wave"),
         ("Texts", f"up to {settings.max_text_characters:,} characters; safe only in: {', '.join(settings.languages)}"),
+        ("Masking", MASKED if settings.mask_before_sending else "off: the model is shown the texts as they are"),
         ("Audit sample", f"{settings.audit_rate:.0%} of automatic decisions are read by clinicians, unmarked"),
     ]
 

@@ -15,7 +15,7 @@ from screening.review.tiers import Placement, audit_placement, tier_for
 from screening.text.flags import REFUSES_SAFE
 from storage.batches import tallies
 from storage.batches.batch_state import Standing, standing
-from storage.batches.case_texts import shown_to_agents
+from storage.batches.case_texts import sent_to_agents
 from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.entries import settle
 from storage.batches.pending import (
@@ -89,7 +89,7 @@ def case_of(row: Row[Any], configuration: Configuration) -> CaseForScreening:
         case_id=row.id,
         batch_id=row.batch_id,
         row=row.row,
-        text=shown_to_agents(row),
+        text=sent_to_agents(row, configuration.texts),
         flags=frozenset(row.flags["text"] + row.flags["reply"]),
         configuration=configuration,
         seed=row.seed,
