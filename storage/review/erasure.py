@@ -24,6 +24,8 @@ from storage.schema import (
     batch_events,
     case_errors,
     case_notes,
+    case_remarks,
+    case_tags,
     cases,
     drafts,
     erased_cases,
@@ -186,6 +188,8 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
 def _empty(conn: Connection, ids: Sequence[str]) -> None:
     """What was written or kept beside these cases."""
     conn.execute(delete(drafts).where(drafts.c.case_id.in_(ids)))
+    conn.execute(delete(case_remarks).where(case_remarks.c.case_id.in_(ids)))
+    conn.execute(delete(case_tags).where(case_tags.c.case_id.in_(ids)))
     conn.execute(delete(live_runs).where(live_runs.c.case_id.in_(ids)))
     conn.execute(update(node_runs).where(node_runs.c.case_id.in_(ids)).values(unusable={}))
     conn.execute(update(case_errors).where(case_errors.c.case_id.in_(ids)).values(message=""))

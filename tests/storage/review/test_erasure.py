@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import JSON, Text, insert, select, update
 
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
@@ -16,6 +16,7 @@ from storage.review.drafts import load_draft, save_draft
 from storage.review.erasure import ERASED, By, NotErased, Selection
 from storage.review.ratings import submit_rating
 from storage.schema import (
+    StorableText,
     audit_events,
     batch_events,
     batches,
@@ -80,6 +81,23 @@ def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> 
         logged = conn.execute(select(audit_events.c.action).order_by(audit_events.c.seq)).scalars().all()
     assert logged[-2:] == ["erasure_requested", "erased"] and load_draft(db, BO, second) is None
     assert verify(db, [anchor(db)]).proven, "the chain and the seals hold"
+
+
+WRITTEN = {  # every column beside a case that can hold words: `erasure` empties it, or it holds codes and numbers only
+    "erased": {
+        "adjudications.reason", "case_errors.message", "case_notes.note", "case_remarks.remark", "drafts.body",
+        "follow_ups.note", "live_runs.draws", "node_runs.unusable", "ratings.fields", "ratings.reason",
+        "readings_taken_back.fields",
+    },
+    "codes": {"adjudications.rating_ids", "comparison_outcomes.draws", "node_runs.draws"},
+}  # fmt: skip
+
+
+def test_every_column_beside_a_case_that_can_hold_words_is_known_here() -> None:
+    kinds = (Text, JSON, StorableText)
+    beside = [table for table in metadata.sorted_tables if "case_id" in table.c]
+    found = {f"{table.name}.{one.name}" for table in beside for one in table.columns if isinstance(one.type, kinds)}
+    assert found == WRITTEN["erased"] | WRITTEN["codes"]
 
 
 def test_by_external_id_rows_that_were_refused_go_too(db: Database) -> None:
