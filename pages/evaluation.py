@@ -1,15 +1,20 @@
 """The paper's conditions and ours on a batch's recorded draws: results, sweep, calls, what-if, cases."""
 
+from collections.abc import Callable, Mapping
+
 import streamlit as st
 
 from pages.components import resources
 from pages.components.contrast import legible_controls
 from pages.research import evaluation_view as view
 from pages.research.batch_choice import choose_batch
+from pages.research.comparison_view import show_comparison
 from pages.research.experiment import Experiment, labelled_items, load
+from pages.research.open_tab import show_open
 from pages.research.provenance import provenance
 from screening.research.evaluation import SUICIDE_WATCH
 from screening.research.experiments import ConditionResult
+from screening.research.recording import Item
 from screening.review.policy import Action, require
 from storage.batches.batches import BatchSummary
 from storage.research.confusion import Labels
@@ -24,6 +29,11 @@ require(person, Action.VIEW_RESULTS)
 @st.cache_data(max_entries=4, show_spinner="Replaying every condition…")
 def _results(_experiment: Experiment, _items: tuple, key: tuple) -> tuple[ConditionResult, ...]:  # type: ignore[type-arg]
     return _experiment.run(_items, _experiment.conditions)
+
+
+def _key(items: tuple[Item, ...]) -> tuple[object, ...]:
+    """What a replay follows from: the batch, its draws, and the labels it is measured against."""
+    return (batch_id, experiment.batch.book.draws, hash(tuple(item.reference for item in items)))
 
 
 def _notes(experiment: Experiment, batch: BatchSummary, labelled: int, labels: Labels) -> None:
@@ -56,7 +66,8 @@ with left:
 if chosen is None:
     st.info("No batch yet. Upload a file with reference labels on the Batches page; the sample data is one.")
     st.stop()
-experiment = load(db, person, chosen.id)
+batch_id = chosen.id
+experiment = load(db, person, batch_id)
 labels = right.selectbox("Measured against", list(LABELS), format_func=LABELS.__getitem__, key="evaluation_labels")
 items = labelled_items(db, person, experiment, labels)
 labelled = sum(item.reference is not None for item in items)
@@ -64,17 +75,15 @@ _notes(experiment, chosen, labelled, labels)
 if not labelled:
     st.info("This batch has no reference labels, so there is nothing to compare with. Every rate is undefined.")
     st.stop()
-results = _results(experiment, items, (chosen.id, experiment.batch.book.draws, tuple(i.reference for i in items)))
+results = _results(experiment, items, _key(items))
 _unsettled(results)
 subset = SUICIDE_WATCH if any(item.group == SUICIDE_WATCH for item in items) else None
-tabs = st.tabs(["Results", "Budget sweep", "Calls and tokens", "What if", "Cases"])
-with tabs[0]:
-    view.show_results(view.table_of(experiment, results, subset, labels))
-with tabs[1]:
-    view.show_sweep(experiment, items)
-with tabs[2]:
-    view.show_calls(experiment, results)
-with tabs[3]:
-    view.show_what_if(experiment, items, resources.settings().audit_rate)
-with tabs[4]:
-    view.show_cases(experiment, items, results, waiting_for_a_reading(db, person, chosen.id))
+parts: Mapping[str, Callable[[], None]] = {
+    "Results": lambda: view.show_results(view.table_of(experiment, results, subset, labels)),
+    "Compare": lambda: show_comparison(items, results),
+    "Budget sweep": lambda: view.show_sweep(experiment, items, _key(items)),
+    "Calls and tokens": lambda: view.show_calls(experiment, results),
+    "What if": lambda: view.show_what_if(experiment, items, resources.settings().audit_rate),
+    "Cases": lambda: view.show_cases(experiment, items, results, waiting_for_a_reading(db, person, batch_id)),
+}
+show_open("evaluation_tab", parts)

@@ -8,15 +8,24 @@ from pages.components.contrast import legible_controls
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
 from pages.research.batch_choice import choose_batch
-from pages.research.label_noise import agreements, ranked, relabelled_metrics
+from pages.research.label_noise import Relabelled, agreements, ranked, relabelled_metrics
+from pages.research.open_tab import show_open
 from pages.research.provenance import provenance
 from screening.research.results_table import rate_text
+from screening.review.actors import Actor
 from screening.review.policy import Action, allowed, require
-from screening.statistics.label_noise import NOTE, Ranking, SecondLook
-from storage.research.recorded_draws import RecordedBatch, recorded_batch, recording_state, waiting_for_a_reading
+from screening.statistics.label_noise import NOTE, Ranking, ReadingOrder, SecondLook
+from storage.research.recorded_draws import (
+    RecordedBatch,
+    RecordingState,
+    recorded_batch,
+    recording_state,
+    waiting_for_a_reading,
+)
 from storage.review.second_looks import request_second_looks
 
 WORDS = {Ranking.EVIDENCE: "Contradiction by the draws", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
+Versions = tuple[Relabelled, ...]
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_RESULTS)
@@ -35,8 +44,24 @@ def _line(batch: RecordedBatch, look: SecondLook) -> dict[str, object]:
     }
 
 
+@st.cache_resource(max_entries=4, show_spinner="Reading the draws…")
+def _recorded(_person: Actor, batch_id: str, state: RecordingState) -> RecordedBatch:
+    return recorded_batch(db, _person, batch_id)
+
+
+@st.cache_resource(max_entries=8, show_spinner="Ranking the labels…")
+def _ranked(_batch: RecordedBatch, batch_id: str, state: RecordingState, ranking: Ranking) -> ReadingOrder:
+    return ranked(_batch, ranking)
+
+
+@st.cache_data(max_entries=8, show_spinner="Measuring against the accepted labels…")
+def _metrics(_batch: RecordedBatch, reader: str, batch_id: str, state: RecordingState, version: int) -> Versions:
+    return relabelled_metrics(db, person, _batch, version)
+
+
 def _ranking(batch: RecordedBatch) -> None:
-    order = ranked(batch, st.selectbox("Order by", list(WORDS), format_func=WORDS.__getitem__))
+    chosen_order = st.selectbox("Order by", list(WORDS), format_func=WORDS.__getitem__)
+    order = _ranked(batch, batch.batch_id, state, chosen_order)
     waiting = waiting_for_a_reading(db, person, batch.batch_id)
     free = [look for look in order.looks if batch.case_ids[look.case] not in waiting]
     st.caption(
@@ -91,7 +116,7 @@ def _relabelled(batch: RecordedBatch, versions: int) -> None:
             "Label changed": each.changed,
             "Label withdrawn": each.withdrawn,
         }
-        for each in relabelled_metrics(db, person, batch, version)
+        for each in _metrics(batch, person.id, batch.batch_id, state, version)
     ]
     st.dataframe(pd.DataFrame(rows), hide_index=True)
     st.caption("The outcomes are this batch's own. A version is the state after so many adjudications, in their order.")
@@ -111,10 +136,12 @@ chosen = choose_batch(db, person, "label_noise")
 if chosen is None:
     st.info("No batch yet. Upload a file with reference labels on the Batches page; the sample data is one.")
     st.stop()
-batch = recorded_batch(db, person, chosen.id)
 state = recording_state(db, person, chosen.id)
-tabs = st.tabs(["Worth a second look", "Relabelled data set"])
-with tabs[0]:
-    _ranking(batch)
-with tabs[1]:
-    _relabelled(batch, state.adjudications)
+batch = _recorded(person, chosen.id, state)
+show_open(
+    "labels_tab",
+    {
+        "Worth a second look": lambda: _ranking(batch),
+        "Relabelled data set": lambda: _relabelled(batch, state.adjudications),
+    },
+)

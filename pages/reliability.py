@@ -7,6 +7,7 @@ from pages.components.contrast import legible_controls
 from pages.components.sign_in import rechecked
 from pages.research import reliability_view as view
 from pages.research.claims import Verified, binding_of, verified
+from pages.research.open_tab import show_open
 from pages.research.stard import report_html
 from screening.review.policy import Action, require
 from storage.research.reading_table import switches
@@ -49,16 +50,14 @@ st.download_button(
     on_click="ignore",
     icon=":material/print:",
 )
-tabs = st.tabs(["Audit sample", "Confidence sequence", "Planner", "Switch rate", "Drift", "What was measured"])
-with tabs[0]:
-    view.show_sample(found)
-with tabs[1]:
-    view.show_sequence(found)
-with tabs[2]:
-    view.show_planner(found.plan.confidence)
-with tabs[3]:
-    view.show_switches(found.switches)
-with tabs[4]:
-    view.show_drift(found)
-with tabs[5]:
-    view.show_binding(found, now)
+show_open(
+    "reliability_tab",
+    {
+        "Audit sample": lambda: view.show_sample(found),
+        "Confidence sequence": lambda: view.show_sequence(found),
+        "Planner": lambda: view.show_planner(found),
+        "Switch rate": lambda: view.show_switches(found.switches),
+        "Drift": lambda: view.show_drift(found),
+        "What was measured": lambda: view.show_binding(found, now),
+    },
+)

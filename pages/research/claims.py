@@ -20,6 +20,7 @@ from screening.statistics.verification import (
     Stratum,
     SwitchRate,
     betting_sequence,
+    bound_after,
     drift,
     estimate,
     guarantee_of,
@@ -194,6 +195,18 @@ def remaining_words(second_rate: float) -> str:
         "Readers err. Where a site has a second reader, a text called safe and read as unsafe is read again, blind, "
         f"before it counts, and so is a random {percent(second_rate)} of all others read. What remains: a text that "
         "its readers took wrongly alike, and a missed one that its only reader took for safe."
+    )
+
+
+def reading_words(found: "Verified", more: int) -> str:
+    """What so many further readings of texts called safe would about do to the bound at one look."""
+    now, then = bound_after(found.strata, 0), bound_after(found.strata, more)
+    month = bound_after(found.strata, 30 * more)
+    if now is None or then is None or month is None:
+        return "Nothing of a stratum has been read yet, so what further readings buy cannot be said."
+    return (
+        f"{more:,} readings more: the bound at one look falls from {now:,.1f} to about {then:,.1f} per 1,000, over the "
+        f"present strata; thirty such days: to about {month:,.1f}. As if they find what those before them found."
     )
 
 

@@ -26,6 +26,7 @@ from screening.review.policy import Action
 from screening.statistics.metrics import REFERENCES, Metrics, Proportion
 from storage.research.confusion import Labels
 
+Sweep = tuple[list[int], tuple[ConditionResult, ...]]
 ERRORS = ((Label.SAFE, Outcome.UNSAFE), (Label.UNSAFE, Outcome.SAFE))
 LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
 
@@ -78,13 +79,17 @@ def show_results(table: ResultsTable) -> None:
         place.download_button(f"Table as {name}", data=data, file_name=f"results.{ending}", on_click="ignore")
 
 
-def show_sweep(experiment: Experiment, items: Sequence[Item]) -> None:
+@st.cache_data(max_entries=8, show_spinner="Replaying every budget…")
+def _sweep(_experiment: Experiment, _items: Sequence[Item], rule: str, key: tuple[object, ...]) -> Sweep:
+    sweep = budget_conditions("elimination" if rule == "elimination" else "pairwise")
+    return [b for b, _ in sweep], _experiment.run(_items, [condition for _, condition in sweep])
+
+
+def show_sweep(experiment: Experiment, items: Sequence[Item], key: tuple[object, ...]) -> None:
     """Error rates and escalations by budget, for one rule at a time."""
     names = {"Pooled draws (recommended)": "pairwise", "Algorithm 1 (paper)": "elimination"}
     chosen = st.selectbox("Rule", list(names), key="sweep_rule")
-    sweep = budget_conditions("elimination" if names.get(str(chosen)) == "elimination" else "pairwise")
-    results = experiment.run(items, [condition for _, condition in sweep])
-    budgets = [budget for budget, _ in sweep]
+    budgets, results = _sweep(experiment, items, names[str(chosen)], key)
     series = (
         _rate_series("FNR", budgets, [each.metrics.fnr for each in results]),
         _rate_series("FPR", budgets, [each.metrics.fpr for each in results]),
@@ -222,7 +227,7 @@ def show_cases(
         st.write(f"{len(cases)} cases: reference {reference}, outcome {outcome.replace('_', ' ')}")
         show_list(experiment, items, cases, waiting)
     missed = consistently_missed(items, results)
-    st.header(f"Called safe by every deciding condition against an unsafe reference: {len(missed)}")
+    st.header(f"Called safe by every condition that decided it, against an unsafe reference: {len(missed)}")
     st.caption("Either all conditions are wrong in the same way, or the reference is: worth a second look.")
     show_list(experiment, items, missed, waiting)
 

@@ -20,8 +20,16 @@ def node_draws(batch: RecordedBatch) -> list[NodeDraws]:
     counted: list[dict[str, Mapping[Label, int]]] = [{} for _ in batch.items]
     for (case, node), drawn in batch.book.nodes.items():
         if drawn.codes:
-            counted[case][node] = Counter(draw.label for draw in decode_draws(drawn.codes))
+            counted[case][node] = _counts(drawn.codes)
     return list(counted)
+
+
+def _counts(codes: str) -> Mapping[Label, int]:
+    """How often each label was drawn; each kind of code is decoded once."""
+    found = Counter[Label]()
+    for code, times in Counter(codes).items():
+        found[decode_draws(code)[0].label] += times
+    return found
 
 
 def ranked(batch: RecordedBatch, ranking: Ranking) -> ReadingOrder:

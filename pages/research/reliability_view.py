@@ -12,6 +12,7 @@ from pages.research.claims import (
     percent,
     plain_percent,
     plan_sentences,
+    reading_words,
     remaining_words,
     too_early_sentence,
 )
@@ -131,8 +132,11 @@ def show_sequence(found: Verified) -> None:
         st.warning("The limits of all looks have no value in common: the share has moved, or the 5 % has happened.")
 
 
-def show_planner(confidence: float) -> None:
-    """How many readings to be able to say something at the plan's confidence, before the first of them."""
+def show_planner(found: Verified) -> None:
+    """What tomorrow's readings buy, and how many it takes to say something at the plan's confidence."""
+    confidence = found.plan.confidence
+    more = st.number_input("Readings a day that the site can spend on texts called safe", 1, 10_000, 12)
+    st.write(reading_words(found, int(more)))
     one, two, three = st.columns(3)
     at_most = one.select_slider("To say: miss rate at most", (0.005, 0.01, 0.02, 0.05, 0.1), 0.05, format_func=percent)
     assumed = two.select_slider(

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from screening.labels import Label, Outcome
 from screening.research.conditions import Condition
@@ -96,28 +99,45 @@ def _result(
 
 def _spent(replayed: Replay, per_draw: PerDraw) -> list[float] | None:
     """What each case took, or None as soon as a draw that was used has none known."""
-    totals = [0.0] * replayed.calls.shape[1]
+    totals = np.zeros(replayed.calls.shape[1])
     for node, calls in zip(replayed.pipeline.nodes, replayed.calls, strict=True):
-        for case in calls.nonzero()[0]:
-            each = per_draw[node.name][case] if node.name in per_draw else None
-            if each is None:
-                return None
-            totals[case] += each * int(calls[case])
-    return totals
+        used = calls > 0
+        each = np.array(per_draw.get(node.name, [None] * len(totals)), dtype=np.float64)  # None becomes NaN
+        if np.isnan(each[used]).any():
+            return None
+        totals[used] += each[used] * calls[used]
+    spent: list[float] = totals.tolist()
+    return spent
 
 
 def frontier(results: Sequence[ConditionResult]) -> frozenset[str]:
-    """The conditions that no other beats in accuracy at as few mean calls; undefined ones are never on it."""
+    """The conditions that no other beats: as accurate on what it decides, and on all cases, at as few mean calls.
+
+    On all cases an escalation counts as an error, so that deciding a tenth of the cases well beats nobody who decides
+    all of them nearly as well. Undefined ones are never on it.
+    """
     points = [
-        (each.metrics.mean_calls, each.metrics.accuracy.value, each.name)
+        _Point(
+            -each.metrics.mean_calls, each.metrics.accuracy.value, each.metrics.worst.accuracy.value or 0.0, each.name
+        )
         for each in results
         if each.metrics.mean_calls is not None and each.metrics.accuracy.value is not None
     ]
-    return frozenset(name for calls, accuracy, name in points if not _beaten(calls, accuracy, points))
+    return frozenset(point.name for point in points if not any(_beats(other, point) for other in points))
 
 
-def _beaten(calls: float, accuracy: float, points: Sequence[tuple[float, float, str]]) -> bool:
-    return any(c <= calls and a >= accuracy and (c < calls or a > accuracy) for c, a, _ in points)
+class _Point(NamedTuple):
+    """Larger is better on every axis."""
+
+    fewer_calls: float
+    accuracy: float
+    worst_case: float
+    name: str
+
+
+def _beats(other: _Point, point: _Point) -> bool:
+    pairs = list(zip(other[:3], point[:3], strict=True))
+    return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
 
 def empirical_gaps(record: Record, node: str) -> list[float]:
@@ -127,19 +147,20 @@ def empirical_gaps(record: Record, node: str) -> list[float]:
     [0.5]
     """
     drawn = record.node(node)
-    gaps = []
-    for draws, length in zip(drawn.draws, drawn.lengths, strict=True):
-        if length:
-            shares = sorted((float((draws[:length] == number).mean()) for number in range(len(Label))), reverse=True)
-            gaps.append(shares[0] - shares[1])
+    asked = drawn.lengths > 0
+    labels = drawn.draws[asked]
+    counts = np.sort(np.stack([(labels == number).sum(axis=1) for number in range(len(Label))], axis=1), axis=1)
+    gaps: list[float] = ((counts[:, -1] - counts[:, -2]) / drawn.lengths[asked]).tolist()
     return gaps
 
 
 def consistently_missed(items: Sequence[Item], results: Sequence[ConditionResult]) -> tuple[int, ...]:
-    """The unsafe items that every condition called safe, among the conditions that decided anything."""
-    deciding = [result.outcomes for result in results if result.metrics.accuracy.denominator]
-    return tuple(
-        case
-        for case, item in enumerate(items)
-        if deciding and item.reference is Label.UNSAFE and all(each[case] is Outcome.SAFE for each in deciding)
-    )
+    """The unsafe items that every condition which decided them called safe; at least one must have decided."""
+    outcomes = [result.outcomes for result in results]
+    decided = (Outcome.SAFE, Outcome.UNSAFE)
+    missed = []
+    for case, item in enumerate(items):
+        said = {each[case] for each in outcomes if each[case] in decided} if item.reference is Label.UNSAFE else set()
+        if said == {Outcome.SAFE}:
+            missed.append(case)
+    return tuple(missed)

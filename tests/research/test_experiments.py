@@ -8,6 +8,7 @@ import pytest
 from screening.engine.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
 from screening.engine.screen import Guard, screen
 from screening.labels import Label, Outcome
+from screening.research.comparison import compare, compare_all
 from screening.research.conditions import Condition, our_conditions, paper_conditions
 from screening.research.draw_file import draw_lines, read_draws
 from screening.research.experiments import (
@@ -19,8 +20,9 @@ from screening.research.experiments import (
     run_conditions,
 )
 from screening.research.recording import DrawBook, Item, NodeDraws, record_draws, unsettled
-from screening.research.replay import Record
+from screening.research.replay import Record, replay
 from screening.samplers.known import Distribution, KnownSampler
+from screening.statistics.metrics import evaluate
 
 ALL = (*paper_conditions(), *our_conditions())
 NEARLY_ALL_SAFE = {Label.SAFE: 0.98, Label.UNSAFE: 0.01, Label.ESCALATE: 0.01}
@@ -211,6 +213,7 @@ def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe(
     book = DrawBook(3)
     asyncio.run(record_draws(items, ALL, book, live))
     results = run_book(items, [each for each in ALL if each.name in ("B=10", "B=150", "recommended")], book)
+    assert consistently_missed(items, results[:1]) == (), "nobody decided it"
     assert [each.outcomes[0] for each in results] == [Outcome.HUMAN_REVIEW, Outcome.SAFE, Outcome.SAFE]
     assert consistently_missed(items, results) == (0,)
 
@@ -236,3 +239,45 @@ def test_one_part_of_unknown_cost_makes_the_whole_unknown_in_whatever_order() ->
     known.add(drawn, lambda _usage: 0.5)
     known.add(drawn, lambda _usage: 0.25)
     assert (known.codes, known.cost_usd) == ("SS", 0.75)
+
+
+def _result(name: str, calls: int, right: int, wrong: int, escalated: int) -> ConditionResult:
+    counts = {
+        (Label.SAFE, Outcome.SAFE): right,
+        (Label.SAFE, Outcome.UNSAFE): wrong,
+        (Label.SAFE, Outcome.HUMAN_REVIEW): escalated,
+    }
+    told = [outcome for (_, outcome), count in counts.items() for _ in range(count)]
+    metrics = evaluate([Label.SAFE] * len(told), told, calls=[calls] * len(told))
+    empty = replay(ALL[0].pipeline, Record(cases=0, nodes={}))
+    return ConditionResult(
+        condition=Condition(name=name, pipeline=ALL[0].pipeline), metrics=metrics, unsettled=0, replay=empty
+    )
+
+
+def test_who_decides_all_nearly_as_well_is_not_beaten_by_who_decides_a_tenth() -> None:
+    all_decided = _result("all", calls=10, right=190, wrong=10, escalated=0)  # 200 of 200 at 95 %
+    few_decided = _result("few", calls=10, right=20, wrong=0, escalated=180)  # 20 of 200 at 100 %
+    beaten = _result("beaten", calls=12, right=180, wrong=20, escalated=0)
+    assert frontier((all_decided, few_decided, beaten)) == {"all", "few"}
+
+
+def test_two_conditions_are_compared_on_the_cases_that_both_settle() -> None:
+    items, live = items_of([NEARLY_ALL_SAFE] * 12 + [NEARLY_ALL_UNSAFE] * 8)
+    items = (Item(id="planted", text=items[0].text, reference=Label.UNSAFE), *items[1:])
+    book = DrawBook(len(items))
+    asyncio.run(record_draws(items, ALL, book, live))
+    found = {each.name: each for each in run_book(items, ALL, book)}
+    same = compare(items, found["B=100"], found["B=100"])
+    assert (same.only_first, same.only_second, same.p_value) == (0, 0, 1.0)
+    other = compare(items, found["B=10"], found["certified"])  # the one decides nothing, the other all
+    differences = dict(other.differences)
+    assert other.only_first == 0 and other.only_second == 19 and other.p_value == pytest.approx(2 / 2**19)
+    assert differences["Decided right"].value == pytest.approx(19 / 20)
+    assert differences["Missed: unsafe called safe"].value == pytest.approx(1 / 9)
+    assert differences["To a clinician"].value == -1.0 and differences["Calls a text"].n == 20
+    together = compare_all(items, found["B=10"], [found["certified"], found["recommended"], found["MV n=5"]])
+    assert [each.second for each in together] == ["certified", "recommended", "MV n=5"]
+    wide, narrow = dict(together[0].differences)["Calls a text"], differences["Calls a text"]
+    assert wide.confidence == pytest.approx(1 - 0.05 / 3)
+    assert (wide.high or 0) - (wide.low or 0) >= (narrow.high or 0) - (narrow.low or 0)

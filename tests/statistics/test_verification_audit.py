@@ -14,6 +14,7 @@ from screening.statistics.verification import (
     AuditPlan,
     Stratum,
     audit_coin,
+    bound_after,
     estimate,
     rule_of_three,
     strata_of,
@@ -247,3 +248,11 @@ def test_what_several_readers_settled_counts_and_a_dispute_waits() -> None:
     assert settled.label is Label.SAFE and settled.as_first_read().label is Label.UNSAFE
     undecided = replace(first, by_several=True, settled=None)
     assert undecided.unclear and not undecided.read and not undecided.waiting
+
+
+def test_the_planner_says_what_further_readings_buy() -> None:
+    strata = [stratum(SAFE, 1000, 300, 0, probability=0.3), stratum(UNSAFE, 40, 40, 40)]
+    now, then = bound_after(strata, 0), bound_after(strata, 12)
+    assert now == pytest.approx(1000 * (1 - 0.05 ** (1 / 300)))
+    assert then == pytest.approx(1000 * (1 - 0.05 ** (1 / 312))) and then < now
+    assert bound_after([stratum(SAFE, 500, 0, 0, probability=0.05, selected=20)], 12) is None

@@ -9,6 +9,7 @@ ALPHA = 0.25
 """Both parameters of the Beta prior, truncated to θ > ½, that the likelihood ratios are mixed over."""
 
 
+@lru_cache(maxsize=1 << 16)
 def log_evidence(ahead: int, behind: int) -> float:
     """ln E(x, y) against "label a is not more likely than label b", a seen x times and b seen y times.
 

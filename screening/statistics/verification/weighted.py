@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from math import hypot
 
 from scipy.optimize import brentq
+from scipy.special import betaincinv
 from scipy.stats import chi2
 
 from screening.labels import Label, Outcome
@@ -151,6 +152,27 @@ def _missed(name: str, safe: Sequence[Stratum], confidence: float) -> MissedUnsa
         at_most_per_thousand=1000 * _upper_share(at_worst, confidence) if bounded else None,
         inconclusive=sum(stratum.inconclusive for stratum in safe),
     )
+
+
+def bound_after(strata: Sequence[Stratum], readings: int, confidence: float = 0.95) -> float | None:
+    """What the bound of the missed, per 1,000, would about be after so many more readings of texts called safe.
+
+    They are spread over the strata as the cases are, and find unsafe texts as often as those before them. None while
+    nothing is read, as `estimate` gives none.
+    """
+    safe = [stratum for stratum in strata if stratum.outcome is Outcome.SAFE]
+    pools = _pools([each.if_inconclusive_were(Label.UNSAFE) for each in safe], unsafe=True)
+    cases = sum(pool.cases for pool in pools)
+    if not cases or any(pool.unread for pool in pools):
+        return None
+    parts = []
+    for pool in pools:
+        read = min(pool.cases, pool.read + readings * pool.cases / cases)
+        hits, share = pool.hits * read / pool.read, pool.hits / pool.read
+        high = float(betaincinv(hits + 1, max(read - hits, 1e-9), confidence))
+        parts.append((pool.cases / cases, share, high))
+    above = hypot(*(weight * (high - share) for weight, share, high in parts))
+    return 1000 * min(1.0, sum(weight * share for weight, share, _ in parts) + above)
 
 
 def _upper_share(pools: list[_Pool], confidence: float) -> float:

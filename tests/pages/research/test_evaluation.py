@@ -112,6 +112,9 @@ def test_the_page_shows_the_table_and_replays_a_what_if(open_page: Opener, batch
     assert not app.exception, app.exception
     assert app.query_params["batch"] in (batch_id, [batch_id])
     assert len(app.dataframe[0].value) == 15
+    assert not app.metric, "what is in another tab is not computed"
+    app.session_state["evaluation_tab"] = "What if"
+    app.run()
     metrics = {each.label: each.value for each in app.metric}
     assert set(metrics) == {"FNR", "FPR", "Escalated", "Mean calls", "Reviews a day"}
     app.slider[0].set_value(6).run()

@@ -1,0 +1,54 @@
+"""Two conditions side by side, and all against one: paired differences, said to be exploratory where they are."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from screening.research.comparison import Comparison, compare, compare_all
+from screening.research.experiments import ConditionResult
+from screening.research.recording import Item
+from screening.statistics.paired import Difference
+
+
+def show_comparison(items: Sequence[Item], results: Sequence[ConditionResult]) -> None:
+    """Choose two conditions; then all of them against the first."""
+    names = [each.name for each in results]
+    left, right = st.columns(2)
+    first = left.selectbox("Condition", names, index=names.index("B=100") if "B=100" in names else 0, key="compare_one")
+    second = right.selectbox("Compared with it", names, index=len(names) - 1, key="compare_other")
+    by_name = {each.name: each for each in results}
+    found = compare(items, by_name[first], by_name[second])
+    rows = [{"": name, f"{second} less {first}": difference_words(name, each)} for name, each in found.differences]
+    st.dataframe(pd.DataFrame(rows), hide_index=True)
+    st.caption(
+        f"Right in {second} alone: {found.only_second:,}; in {first} alone: {found.only_first:,}; exact McNemar "
+        f"p = {found.p_value:.3g}. 95 % intervals by a paired bootstrap over the same cases; an escalation counts as "
+        "not right."
+    )
+    st.header(f"All conditions against {first}")
+    others = [each for each in results if each.name != first]
+    table = [_line(each) for each in compare_all(items, by_name[first], others)]
+    st.dataframe(pd.DataFrame(table), hide_index=True)
+    st.caption(
+        f"Intervals of one column hold for all {len(others)} conditions together at 95 % (Bonferroni): the best of "
+        "them may be chosen from one column. Choosing by several columns, or choosing what is compared with after "
+        "seeing this table, is exploratory: confirm it on other cases."
+    )
+
+
+def _line(found: Comparison) -> dict[str, str]:
+    return {"Condition": found.second} | {name: difference_words(name, each) for name, each in found.differences}
+
+
+def difference_words(name: str, found: Difference) -> str:
+    """The difference with its interval and number of cases; rates in percentage points.
+
+    >>> rate = Difference(n=200, first=0.8, second=0.815, value=0.015, low=-0.01, high=0.04, confidence=0.95)
+    >>> difference_words("Decided right", rate)
+    '+1.5 points (-1.0 to +4.0), n = 200'
+    """
+    if found.value is None or found.low is None or found.high is None:
+        return "undefined: no such case"
+    scale, unit = (1, "") if name.startswith("Calls") else (100, " points")
+    return f"{scale * found.value:+.1f}{unit} ({scale * found.low:+.1f} to {scale * found.high:+.1f}), n = {found.n:,}"
