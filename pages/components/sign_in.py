@@ -20,8 +20,6 @@ from storage.site.accounts import Ended, SessionEnded, SignIn
 LONGEST_SUBJECT = 255
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-KEEP = "keep_what_is_filled_in"
-"""Session key of a function that keeps a form as a draft when the session turns out to have ended."""
 
 WHY: Mapping[Ended, str] = {
     Ended.IDLE: "Nothing was done for a while, so your session has ended.",
@@ -62,8 +60,6 @@ def current_actor() -> Actor | None:
         st.session_state["actor"] = _entered(active=True)
     except SessionEnded as ended:
         st.session_state["session_ended"] = ended.why
-        if keep := st.session_state.pop(KEEP, None):
-            keep()
         return None
     return st.session_state["actor"]  # type: ignore[no-any-return]
 
@@ -80,13 +76,7 @@ def polled(tick: Callable[_P, None]) -> Callable[_P, None]:
     """
 
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        if resources.sign_in_configured():
-            try:
-                person = _entered(active=False)
-            except (SessionEnded, Unidentified):
-                st.rerun(scope="app")
-            if person != st.session_state.get("actor"):
-                st.rerun(scope="app")
+        attended(active=False)
         tick(*args, **kwargs)
 
     return checked
@@ -95,6 +85,20 @@ def polled(tick: Callable[_P, None]) -> Callable[_P, None]:
 def browser_of(cookies: Mapping[str, str]) -> str:
     """Which sign-in a browser carries; empty without one. A large cookie comes in several parts."""
     return "".join(value for name, value in sorted(cookies.items()) if name.startswith(SIGNED_IN_COOKIE))
+
+
+def attended(*, active: bool) -> None:
+    """In a fragment: ask again who is here, and run the whole page where session or roles are not what they were.
+
+    ``active`` says that the person did something, which keeps the session from ending for idleness.
+    """
+    if resources.sign_in_configured():
+        try:
+            person = _entered(active=active)
+        except (SessionEnded, Unidentified):
+            st.rerun(scope="app")
+        if person != st.session_state.get("actor"):
+            st.rerun(scope="app")
 
 
 def asking(*, active: bool = True) -> Callable[[], Actor]:

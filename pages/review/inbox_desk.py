@@ -6,7 +6,7 @@ otherwise be read twice, since every reading of a text is a line in the audit lo
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import streamlit as st
@@ -16,17 +16,22 @@ from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingForm
 from screening.review.tiers import Tier
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.review import inbox, ratings
+from storage.review.ahead import SentAhead, discard_ahead, send_ahead
 from storage.review.evidence import CaseText, Evidence, case_text, evidence
-from storage.review.inbox import Claim, LeaseLost, NotAvailable
+from storage.review.inbox import Claim, LeaseLost
+from storage.review.notes import Note, notes
+from storage.review.queue import counts
 from storage.review.ratings import Rating, Receipt
+from storage.review.standing import Place, Standing, standing
+from storage.review.taking_back import take_back
 from storage.site.settings_store import SiteSettings
 
 _DESK = "inbox_desk"
+_MEMORY = "inbox_memory"
 _ID = re.compile("[0-9a-f]{32}")
-UNOPENED = "claimed ahead, not opened"
-"""Note on a case that was given back unread: storage asks for one at the urgent tiers, and it tells nobody anything."""
+REMEMBERED = 60
+"""Requests of the browser whose answers are kept: a request that comes twice is done once."""
 
 RENEW_BELOW = 0.9
 """A sign of activity renews the lease once this share of it or less is left."""
@@ -51,16 +56,17 @@ class Here:
 class Desk:
     """One case on the desk. ``claim`` is the last one known; ``mine`` is the reading, once it is saved.
 
-    ``submission_id`` is made with the desk, so that a double press is one submit. ``text`` is None while covered.
+    ``text`` is None while covered, ``evidence`` until the reveal. ``others`` are other people's readings after it.
     """
 
     case_id: str
-    submission_id: str
     claim: Claim | None = None
     text: CaseText | None = None
     mine: Rating | None = None
     receipt: Receipt | None = None
     evidence: Evidence | None = None
+    others: tuple[Rating, ...] = ()
+    left: tuple[Note, ...] = ()
     asked: bool = False
 
     def lost(self, now: datetime) -> bool:
@@ -78,6 +84,44 @@ class Desk:
         return self.mine is None and not self.only_named
 
 
+@dataclass(slots=True, kw_only=True)
+class LastSaved:
+    """The reading saved last, which may still be taken back."""
+
+    case_id: str
+    rating: Rating
+    name: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Memory:
+    """What a session knows besides the case: what was asked and answered, the last save, and the text sent ahead."""
+
+    answers: dict[str, dict[str, object]] = field(default_factory=dict)
+    last: LastSaved | None = None
+    ahead: SentAhead | None = None
+    said: str = ""
+
+    def answer(self, request: str, *, ok: bool, words: str = "") -> None:
+        """Remember what came of a request."""
+        self.answers[request] = {"ok": ok, "words": words}
+        while len(self.answers) > REMEMBERED:
+            del self.answers[next(iter(self.answers))]
+
+
+def memory() -> Memory:
+    """This session's."""
+    if _MEMORY not in st.session_state:
+        st.session_state[_MEMORY] = Memory()
+    found: Memory = st.session_state[_MEMORY]
+    return found
+
+
+def say(words: str) -> None:
+    """One line that the next run shows."""
+    memory().said = words
+
+
 def named_case() -> str | None:
     """The case in the address; None where there is none, or something that cannot be one."""
     found = st.query_params.get("case", "")
@@ -92,8 +136,6 @@ def current(here: Here) -> Desk | None:
         return None
     if desk is None or desk.case_id != case_id:
         desk = _found(here, case_id)
-    if desk.mine is None:
-        desk = _kept_alive(here, desk)
     return keep(desk)
 
 
@@ -103,6 +145,12 @@ def keep(desk: Desk) -> Desk:
     return desk
 
 
+def lay(desk: Desk) -> Desk:
+    """Another case onto the desk, and into the address."""
+    st.query_params["case"] = desk.case_id
+    return keep(desk)
+
+
 def clear() -> None:
     """An empty desk."""
     st.session_state.pop(_DESK, None)
@@ -110,34 +158,48 @@ def clear() -> None:
 
 
 def _found(here: Here, case_id: str) -> Desk:
-    claims = [claim for claim in inbox.my_claims(here.db, here.person, here.now) if claim.case_id == case_id]
-    if claims:
-        return _opened(here, claims[0])
-    desk = Desk(case_id=case_id, submission_id=new_id(here.now))
-    mine = _my_rating(here, case_id)
-    return desk if mine is None else _revealed(here, replace(desk, mine=mine))
+    held = next((claim for claim in inbox.my_claims(here.db, here.person, here.now) if claim.case_id == case_id), None)
+    if held is not None:
+        return opened(here, held)
+    desk = Desk(case_id=case_id)
+    mine = my_rating(here, case_id)
+    return desk if mine is None else _with_text(here, replace(desk, mine=mine))
 
 
-def _my_rating(here: Here, case_id: str) -> Rating | None:
+def my_rating(here: Here, case_id: str) -> Rating | None:
+    """This person's own reading of a case, where there is one."""
     try:
         return ratings.my_rating(here.db, here.person, case_id)
     except Forbidden:
         return None
 
 
-def _kept_alive(here: Here, desk: Desk) -> Desk:
-    """Renewed when a part of the lease has gone: whatever runs the page is a sign of activity."""
+def place(here: Here, desk: Desk) -> Standing:
+    """Where the case of an unread desk is now; the desk takes up a lease that another page of theirs renewed."""
+    token = desk.claim.token if desk.claim else None
+    found = standing(here.db, here.person, desk.case_id, token, here.now)
+    if found.place is Place.ELSEWHERE:
+        held = next(claim for claim in inbox.my_claims(here.db, here.person, here.now) if claim.case_id == desk.case_id)
+        keep(replace(desk, claim=held) if desk.text else opened(here, held))
+        return Standing(place=Place.HELD)
+    return found
+
+
+def renew(here: Here, desk: Desk) -> Desk:
+    """Renewed when a part of the lease has gone, after a sign of activity."""
     claim = desk.claim
-    if claim is None or not here.now < claim.expires_at <= here.now + RENEW_BELOW * here.lease:
+    if desk.mine or claim is None or not here.now < claim.expires_at <= here.now + RENEW_BELOW * here.lease:
         return desk
     try:
-        return replace(desk, claim=inbox.renew(here.db, here.person, desk.case_id, claim.token, here.now, here.lease))
+        claim = inbox.renew(here.db, here.person, desk.case_id, claim.token, here.now, here.lease)
     except LeaseLost:
-        return replace(desk, claim=None)
+        claim = None
+    return keep(replace(desk, claim=claim))
 
 
-def _opened(here: Here, claim: Claim) -> Desk:
-    desk = Desk(case_id=claim.case_id, submission_id=new_id(here.now), claim=claim)
+def opened(here: Here, claim: Claim) -> Desk:
+    """A case just claimed, its text loaded unless this person wants texts covered."""
+    desk = Desk(case_id=claim.case_id, claim=claim)
     return desk if covered() else uncover(here, desk)
 
 
@@ -148,56 +210,65 @@ def covered() -> bool:
 
 def uncover(here: Here, desk: Desk) -> Desk:
     """The desk with the text on it; a line in the audit log, and one more text read today."""
+    return keep(_with_text(here, desk))
+
+
+def _with_text(here: Here, desk: Desk) -> Desk:
     token = desk.claim.token if desk.claim else None
-    return replace(desk, text=case_text(here.db, here.person, desk.case_id, here.now, token))
+    text = desk.text or case_text(here.db, here.person, desk.case_id, here.now, token)
+    left = notes(here.db, here.person, desk.case_id, here.now, token)
+    return replace(desk, text=text, left=left)
 
 
-def ahead(here: Here, desk: Desk | None) -> Claim | None:
-    """A case that this person holds besides the one on the desk: claimed ahead, or left by a reload."""
-    case_id = desk.case_id if desk else None
-    held = inbox.my_claims(here.db, here.person, here.now)
-    return next((claim for claim in held if claim.case_id != case_id), None)
-
-
-def take_next(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) -> bool:
-    """The next case onto the desk: the one claimed ahead, else a new claim. False when none is free."""
-    claim = ahead(here, desk) or inbox.claim_next(here.db, here.person, here.now, here.lease, tiers)
+def take_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
+    """The next case onto the desk. None when none is free."""
+    claim = _left_behind(here) or inbox.claim_next(here.db, here.person, here.now, here.lease, tiers)
+    memory().ahead = None
     if claim is None:
         clear()
-        return False
-    lay(_opened(here, claim))
-    return True
+        return None
+    return lay(opened(here, claim))
 
 
-def lay(desk: Desk) -> None:
-    """Another case onto the desk, and into the address."""
-    keep(desk)
-    st.query_params["case"] = desk.case_id
+def _left_behind(here: Here) -> Claim | None:
+    """A case that this person holds and has not read, after a reload for instance; not before a more urgent one."""
+    held = inbox.my_claims(here.db, here.person, here.now)
+    if not held:
+        return None
+    free = counts(here.db, here.person, here.now, None).free_by_tier
+    return None if any(number and tier < held[0].tier for tier, number in free.items()) else held[0]
 
 
 def take(here: Here, case_id: str) -> None:
     """A chosen case onto the desk. Raises Forbidden, NotAvailable."""
-    lay(_opened(here, inbox.claim(here.db, here.person, case_id, here.now, here.lease)))
+    lay(opened(here, inbox.claim(here.db, here.person, case_id, here.now, here.lease)))
 
 
-def save(here: Here, desk: Desk, form: RatingForm, tiers: Collection[Tier] | None) -> None:
-    """Store the reading, reveal the evidence, and claim the next case ahead. Raises LeaseLost, Forbidden."""
-    token = desk.claim.token if desk.claim else ""
-    receipt = ratings.submit_rating(
-        here.db, here.person, desk.case_id, token, form, here.now, submission_id=desk.submission_id
-    )
-    keep(_revealed(here, replace(desk, mine=_my_rating(here, desk.case_id), receipt=receipt)))
-    if ahead(here, desk) is None:
-        inbox.claim_next(here.db, here.person, here.now, here.lease, tiers)
+def save(
+    here: Here, case_id: str, token: str, form: RatingForm, rating_id: str, tiers: Collection[Tier] | None
+) -> Receipt:
+    """Store the reading, and send the next text ahead where it can wait. Raises LeaseLost, Forbidden."""
+    receipt = ratings.submit_rating(here.db, here.person, case_id, token, form, here.now, submission_id=rating_id)
+    mine = my_rating(here, case_id)
+    desk: Desk | None = st.session_state.get(_DESK)
+    if mine is not None and desk is not None and desk.case_id == case_id:
+        keep(replace(desk, mine=mine, receipt=receipt, evidence=None))
+        name = desk.text.external_id if desk.text else ""
+        memory().last = LastSaved(case_id=case_id, rating=mine, name=name)
+    memory().ahead = None if covered() else send_ahead(here.db, here.person, here.now, tiers)
+    return receipt
 
 
-def revise(here: Here, desk: Desk, form: RatingForm, reason: str) -> None:
+def revise(here: Here, desk: Desk, form: RatingForm, reason: str, rating_id: str) -> None:
     """Store a changed reading with its reason. Raises ReasonNeeded."""
-    receipt = ratings.revise(
-        here.db, here.person, desk.case_id, form, reason, here.now, submission_id=desk.submission_id
-    )
-    mine = _my_rating(here, desk.case_id)
-    keep(replace(desk, mine=mine, receipt=receipt, submission_id=new_id(here.now)))
+    receipt = ratings.revise(here.db, here.person, desk.case_id, form, reason, here.now, submission_id=rating_id)
+    keep(replace(desk, mine=my_rating(here, desk.case_id), receipt=receipt))
+
+
+def undo(here: Here, case_id: str, rating_id: str) -> None:
+    """The case back in their hands, unread. Raises NotAvailable once that is too late."""
+    lay(opened(here, take_back(here.db, here.person, case_id, rating_id, here.now, here.lease)))
+    memory().last = None
 
 
 def open_at_once(here: Here, desk: Desk) -> None:
@@ -206,34 +277,26 @@ def open_at_once(here: Here, desk: Desk) -> None:
     keep(replace(desk, evidence=shown))
 
 
-def _revealed(here: Here, desk: Desk) -> Desk:
-    """With text and evidence, and a submission id of its own for a revision."""
-    text = desk.text or case_text(here.db, here.person, desk.case_id, here.now)
+def reveal(here: Here, desk: Desk) -> None:
+    """What the engine said, and what others did, once this person's own reading is in."""
     shown = evidence(here.db, here.person, desk.case_id, here.now)
-    return replace(desk, text=text, evidence=shown, submission_id=new_id(here.now))
+    given = ratings.ratings_of(here.db, here.person, desk.case_id, here.now)
+    others = tuple({each.reviewer: each for each in given if each.reviewer != here.person.id}.values())
+    left = notes(here.db, here.person, desk.case_id, here.now)
+    keep(replace(desk, evidence=shown, others=others, left=left))
 
 
-def put_back_ahead(here: Here, desk: Desk | None) -> None:
-    """Give back what was claimed ahead and never opened."""
-    while (claim := ahead(here, desk)) is not None:
-        inbox.release(here.db, here.person, claim.case_id, claim.token, here.now, note=UNOPENED)
+def show_read(here: Here, case_id: str) -> None:
+    """A case that this person has read, onto the desk; its evidence comes with the reveal."""
+    mine = my_rating(here, case_id)
+    if mine is not None:
+        lay(_with_text(here, Desk(case_id=case_id, mine=mine)))
 
 
-def take_up_again(here: Here, desk: Desk) -> str | None:
-    """The lost case once more; why not, where somebody else has it. The draft is there either way."""
-    try:
-        claim = inbox.claim(here.db, here.person, desk.case_id, here.now, here.lease)
-    except (NotAvailable, Forbidden):
-        return "Somebody else has this case now, or it is closed. What you filled in is kept as a draft."
-    keep(uncover(here, replace(desk, claim=claim)) if desk.text is None else replace(desk, claim=claim))
-    return None
-
-
-def without_claim(desk: Desk) -> Desk:
-    """The desk once the lease is known to be over."""
-    return replace(desk, claim=None)
-
-
-def with_second_reader(desk: Desk) -> Desk:
-    """The desk after a second reader was asked for."""
-    return replace(desk, asked=True)
+def finish(here: Here, desk: Desk | None) -> None:
+    """Nothing stays with this person: neither a case nor a text sent ahead."""
+    discard_ahead(here.db, here.person, here.now)
+    memory().ahead = None
+    inbox.release_all(here.db, here.person, here.now, note="finished for now")
+    if desk is None or not desk.busy:
+        clear()

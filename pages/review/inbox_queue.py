@@ -7,7 +7,7 @@ import streamlit as st
 
 from pages.components.sign_in import asking, browser_of
 from pages.components.words import sentence
-from pages.review.inbox_desk import Desk, Here, clear, put_back_ahead, take, take_next
+from pages.review.inbox_desk import Desk, Here, finish, say, take
 from pages.review.inbox_live import EVERY_S, Seat, View, seats, snapshot, view_of
 from pages.review.shortcuts import key_of, on
 from screening.review.policy import Action, Forbidden, allowed
@@ -41,26 +41,9 @@ def live_queue(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) ->
         st.session_state.pop(SEAT, None)
         st.rerun()
     if said.take and may and desk is not None and desk.busy:
-        st.session_state["inbox_said"] = "Save or leave the case on your desk first."
+        say("Save or leave the case on your desk first.")
     elif said.take and may:
         claim_or_say(here, str(said.take))
-
-
-def next_button(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) -> None:
-    """The main button, while no unread case is on the desk."""
-    busy = desk is not None and not desk.only_named
-    if st.button(
-        "Next case",
-        key="next_case",
-        type="primary" if not busy else "secondary",
-        shortcut=None if busy else key_of("N"),
-        icon=":material/inbox:",
-        width="stretch",
-        disabled=busy,
-    ):
-        if not take_next(here, None, tiers):
-            st.session_state["inbox_said"] = "No case is free for you at the moment."
-        st.rerun()
 
 
 def exposure(here: Here) -> care.Exposure:
@@ -95,10 +78,9 @@ def break_prompt(here: Here, desk: Desk | None, exposure: care.Exposure) -> None
         st.html(break_html(here.site.break_wording, exposure.since_break))
         with st.container(horizontal=True):
             if st.button("Take a break", key="take_break", shortcut=key_of("B"), type="primary"):
-                put_back_ahead(here, desk)
+                finish(here, desk)
                 care.take_break(here.db, here.person, here.now)
-                clear()
-                st.session_state["inbox_said"] = "Nothing is held by you. Come back when you are ready."
+                say("Nothing is held by you. Come back when you are ready.")
                 st.rerun()
             if st.button("Go on", key="put_off_break"):
                 st.session_state["break_put_off"] = exposure.since_break + here.site.break_after_texts // 2 + 1
@@ -110,9 +92,9 @@ def claim_or_say(here: Here, case_id: str) -> None:
     try:
         take(here, case_id)
     except NotAvailable as refused:
-        st.session_state["inbox_said"] = sentence(refused)
+        say(sentence(refused))
     except Forbidden:
-        st.session_state["inbox_said"] = "This case is not yours to take."
+        say("This case is not yours to take.")
     st.rerun()
 
 

@@ -1,4 +1,4 @@
-"""Keyboard shortcuts of the inbox: shown on the buttons, and off for whoever switches them off."""
+"""Keyboard shortcuts of the inbox: off for whoever switches them off."""
 
 import streamlit as st
 
@@ -24,23 +24,3 @@ def switch() -> None:
         else:
             st.query_params.pop("keys", None)
         st.rerun()
-
-
-_KEYS = (
-    ("N", "next case"),
-    ("1 2 3", "label: only selects"),
-    ("4 to 8", "certainty: only selects"),
-    ("Ctrl+Enter", "save"),
-    ("S", "skip"),
-    ("X", "not me, without a reason"),
-    ("A", "ask for a second opinion"),
-    ("V", "change a saved reading"),
-    ("F", "finish: give back what is loaded"),
-)
-
-
-def keys_help() -> None:
-    """Which key does what, for whoever has no case on the desk."""
-    rows = "".join(f"<dt><kbd>{key}</kbd></dt><dd>{words}</dd>" for key, words in _KEYS)
-    off = "" if on() else '<p class="sl-small">They are switched off at the moment.</p>'
-    st.html(f'<section class="sl-keys" aria-label="Keys"><h2 class="sl-h2">Keys</h2><dl>{rows}</dl>{off}</section>')

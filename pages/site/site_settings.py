@@ -109,6 +109,10 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
     filled["intended_use"] = st.text_area(
         "Intended use", now.intended_use, max_chars=1_000, key=f"use_{key}", disabled=disabled
     )
+    filled["guideline"] = st.text_area(
+        "Guideline for readers", now.guideline, 140, 8_000, key=f"guideline_{key}", disabled=disabled,
+        help="Plain text, shown as it is beside what the labels mean (G on the inbox).",
+    )  # fmt: skip
     return filled
 
 

@@ -128,6 +128,7 @@ class SiteSettings(BaseModel):
     time_zone: Annotated[str, AfterValidator(_known_zone)] = "UTC"  # of quiet hours
     help_text: str = "In the US call or text 988 (988lifeline.org); elsewhere findahelpline.com."
     intended_use: str = INTENDED_USE
+    guideline: Annotated[str, Field(max_length=8_000)] = ""  # the site's own text beside what the labels mean
 
     @field_validator("intended_use")
     @classmethod

@@ -34,9 +34,6 @@ EXPECT_MS = 45_000
 """A shared machine is slow now and then; a wait ends as soon as what it waits for is there."""
 
 
-SHORTCUT_MS = 400
-
-
 @dataclass(kw_only=True)
 class RunningApp:
     """One app process and, where it has one, its worker."""
@@ -212,15 +209,6 @@ def page(browser: Browser, running_app: RunningApp, watch: Watch, color_scheme: 
     context.close()
     assert watch.outside == []
     assert watch.errors == []
-
-
-def press(page: Page, key: str) -> None:
-    """Press a key as a person would, a moment after what it acts on is to be seen.
-
-    The browser draws a button first and listens to its shortcut just after.
-    """
-    page.wait_for_timeout(SHORTCUT_MS)
-    page.keyboard.press(key)
 
 
 def screenshot(page: Page, name: str) -> None:

@@ -4,19 +4,19 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import press
-
 
 def open_inbox(page: Page, path: str = "/inbox") -> None:
-    """The inbox, its main button drawn."""
+    """The inbox, its desk drawn."""
     page.goto(path)
     expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
-    expect(page.get_by_role("button", name="Next case")).to_be_visible()
+    expect(page.locator(".sld[data-stage]")).to_be_visible()
 
 
 def next_case(page: Page) -> str:
     """The next case by its key; returns its id."""
-    press(page, "n")
+    before = page.url
+    page.keyboard.press("n")
+    page.wait_for_url(lambda url: "case=" in url and url != before)
     expect(page.get_by_role("heading", name="Your reading")).to_be_visible()
     expect(case_text(page)).to_be_visible()
     return case_in_address(page)
@@ -34,17 +34,22 @@ def case_text(page: Page) -> Locator:
     return page.get_by_role("region", name="Text of this case")
 
 
+def chosen(page: Page, words: str) -> Locator:
+    """A choice of the form, as long as it is the one chosen."""
+    return page.locator(".sld-chip:has(input:checked)").filter(has_text=words)
+
+
 def choose(page: Page, label: str, certainty: str, words: str, sure: str) -> None:
-    """Label and certainty by their keys, each marked before the next is pressed."""
-    press(page, label)
-    expect(page.get_by_role("button", name=f"✓ {words}")).to_be_visible()
-    press(page, certainty)
-    expect(page.get_by_role("button", name=f"✓ {sure}")).to_be_visible()
+    """Label and certainty by their keys, one straight after the other; both are marked at once."""
+    page.keyboard.press(label)
+    page.keyboard.press(certainty)
+    expect(chosen(page, words)).to_be_visible()
+    expect(chosen(page, sure)).to_be_visible()
 
 
 def save(page: Page) -> None:
     """Save the reading by its key."""
-    press(page, "Control+Enter")
+    page.keyboard.press("Control+Enter")
     expect(page.get_by_role("heading", name="Saved")).to_be_visible()
 
 
@@ -56,7 +61,7 @@ def tab_to(page: Page, wanted: Locator) -> None:
     """As a person without a mouse gets there."""
     expect(wanted).to_be_visible()
     for _ in range(150):
-        press(page, "Tab")
+        page.keyboard.press("Tab")
         if wanted.evaluate(_FOCUSED):
             return
     raise AssertionError("it cannot be reached by Tab")

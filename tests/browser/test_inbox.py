@@ -21,8 +21,8 @@ from storage.schema import adjudications, cases, inbox_entries
 from storage.schema import ratings as ratings_table
 from storage.site import settings_store
 from tests.browser.accessibility import violations
-from tests.browser.conftest import EXPECT_MS, ROOT, RunningApp, press, screenshot
-from tests.browser.desk import case_in_address, case_text, choose, next_case, open_inbox, save, tab_to
+from tests.browser.conftest import EXPECT_MS, ROOT, RunningApp, screenshot
+from tests.browser.desk import case_in_address, case_text, choose, chosen, next_case, open_inbox, save, tab_to
 from tests.fixtures.bad_inputs import bad_inputs
 from tests.storage.inbox_cases import BO, form, register
 
@@ -92,15 +92,15 @@ def test_five_cases_by_keyboard_alone(page: Page, db: Database) -> None:
     second = next_case(page)
     assert second != first
     choose(page, "1", "8", "Safe", "No doubt")
-    _lease(db, 0.1)  # six seconds, for the case that is claimed ahead by the next save
     save(page)
+    _lease(db, 0.1)  # six seconds, for the case that is claimed next
     _lose_the_lease_once(page, db)
     disputed = _ask_a_second_opinion(page)
     next_case(page)
     choose(page, "3", "5", "Insufficient information", "Unsure")
     save(page)
     assert _rated(db) == before + 5
-    press(page, "f")
+    page.keyboard.press("f")
     expect(page.get_by_text("Nothing is held by you")).to_be_visible()
     assert inbox.my_claims(db, LOCAL_USER, _now()) == ()
     _read_second(db, disputed)
@@ -115,16 +115,16 @@ def _lose_the_lease_once(page: Page, db: Database) -> None:
     expect(page.get_by_text("kept as a draft")).to_be_visible()
     screenshot(page, "inbox-lease-lost")
     _lease(db, 15)
-    press(page, "t")
+    page.keyboard.press("t")
     expect(case_text(page)).to_be_visible()
-    expect(page.get_by_role("button", name="✓ Unsafe")).to_be_visible()
+    expect(chosen(page, "Unsafe")).to_be_visible()
     assert case_in_address(page) == case_id
     save(page)
 
 
 def _ask_a_second_opinion(page: Page) -> str:
     case_id = next_case(page)
-    press(page, "a")
+    page.keyboard.press("a")
     expect(page.get_by_role("button", name="Second reader asked")).to_be_visible()
     choose(page, "1", "7", "Safe", "Sure")
     save(page)
@@ -147,19 +147,19 @@ def _adjudicate(page: Page, db: Database, case_id: str) -> None:
     open_inbox(page)
     folded = page.get_by_text("1 to decide: readers disagree")
     tab_to(page, page.locator("summary").filter(has=folded))
-    press(page, "Enter")
+    page.keyboard.press("Enter")
     tab_to(page, page.locator(".disputed a").first)
-    press(page, "Enter")
+    page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Decide")).to_be_visible()
     group = page.locator(".st-key-adjudication").get_by_role("radiogroup", name="The label that counts")
     tab_to(page, group)
-    press(page, "ArrowRight")
-    press(page, "Space")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
     expect(group.get_by_role("radio", name="Unsafe")).to_be_checked()
     tab_to(page, page.get_by_role("textbox", name="Why"))
     page.keyboard.type("Read together with the guideline.")
     tab_to(page, page.get_by_role("button", name="Record"))
-    press(page, "Enter")
+    page.keyboard.press("Enter")
     expect(page.get_by_text("Version 1: Unsafe")).to_be_visible()
     with db.read() as conn:
         made = conn.execute(select(adjudications).where(adjudications.c.case_id == case_id)).one()
@@ -172,7 +172,7 @@ def test_a_double_press_decides_nothing_unseen(page: Page, db: Database) -> None
     next_case(page)
     choose(page, "2", "6", "Unsafe", "Fairly sure")
     for key in ("Control+Enter", "Control+Enter", "n", "n", "Control+Enter", "Control+Enter"):
-        press(page, key)
+        page.keyboard.press(key)
     saved = time.monotonic() + EXPECT_MS / 1000
     while _rated(db) == before and time.monotonic() < saved:
         page.wait_for_timeout(200)
@@ -185,7 +185,7 @@ def test_a_note_is_saved_from_within_it_and_keys_do_not_act_there(page: Page, db
     case_id = next_case(page)
     choose(page, "1", "7", "Safe", "Sure")
     tab_to(page, page.locator("summary").filter(has_text="Reasons, disposition, note"))
-    press(page, "Enter")
+    page.keyboard.press("Enter")
     tab_to(page, page.get_by_role("textbox", name="Note", exact=True))
     page.keyboard.type("n 2 s x: a song")
     save(page)
@@ -199,19 +199,20 @@ def test_a_reload_keeps_case_draft_and_reading(page: Page, db: Database) -> None
     case_id = next_case(page)
     choose(page, "3", "4", "Insufficient information", "Guess")
     page.reload()
-    expect(page.get_by_role("button", name="✓ Insufficient information")).to_be_visible()
-    expect(page.get_by_role("button", name="✓ Guess")).to_be_visible()
+    expect(chosen(page, "Insufficient information")).to_be_visible()
+    expect(chosen(page, "Guess")).to_be_visible()
     assert case_in_address(page) == case_id
     save(page)
     page.reload()
     expect(page.get_by_role("button", name="Change my reading")).to_be_visible()
-    press(page, "v")
-    expect(page.get_by_role("textbox", name="Why you change it")).to_be_visible()
-    press(page, "2")
-    expect(page.get_by_role("button", name="✓ Unsafe")).to_be_visible()
+    page.keyboard.press("v")
+    expect(page.get_by_role("textbox", name="Why you change it")).to_be_focused()
+    page.keyboard.press("Escape")
+    page.keyboard.press("2")
+    expect(chosen(page, "Unsafe")).to_be_visible()
     tab_to(page, page.get_by_role("textbox", name="Why you change it"))
     page.keyboard.type("Second thoughts.")
-    press(page, "Control+Enter")
+    page.keyboard.press("Control+Enter")
     expect(page.get_by_text("(version 2)")).to_be_visible()
     with db.read() as conn:
         table = ratings_table.c
@@ -226,7 +227,8 @@ def test_shortcuts_can_be_switched_off(page: Page, db: Database) -> None:
     open_inbox(page)
     page.get_by_role("button", name="Shortcuts: on").click()
     expect(page.get_by_role("button", name="Shortcuts: off")).to_be_visible()
-    press(page, "n")
+    expect(page.locator(".sld[data-keys=off]")).to_be_visible()
+    page.keyboard.press("n")
     page.wait_for_timeout(1_000)
     expect(page.get_by_role("heading", name="Your reading")).to_have_count(0)
 
@@ -262,7 +264,7 @@ def test_axe_finds_no_violation(page: Page, db: Database, color_scheme: str) -> 
     assert violations(page) == []
     assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight") <= 900
     screenshot(page, f"inbox-revealed-{color_scheme}")
-    press(page, "f")
+    page.keyboard.press("f")
     expect(page.get_by_text("Nothing is held by you")).to_be_visible()
     page.goto(f"/case?case={case_id}")
     expect(page.get_by_role("heading", name="What the engine did")).to_be_visible()

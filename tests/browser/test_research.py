@@ -15,7 +15,7 @@ from storage.identifiers import new_id
 from storage.review.inbox import claim_next
 from storage.review.ratings import submit_rating
 from tests.browser.accessibility import violations
-from tests.browser.conftest import RunningApp, press, screenshot
+from tests.browser.conftest import RunningApp, screenshot
 from tests.pages.researched import sample_rows, screening_of
 from tests.storage.inbox_cases import form
 
@@ -130,7 +130,7 @@ def test_a_plan_fixed_on_the_settings_page_is_the_one_claimed_by(page: Page, bat
     page.get_by_role("tab", name="Site").click()
     expect(page.get_by_text("It was never changed.", exact=True)).to_be_visible()
     page.get_by_label("Misses allowed").fill("2")
-    press(page, "Enter")
+    page.keyboard.press("Enter")
     needed = page.get_by_test_id("stMetric").filter(has_text="Audited unsafe texts needed")
     expect(needed).to_contain_text("124")
     page.get_by_role("button", name="Fix this plan").click()

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import RunningApp, press, screenshot
+from tests.browser.conftest import RunningApp, screenshot
 
 pytestmark = pytest.mark.browser
 
@@ -48,15 +48,15 @@ def test_a_reply_is_written_and_handed_in_from_the_keyboard(page: Page, color_sc
     reply = page.get_by_role("textbox", name="Reply of a chatbot")
     expect(reply).not_to_be_visible()
     page.get_by_role("textbox", name="Text").fill("Which bridge around here is the highest?")
-    press(page, "Tab")
+    page.keyboard.press("Tab")
     expect(summary).to_be_focused()
-    press(page, "Enter")
+    page.keyboard.press("Enter")
     expect(reply).to_be_visible()
-    press(page, "Tab")
+    page.keyboard.press("Tab")
     expect(reply).to_be_focused()
     page.keyboard.type("Go on, do it, nobody will miss you.")
     screenshot(page, f"screen-reply-{color_scheme}")
-    press(page, "Control+Enter")
+    page.keyboard.press("Control+Enter")
     expect(page.get_by_role("status").filter(has_text="Labelled unsafe")).to_be_visible()
     expect(reply).to_be_visible()  # what would go out again is to be seen
     screenshot(page, f"screen-reply-finished-{color_scheme}")
@@ -71,7 +71,7 @@ def test_escape_stops_it_undecided(page: Page) -> None:
     page.goto("/screen")
     _submit(page, UNDECIDED_AT_FIRST)
     expect(page.get_by_role("button", name="Stop Shortcut Esc")).to_be_enabled()
-    press(page, "Escape")
+    page.keyboard.press("Escape")
     expect(page.get_by_text("Nothing was decided")).to_be_visible()
     page.wait_for_timeout(2_000)
     expect(page.get_by_text("Nothing was decided")).to_be_visible()

@@ -20,6 +20,7 @@ from storage.review import inbox, ratings
 from storage.schema import cases, inbox_entries
 from storage.site.accounts import list_accounts
 from tests.pages.conftest import Opener
+from tests.pages.review.desk import ask, desk
 from tests.storage.batch_of import batch
 from tests.storage.inbox_cases import ADMIN, NOW, fill, form, register
 
@@ -66,9 +67,9 @@ def test_of_two_colleagues_of_one_name_the_one_chosen_gets_the_case(open_page: O
     [case_id] = fill(page_database)
     inbox.claim(page_database, LOCAL_USER, case_id, datetime.now(UTC))
     page = open_page("inbox", case=case_id)
-    page.text_input(key=f"away_note_{case_id}").set_value("please read it")
-    page = page.button_group(key=f"to_{case_id}").set_value(ONE).run()
-    page = _press(page, "Hand over")
+    names = dict(map(reversed, desk(page)["case"]["colleagues"]))
+    assert len(names) == 2, "told apart"
+    ask(page, "hand_over", note="please read it", to=next(to for name, to in names.items() if to == "kim1"))
     with page_database.read() as conn:
         assert conn.execute(select(inbox_entries.c.handed_to)).scalar_one() == "kim1"
 

@@ -4,21 +4,24 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import func, select, update
 from streamlit.testing.v1 import AppTest
 
 from pages.review.inbox_live import View, snapshot
 from pages.review.inbox_words import counts_words, empty_words, plain_name
 from screening.review.actors import LOCAL_USER
+from screening.review.rating_form import TextMark
 from screening.review.tiers import Tier
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import adjudication, inbox, ratings
 from storage.review.drafts import load_draft
 from storage.review.queue import Counts, State, counts
-from storage.schema import inbox_entries
+from storage.schema import cases, inbox_entries, reveals
+from storage.schema import ratings as ratings_table
 from storage.site import settings_store
 from tests.pages.conftest import Opener
+from tests.pages.review.desk import answer, ask, desk, save, take_next
 from tests.storage.inbox_cases import BO, fill, form, register
 
 TEXT = "canary text number 1"
@@ -29,8 +32,10 @@ def _now() -> datetime:
 
 
 def _shown(page: AppTest) -> str:
+    """Everything on the page in one string: elements, and what the desk was given."""
     said = [element.value for kind in (page.error, page.warning, page.info) for element in kind]
-    return " ".join([element.proto.body for element in page.get("html")] + said)
+    given = [str(desk(page))] if page.get("bidi_component") else []
+    return " ".join([element.proto.body for element in page.get("html")] + said + given)
 
 
 def _press(page: AppTest, key: str) -> AppTest:
@@ -39,9 +44,9 @@ def _press(page: AppTest, key: str) -> AppTest:
     return page
 
 
-def _choose(page: AppTest, case_id: str, label: str = "unsafe", certainty: int = 4) -> AppTest:
-    _press(page, f"label_{case_id}_{label}")
-    return _press(page, f"certainty_{case_id}_{certainty}")
+def _count(db: Database, table: object) -> int:
+    with db.read() as conn:
+        return int(conn.execute(select(func.count()).select_from(table)).scalar_one())  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -51,116 +56,241 @@ def case_id(page_database: Database) -> Iterator[str]:
 
 
 def test_an_empty_inbox_says_that_nothing_waits(open_page: Opener) -> None:
-    page = _press(open_page("inbox"), "next_case")
-    assert "Nothing waits: no case is open." in _shown(page)
-    assert "No case is free for you" in _shown(page) and "case" not in page.query_params
+    page = take_next(open_page("inbox"))
+    assert desk(page)["words"] == "Nothing waits: no case is open."
+    assert desk(page)["said"] == "No case is free for you at the moment." and "case" not in page.query_params
 
 
 def test_nothing_of_the_engine_before_the_reading_and_all_of_it_after(open_page: Opener, case_id: str) -> None:
-    page = _press(open_page("inbox"), "next_case")
+    page = take_next(open_page("inbox"))
     assert page.query_params["case"] in (case_id, [case_id])
-    assert TEXT in _shown(page)
+    assert desk(page)["case"]["text"] == TEXT
     assert "exhausted" not in _shown(page) and "Goes to a clinician" not in _shown(page)
-    page = _press(_choose(page, case_id), f"save_{case_id}")
-    assert "Unsafe, sure" in _shown(page) and "The case is closed" in _shown(page)
-    assert "Goes to a clinician" in _shown(page)
+    page = save(page)
+    assert desk(page)["read"]["words"] == "Unsafe, sure" and desk(page)["read"]["becomes"] == "The case is closed."
+    assert "Goes to a clinician" in desk(page)["read"]["engine"]
+
+
+def test_the_engines_view_is_served_when_the_desk_asks_for_it_and_not_with_the_save(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    page = ask(take_next(open_page("inbox")), "save", form={"label": "safe", "certainty": 5})
+    assert desk(page)["stage"] == "read" and not desk(page)["read"]["revealed"]
+    assert "Goes to a clinician" not in _shown(page) and _count(page_database, reveals) == 0
+    page = ask(page, "reveal")
+    assert desk(page)["read"]["revealed"] and _count(page_database, reveals) == 1
 
 
 def test_what_the_agents_settled_is_not_told_before_the_reading_and_not_denied_after(
     open_page: Opener, page_database: Database
 ) -> None:
     [audited] = fill(page_database, outcome="safe")
-    page = _press(open_page("inbox"), "next_case")
-    assert "Routine reading" in _shown(page)
-    page = _press(_choose(page, audited), f"save_{audited}")
-    shown = _shown(page) + _shown(open_page("case", case=audited))
-    assert shown.count("Settled by the agents, read as a check") == 2
-    assert "did not settle" not in shown
+    page = take_next(open_page("inbox"))
+    assert desk(page)["case"]["why"] == "Routine reading"
+    page = save(page)
+    assert desk(page)["case"]["why"] == "Settled by the agents, read as a check"
+    case = " ".join(element.proto.body for element in open_page("case", case=audited).get("html"))
+    assert "Settled by the agents, read as a check" in case and "did not settle" not in case
 
 
-def test_label_and_certainty_are_asked_for(open_page: Opener, page_database: Database, case_id: str) -> None:
-    page = _press(_press(open_page("inbox"), "next_case"), f"save_{case_id}")
-    assert page.error[0].value == "Choose a label and a certainty first."
-    page = _press(_press(page, f"label_{case_id}_safe"), f"save_{case_id}")
-    assert page.error[0].value == "Choose a certainty first."
-    with page_database.read() as conn:
-        assert ratings.ratings_in(conn, [case_id]) == {case_id: []}
+def test_a_save_without_label_or_certainty_is_refused(open_page: Opener, page_database: Database, case_id: str) -> None:
+    page = ask(take_next(open_page("inbox")), "save", form={"label": "safe"})
+    assert answer(page) == {"ok": False, "words": "Something in the form cannot be read, so nothing was saved."}
+    assert desk(page)["stage"] == "reading" and _count(page_database, ratings_table) == 0
+
+
+def test_the_same_save_twice_is_one_rating_also_for_a_session_that_knows_nothing(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    page, rating = take_next(open_page("inbox")), new_id(_now())
+    token, given = desk(page)["case"]["token"], {"label": "unsafe", "certainty": 4}
+    for _ in range(2):
+        page = ask(page, "save", rating, case=case_id, token=token, form=given)
+    after_restart = ask(open_page("inbox", case=case_id), "save", rating, case=case_id, token=token, form=given)
+    assert answer(after_restart)["ok"] and desk(after_restart)["stage"] == "read"
+    mine = ratings.my_rating(page_database, LOCAL_USER, case_id)
+    assert mine is not None and mine.id == rating and _count(page_database, ratings_table) == 1
 
 
 def test_the_draft_is_kept_in_the_database(open_page: Opener, page_database: Database, case_id: str) -> None:
-    _choose(_press(open_page("inbox"), "next_case"), case_id, "insufficient_information", 2)
-    kept = load_draft(page_database, LOCAL_USER, case_id)
-    assert kept == {"label": "insufficient_information", "certainty": 2}
+    filled = {"label": "insufficient_information", "certainty": 2, "note": "so far", "rev": 7}
+    page = ask(take_next(open_page("inbox")), "draft", form=filled)
+    assert answer(page)["ok"] and load_draft(page_database, LOCAL_USER, case_id) == filled
     again = open_page("inbox", case=case_id)  # a session that knows nothing, as after a reload
-    assert again.button(key=f"label_{case_id}_insufficient_information").label.startswith("✓")
-    assert TEXT in _shown(again)
+    assert desk(again)["draft"] == filled and desk(again)["case"]["text"] == TEXT
 
 
 def test_contradictions_are_pointed_out_and_not_corrected(open_page: Opener, case_id: str) -> None:
-    page = _choose(_press(open_page("inbox"), "next_case"), case_id)
-    page.session_state[f"plan_{case_id}"] = "full"
-    page.session_state[f"ideation_{case_id}"] = 1
-    page.run()
-    assert "A full plan is recorded with ideation below level 3." in page.warning[0].value
-    page = _press(page, f"save_{case_id}")
-    assert "Unsafe, sure" in _shown(page)
+    fields = {"label": "unsafe", "certainty": 4, "plan": "full", "ideation": 1}
+    page = ask(take_next(open_page("inbox")), "draft", form=fields | {"rev": 1})
+    assert desk(page)["points"] == ["A full plan is recorded with ideation below level 3."]
+    assert desk(save(page, plan="full", ideation=1))["read"]["words"] == "Unsafe, sure"
 
 
-def test_a_lost_lease_keeps_the_draft_and_puts_the_text_away(
+def test_a_mark_is_kept_in_the_text_as_received_and_the_end_not_reached_is_recorded(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
-    page = _choose(_press(open_page("inbox"), "next_case"), case_id)
-    with page_database.write() as conn:  # as another reader's claim after expiry does
+    with page_database.write() as conn:
+        conn.execute(update(cases).values(text="one \u202etwo three"))
+    page = take_next(open_page("inbox"))
+    assert desk(page)["case"]["text"] == "one ⟨U+202E⟩two three"
+    page = save(page, marks=[{"part": "text", "start": 12, "end": 15}], read_to_end=False)
+    mine = ratings.my_rating(page_database, LOCAL_USER, case_id)
+    assert mine is not None and mine.form.marks == (TextMark(start=5, end=8),) and mine.form.read_to_end is False
+    assert desk(page)["read"]["form"]["marks"] == [{"part": "text", "start": 12, "end": 15}]
+
+
+def test_another_readers_marks_come_with_the_reveal(open_page: Opener, page_database: Database, case_id: str) -> None:
+    register(page_database, BO)
+    claim = inbox.claim_next(page_database, BO, _now())
+    assert claim is not None
+    marked = form("insufficient_information").model_copy(update={"marks": (TextMark(start=0, end=6),)})
+    ratings.submit_rating(page_database, BO, case_id, claim.token, marked, _now(), new_id(_now()))
+    page = take_next(open_page("inbox"))
+    assert desk(page)["case"]["id"] == case_id and "'end': 6" not in _shown(page)
+    [other] = desk(save(page))["read"]["others"]
+    assert other["marks"] == [{"part": "text", "start": 0, "end": 6}] and "bo" not in other["who"].lower()
+
+
+def _taken_by_another(db: Database) -> None:
+    """As another reader's claim after expiry does."""
+    with db.write() as conn:
         conn.execute(
             update(inbox_entries).values(holder="bo", token="other", lease_expires_at=_now() + timedelta(minutes=5))
         )
-    page = _press(page, f"save_{case_id}")
-    assert "lease on this case was over before you saved" in _shown(page)
-    assert TEXT not in _shown(page)
-    assert load_draft(page_database, LOCAL_USER, case_id) is not None
-    page = _press(page, f"again_{case_id}")
-    assert "Somebody else has this case now" in _shown(page) and "case" not in page.query_params
 
 
-def test_the_next_case_is_claimed_with_the_save(open_page: Opener, page_database: Database) -> None:
+def test_a_save_after_the_case_went_to_a_colleague_says_so_and_keeps_the_draft(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    page = ask(take_next(open_page("inbox")), "draft", form={"label": "unsafe", "certainty": 4, "rev": 1})
+    _taken_by_another(page_database)
+    page = ask(page, "save", form={"label": "unsafe", "certainty": 4, "note": "typed last"})
+    said = "Your lease ran out, and somebody else has this case now. What you filled in is kept as a draft."
+    assert answer(page) == {"ok": False, "words": said} and desk(page)["words"] == said
+    assert desk(page)["stage"] == "over" and not desk(page)["may_take"] and TEXT not in _shown(page)
+    kept = load_draft(page_database, LOCAL_USER, case_id)
+    assert kept is not None and kept["note"] == "typed last"
+    page = ask(page, "take", case=case_id)
+    assert "Somebody else holds this case" in answer(page)["words"] and TEXT not in _shown(page)
+
+
+def test_a_lease_that_ran_out_is_taken_up_again(open_page: Opener, page_database: Database, case_id: str) -> None:
+    page = take_next(open_page("inbox"))
+    with page_database.write() as conn:
+        conn.execute(update(inbox_entries).values(lease_expires_at=_now() - timedelta(seconds=1)))
+    page = ask(page, "look")
+    assert desk(page)["words"].startswith("Your lease on this case ran out, so it is free for others.")
+    assert desk(page)["may_take"] and TEXT not in _shown(page)
+    page = ask(page, "take", case=case_id)
+    assert desk(page)["stage"] == "reading" and desk(page)["case"]["text"] == TEXT
+
+
+def test_a_page_whose_case_was_closed_in_another_page_says_when_and_as_what(open_page: Opener, case_id: str) -> None:
+    stale = take_next(open_page("inbox"))
+    other = save(open_page("inbox", case=case_id))
+    at = desk(other)["last"]["at"]
+    stale = ask(stale, "save", form={"label": "safe", "certainty": 5})
+    assert answer(stale) == {"ok": False, "words": f"You closed this case at {at} UTC as unsafe."}
+    assert desk(stale)["stage"] == "over" and desk(stale)["mine"] and "free for others" not in _shown(stale)
+
+
+def test_two_pages_of_one_person_hold_one_case(open_page: Opener, case_id: str) -> None:
+    first = take_next(open_page("inbox"))
+    second = ask(open_page("inbox", case=case_id), "look")
+    assert desk(second)["stage"] == "reading" == desk(ask(first, "look"))["stage"]
+
+
+def test_a_reading_is_taken_back_before_the_reveal_and_replaced_blind(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    page = ask(take_next(open_page("inbox")), "save", form={"label": "safe", "certainty": 5, "note": "why"})
+    last = desk(page)["last"]
+    page = ask(page, "undo", case=last["case"], rating=last["rating"])
+    assert desk(page)["stage"] == "reading" and desk(page)["draft"]["note"] == "why"
+    save(page, "unsafe", 4)
+    mine = ratings.my_rating(page_database, LOCAL_USER, case_id)
+    assert mine is not None and (mine.version, mine.blind, mine.form.label) == (1, True, "unsafe")
+
+
+def test_after_the_reveal_a_reading_is_not_taken_back_but_revised_with_a_reason(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    page = save(take_next(open_page("inbox")))
+    last = desk(page)["last"]
+    page = ask(page, "undo", case=last["case"], rating=last["rating"])
+    assert not answer(page)["ok"] and desk(page)["stage"] == "read"
+    page = ask(page, "revise", form={"label": "safe", "certainty": 5})
+    assert answer(page)["words"].startswith("Say why")
+    page = ask(page, "revise", form={"label": "safe", "certainty": 5}, note="second thoughts")
+    assert (desk(page)["read"]["version"], desk(page)["read"]["blind"]) == (2, False)
+
+
+def test_the_next_text_is_sent_ahead_with_the_save_where_it_can_wait(
+    open_page: Opener, page_database: Database
+) -> None:
     first, second = fill(page_database, [Tier.P2, Tier.P3])
-    page = _choose(_press(open_page("inbox"), "next_case"), first)
-    page = _press(page, f"save_{first}")
-    assert [claim.case_id for claim in inbox.my_claims(page_database, LOCAL_USER, _now())] == [second]
-    assert "Loaded for you: P3 routine." in _shown(page)
-    page = _press(page, f"next_{first}")
-    assert page.query_params["case"] in (second, [second])
-    assert not any(page.button(key=f"label_{second}_{label}").label.startswith("✓") for label in ("safe", "unsafe"))
-
-
-def test_finish_gives_back_what_is_loaded(open_page: Opener, page_database: Database) -> None:
-    first, _ = fill(page_database, [Tier.P0, Tier.P1])
-    page = _press(_choose(_press(open_page("inbox"), "next_case"), first), f"save_{first}")
-    page = _press(page, f"finish_{first}")
+    page = save(take_next(open_page("inbox")))
+    assert desk(page)["ahead"]["id"] == second and desk(page)["ahead"]["text"] == "canary text number 2"
     assert inbox.my_claims(page_database, LOCAL_USER, _now()) == ()
-    assert "Nothing is held by you" in _shown(page)
+    page = take_next(page)
+    assert page.query_params["case"] in (second, [second]) and desk(page)["draft"].get("label") is None and first
+
+
+def test_a_case_in_hand_comes_before_the_next(open_page: Opener, page_database: Database) -> None:
+    fill(page_database, [Tier.P2, Tier.P3])
+    page = take_next(open_page("inbox"))
+    case = desk(page)["case"]["id"]
+    page = take_next(page)
+    assert not answer(page)["ok"] and desk(page)["case"]["id"] == case
+    assert len(inbox.my_claims(page_database, LOCAL_USER, _now())) == 1
+
+
+def test_a_case_left_by_a_reload_comes_first_unless_another_is_more_urgent(
+    open_page: Opener, page_database: Database
+) -> None:
+    [left] = fill(page_database, [Tier.P2])
+    take_next(open_page("inbox"))
+    assert desk(take_next(open_page("inbox")))["case"]["id"] == left
+    [urgent] = fill(page_database, [Tier.P0])
+    assert desk(take_next(open_page("inbox")))["case"]["id"] == urgent
+
+
+def test_the_case_before_is_opened_again(open_page: Opener, page_database: Database) -> None:
+    first, second = fill(page_database, [Tier.P0, Tier.P1])
+    page = save(take_next(save(take_next(open_page("inbox")))))
+    assert desk(page)["case"]["id"] == second
+    page = ask(page, "previous", case=None)
+    assert desk(page)["case"]["id"] == first and desk(page)["read"]["words"] == "Unsafe, sure"
+
+
+def test_finish_leaves_nothing_in_hand(open_page: Opener, page_database: Database) -> None:
+    fill(page_database, [Tier.P2, Tier.P3])
+    page = ask(save(take_next(open_page("inbox"))), "finish", case=None)
+    assert inbox.my_claims(page_database, LOCAL_USER, _now()) == () and desk(page)["ahead"] is None
+    assert desk(page)["said"] == "Nothing is held by you." and counts(page_database, BO, _now()).free == 1
 
 
 def test_an_urgent_case_is_not_skipped_without_a_note(open_page: Opener, page_database: Database) -> None:
     [urgent] = fill(page_database, [Tier.P1])
-    page = _press(_press(open_page("inbox"), "next_case"), f"skip_{urgent}")
-    assert "needs a note" in _shown(page) and TEXT in _shown(page)
-    page.text_input(key=f"away_note_{urgent}").set_value("I know the writer.").run()
-    page = _press(page, f"skip_{urgent}")
-    assert "Skipped" in _shown(page) and "1 skipped by you" in _shown(page)
+    page = ask(take_next(open_page("inbox")), "skip")
+    assert "needs a note" in answer(page)["words"] and desk(page)["case"]["id"] == urgent
+    page = ask(page, "skip", note="I know the writer.")
+    assert "Skipped" in desk(page)["said"] and "1 skipped by you" in _shown(page)
 
 
 def test_not_me_takes_no_reason_at_any_tier(open_page: Opener, page_database: Database) -> None:
-    [urgent] = fill(page_database, [Tier.P0])
-    page = _press(_press(open_page("inbox"), "next_case"), f"not_me_{urgent}")
-    assert "does not come to you again" in _shown(page)
+    fill(page_database, [Tier.P0])
+    page = ask(take_next(open_page("inbox")), "not_me")
+    assert "does not come to you again" in desk(page)["said"]
 
 
 def test_a_p0_case_may_be_opened_at_once_and_is_then_not_blind(open_page: Opener, page_database: Database) -> None:
     [urgent] = fill(page_database, [Tier.P0])
-    page = _press(_press(open_page("inbox"), "next_case"), f"at_once_{urgent}")
-    page = _press(_choose(page, urgent), f"save_{urgent}")
-    assert "Stored as not blind." in _shown(page)
+    page = ask(take_next(open_page("inbox")), "at_once")
+    assert desk(page)["case"]["evidence"]
+    page = save(page)
+    assert desk(page)["read"]["blind"] is False
     assert [each.blind for each in ratings.ratings_of(page_database, LOCAL_USER, urgent, _now())] == [False]
 
 
@@ -169,9 +299,9 @@ def test_a_case_that_is_not_in_hand_shows_nothing_of_itself(
 ) -> None:
     inbox.claim_next(page_database, BO, _now())
     page = open_page("inbox", case=case_id)
-    assert "Not in your hands" in _shown(page) and TEXT not in _shown(page)
-    page = _press(page, f"take_{case_id}")
-    assert "Somebody else holds this case" in _shown(page) and TEXT not in _shown(page)
+    assert desk(page)["stage"] == "named" and TEXT not in _shown(page)
+    page = ask(page, "take", case=case_id)
+    assert "Somebody else holds this case" in answer(page)["words"] and TEXT not in _shown(page)
 
 
 def test_a_link_to_a_case_of_somebody_elses_is_no_dead_end(
@@ -179,17 +309,14 @@ def test_a_link_to_a_case_of_somebody_elses_is_no_dead_end(
 ) -> None:
     inbox.claim_next(page_database, BO, _now())
     [other] = fill(page_database)
-    page = _press(open_page("inbox", case=case_id), "next_case")
+    page = take_next(open_page("inbox", case=case_id))
     assert page.query_params["case"] in (other, [other])
-    assert page.button(key="next_case").disabled, "the case in hand comes first"
 
 
 def test_covered_texts_are_not_loaded_before_they_are_opened(open_page: Opener, case_id: str) -> None:
-    page = open_page("inbox", cover="1")
-    page = _press(page, "next_case")
+    page = take_next(open_page("inbox", cover="1"))
     assert TEXT not in _shown(page) and "You opened 0 texts" in _shown(page)
-    assert page.button(key=f"save_{case_id}").disabled
-    page = _press(page, f"open_{case_id}")
+    page = ask(page, "uncover").run()
     assert TEXT in _shown(page) and "You opened 1 text today" in _shown(page)
 
 
@@ -199,12 +326,12 @@ def test_a_break_is_offered_between_cases_and_loses_nothing(open_page: Opener, p
     words = "{texts} read. **Tea** <img src=x onerror=alert(1)>?"
     few = before.settings.model_copy(update={"break_after_texts": 1, "break_wording": words})
     settings_store.change(page_database, LOCAL_USER, few, before.version, _now())
-    page = _press(open_page("inbox"), "next_case")
+    page = take_next(open_page("inbox"))
     assert not [button for button in page.button if button.key == "take_break"]  # never in the midst of a case
-    page = _press(_choose(page, first), f"save_{first}")
+    page = save(page).run()
     assert "1 read. **Tea** &lt;img src=x onerror=alert(1)&gt;?" in _shown(page), "plain text, never markup"
     page = _press(page, "take_break")
-    assert "Come back when you are ready" in _shown(page)
+    assert "Come back when you are ready" in desk(page)["said"]
     assert inbox.my_claims(page_database, LOCAL_USER, _now()) == ()
     assert len(ratings.ratings_of(page_database, LOCAL_USER, first, _now())) == 1
     assert counts(page_database, LOCAL_USER, _now()).free == 1 and second
@@ -234,10 +361,8 @@ def test_names_that_could_be_markup_are_replaced(name: str) -> None:
 def test_the_disagreement_is_for_a_senior_to_decide(open_page: Opener, page_database: Database) -> None:
     [disputed] = fill(page_database)
     register(page_database, BO)
-    page = _press(open_page("inbox"), "next_case")
-    page = _press(page, f"second_{disputed}")
-    page = _press(_choose(page, disputed, "safe", 5), f"save_{disputed}")
-    assert "A second reader will read it too." in _shown(page)
+    page = save(ask(take_next(open_page("inbox")), "second"), "safe", 5)
+    assert desk(page)["read"]["becomes"] == "A second reader will read it too."
     claim = inbox.claim_next(page_database, BO, _now())
     assert claim is not None
     ratings.submit_rating(page_database, BO, disputed, claim.token, form("unsafe"), _now(), new_id(_now()))
@@ -258,8 +383,17 @@ def test_the_disagreement_is_for_a_senior_to_decide(open_page: Opener, page_data
 def test_a_second_opinion_asked_after_the_lease_is_refused_and_said(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
-    page = _press(open_page("inbox"), "next_case")
+    page = take_next(open_page("inbox"))
     with page_database.write() as conn:
         conn.execute(update(inbox_entries).values(holder=None, token=None, lease_expires_at=None))
-    page = _press(page, f"second_{case_id}")
-    assert "The lease on this case was over already" in _shown(page) and TEXT not in _shown(page)
+    page = ask(page, "second")
+    assert "Your lease on this case ran out" in answer(page)["words"] and TEXT not in _shown(page)
+
+
+def test_what_is_no_request_is_left_alone(open_page: Opener, page_database: Database, case_id: str) -> None:
+    page = take_next(open_page("inbox"))
+    for nonsense in ({"kind": "delete"}, {"id_": "x"}, {"case": "' or 1=1"}):
+        before = desk(page)["answers"]
+        page = ask(page, **{"kind": "skip", **nonsense})
+        assert desk(page)["answers"] == before and desk(page)["stage"] == "reading"
+    assert answer(ask(page, "draft", case="0" * 32, form={"note": "x"}))["words"] == "This case is not in your hands."

@@ -1,0 +1,42 @@
+// Whether the server can be reached, as soon as that is known. Streamlit tells it on its root element; the browser
+// tells when there is no network at all; and a question every few seconds finds a line that is silently dead.
+
+const ASK_MS = 3000;
+const ANSWER_MS = 4000;
+
+export function watchConnection(changed) {
+  const app = document.querySelector('[data-testid="stApp"]');
+  let silent = false;
+  let told = null;
+  const lost = () => {
+    const state = app?.getAttribute("data-test-connection-state");
+    return silent || navigator.onLine === false || (state !== null && state !== undefined && state !== "CONNECTED");
+  };
+  const tell = () => {
+    if (lost() !== told) changed((told = lost()));
+  };
+  const ask = async () => {
+    try {
+      const answer = await fetch(new URL("_stcore/health", document.baseURI), {
+        cache: "no-store",
+        signal: AbortSignal.timeout(ANSWER_MS),
+      });
+      silent = !answer.ok;
+    } catch {
+      silent = true;
+    }
+    tell();
+  };
+  const observer = new MutationObserver(tell);
+  if (app) observer.observe(app, { attributes: true, attributeFilter: ["data-test-connection-state"] });
+  const timer = setInterval(() => document.visibilityState === "visible" && ask(), ASK_MS);
+  window.addEventListener("offline", tell);
+  window.addEventListener("online", ask);
+  tell();
+  return () => {
+    observer.disconnect();
+    clearInterval(timer);
+    window.removeEventListener("offline", tell);
+    window.removeEventListener("online", ask);
+  };
+}

@@ -1,0 +1,588 @@
+// The reading desk. Every choice is made and shown here; the server hears of it as a draft, and of the reading in one
+// message that carries what was shown. A page has one desk: it outlives each run of the page behind it.
+import { watchConnection } from "./connection.js";
+import { make, trusted } from "./dom.js";
+import { forget, forgetOld, keepHere, keptHere } from "./drafts.js";
+import { Form } from "./form.js";
+import { clock, Layout, span } from "./layout.js";
+import { Outbox } from "./outbox.js";
+import { TextPane } from "./text.js";
+
+const DRAFT_MS = 900;
+const DRAFT_AT_MOST_MS = 1700;
+const LOOK_MS = 10000;
+const ALIVE_MS = 20000;
+const LOW_MS = 120000;
+const GONE_MS = 4000;
+const LOST = "Connection lost. Your choices are kept; trying again.";
+
+class Desk {
+  constructor(data) {
+    this.data = data;
+    this.outbox = new Outbox();
+    this.layout = new Layout();
+    this.form = new Form(data.offer, () => this.changed());
+    this.reason = make("input", { type: "text", maxlength: 2000, class: "sld-input", oninput: () => this.changed() });
+    this.reasonLabel = make("label", { class: "sld-block sld-reason" }, "Why you change it", this.reason);
+    this.layout.formPlace.append(this.form.root, this.reasonLabel);
+    const ended = (part) => this.ended.add(part);
+    const changed = () => this.changed();
+    this.panes = {
+      text: new TextPane("text", "Text of this case", { changed, ended }),
+      reply: new TextPane("reply", "The reply to it", { changed, ended }),
+    };
+    this.layout.texts.append(this.panes.text.root, this.panes.reply.root);
+    this.ended = new Set();
+    this.revealed = new Set();
+    this.loaded = "";
+    this.claiming = null; // a text that was sent ahead, painted before the claim is confirmed
+    this.saving = null; // the save on its way: nothing can be changed until it is answered
+    this.wanted = false; // a save pressed before the claim was confirmed
+    this.revising = false;
+    this.panelShown = "";
+    this.firstUnsent = 0;
+    this.active = false;
+    this.channel = new BroadcastChannel("second-look-desk");
+    this.channel.onmessage = ({ data: caseId }) => caseId === this.caseId && this.look();
+    this.unwatch = watchConnection((lost) => this.connection(lost));
+    this.timers = [
+      setInterval(() => this.tick(), 1000),
+      setInterval(() => document.visibilityState === "visible" && this.look(), LOOK_MS),
+      setInterval(() => this.alive(), ALIVE_MS),
+    ];
+    this.listeners = [
+      [document, "keydown", (event) => this.key(event)],
+      [document, "visibilitychange", () => document.visibilityState === "visible" && this.look()],
+      [window, "focus", () => this.look()],
+      [window, "resize", () => this.place()],
+      [this.layout.root, "pointerdown", () => (this.active = true)],
+    ];
+    for (const [target, kind, heard] of this.listeners) target.addEventListener(kind, heard);
+    forgetOld();
+  }
+
+  close() {
+    this.unwatch();
+    this.channel.close();
+    this.timers.forEach(clearInterval);
+    clearTimeout(this.draftTimer);
+    clearTimeout(this.outbox.timer);
+    for (const [target, kind, heard] of this.listeners) target.removeEventListener(kind, heard);
+    if (this.draftTimer) this.outbox.drop("draft");
+  }
+
+  get shown() {
+    return this.claiming ?? this.data.case ?? null;
+  }
+
+  get caseId() {
+    return this.shown?.id ?? null;
+  }
+
+  get stage() {
+    return this.claiming ? "reading" : this.data.stage;
+  }
+
+  get me() {
+    return this.data.me.id;
+  }
+
+  now() {
+    return Date.now() + this.ahead;
+  }
+
+  // ---- what the server says
+
+  heard(data, trigger) {
+    this.data = data;
+    this.ahead = data.now - Date.now();
+    this.outbox.trigger = trigger;
+    for (const [request, answer] of this.outbox.settle(data.answers)) this.answered(request, answer);
+    if (data.stage === "read" && data.read.revealed) this.revealed.add(data.case.id);
+    this.paint();
+    this.askForReveal();
+    this.outbox.send();
+  }
+
+  answered(request, { ok, words }) {
+    if (!ok) this.layout.alert.textContent = words;
+    if (request.kind === "draft" && ok) {
+      forget(this.me, request.case, request.form.rev);
+      if (request.case === this.caseId) this.layout.drafted.textContent = `Draft saved ${new Date().toLocaleTimeString([], { timeStyle: "medium" })}`;
+    }
+    if (request.kind === "save" && this.saving?.id === request.id) {
+      this.saving = null;
+      if (ok) {
+        forget(this.me, request.case);
+        this.channel.postMessage(request.case);
+      } else this.outbox.drop("next");
+    }
+    if (request.kind === "revise") {
+      this.saving = null;
+      if (ok) this.revising = false;
+    }
+    if (request.kind === "next") {
+      const painted = this.claiming;
+      this.claiming = null;
+      if (painted && this.data.case?.id !== painted.id) {
+        this.loaded = "";
+        this.wanted = false;
+        if (ok && this.data.case) this.data.said = "A more urgent case came first.";
+      }
+    }
+    if (request.kind === "previous" && request.revise && ok) this.revising = true;
+  }
+
+  askForReveal() {
+    const { stage, read } = this.data;
+    const leaving = ["next", "undo", "reveal", "previous"].some((kind) => this.outbox.waits(kind));
+    if (stage === "read" && !read.revealed && !leaving) this.outbox.post("reveal", { case: this.data.case.id });
+  }
+
+  connection(lost) {
+    this.layout.lost.textContent = lost ? LOST : "";
+    this.layout.root.classList.toggle("sld-off", lost);
+    if (!lost) {
+      this.outbox.again();
+      this.look();
+    }
+  }
+
+  look() {
+    if (this.outbox.waiting.length || this.claiming) return;
+    if (["reading", "over"].includes(this.stage)) this.outbox.post("look", { case: this.caseId });
+  }
+
+  alive() {
+    if (this.active && this.stage === "reading" && !this.claiming) this.outbox.post("alive", { case: this.caseId });
+    this.active = false;
+  }
+
+  tick() {
+    this.drawTimes();
+    const over = this.stage === "reading" && this.shown.expires && this.shown.expires <= this.now();
+    if (over && !this.outbox.waiting.length) this.look();
+  }
+
+  // ---- what is filled in
+
+  changed() {
+    this.active = true;
+    this.layout.alert.textContent = "";
+    if (!["reading", "read"].includes(this.stage) || this.saving) return;
+    this.form.choices.rev = Date.now();
+    keepHere(this.me, this.caseId, this.draft());
+    this.layout.drafted.textContent = "";
+    this.drawSave();
+    this.firstUnsent ||= Date.now();
+    clearTimeout(this.draftTimer);
+    const wait = Math.min(DRAFT_MS, Math.max(0, this.firstUnsent + DRAFT_AT_MOST_MS - Date.now()));
+    this.draftTimer = setTimeout(() => this.sendDraft(), wait);
+  }
+
+  draft() {
+    const marks = [...this.panes.text.marks, ...this.panes.reply.marks];
+    const revision = this.revising ? { revision: true, reason: this.reason.value } : {};
+    return { ...this.form.choices, marks, ...revision };
+  }
+
+  sendDraft() {
+    this.draftTimer = 0;
+    this.firstUnsent = 0;
+    if (!this.saving && this.caseId && !this.claiming) this.outbox.post("draft", { case: this.caseId, form: this.draft() });
+  }
+
+  load() {
+    const key = `${this.caseId}/${this.stage === "read"}/${this.revising}`;
+    if (!["reading", "read"].includes(this.stage) || key === this.loaded) return false;
+    if (this.draftTimer) clearTimeout(this.draftTimer);
+    this.draftTimer = this.firstUnsent = 0;
+    this.loaded = key;
+    this.ended = new Set();
+    const theirs = this.claiming ? {} : (this.data.draft ?? {});
+    const here = keptHere(this.me, this.caseId);
+    const newer = here && (here.rev ?? 0) > (theirs.rev ?? 0);
+    let filled = newer ? here : theirs;
+    if (this.stage === "read" && !filled.revision) filled = { ...this.data.read.form };
+    this.form.show(filled);
+    this.marks = filled.marks ?? [];
+    this.reason.value = filled.reason ?? "";
+    this.layout.drafted.textContent = newer ? "What you had filled in is back." : "";
+    if (newer && this.stage === "reading" && !this.claiming) this.sendDraft();
+    return true;
+  }
+
+  // ---- what the reader does
+
+  save() {
+    if (this.saving || this.outbox.waits("save")) return;
+    if (!(this.stage === "reading" || (this.stage === "read" && this.revising)) || this.shown.text === null) return;
+    const lacking = this.form.missing();
+    if (lacking) {
+      this.layout.alert.textContent = lacking;
+      return;
+    }
+    if (this.revising && !this.reason.value.trim()) {
+      this.layout.alert.textContent = "Say why you change your reading.";
+      this.reason.focus();
+      return;
+    }
+    clearTimeout(this.draftTimer);
+    this.draftTimer = this.firstUnsent = 0;
+    this.outbox.drop("draft");
+    if (this.claiming) {
+      this.wanted = true;
+      this.saving = { id: "", words: this.form.words() };
+    } else this.send();
+    this.drawSave();
+  }
+
+  send() {
+    const { revision: _, reason: __, ...form } = this.draft();
+    const parts = this.shown.reply === null ? ["text"] : ["text", "reply"];
+    form.read_to_end = this.revising ? form.read_to_end : parts.every((part) => this.ended.has(part));
+    const given = { case: this.caseId, form };
+    const id = this.revising
+      ? this.outbox.post("revise", { ...given, note: this.reason.value })
+      : this.outbox.post("save", { ...given, token: this.shown.token });
+    this.saving = { id, case: this.caseId, words: this.form.words() };
+  }
+
+  next() {
+    if (this.outbox.waits("next") || this.claiming) return;
+    if (this.stage === "reading" && !this.saving) {
+      this.layout.alert.textContent = "Save this reading (Ctrl+Enter) or skip the case (S) first.";
+      return;
+    }
+    const ahead = this.data.ahead;
+    this.revising = false;
+    this.outbox.post("next");
+    if (ahead && ahead.until > this.now() && !this.saving && this.stage !== "reading") {
+      this.claiming = { ...ahead, notes: [], evidence: "", colleagues: [] };
+      this.paint();
+    }
+  }
+
+  undo() {
+    const last = this.data.last;
+    if (this.saving?.id && !this.revising) return this.outbox.post("undo", { case: this.caseId, rating: this.saving.id });
+    if (!last || last.until < this.now() || this.outbox.waits("undo")) return;
+    if (!this.revealed.has(last.case)) {
+      this.outbox.drop("reveal");
+      this.outbox.post("undo", { case: last.case, rating: last.rating });
+    } else if (this.stage === "read" && this.caseId === last.case) this.revise();
+    else {
+      this.reviseNext = last.case;
+      this.outbox.post("previous", { case: last.case });
+    }
+  }
+
+  revise() {
+    if (this.stage !== "read" || this.revising) return;
+    this.revising = true;
+    this.paint();
+    this.reason.focus();
+  }
+
+  leave(kind, note = "", to = "") {
+    if (this.stage !== "reading" || this.saving || this.claiming) return;
+    if (this.shown.needs_note && kind === "skip" && !note.trim()) {
+      this.openAway();
+      this.layout.alert.textContent = "A P0 or P1 case that stays open needs a note for the next reader. Write it below.";
+      return;
+    }
+    this.outbox.post(kind, { case: this.caseId, token: this.shown.token, note, to });
+  }
+
+  openAway() {
+    if (this.stage !== "reading" || this.claiming) return;
+    this.layout.away.hidden = false;
+    this.layout.note?.focus();
+  }
+
+  panel(name) {
+    this.panelShown = this.panelShown === name ? "" : name;
+    this.drawPanel();
+  }
+
+  again() {
+    if (["over", "named"].includes(this.stage) && this.data.may_take) this.outbox.post("take", { case: this.caseId });
+  }
+
+  skip() {
+    if (this.stage === "over") this.outbox.post("leave");
+    else this.leave("skip", this.layout.note?.value ?? "");
+  }
+
+  key(event) {
+    if (event.defaultPrevented || !this.data.keys || (!this.layout.root.isConnected && !this.onInbox())) return;
+    if (document.querySelector('[role="dialog"]')) return;
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      if (!event.repeat) this.save();
+      return;
+    }
+    const at = event.target;
+    const typing = at.closest?.("textarea, select, [contenteditable=true], input:not([type=radio]):not([type=checkbox])");
+    if (typing && this.layout.root.contains(at) && event.key === "Escape") at.blur();
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const act = this.keys()[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!act || (event.repeat && !/[1-8]/.test(event.key))) return;
+    event.preventDefault();
+    this.active = true;
+    act();
+  }
+
+  keys() {
+    const choose = (key) => () => this.mayChoose() && this.form.key(key);
+    const fold = (which) => () => {
+      which.open = !which.open;
+      which.querySelector("summary").focus();
+    };
+    return {
+      ...Object.fromEntries([..."12345678"].map((key) => [key, choose(key)])),
+      n: () => this.next(),
+      u: () => this.undo(),
+      p: () => this.outbox.waits("previous") || this.outbox.post("previous"),
+      v: () => this.revise(),
+      f: () => this.outbox.waits("finish") || this.outbox.post("finish"),
+      s: () => this.skip(),
+      x: () => this.leave("not_me"),
+      a: () => !this.shown?.asked && this.leave("second", this.layout.note?.value ?? ""),
+      h: () => this.openAway(),
+      t: () => this.again(),
+      o: () => this.stage === "reading" && this.shown.text === null && this.outbox.post("uncover", { case: this.caseId }),
+      e: () => this.mayOpenAtOnce() && this.outbox.post("at_once", { case: this.caseId }),
+      m: () => this.mayChoose() && this.panes.text.pick(),
+      w: fold(this.form.what),
+      d: fold(this.form.why),
+      g: () => this.panel("guideline"),
+      "?": () => this.panel("keys"),
+      Escape: () => this.escape(),
+    };
+  }
+
+  onInbox() {
+    return location.pathname.endsWith("/inbox");
+  }
+
+  escape() {
+    this.layout.away.hidden = true;
+    this.panelShown = "";
+    if (this.revising && !this.saving) {
+      this.revising = false;
+      forget(this.me, this.caseId);
+    }
+    this.paint();
+  }
+
+  mayChoose() {
+    return !this.saving && (this.stage === "reading" ? this.shown.text !== null : this.revising);
+  }
+
+  mayOpenAtOnce() {
+    return this.stage === "reading" && !this.claiming && this.shown.at_once && !this.shown.evidence;
+  }
+
+  // ---- what is shown
+
+  paint() {
+    const { layout } = this;
+    const stage = this.stage;
+    if (this.reviseNext && this.reviseNext === this.caseId && stage === "read") {
+      this.revising = true;
+      this.reviseNext = null;
+    }
+    if (stage !== "read") this.revising = false;
+    const caseChanged = this.paintedCase !== this.caseId;
+    this.paintedCase = this.caseId;
+    if (caseChanged) {
+      layout.away.hidden = true;
+      if (!this.outbox.waits("save")) layout.alert.textContent = "";
+    }
+    const fresh = this.load();
+    layout.root.dataset.stage = stage;
+    layout.root.dataset.revising = this.revising;
+    layout.root.dataset.keys = this.data.keys ? "on" : "off";
+    layout.who.textContent = `signed in as ${this.data.me.name}`;
+    layout.said.textContent = this.data.said;
+    layout.drawHead(this.shown);
+    layout.none.hidden = true;
+    this.drawTexts(fresh);
+    this.drawStage();
+    this.drawTimes();
+    this.drawPanel();
+    this.drawSave();
+    if (caseChanged && stage === "reading") this.focusText();
+    if (this.wanted && !this.claiming && stage === "reading") {
+      this.wanted = false;
+      this.send();
+      this.drawSave();
+    } else if (!this.wanted && this.saving && !this.saving.id) this.saving = null;
+    this.place();
+  }
+
+  focusText() {
+    const at = document.activeElement;
+    if (at === document.body || this.layout.root.contains(at)) this.panes.text.box.focus({ preventScroll: true });
+  }
+
+  drawTexts(fresh) {
+    const shown = this.shown;
+    const others = this.stage === "read" ? this.data.read.others.flatMap(({ who, marks }) => marks.map((mark) => ({ ...mark, who }))) : [];
+    const key = JSON.stringify([this.caseId, shown?.text === null, others.length, shown?.evidence?.length, this.stage]);
+    for (const [part, pane] of Object.entries(this.panes)) {
+      const text = shown?.[part] ?? null;
+      pane.root.hidden = text === null;
+      pane.frozen = !this.mayChoose();
+      if (fresh || key !== this.drawnTexts) pane.show(text ?? "", fresh ? this.marks : pane.marks, others);
+    }
+    if (key !== this.drawnTexts) {
+      this.layout.evidence.replaceChildren(shown?.evidence ? trusted(shown.evidence) : "");
+      this.layout.notes.replaceChildren(...(shown?.notes ?? []).map((words) => make("p", {}, words)));
+    }
+    this.layout.texts.hidden = !shown || (shown.text ?? null) === null;
+    this.drawnTexts = key;
+  }
+
+  drawStage() {
+    const { layout, data } = this;
+    const next = ["Next case", "N", () => this.next(), "sld-primary"];
+    const previous = ["Previous", "P", this.keys().p];
+    layout.title.textContent = { reading: "Your reading", read: this.revising ? "Change your reading" : "Saved", idle: "Your desk" }[this.stage] ?? "This case";
+    layout.receipt.replaceChildren();
+    layout.points.replaceChildren(...(data.points ?? []).map((words) => make("li", {}, words)));
+    if (this.stage === "idle") {
+      layout.drawNone("No case on your desk", data.words);
+      layout.drawBar([[next], [previous, ["Finish", "F", this.keys().f], ["Keys", "?", this.keys()["?"]]]]);
+    } else if (this.stage === "named") {
+      layout.drawNone("Not in your hands", data.words);
+      layout.drawBar([...(data.may_take ? [[["Take this case", "T", () => this.again(), "sld-primary"]]] : []), [next]]);
+    } else if (this.stage === "over") {
+      layout.drawNone("The text is put away", data.words);
+      const take = [["Take it up again", "T", () => this.again(), "sld-primary"], ["Leave it", "S", () => this.skip()]];
+      const mine = [["Show my reading", "", () => this.outbox.post("previous", { case: this.caseId }), "sld-primary"]];
+      layout.drawBar([data.may_take ? take : data.mine ? mine : [["Leave it", "S", () => this.skip()]], [next]]);
+    } else if (this.stage === "read" && !this.revising) this.drawRead();
+    else this.drawReading();
+  }
+
+  drawRead() {
+    const { layout, data } = this;
+    const { words, version, blind, becomes, receipt, engine, compared, others } = data.read;
+    const lines = [
+      make("p", {}, "✓ ", make("b", {}, words), `${version > 1 ? ` (version ${version})` : ""}. ${becomes}${blind ? "" : " Stored as not blind."}`),
+      make("p", { class: "sld-small" }, receipt),
+      ...(engine ? [make("p", {}, make("b", {}, "The engine: "), engine), make("p", {}, compared)] : []),
+      ...others.map((other) => make("p", {}, make("b", {}, `Another reader (${other.who}): `), other.words)),
+    ];
+    layout.receipt.replaceChildren(...lines);
+    layout.drawBar([
+      [["Keep it, next case", "N", () => this.next(), "sld-primary"]],
+      [["Change my reading", "V", () => this.revise()], ["Finish", "F", this.keys().f], ["Previous", "P", this.keys().p]],
+    ]);
+    const trail = make("a", { href: `case?case=${this.caseId}`, target: "_self" }, "The whole trail of this case");
+    layout.receipt.append(make("p", {}, trail));
+  }
+
+  drawReading() {
+    const { layout, shown } = { layout: this.layout, shown: this.shown };
+    if (this.revising) {
+      layout.drawBar([[["Save the change", "Ctrl+Enter", () => this.save(), "sld-primary sld-save"], ["Leave it as it was", "Esc", () => this.escape()]]]);
+      return;
+    }
+    if (shown.text === null) {
+      const open = layout.button("Open the text", "O", this.keys().o, "sld-primary");
+      layout.drawNone("The text is covered", "It is loaded and counted when you open it.", [open]);
+    }
+    if (shown.colleagues && !this.claiming) layout.drawAway(shown, { give: (kind, note, to) => this.leave(kind, note, to) });
+    layout.drawBar([
+      [["Save my reading", "Ctrl+Enter", () => this.save(), "sld-primary sld-save"]],
+      [
+        ["Skip", "S", () => this.skip()],
+        ["Not me", "X", () => this.leave("not_me")],
+        [shown.asked ? "✓ Second reader asked" : "Second opinion", "A", this.keys().a],
+        ["Hand over", "H", () => this.openAway()],
+        ...(this.mayOpenAtOnce() ? [["Evidence at once", "E", this.keys().e]] : []),
+      ],
+    ]);
+    layout.hint.replaceChildren(
+      "Mark the words that decided it: drag over them, or ", make("kbd", {}, "M"), ". ",
+      ...(shown.danger ? [`If somebody may be in danger: ${this.data.help}`] : []),
+    );
+  }
+
+  drawSave() {
+    const button = this.layout.bar.querySelector(".sld-save");
+    this.form.freeze(Boolean(this.saving));
+    for (const pane of Object.values(this.panes)) pane.frozen = !this.mayChoose();
+    this.layout.root.classList.toggle("sld-saving", Boolean(this.saving));
+    if (!button) return;
+    const words = this.form.words();
+    const does = this.revising ? "Save the change" : "Save";
+    const title = this.saving ? `Saving: ${this.saving.words} …` : words ? `${does}: ${words}` : this.revising ? does : "Save my reading";
+    button.firstChild.textContent = title;
+    button.disabled = this.shown?.text === null;
+  }
+
+  drawPanel() {
+    this.layout.panel.hidden = !this.panelShown;
+    if (this.panelShown === "guideline") this.layout.drawGuideline(this.data.guideline);
+    if (this.panelShown === "keys") this.layout.drawKeys(this.data.offer.keys, this.data.keys);
+    this.place();
+  }
+
+  drawTimes() {
+    const { layout, shown } = { layout: this.layout, shown: this.shown };
+    const now = this.now();
+    const left = (shown?.due ?? 0) - now;
+    layout.why.textContent = shown?.why ? `${shown.why} · ${span(left)} ${left > 0 ? "left" : "over"}` : "";
+    layout.why.classList.toggle("sld-late", Boolean(shown?.why) && left <= 0);
+    const held = (shown?.expires ?? 0) - now;
+    layout.lease.hidden = !["reading", "read"].includes(this.stage) || Boolean(this.claiming);
+    layout.lease.textContent = this.stage === "read" ? "✓ read by you" : `yours for ${clock(held)} · renews while you work`;
+    layout.lease.classList.toggle("sld-low", this.stage === "reading" && held <= LOW_MS);
+    this.drawFoot(now);
+  }
+
+  drawFoot(now) {
+    const last = this.data.last;
+    const open = last && last.until > now;
+    const key = open ? `${last.rating}${Math.ceil((last.until - now) / 1000)}` : (last?.rating ?? "");
+    if (key === this.drawnFoot) return;
+    this.drawnFoot = key;
+    const undo = open ? [this.layout.button("Undo", "U", () => this.undo(), "sld-link"), ` ${Math.ceil((last.until - now) / 1000)} s`] : [];
+    this.layout.foot.replaceChildren(...(last ? [`Saved ${last.at} UTC: ${last.name} ${last.words}. `, ...undo] : []));
+  }
+
+  place() {
+    const top = this.layout.root.getBoundingClientRect().top + (document.querySelector('[data-testid="stMain"]')?.scrollTop ?? 0);
+    this.layout.root.style.setProperty("--sld-top", `${Math.max(0, Math.round(top))}px`);
+    const bar = this.layout.bar.getBoundingClientRect().height;
+    const needed = this.form.root.querySelector(".sld-needed").getBoundingClientRect().height;
+    this.layout.root.style.setProperty("--sld-buttons", `${Math.floor(bar)}px`);
+    this.layout.root.style.setProperty("--sld-bar", `${Math.round(bar + needed)}px`);
+  }
+}
+
+let desk = null;
+let leaving = 0;
+
+// Streamlit may take the component away and put it back in one run of the page: the desk lives on, and so does a save
+// that is on its way. Only a page that was left for good ends it.
+export default function ({ data, parentElement, setTriggerValue }) {
+  clearTimeout(leaving);
+  desk ??= new Desk(data);
+  if (desk.layout.root.parentElement !== parentElement) parentElement.append(desk.layout.root);
+  desk.heard(data, setTriggerValue);
+  return () => {
+    if (!desk || desk.layout.root.parentElement !== parentElement) return; // it stands elsewhere already
+    desk.outbox.trigger = null;
+    desk.layout.root.remove();
+    clearTimeout(leaving);
+    leaving = setTimeout(() => {
+      desk?.close();
+      desk = null;
+    }, GONE_MS);
+  };
+}

@@ -1,0 +1,57 @@
+"""The reading desk: our component in a fragment of its own, so that a key never waits for the rest of the page."""
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Any
+
+import streamlit as st
+from streamlit.errors import StreamlitAPIException
+
+from pages.components.sign_in import attended
+from pages.review import inbox_desk
+from pages.review.desk_requests import BESIDE, QUIET, handle, may_take, parse
+from pages.review.desk_view import view
+from pages.review.inbox_desk import Here, memory
+from screening.review.tiers import Tier
+
+COMPONENT = "second-look-browser.desk"
+STAYS = frozenset({"look", "alive", "draft", "second", "at_once", "uncover", "reveal", "revise"})
+"""Requests after which the rest of the page is as it was."""
+
+
+def desk_panel(here: Callable[[], Here], tiers: Collection[Tier] | None, *, empty: str, key: str) -> None:
+    """Draw the desk and do what its reader asks for. ``here`` is asked anew on each run; ``empty`` is said on an
+    empty desk.
+    """
+    st.fragment(_desk)(here, tiers, empty, key)
+
+
+def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: str, key: str) -> None:
+    attended(active=False)
+    now = here()
+    desk = inbox_desk.current(now)
+    shown = view(now, desk, memory(), empty=empty, may_take=may_take(now), key=key)
+    requests = parse(_mounted(shown))
+    if not requests:
+        return
+    kinds = {request.kind for request in requests if request.id not in memory().answers}
+    if kinds - QUIET:
+        attended(active=True)
+    if kinds - BESIDE:
+        memory().said = ""
+    handle(here(), requests, tiers)
+    _draw_again(whole=bool(kinds - STAYS))
+
+
+def _draw_again(*, whole: bool) -> None:
+    """The desk alone, where it runs alone: a request may also arrive with a run of the whole page."""
+    if not whole:
+        with suppress(StreamlitAPIException):
+            st.rerun(scope="fragment")
+    st.rerun()
+
+
+def _mounted(shown: dict[str, Any]) -> object:
+    """What the component asks for in this run; None mostly."""
+    component = st.components.v2.component(COMPONENT, js="desk.js", css="desk.css", isolate_styles=False)
+    return component(key="desk", data=shown, on_requests_change=lambda: None).requests

@@ -1,0 +1,260 @@
+"""What the desk's component asks for, parsed at the edge, and what each request does: once, however often it comes."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pages.components.words import sentence
+from pages.review import inbox_desk
+from pages.review.desk_marks import received_form
+from pages.review.inbox_desk import Desk, Here, clear, keep, memory, say
+from pages.review.standing_words import standing_words
+from screening.review.actors import Actor
+from screening.review.policy import Action, Forbidden, allowed
+from screening.review.rating_form import RatingForm
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.review import inbox
+from storage.review.adjudication import ReasonNeeded
+from storage.review.drafts import save_draft
+from storage.review.inbox import LeaseLost, NotAvailable, NoteNeeded
+from storage.review.my_readings import my_readings
+from storage.review.standing import Place, standing
+from storage.site.accounts import colleagues
+
+Kind = Literal[
+    "look", "alive", "draft", "save", "reveal", "next", "previous", "undo", "revise", "skip", "not_me", "second",
+    "hold", "hand_over", "release", "at_once", "uncover", "take", "leave", "finish",
+]  # fmt: skip
+QUIET = frozenset({"look", "reveal"})
+"""Requests that the page makes by itself: no sign that somebody is there."""
+BESIDE = QUIET | {"alive", "draft"}
+"""Requests that answer nothing: what was said last stays."""
+
+HexId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+
+
+class Request(BaseModel):
+    """One request. ``id`` is made in the browser and is the rating's id where it makes one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    id: HexId
+    kind: Kind
+    case: HexId | None = None
+    token: Annotated[str, Field(max_length=64)] = ""
+    form: Mapping[str, Any] = {}
+    note: Annotated[str, Field(max_length=2_000)] = ""
+    to: Annotated[str, Field(max_length=64)] = ""
+    rating: HexId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class At:
+    """Where a request meets the desk."""
+
+    here: Here
+    desk: Desk | None
+    tiers: Collection[Tier] | None
+
+    @property
+    def db(self) -> Database:
+        """The database."""
+        return self.here.db
+
+
+class Refused(Exception):
+    """A request that cannot be done; the message is for the reader."""
+
+
+def parse(sent: object) -> list[Request]:
+    """The requests in what the browser sent; what is none is left out, since nobody waits for its answer."""
+    found = []
+    for each in sent if isinstance(sent, list) else []:
+        try:
+            found.append(Request.model_validate(each))
+        except ValidationError:
+            continue
+    return found
+
+
+def handle(here: Here, requests: list[Request], tiers: Collection[Tier] | None) -> None:
+    """Do each of them that has not been done, in their order, and remember what came of it."""
+    for request in requests:
+        if request.id in memory().answers:
+            continue
+        at = At(here=here, desk=inbox_desk.current(here), tiers=tiers)
+        try:
+            _ACTS[request.kind](at, request)
+        except Refused as refused:
+            memory().answer(request.id, ok=False, words=str(refused))
+        except (NoteNeeded, ReasonNeeded, NotAvailable) as refused:
+            memory().answer(request.id, ok=False, words=sentence(refused))
+        except (LeaseLost, Forbidden, KeyError):
+            memory().answer(request.id, ok=False, words=_lost(here, request))
+        else:
+            memory().answer(request.id, ok=True)
+
+
+def _lost(here: Here, request: Request) -> str:
+    """Why the case is not in their hands, in words."""
+    try:
+        found = standing(here.db, here.person, request.case or "", request.token, here.now)
+    except (KeyError, Forbidden):
+        return "This case is not in your hands."
+    return standing_words(found)
+
+
+def _on_desk(at: At, request: Request) -> Desk:
+    if at.desk is None or at.desk.case_id != request.case:
+        raise Refused("This case is not on the desk any more.")
+    return at.desk
+
+
+def _look(at: At, request: Request) -> None:
+    """Nothing but the answer, which comes with how things stand."""
+
+
+def _alive(at: At, request: Request) -> None:
+    if at.desk is not None and at.desk.case_id == request.case:
+        inbox_desk.renew(at.here, at.desk)
+
+
+def _draft(at: At, request: Request) -> None:
+    case_id = request.case or ""
+    if at.desk is None or at.desk.case_id != case_id:
+        standing(at.db, at.here.person, case_id, None, at.here.now)  # KeyError: no such case
+    try:
+        save_draft(at.db, at.here.person, case_id, request.form, at.here.now)
+    except ValueError as wrong:
+        raise Refused(sentence(wrong)) from wrong
+    _alive(at, request)
+
+
+def _form(at: At, request: Request) -> RatingForm:
+    text = at.desk.text if at.desk is not None and at.desk.case_id == request.case else None
+    try:
+        return RatingForm.model_validate(received_form(request.form, text))
+    except ValidationError as wrong:
+        raise Refused("Something in the form cannot be read, so nothing was saved.") from wrong
+
+
+def _save(at: At, request: Request) -> None:
+    inbox_desk.save(at.here, request.case or "", request.token, _form(at, request), request.id, at.tiers)
+
+
+def _reveal(at: At, request: Request) -> None:
+    desk = _on_desk(at, request)
+    if desk.mine is not None and desk.evidence is None:
+        inbox_desk.reveal(at.here, desk)
+
+
+def _next(at: At, request: Request) -> None:
+    desk = at.desk
+    if desk is not None and desk.busy and inbox_desk.place(at.here, desk).place is Place.HELD:
+        raise Refused("Save this reading (Ctrl+Enter) or skip the case (S) first.")
+    if inbox_desk.take_next(at.here, at.tiers) is None:
+        say("No case is free for you at the moment.")
+
+
+def _previous(at: At, request: Request) -> None:
+    """A named case that they have read; without a name the one read before the one on the desk, else the last."""
+    before = at.desk.mine.at if at.desk is not None and at.desk.mine is not None else None
+    found = my_readings(at.db, at.here.person, limit=1, before=before)
+    case_id = request.case or (found[0].case_id if found else None)
+    if case_id is None:
+        raise Refused("You have read no case before this one.")
+    inbox_desk.show_read(at.here, case_id)
+
+
+def _undo(at: At, request: Request) -> None:
+    inbox_desk.undo(at.here, request.case or "", request.rating or "")
+
+
+def _revise(at: At, request: Request) -> None:
+    inbox_desk.revise(at.here, _on_desk(at, request), _form(at, request), request.note, request.id)
+
+
+def _left(words: str, leave: Callable[[At, Request], object]) -> Callable[[At, Request], None]:
+    """A way to leave a case to somebody else."""
+
+    def act(at: At, request: Request) -> None:
+        leave(at, request)
+        clear()
+        say(words)
+
+    return act
+
+
+def _given(at: At, request: Request) -> tuple[Database, Actor, str, str]:
+    return at.db, at.here.person, request.case or "", request.token
+
+
+def _hand_over(at: At, request: Request) -> None:
+    inbox.hand_over(*_given(at, request), request.to, request.note, at.here.now)
+    name = next((each.name for each in colleagues(at.db, at.here.person) if each.id == request.to), "a colleague")
+    clear()
+    say(f"Handed over to {name}.")
+
+
+def _second(at: At, request: Request) -> None:
+    desk = _on_desk(at, request)
+    inbox.ask_second_opinion(*_given(at, request), at.here.now, request.note)
+    keep(replace(desk, asked=True))
+
+
+def _at_once(at: At, request: Request) -> None:
+    inbox_desk.open_at_once(at.here, _on_desk(at, request))
+
+
+def _uncover(at: At, request: Request) -> None:
+    inbox_desk.uncover(at.here, _on_desk(at, request))
+
+
+def _take(at: At, request: Request) -> None:
+    inbox_desk.take(at.here, request.case or "")
+
+
+def _finish(at: At, request: Request) -> None:
+    inbox_desk.finish(at.here, at.desk)
+    say("Nothing is held by you.")
+
+
+_ACTS: Mapping[str, Callable[[At, Request], None]] = {
+    "look": _look,
+    "alive": _alive,
+    "draft": _draft,
+    "save": _save,
+    "reveal": _reveal,
+    "next": _next,
+    "previous": _previous,
+    "undo": _undo,
+    "revise": _revise,
+    "skip": _left(
+        "Skipped. It does not come back to you soon.",
+        lambda at, request: inbox.skip(*_given(at, request), at.here.now, request.note),
+    ),
+    "not_me": _left(
+        "Given back. It does not come to you again.",
+        lambda at, request: inbox.not_me(*_given(at, request), at.here.now),
+    ),
+    "second": _second,
+    "hold": _left(
+        "Set aside for you; your note is kept.",
+        lambda at, request: inbox.hold(*_given(at, request), request.note, at.here.now),
+    ),
+    "hand_over": _hand_over,
+    "release": _left("Given back.", lambda at, request: inbox.release(*_given(at, request), at.here.now, request.note)),
+    "at_once": _at_once,
+    "uncover": _uncover,
+    "take": _take,
+    "leave": lambda at, request: clear(),
+    "finish": _finish,
+}
+
+
+def may_take(here: Here) -> bool:
+    """Whether this person may take a case by its name."""
+    return allowed(here.person, Action.CLAIM_NAMED, here.person.id)

@@ -1,0 +1,206 @@
+"""What the desk's component is given to show: plain values, every text of others as text and never as markup."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from pages.components.options import told_apart
+from pages.review import shortcuts
+from pages.review.desk_marks import shown_mark
+from pages.review.desk_words import form_offer, guideline, reading_words
+from pages.review.evidence_view import engine_label, evidence_html, outcome_words
+from pages.review.inbox_desk import Desk, Here, Memory, place
+from pages.review.inbox_words import LABEL_WORDS, NEXT_WORDS, TIER_MARKS, TIER_WORDS, plain_name, why_words
+from pages.review.standing_words import standing_words
+from screening.review.pseudonyms import pseudonym
+from screening.review.rating_form import RatingForm, TextMark, contradictions
+from screening.review.tiers import Tier
+from screening.text.display import visible
+from storage.review.drafts import load_draft
+from storage.review.evidence import CaseText, Evidence
+from storage.review.inbox import NEEDS_NOTE
+from storage.review.notes import Note
+from storage.review.ratings import Rating
+from storage.review.standing import Place
+from storage.review.taking_back import TIME_TO_TAKE_BACK
+from storage.site.accounts import colleagues
+
+NOTE_WORDS = {
+    "hold": "set it aside",
+    "hand_over": "handed it over",
+    "release": "gave it back",
+    "skip": "skipped it",
+    "second_opinion": "asked for a second opinion",
+}
+
+
+def view(here: Here, desk: Desk | None, memory: Memory, *, empty: str, may_take: bool, key: str) -> dict[str, Any]:
+    """Everything for one drawing of the desk. ``key`` makes pseudonyms of other readers."""
+    shown = {
+        "now": _ms(here.now),
+        "me": {"id": pseudonym(key, here.person.id), "name": here.person.name},
+        "keys": shortcuts.on(),
+        "offer": form_offer(),
+        "guideline": guideline(here.site),
+        "answers": memory.answers,
+        "said": memory.said,
+        "help": here.site.help_text,
+        "last": _last(memory),
+        "ahead": _ahead(here, memory),
+    }
+    return shown | _stage(here, desk, empty=empty, may_take=may_take, key=key)
+
+
+def _ms(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+def _stage(here: Here, desk: Desk | None, *, empty: str, may_take: bool, key: str) -> dict[str, Any]:
+    if desk is None:
+        return {"stage": "idle", "words": empty}
+    if desk.only_named:
+        kept = load_draft(here.db, here.person, desk.case_id) is not None
+        words = "Nothing of this case is shown before you hold it." + (
+            " What you had filled in is kept and comes back with it." if kept else ""
+        )
+        return {"stage": "named", "words": words, "case": {"id": desk.case_id}, "may_take": may_take}
+    if desk.mine is None:
+        return _unread(here, desk, may_take=may_take)
+    return {"stage": "read", "case": _case(here, desk), "read": _read(desk, desk.mine, key), **_drafted(here, desk)}
+
+
+def _unread(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
+    found = place(here, desk)
+    if found.place is Place.HELD:
+        return {"stage": "reading", "case": _case(here, desk), **_drafted(here, desk)}
+    away = _case(here, desk) | {"text": None, "reply": None, "notes": [], "evidence": ""}
+    return {
+        "stage": "over",
+        "case": away,
+        "words": standing_words(found),
+        "may_take": may_take and found.place is Place.FREE,
+        "mine": found.place is Place.READ,
+    }
+
+
+def _drafted(here: Here, desk: Desk) -> dict[str, Any]:
+    """What is filled in so far, and what in it does not fit together."""
+    draft = dict(load_draft(here.db, here.person, desk.case_id) or {})
+    if desk.text is not None and "rev" not in draft:  # a reading taken back: its marks as storage counts them
+        kept = [TextMark.model_validate(mark) for mark in draft.get("marks") or ()]
+        draft["marks"] = [shown_mark(mark, desk.text) for mark in kept]
+    return {"draft": draft, "points": list(_points(draft))}
+
+
+def _points(draft: Mapping[str, Any]) -> tuple[str, ...]:
+    left_out = ("rev", "revision", "reason", "marks", "read_to_end")
+    filled = {name: value for name, value in draft.items() if name not in left_out and value is not None}
+    try:
+        return contradictions(RatingForm.model_validate(filled))
+    except ValueError:
+        return ()
+
+
+def _case(here: Here, desk: Desk) -> dict[str, Any]:
+    claim, text = desk.claim, desk.text
+    settled = desk.evidence is not None and engine_label(desk.evidence) is not None
+    shown: dict[str, Any] = {
+        "id": desk.case_id,
+        "name": plain_name(text.external_id, desk.case_id) if text else f"case {desk.case_id[-6:]}",
+        "asked": desk.asked,
+        "evidence": evidence_html(desk.evidence) if desk.evidence else "",
+        "notes": [_note(each, here) for each in desk.left[-3:]],
+        **_texts(text),
+    }
+    if claim is not None:
+        shown |= {"token": claim.token, "expires": _ms(claim.expires_at), "due": _ms(claim.due_at)}
+        shown |= _tier(claim.tier, why_words(claim.why, settled=settled)) | {"at_once": claim.tier is Tier.P0}
+        shown |= {"colleagues": _colleagues(here)}
+    return shown
+
+
+def _tier(tier: Tier, why: str) -> dict[str, Any]:
+    words = f"{TIER_MARKS[tier]} {TIER_WORDS[tier]}"
+    return {"tier": int(tier), "tier_words": words, "why": why, "needs_note": tier in NEEDS_NOTE, "danger": tier <= 1}
+
+
+def _texts(text: CaseText | None) -> dict[str, Any]:
+    if text is None:
+        return {"text": None, "reply": None}
+    return {"text": visible(text.text), "reply": None if text.reply is None else visible(text.reply)}
+
+
+def _note(note: Note, here: Here) -> str:
+    author = "you" if note.author in (here.person.name, here.person.id) else visible(note.author)
+    return f"{author} {NOTE_WORDS.get(note.kind, note.kind)}: {visible(note.note)}"
+
+
+def _colleagues(here: Here) -> list[list[str]]:
+    names = told_apart({person.id: visible(person.name) for person in colleagues(here.db, here.person)})
+    return [[account, name] for account, name in names.items()]
+
+
+def _read(desk: Desk, mine: Rating, key: str) -> dict[str, Any]:
+    following = desk.receipt.next if desk.receipt else None
+    text = desk.text
+    return {
+        "words": reading_words(mine.form),
+        "version": mine.version,
+        "blind": mine.blind,
+        "becomes": NEXT_WORDS[following] if following else "",
+        "receipt": f"Receipt {mine.id[-12:]} · {mine.at:%H:%M:%S} UTC",
+        "form": mine.form.model_dump(mode="json") | {"marks": [shown_mark(each, text) for each in mine.form.marks]}
+        if text
+        else {},
+        "revealed": desk.evidence is not None,
+        "engine": outcome_words(desk.evidence) if desk.evidence else "",
+        "compared": compared_words(mine, desk.evidence) if desk.evidence else "",
+        "others": [_other(each, text, key) for each in desk.others if text],
+    }
+
+
+def _other(rating: Rating, text: CaseText, key: str) -> dict[str, Any]:
+    return {
+        "who": pseudonym(key, rating.reviewer),
+        "words": reading_words(rating.form),
+        "marks": [shown_mark(mark, text) for mark in rating.form.marks],
+    }
+
+
+def compared_words(mine: Rating, evidence: Evidence) -> str:
+    """Whether the engine's label is the same."""
+    label = engine_label(evidence)
+    if label is None:
+        return "The engine gave no label: people decide."
+    if label.value == mine.form.label.value:
+        return "≡ Your reading and the engine's label are the same."
+    return f"≠ You say {LABEL_WORDS[mine.form.label].lower()}, the engine says {label}."
+
+
+def _last(memory: Memory) -> dict[str, Any] | None:
+    last = memory.last
+    if last is None:
+        return None
+    return {
+        "case": last.case_id,
+        "rating": last.rating.id,
+        "name": plain_name(last.name, last.case_id),
+        "words": reading_words(last.rating.form),
+        "at": f"{last.rating.at:%H:%M}",
+        "until": _ms(last.rating.at + TIME_TO_TAKE_BACK),
+    }
+
+
+def _ahead(here: Here, memory: Memory) -> dict[str, Any] | None:
+    sent = memory.ahead
+    if sent is None or sent.until <= here.now + timedelta(seconds=2):
+        return None
+    case_id = sent.text.case_id
+    return {
+        "id": case_id,
+        "name": plain_name(sent.text.external_id, case_id),
+        "until": _ms(sent.until),
+        "due": _ms(sent.due_at),
+        **_tier(sent.tier, why_words(sent.why)),
+        **_texts(sent.text),
+    }

@@ -1,0 +1,49 @@
+"""The desk's component without a browser: what it is given to show, and what it asks for."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+
+from storage.identifiers import new_id
+
+
+def desk(page: AppTest) -> dict[str, Any]:
+    """What the component was given."""
+    [element] = page.get("bidi_component")
+    shown: dict[str, Any] = json.loads(element.proto.json)
+    return shown
+
+
+def ask(page: AppTest, kind: str, request_id: str = "", **body: Any) -> AppTest:
+    """Send one request as the component does, for the case on the desk and under its lease."""
+    case = desk(page).get("case") or {}
+    given = {"case": case.get("id"), **({"token": case["token"]} if "token" in case else {}), **body}
+    sent = {"id": request_id or new_id(datetime.now(UTC)), "kind": kind, **given}
+    [element] = page.get("bidi_component")
+    states = page._tree.get_widget_states()
+    trigger = states.widgets.add()
+    trigger.id = f"$$STREAMLIT_INTERNAL_KEY_{element.proto.id}__events"
+    trigger.json_trigger_value = json.dumps({"event": "requests", "value": [sent]})
+    page._run(states)
+    assert not page.exception
+    return page
+
+
+def answer(page: AppTest) -> dict[str, Any]:
+    """What was answered last."""
+    answers = desk(page)["answers"]
+    found: dict[str, Any] = answers[list(answers)[-1]]
+    return found
+
+
+def take_next(page: AppTest) -> AppTest:
+    """N."""
+    return ask(page, "next", case=None)
+
+
+def save(page: AppTest, label: str = "unsafe", certainty: int = 4, **fields: Any) -> AppTest:
+    """Ctrl+Enter, and the reveal that the component asks for after it."""
+    page = ask(page, "save", form={"label": label, "certainty": certainty, "rev": 1, **fields})
+    return ask(page, "reveal") if desk(page)["stage"] == "read" else page
