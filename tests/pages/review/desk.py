@@ -9,10 +9,15 @@ from streamlit.testing.v1 import AppTest
 from storage.identifiers import new_id
 
 
+def _component(page: AppTest) -> Any:
+    """The desk's, not the queue's."""
+    [found] = [each for each in page.get("bidi_component") if each.proto.component_name.endswith(".desk")]
+    return found.proto
+
+
 def desk(page: AppTest) -> dict[str, Any]:
     """What the component was given."""
-    [element] = page.get("bidi_component")
-    shown: dict[str, Any] = json.loads(element.proto.json)
+    shown: dict[str, Any] = json.loads(_component(page).json)
     return shown
 
 
@@ -21,10 +26,9 @@ def ask(page: AppTest, kind: str, request_id: str = "", **body: Any) -> AppTest:
     case = desk(page).get("case") or {}
     given = {"case": case.get("id"), **({"token": case["token"]} if "token" in case else {}), **body}
     sent = {"id": request_id or new_id(datetime.now(UTC)), "kind": kind, **given}
-    [element] = page.get("bidi_component")
     states = page._tree.get_widget_states()
     trigger = states.widgets.add()
-    trigger.id = f"$$STREAMLIT_INTERNAL_KEY_{element.proto.id}__events"
+    trigger.id = f"$$STREAMLIT_INTERNAL_KEY_{_component(page).id}__events"
     trigger.json_trigger_value = json.dumps({"event": "requests", "value": [sent]})
     page._run(states)
     assert not page.exception

@@ -22,7 +22,7 @@ from storage.schema import ratings as ratings_table
 from storage.site import settings_store
 from tests.pages.conftest import Opener
 from tests.pages.review.desk import answer, ask, desk, save, take_next
-from tests.storage.inbox_cases import BO, fill, form, register
+from tests.storage.inbox_cases import BO, CY, fill, form, register
 
 TEXT = "canary text number 1"
 
@@ -141,7 +141,7 @@ def test_a_mark_is_kept_in_the_text_as_received_and_the_end_not_reached_is_recor
 
 
 def test_another_readers_marks_come_with_the_reveal(open_page: Opener, page_database: Database, case_id: str) -> None:
-    register(page_database, BO)
+    register(page_database, BO, CY)
     claim = inbox.claim_next(page_database, BO, _now())
     assert claim is not None
     marked = form("insufficient_information").model_copy(update={"marks": (TextMark(start=0, end=6),)})
