@@ -262,7 +262,7 @@ def test_axe_finds_no_violation(page: Page, db: Database, color_scheme: str) -> 
     save(page)
     case_id = case_in_address(page)
     assert violations(page) == []
-    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight") <= 900
+    assert page.locator(".sld").evaluate("element => element.getBoundingClientRect().bottom") <= 900
     screenshot(page, f"inbox-revealed-{color_scheme}")
     page.keyboard.press("f")
     expect(page.get_by_text("Nothing is held by you")).to_be_visible()
