@@ -104,9 +104,9 @@ def cell_page(db: Database, actor: Actor, wanted: Cell, limit: int = 50, offset:
     """The cases wanted, in the file's order where nothing else is asked for. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
-        ids = tuple(conn.execute(_ids(wanted, actor, MOST_LISTED + 1)).scalars())
-        if len(ids) > MOST_LISTED and wanted.sort != "row":
-            ids = tuple(conn.execute(_ids(replace(wanted, sort="row"), actor, MOST_LISTED + 1)).scalars())
+        ids = tuple(conn.execute(_ids(replace(wanted, sort="row"), actor, MOST_LISTED + 1)).scalars())
+        if wanted.sort != "row" and len(ids) <= MOST_LISTED:
+            ids = tuple(conn.execute(_ids(wanted, actor, MOST_LISTED)).scalars())
         shown = ids[offset : min(offset + limit, MOST_LISTED)]
         rows = {row.case_id: row for row in conn.execute(_details(actor, shown))}
         tags: dict[str, list[str]] = {}

@@ -240,7 +240,7 @@ def test_the_same_words_at_nearly_the_same_time_are_the_same_press() -> None:
 
 
 def test_pressed_twice_it_is_one_case_and_new_text_clears(open_page: Opener, page_database: Database) -> None:
-    page = _submit(open_page(), "A quiet day.")
+    page = _submit(open_page("screen"), "A quiet day.")
     del page.query_params["case"]  # as a second press finds the page that the first has not reached yet
     page = _submit(page.run(), "A quiet day.")
     with page_database.read() as conn:
@@ -252,6 +252,6 @@ def test_pressed_twice_it_is_one_case_and_new_text_clears(open_page: Opener, pag
 
 
 def test_what_waits_in_the_inbox_is_a_link_there(open_page: Opener, page_database: Database) -> None:
-    page = _submit(open_page(), "I want to die and I have the pills ready tonight.")
+    page = _submit(open_page("screen"), "I want to die and I have the pills ready tonight.")
     work(page_database)
     assert '<a href="inbox" target="_self">It waits in the inbox</a>' in _shown(page.run())
