@@ -33,7 +33,8 @@ STYLE = """<style>
 .sl-trace .g{display:flex;align-items:flex-end;gap:1px;height:3.4rem;margin-bottom:.25rem;
  border-bottom:1px solid var(--line);border-left:1px solid var(--line)}
 .sl-trace .g i{flex:0 1 4%;background:color-mix(in srgb,var(--open) 55%,transparent)}
-.sl-status{min-height:13.5rem;font-size:.95rem}
+.sl-status{min-height:12.5rem;font-size:.95rem;overflow-anchor:none}
+.sl-meaning{color:var(--soft);font-size:.85rem;margin:.2rem 0 0}
 .sl-status p{line-height:1.45;margin:.35rem 0 0}
 .sl-status .sl-verdict{font-size:2.1rem;font-weight:700;padding:.15rem .8rem}
 .sl-status .sl-waits{font-size:1.05rem;font-weight:600;min-height:1.6rem}
@@ -43,6 +44,7 @@ STYLE = """<style>
 .sl-bar{height:.45rem;border-radius:.25rem;background:var(--track);overflow:hidden;margin-top:.3rem}
 .sl-bar i{display:block;height:100%;background:var(--open);transition:width .3s}
 @media (prefers-reduced-motion:reduce){.sl-live *{transition:none!important}}
+@media (max-width:70rem){.sl-status{min-height:16rem}}@media (max-width:40rem){.sl-status{min-height:24rem}}
 @container (max-width:54rem){.sl-node{grid-template-columns:1fr}.sl-trace{display:none}}
 @container (max-width:30rem){.sl-arms{grid-template-columns:4.5rem 1fr}.sl-arms .v{grid-column:1/-1;
  margin:-.2rem 0 .35rem}.sl-arms .pad{display:none}}

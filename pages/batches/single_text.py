@@ -39,6 +39,7 @@ PATIENCE_S = 4
 SAME_PRESS_S = 3.0
 """The same words handed in again within so many seconds are the same press: keys repeat, and servers are slow."""
 
+_MEANING = f'<div class="sl-live"><p class="sl-meaning">{escape(DELTA_MEANING)}</p></div>'
 _COLOURS = {Outcome.SAFE: "safe", Outcome.UNSAFE: "unsafe", Outcome.HUMAN_REVIEW: "escalate"}
 
 
@@ -106,6 +107,7 @@ def view_html(single: SingleText, now: datetime) -> str:
         budget_html(single.calls, most_calls(pipeline), cost_usd=cost, seconds=seconds)
         + way_html(pipeline, single.draws, ended=single.ended, outcome=single.outcome)
         + live_html(node_views(pipeline, single.draws, ended=single.ended))
+        + _MEANING
     )
 
 
@@ -114,7 +116,7 @@ def empty_html(pipeline: PipelineConfig) -> tuple[str, str]:
     ready = _status_html("○ Ready", "quiet", ["Each agent is asked again and again until its usual answer is clear."])
     nodes = live_html(node_views(pipeline, {}, ended=False))
     budget = budget_html(0, most_calls(pipeline), cost_usd=0.0, seconds=None)
-    return ready, budget + way_html(pipeline, {}, ended=False) + nodes
+    return ready, budget + way_html(pipeline, {}, ended=False) + nodes + _MEANING
 
 
 def status_html(single: SingleText, now: datetime, help_text: str, *, may_read: bool) -> str:
@@ -166,7 +168,7 @@ def outcome_sentences(single: SingleText) -> list[str]:
         label = Label(single.outcome or Outcome.HUMAN_REVIEW)
         node = single.configuration.pipeline.node(single.node or "")
         said = evidence_sentence(node, single.draws[f"{node.name}/main"], label)
-        return [f"{node.title}: {said}.", DELTA_MEANING]
+        return [f"{node.title}: {said}."]
     at = f"{single.configuration.pipeline.node(single.node).title}: " if single.node else ""
     words = REASON_WORDS[reason]
     return [f"{at}{words if at else words[0].upper() + words[1:]}."]

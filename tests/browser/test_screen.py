@@ -4,7 +4,10 @@ import re
 
 import pytest
 from playwright.sync_api import Page, expect
+from sqlalchemy import func, select
 
+from storage.database import Database
+from storage.schema import cases
 from tests.browser.conftest import RunningApp, screenshot
 
 pytestmark = pytest.mark.browser
@@ -102,3 +105,40 @@ def test_narrow_screens_lose_nothing(page: Page) -> None:
     expect(page.get_by_role("textbox", name="Text")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
     screenshot(page, "screen-narrow")
+
+
+def _count(running_app: RunningApp) -> int:
+    db = Database(running_app.environment["DATABASE_URL"])
+    try:
+        with db.read() as conn:
+            return int(conn.execute(select(func.count()).select_from(cases)).scalar_one())
+    finally:
+        db.close()
+
+
+SHIFTS = """() => { window.shifted = 0;
+  new PerformanceObserver((found) => { for (const one of found.getEntries()) window.shifted += one.value; })
+    .observe({type: "layout-shift"}); }"""
+
+
+def test_one_press_is_one_text_and_nothing_moves_when_it_ends(page: Page, running_app: RunningApp) -> None:
+    before = _count(running_app)
+    page.goto("/")
+    box = page.get_by_role("textbox", name="Text")
+    box.fill(UNDECIDED_AT_FIRST)
+    page.keyboard.press("Control+Enter")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("Asking the agents")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"0\.\d\d · \d+ draws")).first).to_be_visible()
+    page.evaluate(SHIFTS)
+    expect(page.get_by_role("status").filter(has_text="Labelled unsafe")).to_be_visible()
+    page.wait_for_timeout(1_500)
+    assert page.evaluate("window.shifted") < 0.02
+    assert _count(running_app) == before + 1
+    expect(page.get_by_role("link", name="It waits in the inbox")).to_have_attribute("href", "inbox")
+    sizes = "(all) => all.map((one) => parseFloat(getComputedStyle(one).fontSize))"
+    verdict = page.locator(".sl-verdict").evaluate_all(sizes)[0]
+    assert verdict >= max(page.locator("h1, h2, h3, p, span").evaluate_all(sizes))
+    page.get_by_role("button", name="New text").click()
+    expect(page.get_by_text("Ready")).to_be_visible()
+    expect(box).to_have_value("")
