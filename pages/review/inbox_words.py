@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from pages.components.words import error_words
 from screening.review.rating_form import RatingLabel
 from screening.review.tiers import Tier
 from screening.text.display import visible
@@ -64,12 +65,17 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.#/-]{0,23}")
 def why_words(why: str, *, settled: bool = False) -> str:
     """Why a case has its tier; a reason without words of its own is shown as it is.
 
+    >>> why_words("unsettled"), why_words("not_screened:no_worker")
+    ('Routine reading', 'Not screened: no worker is running')
+
     ``settled``: the engine's view is shown beside it, and the engine had decided. Until then such a case is given the
     reason of those that were not settled, so that nothing gives it away.
     """
     if settled:
         return "Settled by the agents, read as a check"
-    return WHY_WORDS.get(why, why.replace("_", " "))
+    kind, _, cause = why.partition(":")
+    words = WHY_WORDS.get(kind, kind.replace("_", " "))
+    return f"{words}: {error_words(cause)}" if cause else words
 
 
 def plain_name(external_id: str, case_id: str) -> str:

@@ -17,7 +17,7 @@ from screening.review.tiers import Tier
 from storage.database import Database
 from storage.review.claims import by_urgency, note_ahead, take_back
 from storage.review.evidence import CaseText
-from storage.review.leases import next_free
+from storage.review.leases import next_free, why_of
 from storage.schema import cases, inbox_entries
 from storage.site.audit_log import append
 
@@ -77,7 +77,7 @@ def _sent(conn: Connection, entry: Any) -> SentAhead:
     return SentAhead(
         text=CaseText(case_id=entry.case_id, external_id=row.external_id, text=row.text, reply=row.reply),
         tier=Tier(entry.tier),
-        why=entry.why,
+        why=why_of(entry),
         entered_at=entry.entered_at,
         due_at=entry.due_at,
         until=entry.ahead_until,

@@ -16,7 +16,7 @@ from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, allowed, require
 from screening.review.tiers import Tier
 from storage.database import Database
-from storage.review.leases import LEASE, earliest, is_open, leased, next_free, not_ahead_for_others, read_by
+from storage.review.leases import LEASE, earliest, is_open, leased, next_free, not_ahead_for_others, read_by, why_of
 from storage.schema import inbox_entries
 from storage.site.audit_log import append
 
@@ -141,7 +141,7 @@ def _claim(row: Any) -> Claim:
         token=row.token,
         expires_at=row.lease_expires_at,
         tier=Tier(row.tier),
-        why=row.why,
+        why=why_of(row),
         entered_at=row.entered_at,
         due_at=row.due_at,
     )

@@ -23,6 +23,11 @@ SNOOZE = timedelta(minutes=30)
 _entry = inbox_entries.c
 
 
+def why_of(entry: Any) -> str:
+    """Why a case is here, from a row of its entry; of one that could not be screened, with its cause after a colon."""
+    return entry.why if entry.cause is None else f"{entry.why}:{entry.cause}"
+
+
 def is_open() -> ColumnElement[bool]:
     """Not yet adjudicated."""
     return _entry.closed_at.is_(None)

@@ -13,7 +13,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.tiers import Tier
 from storage.database import Database
-from storage.review.leases import in_order, is_open, leased, state, touched
+from storage.review.leases import in_order, is_open, leased, state, touched, why_of
 from storage.review.tallies import late_by_tier, newest_entry, open_by_tier
 from storage.schema import Moment, cases, inbox_entries
 
@@ -132,7 +132,7 @@ def waiting_of(row: Any, now: datetime) -> Waiting:
         case_id=row.case_id,
         external_id=row.external_id,
         tier=Tier(row.tier),
-        why=row.why,
+        why=why_of(row),
         entered_at=row.entered_at,
         due_at=row.due_at,
         state=State(row.state),

@@ -123,7 +123,7 @@ SHIFTS = """() => { window.shifted = 0;
 
 def test_one_press_is_one_text_and_nothing_moves_when_it_ends(page: Page, running_app: RunningApp) -> None:
     before = _count(running_app)
-    page.goto("/")
+    page.goto("/screen")
     box = page.get_by_role("textbox", name="Text")
     box.fill(UNDECIDED_AT_FIRST)
     page.keyboard.press("Control+Enter")

@@ -175,7 +175,7 @@ def test_what_somebody_holds_stays_and_only_becomes_more_urgent(
 ) -> None:
     [case_id] = brought_in(db)
     claim = claim_next(db, ANN, LATE)
-    assert claim is not None and claim.why == "not_screened"
+    assert claim is not None and claim.why == f"not_screened:{NO_WORKER}"
     decide(db, case_id, outcome)
     assert entries(db) == [(tier, why, None)]
     submit_rating(db, ANN, case_id, claim.token, form("unsafe"), LATE, new_id(LATE))  # the lease still holds
@@ -187,7 +187,7 @@ def test_no_reading_is_lost_and_one_outside_the_coin_enters_no_estimate(db: Data
     decide(db, case_id)  # the same entry, closed: no second one
     assert len(entries(db)) == 1 and claim_next(db, BO, LATE) is None
     found = audit_sample(db, LOCAL_USER, CONFIGURATION.version)
-    assert [(case.selected, case.read) for case in found.cases] == [(False, False)]
+    assert [(case.selected, case.read) for case, _ in found.counted] == [(False, False)]
 
 
 @pytest.mark.parametrize(("label", "again"), [("safe", True), ("unsafe", False)])
