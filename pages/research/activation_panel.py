@@ -1,14 +1,20 @@
 """Putting a version of a pipeline in force: on the figures of a comparison, or with a written reason."""
 
+import asyncio
 from collections.abc import Mapping
 
 import streamlit as st
 
+from jobs.agents import Agents
 from pages.components import resources
 from pages.components.words import sentence
 from pages.research.comparison_panel import figures_of, title_of
+from screening.engine.draws import SamplerError
 from screening.review.actors import Actor
 from screening.review.policy import Action, allowed
+from screening.samplers.probes import Probed, probe
+from storage.batches import preflights
+from storage.batches.configurations import Configuration
 from storage.batches.pipelines import PipelineVersion, ReasonMissing, activate, list_activations
 from storage.database import Database
 from storage.research.comparisons import Comparison, list_comparisons
@@ -39,9 +45,10 @@ def activation_panel(
 
 def _choose(db: Database, person: Actor, kept: Mapping[str, PipelineVersion]) -> None:
     chosen = kept[st.selectbox("Version", list(kept), format_func=lambda key: kept[key].title, key="pipeline_version")]
+    tried = _probes(db, resources.configuration(chosen.pipeline))
     basis = _basis(db, person, chosen)
     reason = st.text_input("Why", key="pipeline_reason", max_chars=500)
-    if st.button("Put in force", icon=":material/play_arrow:", key="pipeline_activate"):
+    if st.button("Put in force", icon=":material/play_arrow:", key="pipeline_activate", disabled=not tried):
         figures = figures_of(db, person, basis.id) if basis else None
         name, number, now = chosen.pipeline.name, chosen.number, resources.now()
         try:
@@ -51,6 +58,35 @@ def _choose(db: Database, person: Actor, kept: Mapping[str, PipelineVersion]) ->
             return
         st.session_state["pipeline_said"] = f"{chosen.title} is in force for what is handed in from now on."
         st.rerun()
+
+
+def _probes(db: Database, configuration: Configuration) -> bool:
+    """Whether this version may be put in force as far as the probes say; the button that asks them."""
+    if resources.settings().simulated:
+        return True
+    found = preflights.latest(db, configuration.version)
+    if found is not None and found.allows:
+        st.success(f"{found.message} Tried {found.at:%Y-%m-%d %H:%M} UTC.")
+        return True
+    st.warning(found.message if found else "This version was not tried on the plainly unsafe texts yet: try it first.")
+    if st.button("Try the probes", icon=":material/network_check:", key="pipeline_probe"):
+        try:
+            with st.spinner("Asking this version's agents…"):
+                asked = asyncio.run(_asked(configuration))
+        except SamplerError as unreachable:
+            st.error(f"It could not be asked: {sentence(unreachable)} That says nothing of the version; try again.")
+            return False
+        preflights.keep(db, configuration.version, asked, resources.now())
+        st.rerun()
+    return False
+
+
+async def _asked(configuration: Configuration) -> Probed:
+    agents = Agents(resources.settings())
+    try:
+        return await probe(agents.sampler(configuration, resources.settings().seed), configuration.pipeline)
+    finally:
+        await agents.aclose()
 
 
 def _basis(db: Database, person: Actor, chosen: PipelineVersion) -> Comparison | None:

@@ -1,12 +1,17 @@
 """Pipelines in the browser's page: drawn, changed, saved as a version, put in force, and then used."""
 
+import pytest
+
+from pages.components import resources
 from screening.engine.pipeline import preset
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from storage.batches.pipelines import active_version, keep_version, list_versions
 from storage.database import Database
-from tests.pages.conftest import Opener
+from tests.commands.conftest import stub  # noqa: F401 - a fixture, also below
+from tests.pages.conftest import Opener, restart
 from tests.storage.inbox_cases import NOW
+from tests.stub_server.plan import StubPlan
 
 
 def _shown(page) -> str:
@@ -52,3 +57,26 @@ def test_whoever_saves_on_an_old_version_is_told(open_page: Opener, page_databas
     page.text_input(key="pipeline_1_name").set_value("ours too").run()
     page.button(key="pipeline_save").click().run()
     assert [one.title for one in list_versions(page_database, LOCAL_USER)] == ["ours v1", "ours too v1"]
+
+
+@pytest.mark.parametrize(("label", "passes"), [("unsafe", True), ("safe", False)])
+def test_with_a_model_a_version_is_tried_on_unsafe_texts_before_it_is_put_in_force(
+    label: str,
+    passes: bool,
+    stub,  # noqa: F811 - the fixture
+    monkeypatch: pytest.MonkeyPatch,
+    open_page: Opener,
+    page_database: Database,
+) -> None:
+    stub(StubPlan(weights={label: 1.0}, fails_probes=True))
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
+    restart()
+    ours = preset("recommended").model_copy(update={"name": "ours"})
+    keep_version(page_database, LOCAL_USER, ours, "", 0, NOW)
+    page = open_page("pipelines")
+    assert page.button(key="pipeline_activate").disabled
+    page.button(key="pipeline_probe").click().run()
+    assert page.button(key="pipeline_activate").disabled is not passes
+    said = page.success[-1].value if passes else page.warning[-1].value
+    assert said.startswith("None of 6 plainly unsafe texts" if passes else "The model called 6 of 6 plainly unsafe")
+    resources.database().close()
