@@ -4,22 +4,37 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 
-from sqlalchemy import Connection, func, literal, select, union_all
+from sqlalchemy import Connection, bindparam, func, literal, select, union_all
 
 from screening.review.tiers import Tier
 from storage.review.leases import is_open
-from storage.schema import inbox_entries, inbox_tallies
+from storage.schema import Moment, inbox_entries, inbox_tallies
 
 _entry = inbox_entries.c
 MOST_LATE = 100
 """Late cases of a tier are counted as far as this; one more is "more than"."""
 
 
+_NOW = bindparam("now", type_=Moment)
+_TALLIED = select(inbox_tallies.c.tier, func.sum(inbox_tallies.c.open).label("n")).group_by(inbox_tallies.c.tier)
+_LATE = union_all(
+    *(
+        select(literal(int(tier)).label("tier"), func.count().label("n")).select_from(
+            select(_entry.case_id)
+            .where(is_open(), _entry.tier == int(tier), _entry.due_at <= _NOW)
+            .order_by(_entry.due_at)
+            .limit(MOST_LATE + 1)
+            .subquery()
+        )
+        for tier in Tier
+    )
+)
+"""Written once: an open inbox asks every few seconds, and most of the asking was the writing of the question."""
+
+
 def open_by_tier(conn: Connection) -> Mapping[Tier, int]:
     """Open cases of each tier, as the database's triggers have kept count of them."""
-    tally = inbox_tallies.c
-    rows = conn.execute(select(tally.tier, func.sum(tally.open).label("n")).group_by(tally.tier))
-    found = Counter[int]({row.tier: int(row.n) for row in rows})
+    found = Counter[int]({row.tier: int(row.n) for row in conn.execute(_TALLIED)})
     return {tier: found[tier] for tier in Tier}
 
 
@@ -31,14 +46,4 @@ def newest_entry(conn: Connection, tier: Tier) -> datetime | None:
 
 def late_by_tier(conn: Connection, now: datetime) -> Mapping[Tier, int]:
     """Open cases of each tier whose target has passed; `MOST_LATE` + 1 stands for any greater number."""
-    counted = (
-        select(literal(int(tier)).label("tier"), func.count().label("n")).select_from(
-            select(_entry.case_id)
-            .where(is_open(), _entry.tier == int(tier), _entry.due_at <= now)
-            .order_by(_entry.due_at)
-            .limit(MOST_LATE + 1)
-            .subquery()
-        )
-        for tier in Tier
-    )
-    return {Tier(row.tier): row.n for row in conn.execute(union_all(*counted))}
+    return {Tier(row.tier): row.n for row in conn.execute(_LATE, {"now": now})}
