@@ -2,18 +2,44 @@
 
 import argparse
 import sys
+from importlib import import_module
 
-from commands import backup, batches, certify, erase, evaluate, metrics, pipelines, rule, screen, verify_audit
-from screening.datasets.refused import FileRefused
+COMMANDS = {
+    "screen": ("screen", "screen a file: CSV, JSON, xlsx, Parquet, a saved data set, or a tool's export"),
+    "batches": ("batches", "list, show, pause, resume, cancel, retry batches, and write their results"),
+    "pipelines": ("pipelines", "list, check, export and import pipelines (TOML)"),
+    "evaluate": ("evaluate", "the paper's conditions and ours on a labelled data set"),
+    "rule": ("rule", "run a stopping rule on given draws"),
+    "certify": ("certify", "prove the certificates anew, or find the levels of another"),
+    "metrics": ("metrics", "metrics of a CSV file with columns reference and outcome"),
+    "verify-audit": ("verify_audit", "check that the audit log was not changed"),
+    "backup": ("backup", "the whole database into one file, while everybody works"),
+    "restore": ("backup", "a backup into an empty database of the same kind"),
+    "erase": ("erase", "erase texts, replies, notes and drafts; hashes and counts stay"),
+    "retention": ("erase", "erase what is past the times that the site has set"),
+    "move": ("move", "a site's embedded database into an empty PostgreSQL"),
+}
+"""Each subcommand's module and what it is for. The module of the one that is asked for is imported, and no other."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one subcommand; its exit code (2 for input that cannot be used, with a sentence on stderr)."""
+    given = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(prog="python -m screening", description=__doc__)
-    subcommands = parser.add_subparsers(dest="command", required=True)
-    for command in (screen, batches, pipelines, evaluate, rule, certify, metrics, verify_audit, backup, erase):
-        command.add_to(subcommands)
-    parsed = parser.parse_args(arguments)
+    subcommands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    asked = next((word for word in given if not word.startswith("-")), None)
+    module = COMMANDS[asked][0] if asked in COMMANDS else None
+    if module is not None:
+        import_module(f"commands.{module}").add_to(subcommands)
+    for name, (other, words) in COMMANDS.items():
+        if other != module:
+            subcommands.add_parser(name, help=words)
+    return _run(parser, parser.parse_args(given))
+
+
+def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> int:
+    from screening.datasets.refused import FileRefused
+
     try:
         code: int = parsed.run(parsed)
     except BrokenPipeError:

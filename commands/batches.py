@@ -27,7 +27,9 @@ CONTROLS: dict[str, tuple[Control, str]] = {
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add this subcommand's arguments."""
-    parser = subcommands.add_parser("batches", help="list, show, pause, resume, cancel and retry batches")
+    parser = subcommands.add_parser(
+        "batches", help="list, show, pause, resume, cancel, retry batches, and write their results"
+    )
     parser.add_argument("--database", default=None, metavar="URL", help="instead of DATABASE_URL")
     parser.add_argument("--json", action="store_true", help="print JSON, one object a batch")
     parser.set_defaults(run=run, limit=20)

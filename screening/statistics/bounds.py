@@ -6,7 +6,6 @@ from enum import StrEnum
 from functools import lru_cache
 from math import exp, inf, log, pi, sqrt
 
-from scipy.optimize import brentq
 from scipy.special import betaln, xlog1py, xlogy
 
 JEFFREYS = 0.5
@@ -118,6 +117,8 @@ def _crossing(successes: int, draws: int, delta: float, end: float) -> float:
 
     # Next to 0 or 1 the logarithm is infinite; one step inside it is large, or the limit is the end itself.
     edge = 1e-300 if end == 0.0 else 1 - 1e-16
+    from scipy.optimize import brentq  # takes longer to import than most calls here to answer
+
     return float(brentq(excess, edge, successes / draws)) if excess(edge) > 0 else end
 
 

@@ -40,7 +40,7 @@ def insert_lines(conn: Connection, table: Table, lines: Iterable[bytes]) -> None
     rows = (dict(zip(named, json.loads(line), strict=True)) for line in lines)
     while chunk := list(islice(rows, CHUNK)):
         conn.execute(insert(table).values(values), chunk)
-    _continue_sequences(conn, table)
+    continue_sequences(conn, table)
 
 
 def _stored(table: Table) -> list[Any]:
@@ -56,7 +56,8 @@ def _value(column: Any) -> Any:
     return cast(bindparam(column.name, type_=Text), column.type) if _is_json(column) else bindparam(column.name)
 
 
-def _continue_sequences(conn: Connection, table: Table) -> None:
+def continue_sequences(conn: Connection, table: Table) -> None:
+    """Let PostgreSQL number the table's next rows after those that it holds."""
     for column in table.primary_key.columns:
         owned = {"table": table.name, "column": column.name}
         sequence = conn.execute(text("SELECT pg_get_serial_sequence(:table, :column)"), owned).scalar()

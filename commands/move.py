@@ -1,0 +1,35 @@
+"""`move`: a site's embedded database into an empty PostgreSQL."""
+
+import argparse
+
+from jobs.local import only_worker
+from jobs.port import system_clock
+from screening.settings import Settings
+from storage.database import Database
+from storage.site.moving import move
+
+
+def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this subcommand's arguments."""
+    parser = subcommands.add_parser("move", help="a site's embedded database into an empty PostgreSQL")
+    parser.add_argument("--to", required=True, metavar="URL", help="postgresql://user:password@host/name")
+    parser.add_argument("--database", metavar="URL", help="where from; default: the site's own")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Move, and print what was checked. ValueError where it is refused; AlreadyRunning while a worker works."""
+    source, target = Database(arguments.database or Settings().database_url), Database(arguments.to)
+    try:
+        with only_worker(source.lock_file):
+            source.prepare()
+            moved = move(source, target, system_clock())
+    finally:
+        source.close()
+        target.close()
+    print(
+        f"moved and checked: {sum(moved.rows.values()):,} rows in {len(moved.rows)} tables, "
+        f"{moved.rows['cases']:,} cases, audit log whole to event {moved.anchor.count:,}. "
+        "Set DATABASE_URL for app and workers, and keep the data directory: its keys belong to this site."
+    )
+    return 0

@@ -1,0 +1,83 @@
+"""From SQLite to PostgreSQL: every row, in its type, with the audit chain whole and life going on there."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, update
+
+from commands.__main__ import main
+from screening.labels import Outcome
+from storage.batches.batches import progress
+from storage.batches.screenings import record_error, record_start
+from storage.database import Database
+from storage.schema import audit_events, metadata
+from storage.site import audit_check, audit_log
+from storage.site.moving import PLACED_IN_ANOTHER_DATABASE, MoveRefused, move
+from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
+
+TEXTS = ("A walk in the rain.", 'Zwölf "Boxkämpfer", \u2028 jagen\n\n=1+1', "nul \x00 and \ud83d alone", "four")
+
+
+@pytest.fixture
+def site(sqlite_url: str) -> str:
+    """A site with a bit of everything; its URL."""
+    with closing(Database(sqlite_url)) as db:
+        batch(db, TEXTS, audit_rate=1.0, references="SU--")
+        first, second, third, _ = waiting(db)
+        decide(db, first)
+        decide(db, second, Outcome.HUMAN_REVIEW)
+        record_start(db, third, "worker", NOW)
+        record_error(db, third, "timeout", "no answer", LATER)
+    return sqlite_url
+
+
+def _rows(db: Database) -> dict[str, list[tuple[object, ...]]]:
+    with db.read() as conn:
+        return {
+            table.name: [tuple(row) for row in conn.execute(select(table).order_by(*table.primary_key.columns))]
+            for table in metadata.sorted_tables
+            if table.name not in (*PLACED_IN_ANOTHER_DATABASE, "audit_events", "inbox_tallies")
+        }
+
+
+def test_every_row_arrives_and_life_goes_on(site: str, postgresql_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["move", "--database", site, "--to", postgresql_url]) == 0
+    assert "moved and checked" in capsys.readouterr().out
+    with closing(Database(site)) as old, closing(Database(postgresql_url)) as new:
+        assert _rows(new) == _rows(old)
+        assert audit_check.verify(new, [audit_log.anchor(old)]).ok
+        (batch_id,) = _rows(new)["batches"][0][:1]
+        assert progress(new, str(batch_id)) == progress(old, str(batch_id))
+        another = batch(new, ["five"])
+        decide(new, waiting(new)[-1])
+        assert progress(new, another).accepted == 1
+
+
+def test_a_changed_audit_log_is_found(site: str, postgresql_url: str) -> None:
+    with closing(Database(site)) as old, closing(Database(postgresql_url)) as new:
+        with old.write() as conn:
+            conn.execute(update(audit_events).where(audit_events.c.seq == 1).values(action="nothing"))
+        with pytest.raises(MoveRefused, match="not whole"):
+            move(old, new, LATER)
+
+
+def test_a_database_in_use_is_left_alone(site: str, postgresql_db: Database) -> None:
+    batch(postgresql_db, ["here already"])
+    before = _rows(postgresql_db)
+    with closing(Database(site)) as old, pytest.raises(MoveRefused, match="not empty"):
+        move(old, postgresql_db, LATER)
+    assert _rows(postgresql_db) == before
+
+
+def test_only_an_embedded_database_moves_and_only_to_a_postgresql(
+    site: str, postgresql_db: Database, tmp_path: Path
+) -> None:
+    with closing(Database(site)) as old:
+        for source, target in (
+            (postgresql_db, old),
+            (old, old),
+            (Database(f"sqlite:///{tmp_path / 'no.db'}"), postgresql_db),
+        ):
+            with pytest.raises(MoveRefused):
+                move(source, target, LATER)
