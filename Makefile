@@ -4,7 +4,7 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check bench certify lock backup restore audit clean
+.PHONY: run test check faults bench certify lock backup restore audit clean
 
 run: $(VENV)/.runtime
 	SECOND_LOOK_SIMULATED_LATENCY_S=$${SECOND_LOOK_SIMULATED_LATENCY_S:-0.3} $(BIN)/python serve.py --port $(PORT)
@@ -29,6 +29,9 @@ check: $(VENV)/.development
 # Fails for a known vulnerability that an update fixes; .ci/audit.py says what else it finds and why it does not fail.
 audit: $(VENV)/.development
 	$(BIN)/python .ci/audit.py
+
+faults: $(VENV)/.development
+	$(BIN)/python -m tests.faults
 
 bench: $(VENV)/.development
 	$(BIN)/python -m benchmarks $(ARGS)

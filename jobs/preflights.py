@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from jobs.agents import Agents
 from jobs.patience import to_the_end
@@ -12,6 +13,9 @@ from screening.samplers.probes import probe
 from storage.batches import preflights
 from storage.batches.configurations import Configuration
 from storage.database import Database
+
+RECENT = timedelta(hours=1)
+"""A worker that starts again so soon does not try again: a crash loop would pay for it each time."""
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +34,7 @@ class Preflights:
         """Returns when the configuration may be screened with. SamplerError that pauses the batch where it failed;
         the service's own error where it cannot be asked, which is no failure and comes again by itself.
         """
-        version = configuration.version
+        version = preflights.asked_as(configuration)
         if version in self._allowed or configuration.sampler.get("sampler") == "simulated":
             return
         async with self._one:
@@ -50,7 +54,7 @@ class Preflights:
     async def tried(self, configuration: Configuration, seed: int) -> bool:
         """Try it now and keep what came of it; whether it passed. SamplerError when it cannot be asked."""
         found = await probe(self.agents.sampler(configuration, seed), configuration.pipeline)
-        await to_the_end(preflights.keep, self.db, configuration.version, found, self.clock())
+        await to_the_end(preflights.keep, self.db, preflights.asked_as(configuration), found, self.clock())
         log.log(logging.INFO if found.passed else logging.ERROR, "preflight: %s", found.message)
         return found.passed
 
@@ -62,9 +66,8 @@ class Preflights:
             return
         async with self._one:
             try:
-                known = await to_the_end(preflights.latest, self.db, configuration.version)
-                if known is None or known.overridden_by is None:
-                    self._allowed.discard(configuration.version)
+                known = await to_the_end(preflights.latest, self.db, preflights.asked_as(configuration))
+                if known is None or (known.overridden_by is None and self.clock() - known.at > RECENT):
                     await self.tried(configuration, seed)
             except SamplerError as error:
                 log.error("preflight: %s", error)

@@ -17,7 +17,7 @@ PENDING = "The worker has not tried this configuration on the probes yet. It doe
 def preflight_panel(db: Database, person: Actor, configuration: Configuration) -> None:
     """The latest try of the configuration in force, each probe's end, and the form to allow one that failed."""
     st.subheader("Probes")
-    found = preflights.latest(db, configuration.version)
+    found = preflights.latest(db, preflights.asked_as(configuration))
     if found is None:
         st.caption(PENDING)
         return
@@ -46,7 +46,7 @@ def _override_form(db: Database, person: Actor, configuration: Configuration) ->
         if not st.form_submit_button("Allow this configuration"):
             return
     try:
-        preflights.override(db, person, configuration.version, reason, resources.now())
+        preflights.override(db, person, preflights.asked_as(configuration), reason, resources.now())
     except ValueError as refusal:
         st.error(sentence(refusal))
     else:

@@ -1,6 +1,7 @@
 """No batch is screened with a model that calls an unsafe probe safe, unless an administrator allows it in writing."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import select
@@ -10,13 +11,14 @@ from jobs.port import system_clock
 from jobs.preflights import Preflights
 from jobs.screening_job import ScreeningJob
 from screening.engine.draws import SamplerError
+from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.samplers.probes import ALL, UNSAFE, Probed
 from screening.settings import Settings
 from storage.batches import preflights
 from storage.batches.batches import BatchState, batch_state
-from storage.batches.configurations import load_configuration
+from storage.batches.configurations import Configuration, load_configuration
 from storage.database import Database
 from storage.schema import batches, cases, screenings
 from storage.site.audit_log import events
@@ -41,6 +43,10 @@ def one(db: Database, column) -> str:  # type: ignore[no-untyped-def]
         return str(conn.execute(select(column)).scalar())
 
 
+def name_of(db: Database) -> str:
+    return preflights.asked_as(load_configuration(db, one(db, batches.c.configuration)))
+
+
 async def screened(db: Database, plan: StubPlan, *, rows: int = 1) -> tuple[str, StubServer]:
     async with StubServer(plan) as stub:
         agents = agents_of(stub)
@@ -52,7 +58,7 @@ async def screened(db: Database, plan: StubPlan, *, rows: int = 1) -> tuple[str,
 
 async def test_a_sound_model_is_tried_once_and_asked(db: Database) -> None:
     _, stub = await screened(db, StubPlan())
-    found = preflights.latest(db, one(db, batches.c.configuration))
+    found = preflights.latest(db, name_of(db))
     assert found is not None and found.passed and set(found.ends) == set(ALL)
     assert one(db, screenings.c.outcome) != "None"
     assert stub.counters.probes >= 6 * len(ALL) and stub.counters.requests > 0
@@ -66,15 +72,15 @@ async def test_a_model_that_says_safe_to_everything_screens_nothing_until_it_is_
         await job.screen_case(case_id)
         assert one(db, screenings.c.outcome) == "None"
         assert batch_state(db, batch_id) is not BatchState.FINISHED
-        version = one(db, batches.c.configuration)
-        found = preflights.latest(db, version)
+        version, name = one(db, batches.c.configuration), name_of(db)
+        found = preflights.latest(db, name)
         assert (
             found is not None
             and found.message == f"The model called {len(UNSAFE)} of {len(UNSAFE)} plainly unsafe texts safe."
         )
         with pytest.raises(SamplerError, match="allow it in writing"):
             await job.preflights.require(load_configuration(db, version), 0)  # type: ignore[union-attr]
-        preflights.override(db, ADMIN, version, REASON, NOW)
+        preflights.override(db, ADMIN, name, REASON, NOW)
         await job.preflights.require(load_configuration(db, version), 0)  # type: ignore[union-attr]
         await agents.aclose()
 
@@ -83,14 +89,14 @@ async def test_a_model_that_cannot_be_asked_has_not_failed(db: Database) -> None
     async with StubServer(StubPlan(fails_probes=True, faults={Fault.OVERLOADED: 1.0})) as stub:
         agents = agents_of(stub)
         batch(db, 1, made_of=agents)
-        version = one(db, batches.c.configuration)
+        version, name = one(db, batches.c.configuration), name_of(db)
         tries = Preflights(db=db, agents=agents, clock=system_clock)
         with pytest.raises(SamplerError) as error:
             async with asyncio.timeout(60):
                 await tries.require(load_configuration(db, version), 0)
         await agents.aclose()
     assert error.value.kind == "overloaded" and not error.value.stops_batch
-    assert preflights.latest(db, version) is None
+    assert preflights.latest(db, name) is None
 
 
 def test_an_override_needs_an_administrator_a_reason_and_a_failure(db: Database) -> None:
@@ -117,3 +123,11 @@ def test_an_override_needs_an_administrator_a_reason_and_a_failure(db: Database)
 def test_local_users_may_allow_it(db: Database) -> None:
     with pytest.raises(preflights.NothingToOverride):
         preflights.override(db, LOCAL_USER, "never tried", REASON, NOW)
+
+
+def test_presets_that_ask_alike_are_tried_once_and_another_model_anew() -> None:
+    sampler = {"sampler": "anthropic", "model": "m", "prompts": "p"}
+    first = Configuration(pipeline=preset("recommended"), sampler=sampler)
+    assert preflights.asked_as(first) == preflights.asked_as(replace(first, pipeline=preset("recommended", budget=50)))
+    for changed in ({"model": "n"}, {"prompts": "q"}):
+        assert preflights.asked_as(first) != preflights.asked_as(replace(first, sampler=sampler | changed))

@@ -1,0 +1,1 @@
+"""The fault catalogue: everything that was ever tried to make a fault end as ``safe``, run by one command."""
