@@ -12,6 +12,7 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
+from jobs import logs
 from pages.batches.intake_runs import intake_runs
 from pages.batches.upload_guard import UploadGuard
 from pages.components import resources, streamed
@@ -28,11 +29,13 @@ from pages.components.navigation import ENTRIES
 from pages.components.sign_out import SignOutGuard
 from pages.components.web_socket import SocketGuard
 from pages.review import inbox_live
+from pages.site import health
 from pages.site.notifier import notifier
 
 SIGN_IN = sign_in_configured()
 INDEX = Path(st.__file__).parent / "static" / "index.html"
 
+logs.set_up(resources.settings().log_format)
 require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)
 
 
@@ -44,16 +47,19 @@ async def resumed(_app: st.App) -> AsyncIterator[None]:
     await asyncio.to_thread(intake_runs)
     telling = await asyncio.to_thread(notifier)
     telling.start()
+    measured = await asyncio.to_thread(health.serve_metrics)
     try:
         yield
     finally:
         await asyncio.to_thread(telling.stop)
+        if measured is not None:
+            await asyncio.to_thread(measured.shutdown)
 
 
 app = st.App(
     Path(__file__).parent / "pages" / "shell.py",
     lifespan=resumed,
-    routes=[streamed.ROUTE, inbox_live.ROUTE],
+    routes=[streamed.ROUTE, inbox_live.ROUTE, *health.ROUTES],
     middleware=[
         Middleware(SocketGuard),
         Middleware(

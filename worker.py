@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from jobs import logs
 from jobs.agents import Agents
 from jobs.comparing import Comparing
 from jobs.intake import configuration
@@ -91,10 +92,10 @@ def _alone_if_embedded(db: Database) -> Iterator[None]:
 
 def main() -> int:
     """Prepare the database and work; 1 when another worker already does, or the database went away."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    settings = Settings()
+    logs.set_up(settings.log_format)
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    settings = Settings()
     db = Database(settings.database_url, repeatable=True)
     try:
         db.prepare()

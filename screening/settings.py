@@ -98,6 +98,15 @@ class Settings(BaseSettings):
     )
     prompts_directory: Path | None = Field(None, description="A site's own prompts instead of the shipped ones.")
 
+    metrics_token: SecretStr | None = Field(
+        None, description="Who shows it as a bearer token may read /metrics of the app; without one nobody may."
+    )
+    metrics_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
+        None, description="A port of this machine's loopback on which the app answers /metrics without a token."
+    )
+    log_format: Literal["plain", "json"] = Field(
+        "plain", description="How app and worker log: for people, or JSON lines."
+    )
     mask_before_sending: bool = Field(
         False,
         description="Whether mail addresses, phone numbers, links, handles and long numbers are masked in what the "

@@ -27,7 +27,20 @@ FILES = "/_file"
 """Where the addresses of streamed files begin."""
 LIVE = "/_live/inbox"
 """Where an open inbox asks what is new."""
-_NOT_A_PAGE = (FILES, LIVE, "/_stcore", "/static", "/media", "/component", "/oauth2callback", "/auth", "/app/static")
+_NOT_A_PAGE = (
+    FILES,
+    LIVE,
+    "/_stcore",
+    "/static",
+    "/media",
+    "/component",
+    "/oauth2callback",
+    "/auth",
+    "/app/static",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+)
 
 
 class UnsafeBind(Exception):

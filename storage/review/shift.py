@@ -56,22 +56,27 @@ def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
     if begin >= end:
         raise ValueError("the period ends before it begins")
     with db.read() as conn:
-        arrived = _arrived(conn, begin, end)
-        read = _by_tier(conn, select(_entry.tier, func.count()).select_from(ratings), ratings, begin, end)
-        notes = select(_entry.tier, func.count()).select_from(case_notes).where(case_notes.c.kind == "hand_over")
-        handed = _by_tier(conn, notes, case_notes, begin, end)
+        tiers = tier_shifts(conn, begin, end)
         opened, closed, overdue = _follow_ups(conn, begin, end)
-    tiers = [
-        _tier(tier, [row for row in arrived if row.tier == tier], read.get(tier, 0), handed.get(tier, 0), end)
-        for tier in Tier
-    ]
     return Shift(
         begin=begin,
         end=end,
-        tiers=tuple(tiers),
+        tiers=tiers,
         follow_ups_opened=opened,
         follow_ups_closed=closed,
         follow_ups_overdue=overdue,
+    )
+
+
+def tier_shifts(conn: Connection, begin: datetime, end: datetime) -> tuple[TierShift, ...]:
+    """Each tier in the period, inside the caller's transaction."""
+    arrived = _arrived(conn, begin, end)
+    read = _by_tier(conn, select(_entry.tier, func.count()).select_from(ratings), ratings, begin, end)
+    notes = select(_entry.tier, func.count()).select_from(case_notes).where(case_notes.c.kind == "hand_over")
+    handed = _by_tier(conn, notes, case_notes, begin, end)
+    return tuple(
+        _tier(tier, [row for row in arrived if row.tier == tier], read.get(tier, 0), handed.get(tier, 0), end)
+        for tier in Tier
     )
 
 

@@ -37,17 +37,18 @@ class Lasting:
 def lasting(db: Database) -> tuple[Lasting, ...]:
     """The faults of this moment, the oldest first."""
     with db.read() as conn:
-        return _lasting(conn)
+        return lasting_in(conn)
 
 
-def _lasting(conn: Connection) -> tuple[Lasting, ...]:
+def lasting_in(conn: Connection) -> tuple[Lasting, ...]:
+    """The same, inside the caller's transaction."""
     rows = conn.execute(select(site_faults).where(_fault.ended_at.is_(None)).order_by(_fault.began_at, _fault.id))
     return tuple(Lasting(fault=Fault(row.name), began_at=row.began_at) for row in rows)
 
 
 def changes(conn: Connection, now: datetime) -> tuple[frozenset[Fault], frozenset[Fault]]:
     """Which faults are here and not kept yet, and which are kept and over. Looks only: see `begin`, `finish`."""
-    known = {one.fault: one.began_at for one in _lasting(conn)}
+    known = {one.fault: one.began_at for one in lasting_in(conn)}
     here = {fault for fault, down in _found(conn, known.get(Fault.MODEL), now).items() if down}
     return frozenset(here - known.keys()), frozenset(known.keys() - here - {Fault.ANCHOR})
 

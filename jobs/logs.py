@@ -1,0 +1,32 @@
+"""What app and worker log, and how: lines for people, or one JSON object a line for a machine."""
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Literal
+
+PLAIN = "%(asctime)s %(name)s %(levelname)s %(message)s"
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line. An exception is told by its kind and place, never by its words."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        told: dict[str, object] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "name": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            told["exception"] = record.exc_info[0].__name__
+            told["where"] = f"{record.pathname}:{record.lineno}"
+        return json.dumps(told, ensure_ascii=True)
+
+
+def set_up(kind: Literal["plain", "json"]) -> None:
+    """Log to standard error, in this format."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if kind == "json" else logging.Formatter(PLAIN))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])

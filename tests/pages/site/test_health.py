@@ -1,0 +1,86 @@
+"""/healthz, /readyz and /metrics: what a machine asks, and what a stranger gets."""
+
+import json
+import logging
+import urllib.request
+from datetime import UTC, datetime
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import SecretStr
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from jobs import logs, metrics
+from pages.components import resources
+from pages.site import health
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.site import heartbeats
+from tests.free_port import free_port
+from tests.storage.inbox_cases import MINUTE, NOW, fill
+
+
+@pytest.fixture
+def client(page_database: Database) -> TestClient:
+    """The three addresses, over the database of this test."""
+    return TestClient(Starlette(routes=health.ROUTES))
+
+
+def _values(body: str) -> dict[tuple[str, str], float]:
+    families = text_string_to_metric_families(body)
+    return {(one.name, " ".join(one.labels.values())): one.value for family in families for one in family.samples}
+
+
+def test_the_app_lives_and_is_ready_while_the_database_answers(
+    client: TestClient, page_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (client.get("/healthz").status_code, client.get("/readyz").status_code) == (200, 200)
+    monkeypatch.setattr(resources, "database", lambda: Database("sqlite:////nowhere/at/all.db"))
+    assert (client.get("/healthz").status_code, client.get("/readyz").status_code) == (200, 503)
+
+
+def test_metrics_are_for_whoever_shows_the_token(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.get("/metrics").status_code == 404, "without a token there is nothing here"
+    given = resources.settings().model_copy(update={"metrics_token": SecretStr("token")})
+    monkeypatch.setattr(resources, "settings", lambda: given)
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/metrics", headers={"Authorization": "Bearer other"}).status_code == 401
+    answer = client.get("/metrics", headers={"Authorization": "Bearer token"})
+    assert answer.status_code == 200 and "second_look_inbox_open" in answer.text
+
+
+def test_the_numbers_are_those_of_the_database(page_database: Database) -> None:
+    (case_id, *_rest) = fill(page_database, (Tier.P0, Tier.P0, Tier.P2))
+    heartbeats.beat(page_database, "one", "worker", NOW + 10 * MINUTE)
+    body = metrics.text(page_database, lambda: NOW + 10 * MINUTE).decode()
+    found = _values(body)
+    assert found["second_look_inbox_open", "P0"] == 2 and found["second_look_inbox_open", "P3"] == 0
+    assert found["second_look_inbox_overdue", "P0"] == 2 and found["second_look_inbox_overdue", "P2"] == 0
+    assert found["second_look_inbox_oldest_due_seconds", "P0"] == 300
+    assert found["second_look_processes_alive", "worker"] == 1
+    assert found["second_look_calls_total", ""] == 0 and found["second_look_fault", "model"] == 0
+    assert case_id not in body and "canary" not in body and "post-1" not in body
+
+
+def test_a_port_of_its_own_answers_on_loopback(page_database: Database) -> None:
+    port = free_port()
+    server = metrics.serve(page_database, lambda: datetime.now(UTC), port)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            assert b"second_look_cases_waiting" in answer.read()
+        assert server.server_address[0] == "127.0.0.1"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_json_line_tells_the_kind_of_an_exception_and_not_its_words() -> None:
+    try:
+        raise ValueError("zanzibarquince")
+    except ValueError as error:
+        kind = (type(error), error, error.__traceback__)
+        record = logging.LogRecord("jobs", logging.ERROR, "x.py", 3, "case %s failed", ("abc",), kind)
+    told = json.loads(logs.JsonLines().format(record))
+    assert (told["level"], told["message"], told["exception"]) == ("ERROR", "case abc failed", "ValueError")
+    assert "zanzibarquince" not in json.dumps(told)
