@@ -25,7 +25,7 @@ def add_mapping_options(parser: argparse.ArgumentParser) -> None:
         words = " (an empty NAME: none)" if role != "title" else ", put before the text"
         of_file.add_argument(f"--{role}-column", default=None, metavar="NAME", help=f"the {role}{words}")
     of_file.add_argument("--labels", default=None, metavar="A=unsafe,B=safe,C=none", help="values of the label column")
-    of_file.add_argument("--join-lists", action="store_true", help="join texts that are lists of strings")
+    of_file.add_argument("--join-lists", action="store_true", help="join texts that are lists of strings, or of turns")
     of_file.add_argument("--sheet", default=None, metavar="NAME", help="the sheet of a workbook")
     of_file.add_argument("--mapping", type=Path, default=None, metavar="FILE", help="a saved mapping to begin with")
     of_file.add_argument("--save-mapping", type=Path, default=None, metavar="FILE", help="keep the mapping used here")

@@ -90,10 +90,11 @@ def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None, su
         for place, role in zip(places[1:], ROLES, strict=True)
     }  # fmt: skip
     lists = st.toggle(
-        "Join texts that are lists of strings",
+        "Join texts that are lists of strings, or conversations",
         value=bool(proposed and proposed.lists),
         key=f"column_lists{suffix}",
-        help='A text such as ["first post", "second post"] is read as its posts, with an empty line between.',
+        help="Strings are joined with an empty line between; of a conversation each turn stands after who speaks, and it "
+        "is judged as a whole.",
     )
     if not texts:
         st.caption("Choose the column that holds the text.")

@@ -10,7 +10,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
     "text": (
         "text", "post", "reddit post", "content", "selftext", "body", "message", "user_message", "prompt", "query",
-        "inputs", "comment", "description", "cleaned_text",
+        "inputs", "comment", "description", "messages", "conversation", "conversations", "turns", "cleaned_text",
     ),
     "title": ("title",),
     "reply": ("response", "answer", "completion", "output", "assistant", "reply"),
@@ -34,7 +34,8 @@ class ColumnMapping:
     """The names of the columns a row is made of; without an id column the row number is the id.
 
     The title, where there is one, is put before the text, and the texts of ``joined`` after it, with an empty line
-    between. With ``lists`` a text or reply that is a list of strings is joined in the same way.
+    between. With ``lists`` a text or reply that is a list, of strings or of the turns of a
+    conversation, is joined in the same way.
     """
 
     text: str

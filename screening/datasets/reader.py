@@ -235,7 +235,7 @@ def _warnings(layout: FileLayout, found: Survey) -> Iterator[str]:
     if sheet and len(sheet.names) > 1:
         yield f"Only sheet {sheet.names.index(sheet.name) + 1} of {len(sheet.names)} is read."
     if found.listed and not found.mapping.lists:
-        yield f"In {found.listed:,} rows the text is a list of strings, which is screened as it stands in the file."
+        yield f"In {found.listed:,} rows the text is a list of strings or turns, screened as it stands in the file."
     if found.blank_lines:
         yield f"{found.blank_lines:,} blank lines were passed over; they are not counted as rows."
     if found.cut_cells:

@@ -173,10 +173,8 @@ def id_of(record: Record, fields: Fields, mapping: ColumnMapping) -> str | None:
 def _nested(tally: _Tally) -> str:
     """Why rows whose texts have parts are not read, and what can be done."""
     if tally.listed:
-        return (
-            f"In {tally.nested:,} of {tally.rows:,} rows the text is a list of strings. Join them, or choose another "
-            "column."
-        )
+        found = f"In {tally.nested:,} of {tally.rows:,} rows the text is a list of strings or turns."
+        return f"{found} Join it, or choose another column."
     return f"In {tally.nested:,} of {tally.rows:,} rows the text is a list or an object, not a text."
 
 
