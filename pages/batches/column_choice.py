@@ -93,8 +93,8 @@ def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None, su
         "Join texts that are lists of strings, or conversations",
         value=bool(proposed and proposed.lists),
         key=f"column_lists{suffix}",
-        help="Strings are joined with an empty line between; of a conversation each turn stands after who speaks, and it "
-        "is judged as a whole.",
+        help="Strings are joined with an empty line between. A conversation becomes its turns, each after who speaks; "
+        "it is judged as a whole.",
     )
     if not texts:
         st.caption("Choose the column that holds the text.")
