@@ -24,6 +24,7 @@ from storage.batches.batches import BatchSummary
 from storage.site.heartbeats import worker_lives
 
 POLL_S = 1.0
+WAYS_S = 5.0
 PAGE = 20
 MOST_PAGES = 500
 
@@ -98,7 +99,7 @@ def show(one: BatchSummary) -> None:
         controls(one)
     if by_label:
         st.html(result_links_html(one.id, one.progress))
-        ways_panel(db, person, one)
+        st.fragment(polled(ways_panel), run_every=None if state in ENDED else WAYS_S)(db, person, one)
     worklist_panel(db, person, one)
     downloads(db, person, one)
 
