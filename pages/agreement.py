@@ -9,7 +9,7 @@ from pages.research.batch_choice import batch_titles
 from pages.research.readings_export import readings_files
 from screening.review.policy import Action, allowed, require
 from storage.batches.batches import list_batches
-from storage.research.reading_table import open_disagreements, reading_table, switches
+from storage.research.reading_table import open_disagreements, reading_table, readings_by_tier, switches
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_AGREEMENT)
@@ -49,6 +49,24 @@ st.caption(
     "Intervals: 1,000 resamples of whole cases. An undefined figure is not a zero: the readings do not determine it, "
     "and the reason stands beside it."
 )
+st.header("By tier shown")
+st.dataframe(
+    [
+        {
+            "Tier": "not kept" if one.tier is None else one.tier.name,
+            "Read blind": one.total,
+            "Unsafe": one.labels.get("unsafe", 0),
+            "Safe": one.labels.get("safe", 0),
+            "Insufficient information": one.labels.get("insufficient_information", 0),
+            "Share unsafe": one.labels.get("unsafe", 0) / one.total,
+        }
+        for one in readings_by_tier(db, person, batch_id)
+    ],
+    hide_index=True,
+    column_config={"Share unsafe": st.column_config.NumberColumn(format="percent")},
+    alt="Blind first readings by the tier that was shown",
+)
+st.caption("A tier may tell a reader what to expect. A share of the audit samples is shown as P1 to weaken that.")
 st.header("Changes of mind")
 st.html(view.switching_html(switches(db, person, key, batch_id)))
 st.caption("Where one reader closed a case alone, the adjudicated label is that reader's own last one.")

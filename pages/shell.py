@@ -10,13 +10,13 @@ from pages.components.controls import controls
 from pages.components.navigation import pages_for
 from pages.components.notices import footer_html, notice_html
 from pages.components.sign_in import Unidentified, current_actor, gate, polled, without_role
-from pages.components.standstill import standstill_html
+from pages.components.standstill import banner_html, looks
 from pages.components.words import sentence
 from screening.review.policy import Forbidden
 from storage.site.audit_log import record_refusal
 
-WITH_BANNER = {"": 5.0, "screen": 5.0, "batches": 5.0, "inbox": None}
-"""Pages that say when nothing is screened, and how often they look by themselves; the inbox has a poll of its own."""
+WITH_BANNER = {"": 5.0, "screen": 5.0, "batches": 5.0}
+"""Pages that say when nothing is screened, and how often they look by themselves; the inbox says it in its own poll."""
 ICON = Path(__file__).parent / "components" / "icon.png"
 
 
@@ -24,7 +24,7 @@ def banner(path: str) -> None:
     """What keeps texts from being screened, while it does."""
 
     def tick() -> None:
-        if words := standstill_html(resources.database(), resources.site(), resources.now()):
+        if words := banner_html(looks().lines(resources.database(), resources.now())):
             st.html(words)
 
     st.fragment(polled(tick), run_every=WITH_BANNER[path])()

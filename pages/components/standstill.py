@@ -1,50 +1,77 @@
 """One banner while texts cannot be screened: what broke, since when, how many wait, who can mend it, what to press."""
 
+import threading
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import escape
 
+from pages.components.singletons import singleton
 from pages.components.words import error_words
 from storage.batches.batch_state import BatchState
 from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, standstills
 from storage.database import Database
-from storage.site.settings_store import SiteSettings
+from storage.site.settings_store import SiteSettings, current
 
 _STYLE = """<style>
 .sl-standstill{border-left:.35rem solid light-dark(#b42318,#f5857b);background:light-dark(#fdf0ee,#2f1715);
  color:light-dark(#10191f,#f3e9e8);padding:.55rem .9rem;border-radius:.3rem;margin:0 0 .5rem;font-size:.95rem;
  line-height:1.45}
-.sl-standstill p{margin:.15rem 0}.sl-standstill b{font-weight:650}
+.sl-standstill p{margin:.15rem 0}.sl-standstill p:not(:last-child){font-weight:600}
 </style>"""
+LOOK_EVERY = timedelta(seconds=3)
 _CAPS = frozenset({"max_calls", "max_cost", "cost_unknown"})
 _ACCOUNT = frozenset({"authentication", "permission", "billing", "spend_cap", "unknown_model", "redirected"})
 
 
-def standstill_html(db: Database, site: SiteSettings, now: datetime) -> str:
-    """The banner as HTML for `st.html`; empty while everything that waits is on its way."""
-    return banner_html(standstills(db, now), site, now)
+class Looks:
+    """What stood still at the last look of this process: the same for everybody, so one look serves all who ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of: tuple[Database, datetime] | None = None
+        self._lines: tuple[str, ...] = ()
+
+    def lines(self, db: Database, now: datetime) -> tuple[str, ...]:
+        """The banner's paragraphs as of now, or a few seconds ago; empty while all that waits is on its way."""
+        with self._lock:
+            fresh = self._of is not None and self._of[0] is db and timedelta() <= now - self._of[1] < LOOK_EVERY
+            if not fresh:
+                self._lines = banner_lines(standstills(db, now), current(db).settings, now)
+                self._of = (db, now)
+            return self._lines
 
 
-def banner_html(found: Sequence[Standstill], site: SiteSettings, now: datetime) -> str:
+@singleton
+def looks() -> Looks:
+    """Those of this process."""
+    return Looks()
+
+
+def banner_html(lines: Sequence[str]) -> str:
+    """The paragraphs as HTML for `st.html`; empty without any."""
+    said = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    return f'{_STYLE}<div class="sl-standstill" role="status">{said}</div>' if said else ""
+
+
+def banner_lines(found: Sequence[Standstill], site: SiteSettings, now: datetime) -> tuple[str, ...]:
     """One paragraph a cause, and what becomes of the texts meanwhile."""
     if not found:
-        return ""
+        return ()
     causes = list(dict.fromkeys(one.cause for one in found))
-    said = "".join(f"<p>{_cause_html([one for one in found if one.cause == cause], now)}</p>" for cause in causes)
+    said = [_cause([one for one in found if one.cause == cause], now) for cause in causes]
     meanwhile = (
         f"After {site.unscreened_minutes:g} minutes they enter the inbox as not screened, where their batch has texts "
         "called unsafe read too. None of them is taken for safe."
     )
-    return f'{_STYLE}<div class="sl-standstill" role="status">{said}<p>{escape(meanwhile)}</p></div>'
+    return (*said, meanwhile)
 
 
-def _cause_html(same: Sequence[Standstill], now: datetime) -> str:
+def _cause(same: Sequence[Standstill], now: datetime) -> str:
     waiting, since = sum(one.waiting for one in same), min(one.since for one in same)
     what = error_words(same[0].cause)
     texts = "1 text waits" if waiting == 1 else f"{waiting:,} texts wait"
     when = f"{since:%H:%M}" if since.date() == now.date() else f"{since:%Y-%m-%d %H:%M}"
-    head = f"▲ {what[0].upper()}{what[1:]}, since {when} UTC. {texts} undecided."
-    return f"<b>{escape(head)}</b> {escape(_mend(same[0]))}"
+    return f"▲ {what[0].upper()}{what[1:]}, since {when} UTC. {texts} undecided. {_mend(same[0])}"
 
 
 def _mend(one: Standstill) -> str:

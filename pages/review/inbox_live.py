@@ -22,6 +22,7 @@ from pages.components import resources
 from pages.components.http import LIVE
 from pages.components.sign_in import Unidentified, browser_of
 from pages.components.singletons import singleton
+from pages.components.standstill import looks
 from pages.review.inbox_words import (
     TIER_MARKS,
     TIER_MEANINGS,
@@ -102,6 +103,7 @@ def snapshot(db: Database, actor: Actor, now: datetime, view: View) -> Mapping[s
     return {
         "at": f"{now:%H:%M:%S} UTC",
         "words": counts_words(found),
+        "still": looks().lines(db, now),
         "waits": found.open,
         "urgent": sum(found.open_by_tier[tier] for tier in URGENT) - _taken(found),
         "newest": None if found.newest_urgent is None else found.newest_urgent.timestamp(),

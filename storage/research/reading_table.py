@@ -3,6 +3,7 @@
 Only closed cases: an open one may yet be read by whoever looks at the table.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +13,7 @@ from sqlalchemy import Select, func, select
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
+from screening.review.tiers import Tier
 from storage.database import Database
 from storage.schema import adjudications, cases, inbox_entries, ratings, screenings
 from storage.site.audit_log import append
@@ -109,6 +111,35 @@ def switches(db: Database, actor: Actor, key: str, batch_id: str | None = None) 
         )
         for (case_id, reviewer), versions in readings.items()
         if versions[0].blind
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierReadings:
+    """Blind first readings that were given while this tier was shown, by label; ``tier`` None: it was not kept yet."""
+
+    tier: Tier | None
+    labels: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self.labels.values())
+
+
+def readings_by_tier(db: Database, actor: Actor, batch_id: str | None = None) -> tuple[TierReadings, ...]:
+    """What readers said by the tier they saw, the most urgent first: a tier may tell a reader what to expect."""
+    require(actor, Action.VIEW_AGREEMENT)
+    columns = ratings.c.tier, ratings.c.label, func.count().label("n")
+    query = select(*columns).select_from(ratings).where(ratings.c.version == 1, ratings.c.blind.is_(True))
+    found: dict[int | None, dict[str, int]] = {}
+    with db.read() as conn:
+        for row in conn.execute(_closed(query, batch_id).group_by(ratings.c.tier, ratings.c.label)):
+            found.setdefault(row.tier, {})[row.label] = row.n
+    known = sorted(tier for tier in found if tier is not None)
+    return tuple(
+        TierReadings(tier=None if tier is None else Tier(tier), labels=found[tier])
+        for tier in (*known, *({None} & found.keys()))
     )
 
 

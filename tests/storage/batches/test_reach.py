@@ -11,6 +11,7 @@ from storage.batches.batches import find_batch, progress
 from storage.batches.results import IN_INBOX, results
 from storage.database import Database
 from storage.identifiers import new_id
+from storage.research.reading_table import readings_by_tier
 from storage.review.inbox import claim_next
 from storage.review.ratings import my_rating, submit_rating
 from storage.schema import inbox_entries, ratings
@@ -60,6 +61,8 @@ def test_it_is_read_blind_and_the_tier_shown_is_kept(db: Database, reader: objec
     assert mine is not None and mine.blind
     with db.read() as conn:
         assert conn.execute(select(ratings.c.tier)).scalar_one() == Tier.P1
+    [by_tier] = readings_by_tier(db, LOCAL_USER)
+    assert (by_tier.tier, by_tier.labels, by_tier.total) == (Tier.P1, {"unsafe": 1}, 1)
 
 
 def test_who_watched_a_single_text_does_not_read_it_blind(db: Database) -> None:

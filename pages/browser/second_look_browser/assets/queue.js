@@ -108,6 +108,7 @@ class Queue {
   build() {
     this.waits = make("p", { class: "waits" });
     this.words = make("p", { class: "words" });
+    this.still = make("div", { class: "still", role: "status", hidden: true });
     this.pills = make("div", { class: "pills", role: "group", "aria-label": "Tiers" });
     this.alert = make("div", { class: "said", role: "status", "aria-live": "assertive" });
     this.changed = make("button", { class: "changed", type: "button", hidden: true });
@@ -134,7 +135,7 @@ class Queue {
     this.soundWords();
     this.root.append(
       make("section", { class: "queue", "aria-label": "Queue" },
-        make("header", {}, make("h1", {}, "Inbox"), this.waits), this.words, this.pills, this.alert, this.tools,
+        make("header", {}, make("h1", {}, "Inbox"), this.waits), this.still, this.words, this.pills, this.alert, this.tools,
         this.list, this.changed, this.foot, this.bar, this.disputed,
         make("p", { class: "foot" }, this.live, this.soundOn, " · ", test)));
   }
@@ -170,6 +171,12 @@ class Queue {
     } catch { this.lost(); } finally { this.asking = false; }
   }
 
+  showStill(lines) {
+    this.still.hidden = lines.length === 0;
+    if (this.still.textContent === lines.join("")) return;
+    this.still.replaceChildren(...lines.map((line) => make("p", {}, line)));
+  }
+
   lost() {
     this.failures += 1;
     this.root.querySelector(".queue").classList.add("stale");
@@ -182,6 +189,7 @@ class Queue {
     this.waits.textContent = now.late ? `${now.waits} wait · ${now.late}` : `${now.waits} wait`;
     this.waits.classList.toggle("late", Boolean(now.late));
     this.words.textContent = now.words;
+    this.showStill(now.still);
     this.live.textContent = "Live. ";
     this.live.title = `As of ${now.at}`;
     this.title.show(now.urgent);
