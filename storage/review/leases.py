@@ -7,11 +7,24 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, CompoundSelect, ScalarSelect, Select, and_, case, false, or_, select, true
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    CompoundSelect,
+    ScalarSelect,
+    Select,
+    and_,
+    bindparam,
+    case,
+    false,
+    or_,
+    select,
+    true,
+)
 
 from screening.review.actors import Actor, Role
 from screening.review.tiers import Tier
-from storage.schema import inbox_entries, ratings, skips
+from storage.schema import Moment, inbox_entries, ratings, skips
 from storage.schema.review import LATER_READING
 
 LEASE = timedelta(minutes=15)
@@ -28,12 +41,23 @@ def why_of(entry: Any) -> str:
     return entry.why if entry.cause is None else f"{entry.why}:{entry.cause}"
 
 
+At = datetime | BindParameter[datetime]
+"""A moment, or the place of one in a statement that is written once and asked often."""
+NOW: BindParameter[datetime] = bindparam("now", type_=Moment)
+SNOOZED_SINCE: BindParameter[datetime] = bindparam("snoozed_since", type_=Moment)
+
+
+def moment(now: datetime) -> dict[str, datetime]:
+    """What fills those places."""
+    return {"now": now, "snoozed_since": now - SNOOZE}
+
+
 def is_open() -> ColumnElement[bool]:
     """Not yet adjudicated."""
     return _entry.closed_at.is_(None)
 
 
-def leased(now: datetime) -> ColumnElement[bool]:
+def leased(now: At) -> ColumnElement[bool]:
     """Somebody holds it at this moment."""
     return and_(_entry.holder.is_not(None), _entry.lease_expires_at > now)
 
@@ -46,34 +70,38 @@ def in_tiers(tiers: Collection[Tier] | None) -> ColumnElement[bool]:
     return _entry.tier == only[0] if len(only) == 1 else _entry.tier.in_(only)
 
 
-def reserved_for_others(actor: Actor, now: datetime) -> ColumnElement[bool]:
+def reserved_for_others(actor: Actor, now: At) -> ColumnElement[bool]:
     """Set aside by its reader (the actor too), or handed to somebody else, until a moment yet to come."""
     for_actor = and_(_entry.handed_to == actor.id, _entry.held_by != actor.id)
     return and_(_entry.reserved_until.is_not(None), _entry.reserved_until > now, ~for_actor)
 
 
-def snoozed(actor: Actor, now: datetime) -> ColumnElement[bool]:
+def snoozed(actor: Actor, now: At) -> ColumnElement[bool]:
     """The actor skipped it a while ago, or said "not me" at any time."""
     return _entry.case_id.in_(_skipped(actor, now))
 
 
-def _skipped(actor: Actor, now: datetime) -> Select[Any]:
+def _skipped(actor: Actor, now: At) -> Select[Any]:
     return select(skips.c.case_id).where(
-        skips.c.reviewer == actor.id, or_(skips.c.reason == "not_me", skips.c.at > now - SNOOZE)
+        skips.c.reviewer == actor.id, or_(skips.c.reason == "not_me", skips.c.at > _snoozed_since(now))
     )
 
 
-def sent_ahead(now: datetime) -> ColumnElement[bool]:
+def _snoozed_since(now: At) -> At:
+    return now - SNOOZE if isinstance(now, datetime) else SNOOZED_SINCE
+
+
+def sent_ahead(now: At) -> ColumnElement[bool]:
     """Its text lies in somebody's browser, for whom it is kept free until they ask for it or the moment passes."""
     return and_(_entry.ahead_until.is_not(None), _entry.ahead_until > now)
 
 
-def not_ahead_for_others(actor: Actor, now: datetime) -> ColumnElement[bool]:
+def not_ahead_for_others(actor: Actor, now: At) -> ColumnElement[bool]:
     """No other browser than the actor's has its text before it was asked for."""
     return or_(_entry.ahead_until.is_(None), _entry.ahead_until <= now, _entry.ahead_for == actor.id)
 
 
-def touched(actor: Actor, now: datetime) -> CompoundSelect[Any]:
+def touched(actor: Actor, now: At) -> CompoundSelect[Any]:
     """The ids of all open cases that may not be free for this actor: few, and each found by an index of its own."""
     ids = select(_entry.case_id).where(is_open())
     return ids.where(leased(now)).union(
@@ -95,7 +123,7 @@ def needs_senior(actor: Actor) -> ColumnElement[bool]:
     return false() if Role.SENIOR in actor.roles else _entry.reading == "third"
 
 
-def state(actor: Actor, now: datetime) -> ColumnElement[str]:
+def state(actor: Actor, now: At) -> ColumnElement[str]:
     """In which one of the states of `queue.State` an open case is, as this actor sees it."""
     return case(
         (and_(leased(now), _entry.holder == actor.id), "mine"),
@@ -109,7 +137,7 @@ def state(actor: Actor, now: datetime) -> ColumnElement[str]:
     )
 
 
-def free_for(actor: Actor, now: datetime, tiers: Collection[Tier] | None) -> ColumnElement[bool]:
+def free_for(actor: Actor, now: At, tiers: Collection[Tier] | None) -> ColumnElement[bool]:
     """Whether the actor may be given this case by "the next one"."""
     return and_(
         is_open(),
@@ -129,13 +157,13 @@ def in_order(tiers: Collection[Tier] | None) -> tuple[ColumnElement[Any], ...]:
     return (*first, _entry.due_at, _entry.case_id)
 
 
-def earliest(actor: Actor, now: datetime, tier: Tier) -> Select[Any]:
+def earliest(actor: Actor, now: At, tier: Tier) -> Select[Any]:
     """The deadline of the free case of this tier that is due first."""
     free = select(_entry.routine, _entry.due_at).where(free_for(actor, now, [tier]))
     return free.order_by(*in_order([tier])).limit(1)
 
 
-def next_free(actor: Actor, now: datetime, tiers: Collection[Tier] | None) -> ScalarSelect[str]:
+def next_free(actor: Actor, now: At, tiers: Collection[Tier] | None) -> ScalarSelect[str]:
     """The id of the case due next; rows that another transaction is claiming are passed over (PostgreSQL)."""
     return (
         select(_entry.case_id)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import CompoundSelect, Select, and_, case, func, select, union_all
@@ -13,11 +14,13 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.tiers import Tier
 from storage.database import Database
-from storage.review.leases import in_order, is_open, leased, state, touched, why_of
+from storage.review.leases import NOW, in_order, is_open, leased, moment, state, touched, why_of
 from storage.review.tallies import late_by_tier, newest_entry, open_by_tier
 from storage.schema import Moment, cases, inbox_entries
 
 _entry = inbox_entries.c
+KEPT = 256
+"""Statements kept, of as many people and views: an open inbox asks every few seconds."""
 
 
 class State(StrEnum):
@@ -97,27 +100,28 @@ def queue(
 ) -> tuple[Waiting, ...]:
     """Open cases in the order they are due: P0 first, then by deadline. For supervisors."""
     require(actor, Action.BROWSE_QUEUE)
-    page = _page(actor, now, tiers, limit, offset).subquery()
-    query = (
-        select(page, cases.c.external_id)
-        .join(cases, cases.c.id == page.c.case_id)
-        .order_by(page.c.routine, page.c.due_at, page.c.case_id)
-    )
+    query = _list(actor, None if tiers is None else frozenset(tiers), limit, offset)
     with db.read() as conn:
-        rows = conn.execute(query).all()
+        rows = conn.execute(query, moment(now)).all()
     return tuple(waiting_of(row, now) for row in rows)
 
 
-def _page(
-    actor: Actor, now: datetime, tiers: Collection[Tier] | None, limit: int, offset: int
-) -> Select[Any] | CompoundSelect[Any]:
-    """A page of the list; of a filter's tiers each gives its first, so that none reads past what it leaves out."""
-    entries = select(inbox_entries, state(actor, now).label("state")).where(is_open())
+@lru_cache(maxsize=KEPT)
+def _list(actor: Actor, tiers: frozenset[Tier] | None, limit: int, offset: int) -> Select[Any]:
+    """A page of the list, written once for whoever asks again and again."""
+    page = _page(actor, tiers, limit, offset).subquery()
+    joined = select(page, cases.c.external_id).join(cases, cases.c.id == page.c.case_id)
+    return joined.order_by(page.c.routine, page.c.due_at, page.c.case_id)
+
+
+def _page(actor: Actor, tiers: Collection[Tier] | None, limit: int, offset: int) -> Select[Any] | CompoundSelect[Any]:
+    """Of a filter's tiers each gives its first, so that none reads past what it leaves out."""
+    entries = select(inbox_entries, state(actor, NOW).label("state")).where(is_open())
     if tiers is None:
         return entries.order_by(*in_order(None)).limit(limit).offset(offset)
     heads = [
         entries.where(_entry.tier == int(tier)).order_by(*in_order([tier])).limit(limit + offset).subquery()
-        for tier in sorted(set(tiers))
+        for tier in sorted(tiers)
     ]
     merged = union_all(*(select(head) for head in heads)).subquery()
     order = merged.c.routine, merged.c.due_at, merged.c.case_id
@@ -150,27 +154,33 @@ def counts(db: Database, actor: Actor, now: datetime, tiers: Collection[Tier] | 
     All open cases of a tier are a tally; only those that may not be free are looked at.
     """
     require(actor, Action.VIEW_COUNTS)
-    standing = _standing(actor, now).subquery().c
-    looked_at = select(
+    with db.read() as conn:
+        rows = conn.execute(_looked_at(actor), moment(now)).all()
+        every, late, newest = open_by_tier(conn), late_by_tier(conn, now), newest_entry(conn, Tier.P0)
+    return replace(_counts(rows, every, late, set(Tier if tiers is None else tiers)), newest_urgent=newest)
+
+
+@lru_cache(maxsize=KEPT)
+def _looked_at(actor: Actor) -> Select[Any]:
+    """Those cases that may not be free, counted by what keeps them."""
+    standing = (
+        select(
+            state(actor, NOW).label("state"),
+            _entry.tier,
+            case((leased(NOW), _entry.lease_expires_at)).label("lease"),
+            case((_entry.reserved_until > NOW, _entry.reserved_until)).label("reserved"),
+        )
+        .where(_entry.case_id.in_(touched(actor, NOW)), is_open())
+        .subquery()
+        .c
+    )
+    return select(
         standing.state,
         standing.tier,
         func.count().label("n"),
         func.min(standing.lease, type_=Moment).label("lease"),
         func.min(standing.reserved, type_=Moment).label("reserved"),
     ).group_by(standing.state, standing.tier)
-    with db.read() as conn:
-        rows = conn.execute(looked_at).all()
-        every, late, newest = open_by_tier(conn), late_by_tier(conn, now), newest_entry(conn, Tier.P0)
-    return replace(_counts(rows, every, late, set(Tier if tiers is None else tiers)), newest_urgent=newest)
-
-
-def _standing(actor: Actor, now: datetime) -> Select[Any]:
-    return select(
-        state(actor, now).label("state"),
-        _entry.tier,
-        case((leased(now), _entry.lease_expires_at)).label("lease"),
-        case((_entry.reserved_until > now, _entry.reserved_until)).label("reserved"),
-    ).where(_entry.case_id.in_(touched(actor, now)), is_open())
 
 
 def _counts(
