@@ -110,9 +110,10 @@ def open_ones(db: Database, actor: Actor, now: datetime, limit: int = 50) -> Ope
     require(actor, Action.FOLLOW_UP, actor.id)
     mine = or_(_one.who == actor.id, _one.opened_by == actor.id)
     visible = or_(mine, ~withheld(actor, _one.case_id)) if allowed(actor, Action.FOLLOW_UP) else mine
+    # a look-up for each: joined, an embedded database may begin at the cases, and read all of them
+    name = select(cases.c.external_id).where(cases.c.id == _one.case_id).scalar_subquery()
     joined = (
-        select(follow_ups, cases.c.external_id, accounts.c.display_name)
-        .join(cases, cases.c.id == _one.case_id)
+        select(follow_ups, name.label("external_id"), accounts.c.display_name)
         .outerjoin(accounts, accounts.c.id == _one.who)
         .where(_one.closed_at.is_(None), visible)
         .order_by(_one.due_at, _one.id)

@@ -17,6 +17,7 @@ from storage.identifiers import new_id
 from storage.review import care, drafts, inbox
 from storage.review.adjudication import disagreements
 from storage.review.ahead import send_ahead
+from storage.review.follow_ups import open_ones
 from storage.review.queue import counts, queue, set_aside
 from storage.review.ratings import submit_rating
 from storage.review.tallies import MOST_LATE, late_by_tier, open_by_tier
@@ -57,6 +58,7 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "set aside": lambda db: set_aside(db, BOTH, LATER),
     "mine": lambda db: inbox.my_claims(db, BOTH, LATER),
     "exposure": lambda db: care.exposure(db, BOTH, NOW),
+    "follow-ups": lambda db: open_ones(db, BOTH, LATER),
     "claim": _claimed,
     "claim of a filter": lambda db: inbox.claim_next(db, BOTH, LATER, tiers=[Tier.P2, Tier.P3]),
     "ahead": lambda db: send_ahead(db, BOTH, LATER, [Tier.P2, Tier.P3]),
