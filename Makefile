@@ -4,7 +4,7 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check faults bench certify lock backup restore audit clean
+.PHONY: run test check faults bench certify lock sbom backup restore audit clean
 
 run: $(VENV)/.runtime
 	SECOND_LOOK_SIMULATED_LATENCY_S=$${SECOND_LOOK_SIMULATED_LATENCY_S:-0.3} $(BIN)/python serve.py --port $(PORT)
@@ -42,6 +42,11 @@ certify: $(VENV)/.runtime
 lock: $(VENV)/.development
 	$(BIN)/python -m uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url -q requirements.in -o requirements.txt
 	$(BIN)/python -m uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url -q requirements-dev.in -o requirements-dev.txt
+
+# What runs with the program: a CycloneDX bill of materials of this environment, and the notices in docs/.
+sbom: $(VENV)/.development
+	$(BIN)/python .ci/notices.py
+	$(BIN)/python -m cyclonedx_py requirements requirements.txt --output-reproducible --of JSON -o sbom.cdx.json
 
 backup: $(VENV)/.runtime
 	$(BIN)/python -m screening backup $(if $(TO),--to "$(TO)")
