@@ -8,12 +8,14 @@ from screening.datasets.refused import FileRefused
 from screening.datasets.source import Source
 
 
-def published_rows(source: Source, columns: frozenset[str]) -> Iterator[tuple[int, Fields]]:
+def published_rows(
+    source: Source, columns: frozenset[str], *, sheet: str | None = None
+) -> Iterator[tuple[int, Fields]]:
     """Row number and cells of every row. FileRefused for a row that does not fit or a file without ``columns``.
 
     A published file is complete or it is not that file: here one damaged row refuses all of it.
     """
-    layout = file_layout(source)
+    layout = file_layout(source, sheet)
     if layout.columns and not columns <= set(layout.columns):
         raise FileRefused(f"The file has no column {', '.join(sorted(columns - set(layout.columns)))}.")
     for record in layout.records():
