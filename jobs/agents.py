@@ -7,10 +7,10 @@ from typing import Any
 from screening.engine.cost import cost_usd
 from screening.engine.draws import Draw, DrawRequest, NodeAgent, Sampler, SamplerError, Usage
 from screening.engine.prompting import load_prompts
-from screening.samplers.anthropic import AnthropicSampler
-from screening.samplers.model_sampler import default_gate
+from screening.samplers.model_sampler import ModelSampler, default_gate
 from screening.samplers.model_settings import ModelSettings
 from screening.samplers.preflight import Preflight
+from screening.samplers.protocols import sampler_of
 from screening.samplers.rate import RateGate
 from screening.samplers.simulated import SimulatedSampler
 from screening.settings import Settings
@@ -30,6 +30,7 @@ def model_settings(settings: Settings) -> ModelSettings:
         call_timeout_s=settings.call_timeout_s,
         node_deadline_s=settings.node_deadline_s,
         accepted_names=settings.accepted_model_names,
+        protocol="chat" if settings.agents == "chat" else "messages",
     ).adapted()
 
 
@@ -57,7 +58,7 @@ class Agents:
     def __init__(self, settings: Settings, gate: RateGate | None = None) -> None:
         self._settings = settings
         self._gate = gate
-        self._models: dict[ModelSettings, AnthropicSampler] = {}
+        self._models: dict[ModelSettings, ModelSampler] = {}
         self._simulated: dict[int, SimulatedSampler] = {}
 
     def describe(self, seed: int) -> Mapping[str, Any]:
@@ -78,13 +79,13 @@ class Agents:
             )
         return sampler if simulated else _ByNode(self)
 
-    def model_for(self, agent: NodeAgent) -> AnthropicSampler:
+    def model_for(self, agent: NodeAgent) -> ModelSampler:
         """The model that answers for a node; one a setting, whoever asks. SamplerError for an unknown server."""
         asked = settings_for(self._settings, agent)
         if asked not in self._models:
             prompts = load_prompts(self._settings.prompts_directory)
             self._gate = self._gate or default_gate(model_settings(self._settings))
-            self._models[asked] = AnthropicSampler(asked, prompts, gate=self._gate)
+            self._models[asked] = sampler_of(asked, prompts, gate=self._gate)
         return self._models[asked]
 
     def cost_usd(self, configuration: Configuration, usage: Usage, node: str | None = None) -> float | None:
@@ -111,7 +112,7 @@ class Agents:
             self._simulated[seed] = SimulatedSampler(seed, latency_s=self._settings.simulated_latency_s)
         return self._simulated[seed]
 
-    def _model(self) -> AnthropicSampler:
+    def _model(self) -> ModelSampler:
         return self.model_for(NodeAgent())
 
 

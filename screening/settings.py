@@ -37,8 +37,10 @@ class Settings(BaseSettings):
     )
     data_directory: Path = Field(Path("var"), description="Where uploaded files and the audit anchor are kept.")
 
-    sampler: Literal["auto", "simulated", "anthropic"] = Field(
-        "auto", description="Which agents answer; auto is anthropic where a key or a base URL is set, else simulated."
+    sampler: Literal["auto", "simulated", "anthropic", "chat"] = Field(
+        "auto",
+        description="Which agents answer; auto is anthropic where a key or a base URL is set, else simulated. chat "
+        "speaks OpenAI-compatible chat completions with the server at the base URL.",
     )
     anthropic_api_key: SecretStr | None = Field(
         None, validation_alias="ANTHROPIC_API_KEY", description="The key of the Messages API."
@@ -154,6 +156,8 @@ class Settings(BaseSettings):
     def _answerable(self) -> "Settings":
         if self.sampler == "anthropic" and not (self.anthropic_api_key or self.anthropic_base_url):
             raise ValueError("the anthropic sampler needs ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL")
+        if self.sampler == "chat" and not self.anthropic_base_url:
+            raise ValueError("the chat sampler needs ANTHROPIC_BASE_URL, the address of the server that speaks it")
         return self
 
     @cached_property
@@ -185,7 +189,7 @@ class Settings(BaseSettings):
         return self.audit_anchor_file or self.data_directory / "audit-anchors.jsonl"
 
     @cached_property
-    def agents(self) -> Literal["simulated", "anthropic"]:
+    def agents(self) -> Literal["simulated", "anthropic", "chat"]:
         """Which agents answer, `auto` resolved."""
         if self.sampler != "auto":
             return self.sampler

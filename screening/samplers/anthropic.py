@@ -16,7 +16,6 @@ from screening.samplers.bodies import UnreadableBody, bounded
 from screening.samplers.model_request import PreparedCall
 from screening.samplers.model_sampler import ModelSampler
 from screening.samplers.model_settings import ANTHROPIC_URL, ModelSettings, dialect
-from screening.samplers.preflight import Preflight
 from screening.samplers.rate import RateGate
 from screening.samplers.replies import Expected, message_draw
 
@@ -84,12 +83,6 @@ class AnthropicSampler(ModelSampler):
         rng: random.Random | None = None,
     ) -> None:
         super().__init__(MessagesAdapter(settings), settings, prompts, gate=gate, rng=rng)
-
-
-async def preflight(settings: ModelSettings, prompts: PromptSet) -> Preflight:
-    """Ask once with a sampler made for it and closed again: for a process that does not screen itself."""
-    async with AnthropicSampler(settings, prompts) as sampler:
-        return await sampler.preflight()
 
 
 def _response(raw: Any) -> Response:

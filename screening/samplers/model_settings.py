@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field, replace
+from typing import Literal
 from urllib.parse import urlsplit
 
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -47,6 +48,7 @@ class ModelSettings:
     cache_minimum_tokens: int = 1024
     neutral: NeutralSampling = NeutralSampling()
     adaptive: bool = False
+    protocol: Literal["messages", "chat"] = "messages"
     accepted_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -131,3 +131,12 @@ def test_presets_that_ask_alike_are_tried_once_and_another_model_anew() -> None:
     assert preflights.asked_as(first) == preflights.asked_as(replace(first, pipeline=preset("recommended", budget=50)))
     for changed in ({"model": "n"}, {"prompts": "q"}):
         assert preflights.asked_as(first) != preflights.asked_as(replace(first, sampler=sampler | changed))
+
+
+async def test_a_batch_is_screened_over_chat_completions(db: Database) -> None:
+    async with StubServer(StubPlan(weights={"unsafe": 1.0})) as stub:
+        agents = Agents(Settings(_env_file=None, sampler="chat", anthropic_base_url=stub.url))
+        batch(db, 1, made_of=agents)
+        await job_of(db, agents).screen_case(one(db, cases.c.id))
+        await agents.aclose()
+    assert one(db, screenings.c.outcome) == "unsafe"

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from screening.engine.prompting import PromptSet, load_prompts
-from screening.samplers.anthropic import AnthropicSampler, preflight
+from screening.samplers.anthropic import AnthropicSampler
 from screening.samplers.model_sampler import default_gate
 from screening.samplers.model_settings import ModelSettings, NeutralSampling
+from screening.samplers.protocols import preflight
 from tests.stub_server import StubPlan, StubServer
 
 OWN = ModelSettings(base_url="http://models.example.org", api_key="k")

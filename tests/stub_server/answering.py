@@ -63,6 +63,17 @@ def message(body: dict[str, Any], answer: str, fault: Fault | None, message_id: 
     }
 
 
+def chat_completion(body: dict[str, Any], answer: str, reply_id: str) -> dict[str, Any]:
+    """A whole chat completion, as OpenAI-compatible servers give it."""
+    return {
+        "id": reply_id,
+        "object": "chat.completion",
+        "model": body.get("model"),
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 2},
+    }
+
+
 def completion(plan: StubPlan, asked: Asked) -> dict[str, Any]:
     """A chat completion of one token with the log probabilities of the first tokens."""
     weights = weights_for(plan, asked)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from screening.engine.draws import ScreenedText
 from screening.samplers.probes import ALL
-from tests.stub_server.answering import answer_to, completion, message
+from tests.stub_server.answering import answer_to, chat_completion, completion, message
 from tests.stub_server.asked import Asked, read_asked
 from tests.stub_server.counters import Counters
 from tests.stub_server.plan import ANSWERED_FAULTS, Fault, RawReply, StubPlan
@@ -83,8 +83,15 @@ class StubServer:
             if fault is not None:
                 self.counters.faults[fault] += 1
                 return await self._broken(request, fault)
+            if self.plan.raw is not None:
+                return _raw(self.plan.raw, f"chat_stub_{self._name}_{number}")
             self.counters.answers += 1
-            return web.json_response(completion(self.plan, read_asked(body)))
+            asked = read_asked(body)
+            fresh_id = f"chat_stub_{self._name}_{number}"
+            if body.get("logprobs"):
+                return web.json_response(completion(self.plan, asked))
+            answer = answer_to(self.plan, asked, number)
+            return web.json_response(chat_completion(body, answer, fresh_id))
         finally:
             self.counters.in_flight -= 1
 
