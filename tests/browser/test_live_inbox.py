@@ -7,14 +7,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Page, expect
+from sqlalchemy import select
 
-from screening.review.actors import Actor, Role
+from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.tiers import Tier
+from storage.batches.batches import cancel
+from storage.batches.pending import record_error
 from storage.database import Database
 from storage.review import inbox
+from storage.schema import cases
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, screenshot
 from tests.browser.desk import case_in_address
+from tests.jobs.running import batch
 from tests.storage.inbox_cases import BO, fill, register
 
 pytestmark = pytest.mark.browser
@@ -121,3 +126,20 @@ def test_a_sound_is_played_once_somebody_asked_for_it(page: Page, db: Database) 
     _tones(page, 4)
     page.get_by_role("button", name="Sound for P0: on").click()
     expect(page.get_by_role("button", name="Sound for P0: off")).to_be_visible()
+
+
+def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database) -> None:
+    page.goto("/inbox")
+    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+    now = datetime.now(UTC)
+    batch_id = batch(db, 1)
+    with db.read() as conn:
+        case_id = conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalar_one()
+    record_error(db, case_id, "authentication", "refused", now)
+    banner = page.get_by_role("status").filter(has_text="the model's service refuses the key".capitalize())
+    expect(banner).to_be_visible(timeout=2 * SEEN_MS)
+    expect(banner).to_contain_text("1 text waits undecided. An administrator mends it")
+    assert violations(page) == []
+    screenshot(page, "inbox-standstill")
+    cancel(db, LOCAL_USER, batch_id, now)
+    expect(banner).not_to_be_visible(timeout=2 * SEEN_MS)
