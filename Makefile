@@ -4,7 +4,7 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check faults bench certify lock sbom backup restore audit clean
+.PHONY: run test quick check faults bench certify lock sbom backup restore audit clean
 
 run: $(VENV)/.runtime
 	SECOND_LOOK_SIMULATED_LATENCY_S=$${SECOND_LOOK_SIMULATED_LATENCY_S:-0.3} $(BIN)/python serve.py --port $(PORT)
@@ -19,6 +19,10 @@ else
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore tests/browser --ignore tests/jobs
 	$(BIN)/python -m pytest -q tests/jobs tests/browser
 endif
+
+# Before every commit: lint, types, house, the arithmetic, and storage on SQLite.
+quick: check
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow and not postgresql" tests/statistics tests/engine tests/text tests/datasets tests/storage tests/commands/test_quick_start.py
 
 check: $(VENV)/.development
 	$(BIN)/ruff check .

@@ -14,7 +14,8 @@ from jobs.screening_job import ScreeningJob
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
 from storage.batches import screenings
 
-POLL_S = 0.2
+POLL_S = 0.4
+"""Between two looks for work; a single text begins within so long."""
 AFTER_A_BREAK_S = 1.0
 """Pause when a case could not even be noted as failed (a full disk): it is pending and would come again at once."""
 
@@ -89,7 +90,7 @@ class LocalRunner:
         while True:
             await asyncio.sleep(POLL_S)
             free = self._places + INTERACTIVE_PLACES - len(self._running)
-            if free > 0:
+            if free > 0 and self._running:  # with nothing in flight the other look finds them too
                 for case_id in await self._pending(free, interactive=True):
                     self._start(case_id)
 

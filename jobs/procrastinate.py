@@ -24,6 +24,8 @@ from storage.batches import screenings
 
 INTERACTIVE, BATCH = "interactive", "batch"
 FEED_EVERY_S = 0.25
+IDLE_EVERY_S = {INTERACTIVE: 0.4, BATCH: 2.0}
+"""Between two rounds of a feeder that found nothing to do and nothing in work."""
 LEAST_WAITING = 100
 """Cases kept waiting in the engine; more where more are in work, because each round then takes more."""
 DEAD_AFTER_S = 20.0
@@ -82,7 +84,7 @@ class ProcrastinateRunner:
                 queues=[queue],
                 name=queue,
                 concurrency=places,
-                fetch_job_polling_interval=1.0,
+                fetch_job_polling_interval=5.0,  # what is given out is told by NOTIFY
                 shutdown_graceful_timeout=0,
                 delete_jobs="always",
                 install_signal_handlers=False,
@@ -112,21 +114,21 @@ class ProcrastinateRunner:
         """Each queue has a feeder of its own, so that who waits never waits for a long list of a batch's cases."""
         while True:
             async with self.app.connector.pool.connection() as connection:  # type: ignore[attr-defined]
-                await self._give_out(connection, queue)
-            await asyncio.sleep(FEED_EVERY_S)
+                busy = await self._give_out(connection, queue)
+            await asyncio.sleep(FEED_EVERY_S if busy else IDLE_EVERY_S[queue])
 
-    async def _give_out(self, connection: "AsyncConnection[Any]", queue: str) -> None:
-        """One round of a feeder, in one transaction; nothing where another worker is at it."""
+    async def _give_out(self, connection: "AsyncConnection[Any]", queue: str) -> bool:
+        """One round of a feeder, in one transaction; nothing where another worker is at it. Whether there is work."""
         if not await _mine(connection, _FEED_LOCKS[queue]):
-            return
+            return bool(self._running)
         query = "SELECT lock, status FROM procrastinate_jobs WHERE queue_name = %s"
         found = await (await connection.execute(query, (queue,))).fetchall()
         waiting = sum(status == "todo" for _, status in found)
         wanted = max(LEAST_WAITING, len(found) - waiting) - waiting
-        if wanted > 0:
-            await self._defer(connection, queue, wanted, [lock for lock, _ in found])
+        more = wanted > 0 and await self._defer(connection, queue, wanted, [lock for lock, _ in found])
+        return more or bool(found)
 
-    async def _defer(self, connection: "AsyncConnection[Any]", queue: str, wanted: int, known: Sequence[str]) -> None:
+    async def _defer(self, connection: "AsyncConnection[Any]", queue: str, wanted: int, known: Sequence[str]) -> bool:
         case_ids = await to_the_end(
             screenings.pending_cases,
             self._job.db,
@@ -138,6 +140,7 @@ class ProcrastinateRunner:
         if case_ids:
             jobs = [_job(case_id, queue) for case_id in case_ids]
             await self.app.job_manager.batch_defer_jobs_async(jobs, connection=connection)
+        return bool(case_ids)
 
     async def _bury(self) -> None:
         """Forget the jobs of dead workers: their cases are pending, so the feeder gives them out again."""

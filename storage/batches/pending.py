@@ -42,9 +42,12 @@ def pending_cases(
     """
     taken = set(excluding)
     with db.read() as conn:
+        with_work = batches_with_ready_cases(conn)
+        if not with_work:
+            return []  # the one question of a worker with nothing to do
         flying, moment = _in_flight(conn, taken), None if now is None else shared_now(conn, now)
         chosen: list[str] = []
-        for group in _groups(conn, interactive):
+        for group in _groups(conn, with_work, interactive):
             chosen += _shared(conn, group, flying, taken, limit - len(chosen), moment)
         return chosen
 
@@ -146,9 +149,8 @@ def _place(conn: Connection, case_id: str) -> Row[Any, Any, Any]:
     return found
 
 
-def _groups(conn: Connection, interactive: bool | None) -> list[list[str]]:
-    """The batches with work that may be done now: those somebody waits for, then the others."""
-    with_work = batches_with_ready_cases(conn)
+def _groups(conn: Connection, with_work: list[str], interactive: bool | None) -> list[list[str]]:
+    """Of the batches with work those in which it may be done now: those somebody waits for, then the others."""
     allowed = {id_ for id_, found in standings(conn, with_work, count_failed=False).items() if found.allows_calls}
     kinds = conn.execute(select(batches.c.id, batches.c.kind).where(batches.c.id.in_(allowed)).order_by(batches.c.id))
     groups: dict[bool, list[str]] = {True: [], False: []}

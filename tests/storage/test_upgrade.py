@@ -1,0 +1,103 @@
+"""A database as the first version left it, with work under way, is brought up to date in place and goes on."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from alembic import command
+from sqlalchemy import Connection, MetaData, insert, select
+
+from screening.engine.pipeline import preset
+from screening.labels import Outcome
+from screening.review.actors import LOCAL_USER
+from screening.text.received import receive
+from storage.batches.batches import list_batches, progress
+from storage.batches.configurations import Configuration, save_configuration
+from storage.batches.screenings import pending_cases
+from storage.batches.tallies import SHARDS
+from storage.database import Database, migration_config
+from storage.review import inbox
+from storage.schema import inbox_entries
+from tests.storage.batch_of import CONFIGURATION, NOW, decide
+from tests.storage.inbox_cases import ANN, BO, register
+
+CASES = 40
+IDS = [f"{number:032x}" for number in range(1, CASES + 1)]
+BATCH = "b" * 32
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def first_version(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """The tables of the first migration, with a running batch, half of it screened, and an open lease."""
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    if request.param == "postgresql":
+        url = str(request.getfixturevalue("postgresql_url"))
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute("DROP SCHEMA public CASCADE")
+            admin.execute("CREATE SCHEMA public")
+    old = Database(url)
+    with old.write() as conn:
+        command.upgrade(migration_config(conn), "0001")
+        _used(conn)
+    yield old
+    old.close()
+
+
+def _used(conn: Connection) -> None:
+    tables = MetaData()
+    tables.reflect(conn)
+    now = round(NOW.timestamp() * 1_000_000)
+
+    def put(table: str, *rows: dict[str, Any]) -> None:
+        known = tables.tables[table].columns.keys()
+        conn.execute(insert(tables.tables[table]), [{k: v for k, v in row.items() if k in known} for row in rows])
+
+    configuration = Configuration(pipeline=preset("recommended"), sampler={"sampler": "simulated"})
+    body = configuration.model_dump(mode="json") if hasattr(configuration, "model_dump") else {}
+    put("configurations", {"version": "v1", "body": body, "content": body, "created_at": now})
+    put(
+        "batches",
+        {"id": BATCH, "name": "old", "kind": "batch", "configuration": "v1", "seed": 0, "audit_rate": 0.0,
+         "intake": {}, "created_by": LOCAL_USER.id, "created_at": now},
+    )  # fmt: skip
+    put("batch_events", {"batch_id": BATCH, "event": "intake_closed", "detail": {}, "actor": "system", "at": now})
+    text = receive("A quiet day by the lake.")
+    case = {
+        "batch_id": BATCH, "text": text.model_text, "model_text": text.model_text, "flags": {"text": [], "reply": []},
+        "text_sha256": "0" * 64, "priority": 1, "audit_probability": 0.0, "audited": False, "created_at": now,
+    }  # fmt: skip
+    put("cases", *({**case, "id": id_, "row": row, "external_id": f"p{row}"} for row, id_ in enumerate(IDS, 1)))
+    put("pending_cases", *({"case_id": id_, "batch_id": BATCH, "row": row, "ready_at": now}
+                           for row, id_ in enumerate(IDS, 1) if row > CASES // 2))  # fmt: skip
+    ended = {"batch_id": BATCH, "configuration": "v1", "outcome": "human_review", "reason": "escalated", "calls": 6,
+             "completed_at": now}  # fmt: skip
+    put("screenings", *({**ended, "case_id": id_} for id_ in IDS[: CASES // 2]))
+    tallies = {"accepted": CASES, "human_review": CASES // 2, "rejected": 0, "safe": 0, "unsafe": 0, "calls": 120,
+               "unpriced_calls": 0, "lost_calls": 0, "cost_usd": 0.0}  # fmt: skip
+    nothing = dict.fromkeys(tallies, 0)
+    put("batch_tallies", *({"batch_id": BATCH, "shard": n, **(nothing if n else tallies)} for n in range(SHARDS)))
+    entry = {"tier": 1, "why": "person_needed", "entered_at": now, "due_at": now, "reading": "first"}
+    leased = {"holder": BO.id, "token": "t", "lease_expires_at": now + 3_600_000_000, "held_by": BO.id}
+    put("inbox_entries", *({**entry, "case_id": id_} for id_ in IDS[1 : CASES // 2]))
+    put("inbox_entries", {**entry, **leased, "case_id": IDS[0]})
+
+
+def test_work_under_way_goes_on(first_version: Database) -> None:
+    first_version.prepare()
+    (found,) = list_batches(first_version, LOCAL_USER)
+    assert (found.progress.accepted, found.progress.human_review, found.progress.pending) == (CASES, 20, 20)
+    assert len(pending_cases(first_version, 100, NOW)) == 20
+    save_configuration(first_version, CONFIGURATION, NOW)
+    for case_id in pending_cases(first_version, 100, NOW):
+        decide(first_version, case_id, Outcome.UNSAFE)
+    ended = progress(first_version, BATCH)
+    assert (ended.pending, ended.unsafe) == (0, 20)
+    with first_version.read() as conn:
+        entered = set(conn.execute(select(inbox_entries.c.case_id)).scalars())
+    assert entered == set(IDS[:20]), "what an old batch calls unsafe is counted, as when it began"
+    register(first_version, ANN, BO)
+    claim = inbox.claim_next(first_version, ANN, NOW + timedelta(minutes=1))
+    assert claim is not None and claim.case_id in entered - {IDS[0]}, "the open lease stands"
