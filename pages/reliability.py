@@ -42,14 +42,7 @@ version = st.selectbox("Configuration", list(measured), format_func=lambda one: 
 now = binding_of(resources.configuration(resources.usual_pipeline()).body)
 found = _verified(version)
 view.show_claims(found, now, resources.site().second_reading_rate)
-st.download_button(
-    "Report to print (STARD)",
-    data=rechecked(Action.VIEW_RESULTS, lambda: report_html(found, now, resources.now())),
-    file_name=f"reliability-{version}.html",
-    mime="text/html",
-    on_click="ignore",
-    icon=":material/print:",
-)
+report = st.container()  # filled last: a file that is asked for while the page still runs is gone when it ends
 show_open(
     "reliability_tab",
     {
@@ -60,4 +53,12 @@ show_open(
         "Drift": lambda: view.show_drift(found),
         "What was measured": lambda: view.show_binding(found, now),
     },
+)
+report.download_button(
+    "Report to print (STARD)",
+    data=rechecked(Action.VIEW_RESULTS, lambda: report_html(found, now, resources.now())),
+    file_name=f"reliability-{version}.html",
+    mime="text/html",
+    on_click="ignore",
+    icon=":material/print:",
 )
