@@ -4,7 +4,7 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test quick check faults bench certify lock sbom backup restore audit clean
+.PHONY: run test quick check faults bench certify simulate lock sbom backup restore audit clean
 
 run: $(VENV)/.runtime
 	SECOND_LOOK_SIMULATED_LATENCY_S=$${SECOND_LOOK_SIMULATED_LATENCY_S:-0.3} $(BIN)/python serve.py --port $(PORT)
@@ -39,6 +39,9 @@ faults: $(VENV)/.development
 
 bench: $(VENV)/.development
 	$(BIN)/python -m benchmarks $(ARGS)
+
+simulate: $(VENV)/.development
+	$(BIN)/python -m benchmarks.simulations $(ARGS)
 
 certify: $(VENV)/.runtime
 	$(BIN)/python -m screening certify $(ARGS)

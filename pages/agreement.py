@@ -46,8 +46,8 @@ with st.container(horizontal=True):
 st.header("Coefficients")
 st.html(view.coefficients_html(view.coefficients(table.labels, table.ideation)))
 st.caption(
-    "Intervals: 1,000 resamples of whole cases. An undefined figure is not a zero: the readings do not determine it, "
-    "and the reason stands beside it."
+    "Intervals: 95 %, from leaving out whole cases (jackknife, Fisher's scale). An undefined figure is not a zero: the "
+    "readings do not determine it, and the reason stands beside it."
 )
 st.header("By tier shown")
 st.dataframe(

@@ -13,9 +13,9 @@ from screening.statistics.agreement import (
     Level,
     Ratings,
     agreement_report,
-    bootstrap,
     krippendorff_alpha,
     ratings_of,
+    with_interval,
 )
 from screening.statistics.metrics import Proportion
 from storage.research.reading_table import ReadingTable, Switch
@@ -23,8 +23,6 @@ from storage.research.reading_table import ReadingTable, Switch
 LABELS = (RatingLabel.SAFE.value, RatingLabel.INSUFFICIENT_INFORMATION.value, RatingLabel.UNSAFE.value)
 """In their order: what cannot be said lies between safe and unsafe."""
 IDEATION = tuple(map(str, range(6)))
-RESAMPLES = 1000
-
 _STYLE = """<style>
 .sl-agree{border-collapse:collapse;width:100%;font-size:.95rem}
 .sl-agree th,.sl-agree td{text-align:left;padding:.4rem .7rem;border-bottom:1px solid light-dark(#d5dde3,#35424b)}
@@ -48,9 +46,9 @@ def coefficients(
     labels: tuple[tuple[str | None, ...], ...], ideation: tuple[tuple[int | None, ...], ...]
 ) -> list[Coefficient]:
     """Every coefficient with its bootstrap interval; the same readings give the same figures."""
-    found = list(agreement_report(ratings_of(labels, LABELS), positive="unsafe", seed=0, resamples=RESAMPLES))
+    found = list(agreement_report(ratings_of(labels, LABELS), positive="unsafe"))
     levels = ratings_of([[None if one is None else str(one) for one in row] for row in ideation], IDEATION)
-    return [*found, bootstrap(_ideation, levels, seed=0, resamples=RESAMPLES)]
+    return [*found, with_interval(_ideation, levels)]
 
 
 def _ideation(levels: Ratings) -> Coefficient:

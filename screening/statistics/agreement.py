@@ -10,12 +10,10 @@ from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t as student
 
 MISSING = -1
 """Code of a rating that was not given."""
-
-_MOST_UNDEFINED = 0.05
-"""Share of bootstrap resamples that may be undefined before the interval is."""
 
 
 class Level(StrEnum):
@@ -121,31 +119,35 @@ def label_agreement(ratings: Ratings, label: str) -> Coefficient:
     return _coefficient(f"agreement on {label}", ratings, lambda some: _specific(some, column))
 
 
-def bootstrap(
-    coefficient: Callable[[Ratings], Coefficient], ratings: Ratings, *, seed: int, resamples: int = 1000
-) -> Coefficient:
-    """The coefficient with a 95 % percentile interval from resampling whole cases.
+def with_interval(coefficient: Callable[[Ratings], Coefficient], ratings: Ratings) -> Coefficient:
+    """The coefficient with a 95 % interval: Student's t on Fisher's scale, its error from leaving out whole cases.
 
-    The interval is None, with the reason, when the value is, when resamples are too often undefined, or when all
-    resamples agree (a perfect agreement in the few cases there are is no proof of perfect agreement).
-    Source: Efron 1979, doi:10.1214/aos/1176344552.
+    artanh(value) ± t₍n-1₎ · s/(1 - value²), s the jackknife's standard error, n the cases with two or more ratings.
+    Of the intervals tried it is the one that covers at n = 20 (docs/simulations.md); percentiles of resamples do not.
+    Cases with the same ratings are left out once for all. The interval is None, with the reason, when the value is,
+    when leaving out a case leaves it undefined, or at a value of 1 or -1 (a perfect agreement in the few cases there
+    are is no proof of perfect agreement). Source: Miller 1974, doi:10.1093/biomet/61.1.1.
     """
     whole = coefficient(ratings)
     if whole.value is None:
         return whole
-    random, cases = np.random.default_rng(seed), len(ratings.codes)
-    values = [_resampled(coefficient, ratings, random.integers(0, cases, cases)) for _ in range(resamples)]
-    defined = [value for value in values if value is not None]
-    if len(defined) < (1 - _MOST_UNDEFINED) * resamples:
-        return replace(whole, reason="too few cases for an interval: many resamples leave it undefined")
-    low, high = (float(bound) for bound in np.quantile(defined, [0.025, 0.975]))
-    if high - low < 1e-12:
-        return replace(whole, reason="too little variation for an interval: every resample gives one value")
-    return replace(whole, low=low, high=high)
+    rated = ratings.codes[(ratings.codes != MISSING).any(axis=1)]
+    _, first, alike = np.unique(rated, axis=0, return_index=True, return_counts=True)
+    rest = [coefficient(Ratings(np.delete(rated, case, axis=0), ratings.categories)).value for case in first]
+    values = np.array([value for value in rest if value is not None])
+    if len(values) < len(rest):
+        return replace(whole, reason="too few cases for an interval: without one of them it is undefined")
+    n = len(rated)
+    error = float(np.sqrt((n - 1) / n * (alike @ (values - values @ alike / n) ** 2)))
+    if abs(whole.value) >= 1 or error < 1e-12:
+        return replace(whole, reason="too little variation for an interval: no case makes a difference")
+    half = float(student.ppf(0.975, max(1, whole.cases - 1))) * error / (1 - whole.value**2)
+    centre = np.arctanh(whole.value)
+    return replace(whole, low=float(np.tanh(centre - half)), high=float(np.tanh(centre + half)))
 
 
-def agreement_report(ratings: Ratings, *, positive: str, seed: int, resamples: int = 1000) -> tuple[Coefficient, ...]:
-    """Every coefficient with its bootstrap interval: α nominal and ordinal, AC1, AC2, κ, then each label.
+def agreement_report(ratings: Ratings, *, positive: str) -> tuple[Coefficient, ...]:
+    """Every coefficient with its interval: α nominal and ordinal, AC1, AC2, κ, then each label.
 
     ``positive`` (the label ``unsafe``) comes first among the labels.
     """
@@ -158,13 +160,7 @@ def agreement_report(ratings: Ratings, *, positive: str, seed: int, resamples: i
         cohen_kappa,
         *(lambda some, name=name: label_agreement(some, name) for name in labels),
     ]
-    return tuple(bootstrap(each, ratings, seed=seed, resamples=resamples) for each in coefficients)
-
-
-def _resampled(
-    coefficient: Callable[[Ratings], Coefficient], ratings: Ratings, cases: NDArray[np.int64]
-) -> float | None:
-    return coefficient(Ratings(ratings.codes[cases], ratings.categories)).value
+    return tuple(with_interval(each, ratings) for each in coefficients)
 
 
 def _coefficient(name: str, ratings: Ratings, statistic: Callable[[Ratings], float]) -> Coefficient:

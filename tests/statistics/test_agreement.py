@@ -5,17 +5,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import t
 from sklearn.metrics import cohen_kappa_score
 
 from screening.statistics.agreement import (
     Level,
     agreement_report,
-    bootstrap,
     cohen_kappa,
     gwet_ac,
     krippendorff_alpha,
     label_agreement,
     ratings_of,
+    with_interval,
 )
 
 LABELS = ("safe", "insufficient", "unsafe")
@@ -107,38 +108,40 @@ def test_undefined_is_none_with_its_reason():
     assert gwet_ac(ratings_of([["safe", "safe"]], ["safe"])).value is None
 
 
-def test_the_bootstrap_is_reproducible_and_holds_the_value():
-    ratings = ratings_of(complete(np.random.default_rng(1), 80, 3, 0.7), LABELS)
-    first = bootstrap(krippendorff_alpha, ratings, seed=5, resamples=300)
-    assert first == bootstrap(krippendorff_alpha, ratings, seed=5, resamples=300)
-    assert first != bootstrap(krippendorff_alpha, ratings, seed=6, resamples=300)
-    assert first.low < first.value < first.high
+@pytest.mark.parametrize("coefficient", [krippendorff_alpha, gwet_ac, cohen_kappa])
+def test_the_interval_covers_the_long_run_value_at_twenty_cases(coefficient):
+    long_run = coefficient(ratings_of(complete(np.random.default_rng(0), 60_000, 2, 0.7), LABELS)).value
+    found = [
+        with_interval(coefficient, ratings_of(complete(np.random.default_rng(100 + seed), 20, 2, 0.7), LABELS))
+        for seed in range(200)
+    ]
+    defined = [each for each in found if each.low is not None]
+    covered = sum(each.low <= long_run <= each.high for each in defined)
+    assert len(defined) >= 190 and covered >= 0.93 * len(defined)
+    assert all(-1 <= each.low < each.value < each.high <= 1 for each in defined)
 
 
-def test_the_bootstrap_covers_the_long_run_value():
-    long_run = krippendorff_alpha(ratings_of(complete(np.random.default_rng(0), 60_000, 3, 0.7), LABELS)).value
-    covered = 0
-    for seed in range(40):
-        ratings = ratings_of(complete(np.random.default_rng(100 + seed), 120, 3, 0.7), LABELS)
-        interval = bootstrap(krippendorff_alpha, ratings, seed=seed, resamples=200)
-        covered += interval.low <= long_run <= interval.high
-    assert covered >= 35  # of 40 at 95 %: fewer has probability below 0.02
+def test_equal_cases_are_left_out_once_for_all_with_the_same_interval():
+    table = [["safe", "safe"]] * 9 + [["safe", "unsafe"]] * 3 + [["unsafe", "unsafe"]] * 6
+    found = with_interval(krippendorff_alpha, ratings_of(table, LABELS))
+    left_out = [krippendorff_alpha(ratings_of(table[:i] + table[i + 1 :], LABELS)).value for i in range(len(table))]
+    error = np.sqrt((len(table) - 1) * np.var(left_out))
+    half = t.ppf(0.975, len(table) - 1) * error / (1 - found.value**2)
+    assert (found.low, found.high) == pytest.approx(
+        (np.tanh(np.arctanh(found.value) - half), np.tanh(np.arctanh(found.value) + half))
+    )
 
 
 def test_perfect_agreement_in_few_cases_has_no_interval():
-    perfect = bootstrap(
-        gwet_ac, ratings_of([["safe", "safe"], ["unsafe", "unsafe"]] * 5, LABELS), seed=0, resamples=100
-    )
-    assert perfect.value == 1.0 and perfect.low is None and "one value" in perfect.reason
-    lonely = bootstrap(
-        krippendorff_alpha, ratings_of([["safe", "unsafe"], ["safe", "safe"]], LABELS), seed=0, resamples=100
-    )
+    perfect = with_interval(gwet_ac, ratings_of([["safe", "safe"], ["unsafe", "unsafe"]] * 5, LABELS))
+    assert perfect.value == 1.0 and perfect.low is None and "too little variation" in perfect.reason
+    lonely = with_interval(krippendorff_alpha, ratings_of([["safe", "unsafe"], ["safe", "safe"]], LABELS))
     assert lonely.value is not None and lonely.low is None and "undefined" in lonely.reason
 
 
 def test_the_report_names_every_coefficient_with_the_positive_label_first():
     ratings = ratings_of(complete(np.random.default_rng(3), 30, 2, 0.8), LABELS)
-    names = [each.name for each in agreement_report(ratings, positive="unsafe", seed=0, resamples=50)]
+    names = [each.name for each in agreement_report(ratings, positive="unsafe")]
     assert names[:5] == [
         "Krippendorff α (nominal)",
         "Krippendorff α (ordinal)",

@@ -1,0 +1,253 @@
+"""`make simulate`: what the claims promise beside what simulation measures, written to docs/simulations.md."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from screening.labels import Label, Outcome
+from screening.statistics.agreement import gwet_ac, krippendorff_alpha, ratings_of, with_interval
+from screening.statistics.verification import (
+    AuditCase,
+    Standing,
+    Stratum,
+    drift,
+    estimate,
+    guarantee_of,
+    tallied,
+    upper_bound,
+    upper_limits,
+)
+
+REPORT = Path(__file__).parents[1] / "docs" / "simulations.md"
+Line = tuple[str, str, str, int]
+"""What is claimed, its nominal level, what was measured, and the number of runs."""
+
+
+def _case(outcome: Outcome, coin: float, pi: float, **read: object) -> AuditCase:
+    return AuditCase(stratum="all", outcome=outcome, probability=pi, coin=coin, **read)  # type: ignore[arg-type]
+
+
+def guarantee(seed: int) -> list[Line]:
+    """False guarantees at a true miss rate of 5 %, with the audit rate halved after every failure."""
+    random, runs, false = np.random.default_rng(seed), 1000, 0
+    for _ in range(runs):
+        rate, cases = 0.4, list[AuditCase]()
+        for _batch in range(10):
+            coins, caught = random.random(300), random.random(300) >= 0.05
+            cases += [
+                _case(
+                    Outcome.UNSAFE if hit else Outcome.SAFE,
+                    coin,
+                    rate,
+                    blind_first=Label.UNSAFE if coin < rate else None,
+                )
+                for coin, hit in zip(coins, caught, strict=True)
+            ]
+            standing = guarantee_of(cases, floor=0.2).standing
+            if standing is Standing.GUARANTEED:
+                false += 1
+                break
+            rate = rate / 2 if standing is Standing.FAILED else rate
+    return [("False guarantee, the rate halved after every failure", "≤ 5 %", f"{false / runs:.1%}", runs)]
+
+
+def sequence(seed: int) -> list[Line]:
+    """A year of daily looks at the missed: the limit that holds at every look, and the one for a single look."""
+    random, runs, rate, looks = np.random.default_rng(seed), 300, 0.02, list(range(5, 1001, 5))
+    ever, ever_fixed, price = 0, 0, []
+    for _ in range(runs):
+        values = (random.random(1000) < rate).astype(float)
+        found = upper_limits(values.tolist(), looks=looks)
+        fixed = [upper_bound(int(values[:n].sum()), n) for n in looks]
+        ever += any(look.high < rate for look in found)
+        ever_fixed += any(bound < rate for bound in fixed)
+        price.append(found[-1].high / fixed[-1])
+    return [
+        (
+            "Limit of the missed below the truth at some of 200 looks: betting, one-sided",
+            "≤ 5 %",
+            f"{ever / runs:.1%}",
+            runs,
+        ),
+        ("… the exact bound for one look, looked at as often", "5 % at one look", f"{ever_fixed / runs:.1%}", runs),
+        (
+            "Price of looking at any time: ratio of the limits after 1,000 readings (median)",
+            "–",
+            f"{np.median(price):.2f}",
+            runs,
+        ),
+    ]
+
+
+def drifting(seed: int) -> list[Line]:
+    """A frozen reference of 500 cases, a year of 20 cases a day, without a change and with a doubled share."""
+    random, names, runs = np.random.default_rng(seed), ("safe", "unsafe", "escalate", "exhausted"), 300
+
+    def days(shares: tuple[float, ...], count: int, each: int) -> list[dict[str, int]]:
+        rising = random.multinomial(each, shares, size=count).cumsum(axis=0)
+        return [dict(zip(names, map(int, day), strict=True)) for day in rising]
+
+    quiet, doubled = (0.7, 0.1, 0.15, 0.05), (0.6, 0.2, 0.15, 0.05)
+    alarms = sum(drift(days(quiet, 1, 500)[0], days(quiet, 365, 20)).moved for _ in range(runs))
+    delays = []
+    for _ in range(40):
+        reference, after = days(quiet, 1, 500)[0], days(doubled, 365, 20)
+        low, high = 0, 366
+        while high - low > 1:  # an alarm once raised stays, so halving finds the first day
+            middle = (low + high) // 2
+            low, high = (low, middle) if drift(reference, after[:middle]).moved else (middle, high)
+        delays.append(20 * high)
+    return [
+        ("Drift called in a quiet year", "≤ 5 %", f"{alarms / runs:.1%}", runs),
+        ("Cases until a share doubled from 10 % to 20 % is found (median)", "–", f"{np.median(delays):,.0f}", 40),
+    ]
+
+
+def readers(seed: int) -> list[Line]:
+    """Readers of .90 and .98, prevalence 5 %, true sensitivity .90: the first reader's word, and settled labels."""
+    random, runs = np.random.default_rng(seed), 40
+    found = [_read_twice(random) for _ in range(runs)]
+    first, settled, extra = (float(np.mean([each[place] for each in found])) for place in range(3))
+    return [
+        ("Sensitivity shown by the first reader's word alone (truth .900)", ".900", f"{first:.3f}", runs),
+        ("Sensitivity shown by settled labels (truth .900)", ".900", f"{settled:.3f}", runs),
+        ("Further readings that this takes", "–", f"{extra:.1%}", runs),
+    ]
+
+
+def _read_twice(random: np.random.Generator, texts: int = 20_000, pi: float = 0.2) -> tuple[float, float, float]:
+    """Sensitivity by the first reader, by settled labels, and the further readings as a share of all due."""
+    unsafe = random.random(texts) < 0.05
+    flagged = random.random(texts) < np.where(unsafe, 0.9, 0.05)
+    said = random.random((3, texts)) < np.where(unsafe, 0.9, 0.02)
+    coins, cases, again = random.random(texts), list[AuditCase](), 0
+    for place, coin in enumerate(coins):
+        outcome = Outcome.UNSAFE if flagged[place] else Outcome.SAFE
+        first, second, third = (Label.UNSAFE if each[place] else Label.SAFE for each in said)
+        if coin >= pi:
+            cases.append(_case(outcome, coin, pi))
+        elif outcome is Outcome.SAFE and first is Label.UNSAFE:
+            again += 1
+            settled = second if second is first else third
+            cases.append(_case(outcome, coin, pi, blind_first=first, by_several=True, settled=settled))
+        else:
+            cases.append(_case(outcome, coin, pi, blind_first=first))
+    alone = estimate(tallied((case.as_first_read(), 1) for case in cases)).sensitivity.value
+    both = estimate(tallied((case, 1) for case in cases)).sensitivity.value
+    return alone or 0.0, both or 0.0, again / sum(case.selected for case in cases)
+
+
+def inconclusive(seed: int) -> list[Line]:
+    """40 % of readings without enough information, whatever the text is: the bound above the missed."""
+    random, runs, rate, below, dropped = np.random.default_rng(seed), 2000, 0.05, 0, 0
+    for _ in range(runs):
+        unsafe = random.random(300) < rate
+        known = random.random(300) >= np.where(unsafe, 0.7, 0.4)  # unsafe texts are unclear more often
+        stratum = Stratum(
+            name="all", outcome=Outcome.SAFE, probability=0.1, cases=3000, selected=300, read=int(known.sum()),
+            unsafe=int((unsafe & known).sum()), inconclusive=int((~known).sum()),
+        )  # fmt: skip
+        below += (estimate([stratum]).missed.at_most_per_thousand or 0) < 1000 * rate
+        dropped += upper_bound(stratum.unsafe, stratum.read) < rate
+    return [
+        (
+            "Bound of the missed below the truth, 40-70 % inconclusive: at the extreme",
+            "≤ 5 %",
+            f"{below / runs:.1%}",
+            runs,
+        ),
+        ("… with the inconclusive dropped", "≤ 5 %", f"{dropped / runs:.1%}", runs),
+    ]
+
+
+def mover(seed: int) -> list[Line]:
+    """Three strata audited at .05, .2 and 1: coverage of the interval of the sensitivity, and of the missed's bound."""
+    random, runs, covered, above = np.random.default_rng(seed), 2000, 0, 0
+    strata_of_truth = ((4000, 0.004, 0.05), (800, 0.02, 0.2), (200, 0.1, 1.0))
+    missed = sum(size * rate for size, rate, _ in strata_of_truth)
+    for _ in range(runs):
+        n = int(random.poisson(360))
+        made = [_tally(Outcome.UNSAFE, n, n, n, 1.0, "flagged")]
+        for place, (size, rate, pi) in enumerate(strata_of_truth):
+            unsafe = int(random.poisson(size * rate))
+            hits = int(random.binomial(unsafe, pi))
+            made.append(
+                _tally(Outcome.SAFE, size, hits + int(random.binomial(size - unsafe, pi)), hits, pi, str(place))
+            )
+        found = estimate(made)
+        low, high = found.sensitivity.low or 0.0, found.sensitivity.high or 1.0
+        covered += low <= 360 / (360 + missed) <= high
+        above += (found.missed.at_most_per_thousand or 0) >= 1000 * missed / 5000
+    return [
+        ("MOVER: interval of the sensitivity covers", "95 %", f"{covered / runs:.1%}", runs),
+        ("MOVER: bound of the missed is not below the truth", "≥ 95 %", f"{above / runs:.1%}", runs),
+    ]
+
+
+def _tally(outcome: Outcome, cases: int, read: int, unsafe: int, pi: float, name: str) -> Stratum:
+    return Stratum(name=name, outcome=outcome, probability=pi, cases=cases, selected=read, read=read, unsafe=unsafe)
+
+
+def agreement(seed: int) -> list[Line]:
+    """Two readers of 20 texts, right in .85: how often the interval covers the value in a million texts."""
+    random, runs, kinds = np.random.default_rng(seed), 400, {"α": krippendorff_alpha, "AC1": gwet_ac}
+    names = ("safe", "unsafe")
+
+    def table(n: int) -> list[list[str]]:
+        truth = random.random(n) < 0.4
+        right = random.random((n, 2)) < 0.85
+        return [[names[int(t == r)] for r in row] for t, row in zip(truth, right, strict=True)]
+
+    truth = {name: kind(ratings_of(table(200_000), names)).value or 0.0 for name, kind in kinds.items()}
+    covered, defined = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0)
+    for _ in range(runs):
+        drawn = ratings_of(table(20), names)
+        for name, kind in kinds.items():
+            found = with_interval(kind, drawn)
+            if found.low is not None and found.high is not None:
+                defined[name] += 1
+                covered[name] += found.low <= truth[name] <= found.high
+    return [
+        (f"Interval of {name} at n = 20 covers", "95 %", f"{covered[name] / defined[name]:.1%}", defined[name])
+        for name in kinds
+    ]
+
+
+PARTS: dict[str, Callable[[int], list[Line]]] = {
+    "guarantee": guarantee, "sequence": sequence, "drift": drifting, "readers": readers,
+    "inconclusive": inconclusive, "mover": mover, "agreement": agreement,
+}  # fmt: skip
+
+HEAD = """# Simulations
+
+Nominal beside measured, by `make simulate` (a few minutes). Each line is repeated by its own command.
+
+| Claim | Nominal | Measured | Runs | Seed and command |
+|---|---|---|---|---|
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run all parts, or those named; only a run of all of them writes the report."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.simulations", description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all where none is named")
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args(arguments)
+    if unknown := set(chosen.parts) - set(PARTS):
+        parser.error(f"no part {', '.join(sorted(unknown))}")
+    rows = []
+    for name in chosen.parts or PARTS:
+        command = f"`python -m benchmarks.simulations {name} --seed {chosen.seed}`"
+        for claim, nominal, measured, runs in PARTS[name](chosen.seed):
+            rows.append(f"| {claim} | {nominal} | {measured} | {runs:,} | {command} |")
+            print(rows[-1], flush=True)
+    if not chosen.parts:
+        REPORT.write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
