@@ -163,5 +163,5 @@ def counts_words(counts: Counts) -> str:
 def empty_words(counts: Counts) -> str:
     """Why there is nothing to give."""
     if not counts.open:
-        return "Nothing waits: no case is open."
+        return "No case is open in the inbox."
     return "Nothing is free for you at the moment: " + counts_words(counts) + "."

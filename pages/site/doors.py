@@ -32,7 +32,7 @@ def waiting_html(found: Counts) -> str:
     """How many wait by tier, with what is late in words; one sentence where nothing waits."""
     lines = "".join(_tier(tier, found) for tier in Tier if found.open_by_tier.get(tier))
     if not lines:
-        return '<p style="margin:.3rem 0">Nothing waits in the inbox.</p>'
+        return '<p style="margin:.3rem 0">No case is open in the inbox.</p>'
     return f'<ul class="sl-waits">{lines}</ul>'
 
 

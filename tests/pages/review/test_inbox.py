@@ -57,7 +57,7 @@ def case_id(page_database: Database) -> Iterator[str]:
 
 def test_an_empty_inbox_says_that_nothing_waits(open_page: Opener) -> None:
     page = take_next(open_page("inbox"))
-    assert desk(page)["words"] == "Nothing waits: no case is open."
+    assert desk(page)["words"] == "No case is open in the inbox."
     assert desk(page)["said"] == "No case is free for you at the moment." and "case" not in page.query_params
 
 

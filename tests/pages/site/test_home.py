@@ -34,7 +34,7 @@ def as_role(open_page: Opener, page_database: Database, monkeypatch: pytest.Monk
 
 
 def test_the_first_page_says_what_waits_and_leads_on(open_page: Opener, page_database: Database) -> None:
-    assert "Nothing waits in the inbox" in shown(open_page())
+    assert "No case is open in the inbox" in shown(open_page())
     batch(page_database, ["a quiet day", "a long walk"])
     for case_id in waiting(page_database):
         decide(page_database, case_id, Outcome.HUMAN_REVIEW)
