@@ -20,9 +20,9 @@ from screening.settings import Settings
 from storage.batches import unscreened
 from storage.database import Database
 from storage.review import retention
-from storage.site import duties, heartbeats, notices, outbox
+from storage.site import duties, faults, heartbeats, notices, outbox
 from storage.site.outbox import Message, Notice
-from storage.site.recipients import Kind
+from storage.site.recipients import Kind, active_recipients
 from storage.site.settings_store import current
 
 DUTY = "notifications"
@@ -33,6 +33,7 @@ HELD_FOR = timedelta(seconds=60)
 NOT_MINE_FOR = timedelta(seconds=5)
 HEARTBEAT_EVERY = timedelta(minutes=1)
 ANCHOR_EVERY = timedelta(seconds=20)
+PROGRESS_EVERY = timedelta(seconds=30)
 EXPIRE_EVERY = timedelta(hours=1)
 SENDERS = 8
 """Messages sent side by side; each ends well before the duty has to be taken again."""
@@ -90,6 +91,7 @@ class Notifier:
     _monitors_at: datetime | None = None
     _anchored_at: datetime | None = None
     _expired_at: datetime | None = None
+    _looked_at: datetime | None = None
     _mine: bool = False
     _ask_again_at: datetime | None = None
 
@@ -130,6 +132,7 @@ class Notifier:
             return 0
         self._anchor(now)
         self._expire(now)
+        self._no_progress(now)
         notices.collect(self.db, now)
         due = outbox.take_due(self.db, now, SENDERS)
         monitors = self._monitors(now)
@@ -153,6 +156,18 @@ class Notifier:
         if self._expired_at is None or now - self._expired_at >= EXPIRE_EVERY:
             gone = retention.expire(self.db, now)
             self._expired_at = None if gone.get("texts") == retention.AT_ONCE else now  # there may be more
+
+    def _no_progress(self, now: datetime) -> None:
+        """A silent service leaves no errors behind, its cases just wait: that nothing comes of them is a fault too."""
+        if self._looked_at is not None and now - self._looked_at < PROGRESS_EVERY:
+            return
+        self._looked_at = now
+        still = unscreened.standstills(self.db, now, faults.LOOK_BACK)
+        if all(one.cause != unscreened.NO_PROGRESS for one in still):
+            return
+        with self.db.write() as conn:
+            if faults.begin(conn, faults.Fault.MODEL, now):
+                notices.tell_fault(conn, active_recipients(conn), faults.Fault.MODEL.value, now)
 
     def _has_duty(self, now: datetime) -> bool:
         """Asked of the database now and then only: a look is not to cost a write."""

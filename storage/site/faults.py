@@ -11,7 +11,9 @@ from storage.database import Database
 from storage.schema import Moment, batch_events, case_errors, node_runs, pending_cases, site_faults
 from storage.site import heartbeats
 
-NOT_THE_MODEL = frozenset({"internal_error", "run_lost", "interrupted", "withdrawn", "configuration_changed"})
+NOT_THE_MODEL = frozenset(
+    {"internal_error", "run_lost", "interrupted", "withdrawn", "configuration_changed", "unwatched", "connection_lost"}
+)
 """Kinds of errors of a case that say nothing of the model."""
 ERRORS_THAT_TELL = 3
 LOOK_BACK = timedelta(minutes=5)
