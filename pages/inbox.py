@@ -11,9 +11,11 @@ from pages.review.inbox_desk import Desk, Here, current
 from pages.review.inbox_queue import break_prompt, chosen_tiers, exposure, exposure_html, live_queue
 from pages.review.inbox_style import STYLE
 from pages.review.inbox_words import empty_words
+from pages.review.readings_view import my_readings_html
 from pages.review.shortcuts import switch
 from screening.review.policy import Action, allowed
 from screening.review.tiers import Tier
+from storage.review.my_readings import my_readings
 from storage.review.queue import counts
 
 WIDTHS = (0.25, 0.75)
@@ -37,6 +39,8 @@ def left_column(desk: Desk | None, tiers: Collection[Tier] | None) -> None:
     break_prompt(here, desk, exposed)
     with st.container(key="left_foot", gap="xxsmall"):
         st.html(exposure_html(exposed))
+        with st.expander("My readings", key="my_readings"):
+            st.html(my_readings_html(my_readings(here.db, here.person, limit=20)))
         with st.container(horizontal=True, gap="small"):
             switch()
             cover_switch()

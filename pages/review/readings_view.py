@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from html import escape
 
-from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS
+from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS, plain_name
 from screening.review.pseudonyms import pseudonym
 from storage.review.adjudication import Adjudication, Method
+from storage.review.my_readings import MyReading
 from storage.review.ratings import Rating
 
 METHOD_WORDS = {
@@ -84,3 +85,27 @@ def _version(made: Adjudication, last: Adjudication | None, by: str) -> str:
         f'<p class="s">{escape(METHOD_WORDS[made.method])} · {escape(by)} · on {readings} '
         f"{'reading' if readings == 1 else 'readings'} · {made.at:%Y-%m-%d %H:%M} UTC</p>{reason}</div>"
     )
+
+
+def my_readings_html(given: Sequence[MyReading]) -> str:
+    """One's own readings, the newest first, each with what became of it."""
+    if not given:
+        return '<p class="sl-small">You have read no case yet.</p>'
+    return "".join(_mine(each) for each in given if each.last)
+
+
+def _mine(each: MyReading) -> str:
+    name = escape(plain_name(each.external_id, each.case_id))
+    return (
+        f'<p class="sl-small"><a href="case?case={escape(each.case_id, quote=True)}" target="_self">{name}</a> · '
+        f"{each.at:%d %b %H:%M} UTC · {escape(LABEL_WORDS[each.label].lower())}, "
+        f"{escape(CERTAINTY_WORDS[each.certainty].lower())} · {escape(_became(each))}</p>"
+    )
+
+
+def _became(each: MyReading) -> str:
+    if each.accepted is None:
+        return "a senior will decide" if each.waits_for == "third" else "waits for another reader"
+    if each.otherwise:
+        return f"≠ accepted otherwise: {LABEL_WORDS[each.accepted].lower()}"
+    return "accepted"

@@ -264,6 +264,17 @@ def test_the_case_before_is_opened_again(open_page: Opener, page_database: Datab
     assert desk(page)["case"]["id"] == first and desk(page)["read"]["words"] == "Unsafe, sure"
 
 
+def test_my_readings_are_listed_with_what_became_of_them(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    assert "You have read no case yet." in _shown(open_page("inbox"))
+    save(take_next(open_page("inbox")))
+    assert "unsafe, sure · accepted</p>" in _shown(open_page("inbox"))
+    made = adjudication.versions(page_database, LOCAL_USER, case_id, _now())
+    adjudication.amend(page_database, LOCAL_USER, case_id, made[-1].label.__class__("safe"), "discussed", 1, _now())
+    assert "≠ accepted otherwise: safe" in _shown(open_page("inbox"))
+
+
 def test_finish_leaves_nothing_in_hand(open_page: Opener, page_database: Database) -> None:
     fill(page_database, [Tier.P2, Tier.P3])
     page = ask(save(take_next(open_page("inbox"))), "finish", case=None)
