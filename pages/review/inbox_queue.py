@@ -17,7 +17,6 @@ from storage.review import care
 from storage.review.inbox import NotAvailable
 
 KEY, SEAT = "queue", "inbox_seat"
-_QUEUE = st.components.v2.component("second-look-browser.queue", js="queue.js", css="queue.css")
 
 
 def chosen_tiers() -> Collection[Tier] | None:
@@ -36,7 +35,8 @@ def live_queue(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) ->
         "may": may,
         "keys": on(),
     }
-    said = _QUEUE(data=data, key=KEY, on_tiers_change=_filtered, on_take_change=_nothing, on_stale_change=_nothing)
+    component = st.components.v2.component("second-look-browser.queue", js="queue.js", css="queue.css")
+    said = component(data=data, key=KEY, on_tiers_change=_filtered, on_take_change=_nothing, on_stale_change=_nothing)
     if said.stale:
         st.session_state.pop(SEAT, None)
         st.rerun()

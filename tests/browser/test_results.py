@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.accessibility import violations
-from tests.browser.conftest import RunningApp, press, screenshot
+from tests.browser.conftest import RunningApp, screenshot
 
 pytestmark = pytest.mark.browser
 
@@ -49,11 +49,11 @@ def test_what_was_missed_is_read_tagged_and_taken_along(page: Page, running_app:
     page.get_by_role("button", name="Tag", exact=True).click()
     expect(page.get_by_text("✕ harmless words")).to_be_visible()
     for place in range(2, missed + 1):
-        press(page, "j")
+        _press(page, "j")
         expect(page.get_by_text(f"{place} of {missed}")).to_be_visible()
-        press(page, "1")
+        _press(page, "1")
         expect(page.get_by_text("✕ harmless words")).to_be_visible()
-    press(page, "k")
+    _press(page, "k")
     expect(page.get_by_text(f"{missed - 1} of {missed}")).to_be_visible()
     screenshot(page, "results-reader")
     assert violations(page) == []
@@ -64,6 +64,12 @@ def test_what_was_missed_is_read_tagged_and_taken_along(page: Page, running_app:
     frame = pd.read_parquet(io.BytesIO(Path(started.value.path()).read_bytes()))
     assert list(frame["id"]) == [f"p{n}" for n in range(1, 7)]
     assert list(frame["reference"]) == [LABELS[label] for label, _ in ROWS]
+
+
+def _press(page: Page, key: str) -> None:
+    """A button's shortcut is listened to a moment after the button is drawn."""
+    page.wait_for_timeout(400)
+    page.keyboard.press(key)
 
 
 def _first_row(page: Page) -> None:
