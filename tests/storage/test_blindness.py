@@ -69,8 +69,9 @@ def _world(db: Database, endings: Sequence[Outcome], first_label: str = "unsafe"
     with db.write() as conn:  # somebody who may not read noted which ended as safe
         tagged = [*ids[:2], *(one for one, ended in zip(ids[-OPEN:], endings, strict=True) if ended is S)]
         conn.execute(insert(case_tags), [{"case_id": one, "tag": "lyrics", "by": "x", "at": NOW} for one in tagged])
-    for case_id in ids[: -OPEN + 1]:
-        _read(db, HELEN, case_id, first_label if case_id == ids[-OPEN] else "safe")
+    for case_id, (*_, known) in zip(ids[: -OPEN + 1], ROWS, strict=False):
+        agreed = "unsafe" if known is U else "safe"  # what reads otherwise than the engine waits for a second reader
+        _read(db, HELEN, case_id, first_label if case_id == ids[-OPEN] else agreed)
     again, other = ids[-OPEN], "safe" if first_label == "unsafe" else "insufficient_information"
     revise(db, HELEN, again, form(other, 1), "read again", LATER, new_id(LATER))
     return batch_id
@@ -149,8 +150,9 @@ def test_every_count_takes_what_waits_as_with_clinicians(db: Database) -> None:
     known = confusion(db, SENIOR, batch_id)
     assert known == {("safe", "safe"): 1, ("unsafe", "safe"): 1, ("unsafe", "human_review"): 3,
                      ("safe", "unsafe"): 1, ("safe", "human_review"): 1}  # fmt: skip
-    accepted = {("safe", "safe"): 3, ("safe", "human_review"): 2, ("safe", "unsafe"): 1, ("unsafe", "human_review"): 2}
-    assert confusion(db, SENIOR, batch_id, "adjudicated") == accepted, "Helen called all safe that is closed"
+    accepted = {("safe", "safe"): 3, ("safe", "human_review"): 2, ("unsafe", "unsafe"): 1}
+    accepted |= {("unsafe", "human_review"): 2}
+    assert confusion(db, SENIOR, batch_id, "adjudicated") == accepted, "Helen agreed with the engine"
     assert (unread(db, SENIOR, batch_id), unread(db, SENIOR, batch_id, "b")) == (3, 2)
     page = cell_page(db, SENIOR, Cell(batch_id=batch_id, reference="unsafe", outcome="human_review"))
     assert (page.found, page.waiting) == (1, 2)
