@@ -137,7 +137,7 @@ def test_a_screening_through_the_real_library_tells_nothing(
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_LOG", "debug")
     server = stub(plan)
-    assert _screen(texts, tmp_path, "--sampler", "anthropic") == 0
+    assert _screen(texts, tmp_path, "--sampler", "anthropic", "--patience", "2") in (0, 3)
     require_silent("output", *capsys.readouterr())
     _require_silent_facts(f"sqlite:///{tmp_path}/kept.db")
     require_silent("headers", *server.counters.headers)
@@ -213,11 +213,10 @@ def test_a_worker_tells_nothing_of_what_it_screens(
     batch_id = batch_from(db, texts, settings(sqlite_url, given))
     workers.start(sqlite_url, {**given, "PYTHONASYNCIODEBUG": "1", "ANTHROPIC_LOG": "debug"})
 
-    def tried() -> bool:
-        found = progress(db, batch_id)
-        return found.pending == found.failed
+    def tried() -> bool:  # what meets a passing fault waits and comes back: it is not parked
+        return len(server.counters.bodies) >= 40 or progress(db, batch_id).pending == 0
 
-    wait_for(tried, 60)
+    wait_for(tried, 120)
     workers.kill()
     log = workers.log(1).read_text(errors="replace")
     assert log

@@ -100,7 +100,7 @@ def standings(
     return {
         row.id: _standing(
             Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd),
-            sums[row.id],
+            sums.get(row.id, Totals()),
             failed.get(row.id, 0),
             events.get(row.id, []),
         )

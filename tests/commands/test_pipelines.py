@@ -83,7 +83,7 @@ def test_a_node_on_another_server_is_asked_there_without_the_sites_key(
     assert ward.counters.bodies and usual.counters.bodies
     assert not any("test-key" in str(headers) for headers in ward.counters.headers)
     file.write_text(write_pipeline(pipeline).replace('server = "ward"', 'server = "elsewhere"'))
-    assert _screen(tmp_path, "--pipeline", str(file)) == 0
+    assert _screen(tmp_path, "--pipeline", str(file)) == 3
     (row,) = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
     assert row["outcome"] == "pending" and row["reason"] == "unknown_server"
 

@@ -69,7 +69,7 @@ def test_an_open_case_shows_nothing_before_it_is_read(open_page: Opener, page_da
     page = open_page("case", case=case_id)
     assert not page.exception
     assert "waits for a reading" in _shown(page)
-    assert not any(word in _shown(page) for word in ("canary", "Goes to a clinician", "posts.csv", "reference"))
+    assert not any(word in _shown(page) for word in ("canary", "Goes to a clinician", "posts.csv", "Reference"))
 
 
 def test_the_whole_trail_after_the_reading(open_page: Opener, page_database: Database) -> None:
