@@ -11,6 +11,8 @@ from pathlib import Path
 
 import streamlit as st
 from starlette.middleware import Middleware
+from starlette.responses import FileResponse
+from starlette.routing import Route
 
 from jobs import logs
 from pages.batches.intake_runs import intake_runs
@@ -33,6 +35,8 @@ from pages.site import health
 from pages.site.notifier import notifier
 
 SIGN_IN = sign_in_configured()
+ICON = Path(__file__).parent / "pages" / "components" / "icon.png"
+FAVICON = Route("/favicon.ico", lambda _request: FileResponse(ICON))  # asked for by browsers wherever they are
 INDEX = Path(st.__file__).parent / "static" / "index.html"
 
 logs.set_up(resources.settings().log_format)
@@ -59,7 +63,7 @@ async def resumed(_app: st.App) -> AsyncIterator[None]:
 app = st.App(
     Path(__file__).parent / "pages" / "shell.py",
     lifespan=resumed,
-    routes=[streamed.ROUTE, inbox_live.ROUTE, *health.ROUTES],
+    routes=[streamed.ROUTE, inbox_live.ROUTE, *health.ROUTES, FAVICON],
     middleware=[
         Middleware(SocketGuard),
         Middleware(

@@ -142,6 +142,10 @@ def _secure(name: bytes, value: bytes) -> tuple[bytes, bytes]:
     return name, value + b"; Secure"
 
 
+_HTML_OF_THEIR_OWN = ("/component/", "/media/")
+"""Where a page in HTML is no answer to an unknown address: components, and files made for a download."""
+
+
 class KnownAddresses:
     """Answers 404 where there is no page: Streamlit would answer with its page, and a health check there be always
     green. Streamlit's own measurements are nobody's: they tell who is here and what they keep.
@@ -167,7 +171,7 @@ class KnownAddresses:
             nonlocal page
             if message["type"] == "http.response.start" and message["status"] in (200, 206, 304):
                 kind = MutableHeaders(scope=message).get("content-type", "")
-                page = kind.startswith("text/html") and not scope["path"].startswith("/component/")
+                page = kind.startswith("text/html") and not scope["path"].startswith(_HTML_OF_THEIR_OWN)
                 if page:
                     await _nothing_here(scope, receive, send)
             if not page:

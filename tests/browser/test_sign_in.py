@@ -105,7 +105,9 @@ def test_a_newcomer_is_told_that_a_role_is_missing(visitor: Page, provider: str)
 def test_the_site_names_its_first_admin(visitor: Page) -> None:
     visitor.goto("/")
     sign_in(visitor, "ada")
-    expect(visitor.get_by_role("heading", name="Upload a file")).to_be_visible()
+    expect(visitor.get_by_role("link", name="See the queue")).to_be_visible()
+    visitor.goto("/settings")
+    expect(visitor.get_by_role("tab", name="Accounts")).to_be_visible()
 
 
 def test_an_idle_session_is_refused_at_the_next_action_and_leads_back(visitor: Page, db: Database) -> None:
@@ -113,14 +115,14 @@ def test_an_idle_session_is_refused_at_the_next_action_and_leads_back(visitor: P
     sign_in(visitor, "rae")
     expect(visitor.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
     _end_idle(db)
-    visitor.get_by_role("link", name="Errors").click()
+    visitor.get_by_role("link", name="Home", exact=True).click()
     expect(visitor.get_by_text("your session has ended")).to_be_visible()
     visitor.reload()
     expect(visitor.get_by_text("your session has ended")).to_be_visible()
     assert violations(visitor) == []
     visitor.get_by_role("link", name="Sign in again").click()
     sign_in(visitor, "rae")
-    expect(visitor.get_by_role("heading", name="Errors", exact=True)).to_be_visible()
+    expect(visitor.get_by_role("heading", name="Second Look", exact=True)).to_be_visible()
 
 
 def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) -> None:
@@ -162,7 +164,7 @@ def test_a_revoked_session_is_refused_in_every_tab(visitor: Page, db: Database) 
     rae = next(account for account in everybody if (account.subject or "").endswith("|rae"))
     assert accounts.revoke(db, LOCAL_USER, rae.id, datetime.now(UTC)) >= 1
     for page in (visitor, other):
-        page.get_by_role("link", name="Screen").click()
+        page.get_by_role("link", name="Home", exact=True).click()
         expect(page.get_by_text("You were signed out")).to_be_visible()
 
 
