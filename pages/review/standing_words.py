@@ -15,14 +15,14 @@ def standing_words(found: Standing) -> str:
     """One or two sentences.
 
     >>> standing_words(Standing(place=Place.TAKEN))
-    'Your lease ran out, and somebody else has this case now. What you filled in is kept as a draft.'
+    'Somebody else has this case now. What you filled in is kept as a draft.'
     """
     if found.place is Place.READ and found.at is not None and found.label is not None:
         did = "closed" if found.closed else "read"
         waits = "" if found.closed else "; it waits for another reader"
         return f"You {did} this case at {found.at:%H:%M} UTC as {_LABELS[found.label]}{waits}."
     return {
-        Place.TAKEN: f"Your lease ran out, and somebody else has this case now. {_KEPT}",
+        Place.TAKEN: f"Somebody else has this case now. {_KEPT}",
         Place.CLOSED: f"This case was closed by somebody else in the meantime. {_KEPT}",
         Place.FREE: f"Your lease on this case ran out, so it is free for others. {_KEPT}",
     }.get(found.place, "This case is in your hands.")

@@ -158,7 +158,7 @@ def _is_out_of_reach(who: Person, case_id: str, text: str, batch_id: str) -> Non
     page = who.page
     page.goto(f"/inbox?case={case_id}")
     page.get_by_role("button", name="Take this case").click()
-    expect(page.get_by_text("This case is not yours to take.")).to_be_visible()
+    expect(page.get_by_text("Somebody else has this case now").first).to_be_visible()
     _case_page(page, case_id)
     expect(page.get_by_text("This case is not in your hands.")).to_be_visible()
     expect(page.get_by_role("link", name="To the inbox")).to_be_visible()

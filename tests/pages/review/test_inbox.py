@@ -166,7 +166,7 @@ def test_a_save_after_the_case_went_to_a_colleague_says_so_and_keeps_the_draft(
     page = ask(take_next(open_page("inbox")), "draft", form={"label": "unsafe", "certainty": 4, "rev": 1})
     _taken_by_another(page_database)
     page = ask(page, "save", form={"label": "unsafe", "certainty": 4, "note": "typed last"})
-    said = "Your lease ran out, and somebody else has this case now. What you filled in is kept as a draft."
+    said = "Somebody else has this case now. What you filled in is kept as a draft."
     assert answer(page) == {"ok": False, "words": said} and desk(page)["words"] == said
     assert desk(page)["stage"] == "over" and not desk(page)["may_take"] and TEXT not in _shown(page)
     kept = load_draft(page_database, LOCAL_USER, case_id)
