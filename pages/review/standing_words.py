@@ -24,5 +24,5 @@ def standing_words(found: Standing) -> str:
     return {
         Place.TAKEN: f"Somebody else has this case now. {_KEPT}",
         Place.CLOSED: f"This case was closed by somebody else in the meantime. {_KEPT}",
-        Place.FREE: f"Your lease on this case ran out, so it is free for others. {_KEPT}",
+        Place.FREE: f"Your lease on this case ran out, or you had none: it is free for others. {_KEPT}",
     }.get(found.place, "This case is in your hands.")

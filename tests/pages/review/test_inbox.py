@@ -180,7 +180,7 @@ def test_a_lease_that_ran_out_is_taken_up_again(open_page: Opener, page_database
     with page_database.write() as conn:
         conn.execute(update(inbox_entries).values(lease_expires_at=_now() - timedelta(seconds=1)))
     page = ask(page, "look")
-    assert desk(page)["words"].startswith("Your lease on this case ran out, so it is free for others.")
+    assert desk(page)["words"].startswith("Your lease on this case ran out, or you had none: it is free for others.")
     assert desk(page)["may_take"] and TEXT not in _shown(page)
     page = ask(page, "take", case=case_id)
     assert desk(page)["stage"] == "reading" and desk(page)["case"]["text"] == TEXT
