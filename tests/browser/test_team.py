@@ -133,7 +133,7 @@ def test_two_read_one_decides_and_nobody_sees_too_early(team: dict[str, Person],
     _gives_back(bo.page)
     _is_out_of_reach(bo, case_id, text, batch_id)
     assert next_case(bo.page) == case_id
-    expect(chosen(bo.page, "")).to_have_count(0)
+    expect(bo.page.get_by_role("group", name="Label of the text").locator("input:checked")).to_have_count(0)
     assert bo.was_sent(text) and not bo.was_sent(ANNS_NOTE, *ENGINE)
     _sees_only_their_own(ann, case_id)
     _reads(bo, "1", "8", "Safe", "No doubt", BOS_NOTE)
@@ -288,7 +288,7 @@ def test_a_lease_that_runs_out_hands_the_case_to_the_next_reader(team: dict[str,
     expect(case_text(ann)).to_have_count(0)
     _lease(db, 15)
     assert next_case(bo) == case_id
-    expect(chosen(bo, "")).to_have_count(0)
+    expect(bo.get_by_role("group", name="Label of the text").locator("input:checked")).to_have_count(0)
     ann.keyboard.press("t")
     expect(ann.get_by_text("somebody else has this case now").first).to_be_visible()
     assert case_text(ann).count() == 0
