@@ -13,6 +13,7 @@ from tests.browser.conftest import RunningApp, screenshot
 pytestmark = pytest.mark.browser
 
 UNDECIDED_AT_FIRST = "Everyone would be better off without me."
+UNDECIDED_FOR_LONG = "The world would be better without me in it."  # some 90 calls: time to press, however slow the machine
 HOSTILE = "<img src=http://outside.example/a.png> ![x](http://outside.example/b.png) $a$ **bold** \u202egnol"
 
 
@@ -72,7 +73,7 @@ def test_a_reply_is_written_and_handed_in_from_the_keyboard(page: Page, color_sc
 
 def test_escape_stops_it_undecided(page: Page) -> None:
     page.goto("/screen")
-    _submit(page, UNDECIDED_AT_FIRST)
+    _submit(page, UNDECIDED_FOR_LONG)
     expect(page.get_by_role("button", name="Stop Shortcut Esc")).to_be_enabled()
     page.keyboard.press("Escape")
     expect(page.get_by_text("Nothing was decided")).to_be_visible()

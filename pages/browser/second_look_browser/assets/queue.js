@@ -307,7 +307,9 @@ class Queue {
     if (this.disputedState === state) return;
     this.disputedState = state;
     this.disputed.hidden = !cases.length;
-    this.disputed.replaceChildren(
+    this.disputed.replaceChildren();
+    if (!cases.length) return;
+    this.disputed.append(
       make("summary", {}, `${cases.length}${cases.length === 5 ? " or more" : ""} to decide: readers disagree`),
       ...cases.map((each) => make("a", { href: each.href }, `${each.tier} · ${each.name} · ${each.left}${each.mine ? " · read by you" : ""}`)));
   }
