@@ -13,7 +13,7 @@ from tests.browser.conftest import RunningApp, screenshot
 pytestmark = pytest.mark.browser
 
 UNDECIDED_AT_FIRST = "Everyone would be better off without me."
-UNDECIDED_FOR_LONG = "The world would be better without me in it."  # some 90 calls: time to press, however slow the machine
+UNDECIDED_FOR_LONG = "The world would be better without me in it."  # some 90 calls: time enough to press
 HOSTILE = "<img src=http://outside.example/a.png> ![x](http://outside.example/b.png) $a$ **bold** \u202egnol"
 
 
