@@ -44,7 +44,7 @@ from storage.review.queue import Counts, State, Waiting, counts, queue, set_asid
 from storage.review.search import LONGEST, find
 from storage.site.accounts import SessionEnded
 
-EVERY_S = 4.0
+EVERY_S = 3.0
 """Seconds between two questions of an open inbox: what is new is seen within five."""
 MOST_SEATS = 10_000
 FEW_ROWS, MOST_ROWS = 8, 200

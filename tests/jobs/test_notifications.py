@@ -6,13 +6,11 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from aiosmtpd.controller import Controller
 from sqlalchemy import select
 
 from jobs.notifications import Notifier
@@ -30,46 +28,16 @@ from storage.site.recipients import Event, Kind, NewRecipient, Recipient, add_re
 from storage.site.settings_store import SiteSettings, change
 from tests.databases import database_url, db, postgresql_server, postgresql_url, sqlite_template, sqlite_url
 from tests.free_port import free_port
+from tests.receivers import Receiver, mail_server, receiving
 from tests.storage.inbox_cases import ANN, MINUTE, NOW, SENIOR, fill, register
 
 __all__ = ["database_url", "db", "postgresql_server", "postgresql_url", "sqlite_template", "sqlite_url"]
 
 
-@dataclass(slots=True)
-class Receiver:
-    """A server that keeps what it is sent and answers as told."""
-
-    answers: list[int] = field(default_factory=list)
-    received: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
-    location: str = ""
-    address: str = ""
-
-    @property
-    def bodies(self) -> list[dict[str, Any]]:
-        return [json.loads(body) for _headers, body in self.received]
-
-
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    kept = Receiver()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            kept.received.append((dict(self.headers), body))
-            self.send_response(kept.answers.pop(0) if kept.answers else 200)
-            if kept.location:
-                self.send_header("Location", kept.location)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    kept.address = f"http://127.0.0.1:{server.server_port}/hook"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield kept
-    server.shutdown()
-    server.server_close()
+    with receiving() as kept:
+        yield kept
 
 
 class Clock:
@@ -275,26 +243,11 @@ def test_the_test_button_sends_one_message(db: Database, clock: Clock, receiver:
     assert receiver.bodies[0]["event"] == "test" and receiver.bodies[0]["tier"] is None
 
 
-class Mailbox:
-    """Keeps mails."""
-
-    def __init__(self) -> None:
-        self.mails: list[str] = []
-
-    async def handle_DATA(self, _server: object, _session: object, envelope: Any) -> str:
-        self.mails.append(envelope.content.decode())
-        return "250 OK"
-
-
 def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, clock: Clock) -> None:
-    mailbox = Mailbox()
-    controller = Controller(mailbox, hostname="127.0.0.1", port=free_port())
-    controller.start()
-    try:
-        address = f"mailto://127.0.0.1:{controller.port}?from=look@site.example&to=ward@site.example"
-        shown = described(address, private=True)
+    with mail_server() as mailbox:
+        shown = described(mailbox.address, private=True)
         assert shown.startswith("mailto://127.0.0.1")
-        new = NewRecipient(name="ward", kind=Kind.SERVICE, target=address, shown=shown)
+        new = NewRecipient(name="ward", kind=Kind.SERVICE, target=mailbox.address, shown=shown)
         add_recipient(db, LOCAL_USER, new, NOW)
         heartbeats.beat(db, "one", "worker", NOW)
         (case_id,) = fill(db, (Tier.P0,))
@@ -302,10 +255,8 @@ def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, clock: Clock) -> 
         (mail,) = mailbox.mails
         assert "1 case of tier P0 waits" in mail and case_id not in mail and "canary" not in mail
         with pytest.raises(NotSent, match="not public"):
-            send(address, "t", "b", private=False)
+            send(mailbox.address, "t", "b", private=False)
         assert len(mailbox.mails) == 1
-    finally:
-        controller.stop()
 
 
 def test_a_description_hides_passwords() -> None:
