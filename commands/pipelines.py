@@ -10,6 +10,7 @@ from pathlib import Path
 from jobs.port import system_clock
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import PipelineRefused, read_pipeline, shipped_pipelines, write_pipeline
+from screening.engine.whole_way import chain_bound
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.pipelines import UnknownPipeline, active_version, get_version, keep_version, list_versions
@@ -105,7 +106,14 @@ def _import(db: Database, pipeline: PipelineConfig, note: str) -> None:
 
 
 def _facts(pipeline: PipelineConfig) -> dict[str, object]:
-    return {"name": pipeline.name, "nodes": [node.name for node in pipeline.nodes], "version": pipeline.version}
+    nodes = {node.name: node.rule.rule().delta for node in pipeline.nodes}
+    return {
+        "name": pipeline.name,
+        "nodes": list(nodes),
+        "version": pipeline.version,
+        "delta": nodes,
+        "pipeline_delta": chain_bound(pipeline),
+    }
 
 
 @contextmanager

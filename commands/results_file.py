@@ -64,6 +64,7 @@ def _as_json(result: Result) -> dict[str, Any]:
         "calls": result.calls,
         "cost_usd": result.cost_usd,
         "delta": result.delta,
+        "pipeline_delta": result.pipeline_delta,
         "reference": result.reference,
         "reference_value": result.reference_value,
         "group": result.group,

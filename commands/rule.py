@@ -7,26 +7,38 @@ import sys
 from screening.engine.certified_mixture import CertifiedMixtureConfig
 from screening.engine.pipeline import (
     MajorityVoteConfig,
-    PairwiseMixtureConfig,
     RuleConfig,
     SuccessiveEliminationConfig,
+    each_pair,
     pooled,
+    villes_levels,
 )
 from screening.labels import Label
 from screening.statistics.rules.protocol import StoppingRule
+
+DELTA = 0.05
+CONTRACTS = {"any": pooled, "default": pooled, "each-pair": each_pair}
+"""The rule for each contract; those with levels of their own are asked for without δ."""
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add this subcommand's arguments."""
     parser = subcommands.add_parser("rule", help="run a stopping rule on given draws")
     parser.add_argument("rule", choices=["pairwise-mixture", "successive-elimination", "majority-vote"])
-    parser.add_argument("--delta", type=float, default=0.05, help="error level, symmetric over the labels")
+    parser.add_argument("--delta", type=float, default=DELTA, help="error level, symmetric over the labels")
     parser.add_argument("--budget", type=int, default=100, help="most draws")
     parser.add_argument(
         "--method",
         choices=["certified", "ville"],
         default=None,
         help="pooled draws: levels calibrated for the budget, or Ville's bound; certified where a certificate exists",
+    )
+    parser.add_argument(
+        "--contract",
+        choices=list(CONTRACTS),
+        default="any",
+        help="pooled draws: what is promised. any: any wrong label at most --delta in all; default: 0.05 in all, and "
+        "safe at most 0.001 where it is not the mode; each-pair: every single mix-up at most 0.025 as well",
     )
     parser.add_argument("--n", type=int, default=None, help="draws of a majority vote")
     parser.add_argument("--draws", required=True, help="labels in request order, separated by spaces")
@@ -68,13 +80,17 @@ def _config(arguments: argparse.Namespace) -> RuleConfig:
         return MajorityVoteConfig(n=n)
     if arguments.rule == "successive-elimination":
         return SuccessiveEliminationConfig(delta=arguments.delta, budget=arguments.budget)
-    return _pooled(arguments.method, arguments.delta, arguments.budget)
+    return _pooled(arguments)
 
 
-def _pooled(method: str | None, delta: float, budget: int) -> RuleConfig:
+def _pooled(arguments: argparse.Namespace) -> RuleConfig:
+    method, delta, budget = arguments.method, arguments.delta, arguments.budget
+    if arguments.contract != "any" and delta != DELTA:
+        raise ValueError(f"--contract {arguments.contract} has levels of its own: leave out --delta")
+    own = None if arguments.contract != "any" else delta
     if method == "ville":
-        return PairwiseMixtureConfig.symmetric(delta, budget)
-    config = pooled(delta, budget)
+        return villes_levels(own, budget)
+    config = CONTRACTS[arguments.contract](own, budget)
     if method == "certified" and not isinstance(config, CertifiedMixtureConfig):
         raise ValueError(f"no certificate covers --delta {delta:g} with --budget {budget}; --method ville always does")
     return config

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from commands.mapping_options import add_mapping_options, mapped_as, mapped_table, save_mapping
 from commands.one_batch import PATIENCE_S, screen_batch
@@ -20,7 +20,7 @@ from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.port import system_clock
 from screening.datasets.reader import FileReport, Table, announced
-from screening.engine.pipeline import PipelineConfig, preset
+from screening.engine.pipeline import PipelineConfig, Preset, preset
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.reach import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
@@ -51,7 +51,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument("--out", type=Path, required=True, help="results, one JSON object a row")
     parser.add_argument("--sampler", choices=["simulated", "anthropic", "chat"], default=None)
     parser.add_argument("--pipeline", default=None, metavar="FILE_OR_NAME", help="a TOML file, or a pipeline's name")
-    parser.add_argument("--preset", choices=["certified", "recommended", "paper"], default=None)
+    parser.add_argument("--preset", choices=get_args(Preset), default=None)
     parser.add_argument("--delta", type=float, default=None, help="error level, symmetric over the labels")
     parser.add_argument("--budget", type=int, default=None, help="most calls a node may use on a text")
     parser.add_argument("--seed", type=int, default=None, help="seed of the simulated agents")

@@ -5,15 +5,14 @@ import streamlit as st
 from pages.batches.live_view import money
 from pages.batches.pipeline_draft import (
     Draft,
-    chain_bound,
     checks,
     differences,
     draft_of,
     judged,
-    most_calls,
     price_at_worst,
 )
 from pages.batches.pipeline_editor import edit_node
+from pages.batches.whole_way_panel import whole_way_panel
 from pages.components import resources
 from pages.components.diagram import STYLE, NodeMark, diagram_html
 from pages.components.words import sentence
@@ -22,6 +21,7 @@ from pages.research.comparison_panel import comparison_panel
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import shipped_pipelines, write_pipeline
 from screening.engine.prompting import load_prompts
+from screening.engine.whole_way import chain_bound, most_calls
 from screening.review.policy import Action, allowed, require
 from storage.batches.pipelines import (
     StalePipeline,
@@ -66,6 +66,7 @@ def facts(pipeline: PipelineConfig) -> None:
         f"At most {most_calls(pipeline):,} calls a text. A thousand texts at the worst, at list price: {paid}. "
         f"Naming anywhere on the longest way a label that is not the agent's own usual answer: {said}."
     )
+    whole_way_panel(pipeline, "pipeline")
 
 
 def preview(draft: Draft) -> PipelineConfig | None:

@@ -47,7 +47,7 @@ def text_form(running: bool) -> None:
         return
     if not raw.strip():
         st.error("Write or paste a text first.", icon=":material/edit:")
-    elif (pipeline := decided_or_said(choice)) is not None:
+    elif (pipeline := decided_or_said(choice, "screen")) is not None:
         start(Typed(text=raw, reply=reply), pipeline)
 
 

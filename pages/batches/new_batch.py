@@ -147,7 +147,7 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
     left, right = st.columns([2, 3], gap="medium")
     with left:
         choice = choose(settings, active_version(resources.database()), "batch")
-        pipeline = decided_or_said(choice)
+        pipeline = decided_or_said(choice, "batch")
     if pipeline is None or not final.found.accepted:
         with right:
             leave(upload)

@@ -11,6 +11,7 @@ from screening.engine.draws import Usage
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.pipeline_file import PipelineRefused, checked, write_pipeline
 from screening.engine.prompting import PromptSet
+from screening.engine.whole_way import longest
 from screening.labels import OUTCOMES, Label
 from screening.statistics.rules.contract import Contract
 from screening.statistics.rules.pairwise_mixture import PairwiseMixture
@@ -123,27 +124,6 @@ def promises(rule: StoppingRule) -> tuple[tuple[bool, str], ...]:
     return ((True, f"{source}: {contract.words()}"), *(never if needed > rule.budget else ()))
 
 
-def most_calls(pipeline: PipelineConfig) -> int:
-    """Calls of the dearest way through the pipeline, every budget spent."""
-    return int(_dearest(pipeline, {node.name: float(node.rule.rule().budget) for node in pipeline.nodes}))
-
-
-def chain_bound(pipeline: PipelineConfig) -> float | None:
-    """Bound on naming, anywhere on the longest way, a label that is not the agent's mode; None without a guarantee."""
-    deltas = {node.name: node.rule.rule().delta for node in pipeline.nodes}
-    known = {name: delta for name, delta in deltas.items() if delta is not None}
-    return min(1.0, _dearest(pipeline, known)) if len(known) == len(deltas) else None
-
-
-def _dearest(pipeline: PipelineConfig, weight: Mapping[str, float]) -> float:
-    """The largest sum of weights over a way from the first agent to an outcome."""
-    total: dict[str, float] = dict.fromkeys(OUTCOMES, 0.0)
-    for node in reversed(pipeline.nodes):
-        onward = max(total[target] for target in {*node.routes.values(), node.target(None)})
-        total[node.name] = weight[node.name] + onward
-    return total[pipeline.nodes[0].name]
-
-
 def price_at_worst(pipeline: PipelineConfig, prompts: PromptSet, model: str) -> float | None:
     """Dollars for a thousand typical texts at list price when every budget is spent; None where no price is known."""
     prices = [
@@ -153,7 +133,7 @@ def price_at_worst(pipeline: PipelineConfig, prompts: PromptSet, model: str) -> 
         for node in pipeline.nodes
     ]
     known = {node.name: float(price) for node, price in zip(pipeline.nodes, prices, strict=True) if price is not None}
-    return _dearest(pipeline, known) if len(known) == len(prices) else None
+    return longest(pipeline, known) if len(known) == len(prices) else None
 
 
 def _a_call(prompts: PromptSet, node: NodeConfig) -> Usage:

@@ -7,10 +7,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.batches.pipeline_draft import Draft, insert_after, node_names, remove, targets_after, with_node
-from screening.engine.certified_mixture import CertifiedMixtureConfig
+from screening.engine.certified_mixture import CertificateConfig, CertifiedMixtureConfig
 from screening.engine.prompting import PromptSet
 from screening.labels import LABELS
-from screening.statistics.certification.certificates import CERTIFICATES, DEFAULT_CONTRACT
+from screening.statistics.certification.certificates import CERTIFICATES, DEFAULT_CONTRACT, EACH_PAIR_CONTRACT
 
 RULES = {
     "certified-mixture": "Pooled draws, certified (recommended)",
@@ -21,6 +21,10 @@ RULES = {
 ROLES = {"worker": "Worker", "risk": "Risk", "legal": "Legal"}
 ABSTAINS = {"human_review": "goes to a clinician", "next": "goes where escalate goes"}
 OWN = "its own, written here"
+CONTRACTS = {
+    "any wrong label 0.05 in all, safe 0.001": DEFAULT_CONTRACT,
+    "also each single mix-up 0.025": EACH_PAIR_CONTRACT,
+}
 
 
 def edit_node(draft: Draft, prompts: PromptSet, servers: Mapping[str, str], key: str) -> Draft:
@@ -109,16 +113,29 @@ def _rule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _certified(rule: Mapping[str, Any], place: DeltaGenerator, key: str) -> dict[str, Any]:
-    most = max(each.budget for each in CERTIFICATES if each.contract == DEFAULT_CONTRACT)
     certificate = rule.get("certificate", "default")
-    covered = most if certificate == "default" else max(most, certificate["budget"])
-    budget = place.number_input(
-        "Calls at most", 1, covered, min(covered, rule.get("budget", 100)), key=f"{key}_certified_budget"
+    held = None if certificate == "default" else CertificateConfig.model_validate(certificate).certificate()
+    contracts = dict(CONTRACTS)
+    if held is not None and held.contract not in contracts.values():
+        contracts[held.contract.words()] = held.contract
+    shown = DEFAULT_CONTRACT if held is None else held.contract
+    chosen = contracts[
+        st.selectbox(
+            "What is promised", list(contracts), index=list(contracts.values()).index(shown), key=f"{key}_contract"
+        )
+    ]
+    most = max(
+        [each.budget for each in CERTIFICATES if each.contract == chosen]
+        + ([held.budget] if held and held.contract == chosen else [])
     )
-    if certificate != "default" and budget > certificate["budget"]:
-        certificate = "default"
-    chosen = {"kind": "certified-mixture", "budget": budget, "certificate": certificate}
-    return {"rule": {**rule, **CertifiedMixtureConfig.model_validate(chosen).model_dump(mode="json")}}
+    budget = place.number_input(
+        "Calls at most", 1, most, min(most, rule.get("budget", 100)), key=f"{key}_certified_budget"
+    )
+    kept = held is not None and held.contract == chosen and budget <= held.budget
+    made = CertifiedMixtureConfig.keeping(chosen, budget)
+    record = certificate if kept or made is None else made.certificate.model_dump(mode="json")
+    values = {"kind": "certified-mixture", "budget": budget, "certificate": record}
+    return {"rule": {**rule, **CertifiedMixtureConfig.model_validate(values).model_dump(mode="json")}}
 
 
 def _routes(node: Mapping[str, Any], draft: Draft, key: str) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from pages.batches.pipeline_draft import chain_bound, promises
+from pages.batches.pipeline_draft import promises
+from pages.batches.whole_way_panel import whole_way_panel
 from pages.components.words import sentence
 from screening.engine.pipeline import PipelineConfig, Preset, UndecidableError, preset
+from screening.engine.whole_way import chain_bound
 from screening.labels import Label
 from screening.settings import Settings
 from screening.statistics.rules.pairwise_mixture import PairwiseMixture
@@ -14,6 +16,7 @@ from storage.batches.pipelines import PipelineVersion
 
 PRESETS: dict[Preset, str] = {
     "certified": "Recommended: pooled draws, certified",
+    "each_pair": "Pooled draws, certified for each mix-up by itself",
     "recommended": "Pooled draws, Ville's bound",
     "paper": "Paper: Algorithm 1",
 }
@@ -49,7 +52,8 @@ def choose(settings: Settings, own: PipelineVersion | None, key: str) -> Choice:
         format_func=words.__getitem__,
         key=f"{key}_preset",
         help="Pooled draws: every answer informs all labels. Certified: evidence levels calibrated and proven for "
-        "the budget, beyond every certificate Ville's bound. Paper: successive elimination, twelve times the calls.",
+        "the budget, beyond every certificate Ville's bound; for each mix-up by itself: none above 0.025, about a "
+        "fifth more calls. Paper: successive elimination, twelve times the calls.",
     )
     if own and chosen == OWN:
         st.caption("Its levels and budgets stand in the pipeline itself: see the page Pipelines.")
@@ -65,7 +69,7 @@ def _levels(chosen: Preset, settings: Settings, key: str) -> Choice:
         format_func=lambda value: "The rule's own" if value == OWN_LEVELS else f"{value:g}",
         key=f"{key}_delta",
         help="The rule's own: 0.001 for calling safe what the model finds unsafe. Certified: the same for escalate, "
-        "and 0.05 for any wrong label in all; Ville: 0.025 for each other mix-up; paper: 0.05.",
+        "and 0.05 for any wrong label in all; for each mix-up, and Ville: 0.025 for each other one; paper: 0.05.",
     )
     budget = right.number_input(
         "Calls per agent",
@@ -78,18 +82,18 @@ def _levels(chosen: Preset, settings: Settings, key: str) -> Choice:
     return Choice(preset=chosen, delta=delta or None, budget=int(budget))
 
 
-def decided_or_said(choice: Choice) -> PipelineConfig | None:
+def decided_or_said(choice: Choice, key: str) -> PipelineConfig | None:
     """The pipeline, or None after saying on the page why this setting is refused. Says what each agent promises."""
     try:
         pipeline = choice.pipeline()
     except UndecidableError as refusal:
         st.error(sentence(refusal), icon=":material/block:")
         return None
-    _say_promises(pipeline)
+    _say_promises(pipeline, key)
     return pipeline
 
 
-def _say_promises(pipeline: PipelineConfig) -> None:
+def _say_promises(pipeline: PipelineConfig, key: str) -> None:
     said = {node.title: promises(node.rule.rule()) for node in pipeline.nodes}
     chain = chain_bound(pipeline)
     whole = "no bound for the whole way" if chain is None else f"the whole way: at most {chain:g}"
@@ -101,6 +105,7 @@ def _say_promises(pipeline: PipelineConfig) -> None:
             st.error(f"{who}: {words}.", icon=":material/block:")
     if not alike:
         st.caption(f"{whole.capitalize()}.")
+    whole_way_panel(pipeline, key)
 
 
 def least_calls(pipeline: PipelineConfig) -> str:

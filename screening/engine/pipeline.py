@@ -18,7 +18,7 @@ from pydantic import (
 from screening.engine.certified_mixture import CertifiedMixtureConfig
 from screening.engine.draws import NodeAgent
 from screening.labels import OUTCOMES, Label, Outcome
-from screening.statistics.certification.certificates import DEFAULT_CONTRACT, symmetric_contract
+from screening.statistics.certification.certificates import DEFAULT_CONTRACT, EACH_PAIR_CONTRACT, symmetric_contract
 from screening.statistics.rules.majority_vote import MajorityVote
 from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
 from screening.statistics.rules.protocol import StoppingRule
@@ -239,21 +239,25 @@ def chain(name: str, rule: RuleConfig, on_abstain: Literal["human_review", "next
     return PipelineConfig(name=name, nodes=nodes)
 
 
-Preset = Literal["certified", "recommended", "paper"]
+Preset = Literal["certified", "each_pair", "recommended", "paper"]
 
 
 def preset(name: Preset, *, delta: float | None = None, budget: int = 100) -> PipelineConfig:
-    """`certified` and `recommended` (pooled draws, abstentions go to a human) or `paper` (Algorithm 1, δ = 0.05,
-    abstentions go on to the next node). A given ``delta`` is symmetric. Raises UndecidableError.
+    """Pooled draws, whose abstentions go to a human, or `paper` (Algorithm 1, δ = 0.05, abstentions go on to the next
+    node). A given ``delta`` is symmetric. Raises UndecidableError.
 
-    `certified` keeps the default contract with calibrated levels, and is `recommended`'s rule where no certificate
-    covers the budget; `recommended` is Ville's rule, as sites used it before there were certificates.
+    `certified` keeps the default contract with calibrated levels, and Ville's levels where no certificate covers the
+    budget; `each_pair` holds every single mix-up to half of δ as well. `recommended` is Ville's rule as sites used it
+    before there were certificates: it holds safe where the mode is escalate to 0.025 only, and is left so because a
+    configuration keeps its rule until somebody changes it.
     """
     if name == "paper":
         algorithm = SuccessiveEliminationConfig(budget=budget, delta=0.05 if delta is None else delta)
         return require_decidable(chain(name, algorithm, "next"))
     if name == "certified":
         return require_decidable(chain(name, pooled(delta, budget), "human_review"))
+    if name == "each_pair":
+        return require_decidable(chain(name, each_pair(delta, budget), "human_review"))
     ville = PairwiseMixtureConfig(budget=budget) if delta is None else PairwiseMixtureConfig.symmetric(delta, budget)
     return require_decidable(chain(name, ville, "human_review"))
 
@@ -265,6 +269,19 @@ def pooled(delta: float | None, budget: int) -> CertifiedMixtureConfig | Pairwis
     contract = DEFAULT_CONTRACT if delta is None else symmetric_contract(delta)
     if certified := CertifiedMixtureConfig.keeping(contract, budget):
         return certified
+    return villes_levels(delta, budget)
+
+
+def each_pair(delta: float | None, budget: int) -> CertifiedMixtureConfig | PairwiseMixtureConfig:
+    """Pooled draws with every single mix-up held to half of ``delta`` (None: 0.05, and safe to 0.001): certified where
+    a certificate covers that, else Ville's levels, which hold each pair by themselves.
+    """
+    certified = CertifiedMixtureConfig.keeping(EACH_PAIR_CONTRACT, budget) if delta is None else None
+    return certified or villes_levels(delta, budget)
+
+
+def villes_levels(delta: float | None, budget: int) -> PairwiseMixtureConfig:
+    """Ville's levels for an error ``delta``; None: 0.025 for each mix-up, and 0.001 for saying safe."""
     if delta is not None:
         return PairwiseMixtureConfig.symmetric(delta, budget)
     return PairwiseMixtureConfig(budget=budget, errors={"safe|unsafe": 0.001, "safe|escalate": 0.001})

@@ -10,6 +10,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from screening.engine.pipeline import PipelineConfig, UndecidableError, require_decidable
+from screening.engine.whole_way import chain_bound
 
 SHIPPED = Path(__file__).parents[2] / "pipelines"
 MOST_CHARACTERS = 1_000_000
@@ -49,9 +50,11 @@ def checked(given: Mapping[str, Any]) -> PipelineConfig:
 
 
 def write_pipeline(pipeline: PipelineConfig) -> str:
-    """The TOML text of a pipeline; `read_pipeline` gives the same pipeline back."""
-    values = pipeline.model_dump(mode="json")
-    return tomli_w.dumps({"name": values["name"], "node": values["nodes"]}, multiline_strings=True)
+    """The TOML text of a pipeline, headed by the bound for its whole way; `read_pipeline` gives the same back."""
+    values, bound = pipeline.model_dump(mode="json"), chain_bound(pipeline)
+    said = "no bound: an agent has none" if bound is None else f"at most {bound:g}"
+    head = f"# Naming, anywhere on the longest way, a label that is not the agent's mode: {said}.\n"
+    return head + tomli_w.dumps({"name": values["name"], "node": values["nodes"]}, multiline_strings=True)
 
 
 @cache
@@ -59,7 +62,7 @@ def shipped_pipelines() -> Mapping[str, PipelineConfig]:
     """The pipelines that come with the program, by name.
 
     >>> sorted(shipped_pipelines())
-    ['certified', 'four_agents', 'paper', 'recommended']
+    ['certified', 'each_pair', 'four_agents', 'paper', 'recommended']
     """
     return {path.stem: read_pipeline(path.read_text(encoding="utf-8")) for path in sorted(SHIPPED.glob("*.toml"))}
 

@@ -6,11 +6,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, false, func, select
 
+from screening.engine.whole_way import chain_bound
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
+from storage.batches.configurations import load_configuration
 from storage.blindness import withheld
 from storage.database import Database
-from storage.schema import case_errors, cases, node_runs, screenings
+from storage.schema import batches, case_errors, cases, node_runs, screenings
 
 PENDING = "pending"
 IN_INBOX = "in the inbox"
@@ -24,6 +26,9 @@ class Result:
 
     ``withheld`` marks an open case that the person asking may yet read: its outcome is ``in the inbox``, and nothing
     else that the engine made of it is given, not even the number of calls.
+
+    ``delta`` bounds errors on the way that the text took, ``pipeline_delta`` on any way through the batch's pipeline;
+    None where an agent has no bound.
     """
 
     case_id: str
@@ -35,6 +40,7 @@ class Result:
     calls: int | None
     cost_usd: float | None
     delta: float | None
+    pipeline_delta: float | None
     reference: str | None
     reference_value: str | None
     group: str | None
@@ -61,12 +67,12 @@ def results(db: Database, actor: Actor, batch_id: str, *, after: int = 0) -> Ite
     """
     if actor != SYSTEM:
         require(actor, Action.VIEW_RESULTS)
-    last = after
+    last, bound = after, _pipeline_delta(db, batch_id)
     while True:
         with db.read() as conn:
             page = _page(conn, actor, batch_id, last)
             so_far = _so_far(conn, [row.case_id for row in page if row.outcome is None and not row.withheld])
-        yield from (_result(row, so_far.get(row.case_id, _NOTHING)) for row in page)
+        yield from (_result(row, so_far.get(row.case_id, _NOTHING), bound) for row in page)
         if len(page) < PAGE:
             return
         last = page[-1].row
@@ -115,8 +121,14 @@ def _so_far(conn: Connection, case_ids: Sequence[str]) -> dict[str, _SoFar]:
     }
 
 
-def _result(row: Row[Any], so_far: _SoFar) -> Result:
-    fields = dict(row._mapping) | {"withheld": bool(row.withheld)}
+def _pipeline_delta(db: Database, batch_id: str) -> float | None:
+    with db.read() as conn:
+        version = conn.execute(select(batches.c.configuration).where(batches.c.id == batch_id)).scalar()
+    return None if version is None else chain_bound(load_configuration(db, version).pipeline)
+
+
+def _result(row: Row[Any], so_far: _SoFar, bound: float | None) -> Result:
+    fields = dict(row._mapping) | {"withheld": bool(row.withheld), "pipeline_delta": bound}
     if row.withheld:
         fields |= dict.fromkeys(_OF_THE_ENGINE) | {"outcome": IN_INBOX}
     elif row.outcome is None:

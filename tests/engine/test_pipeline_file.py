@@ -15,7 +15,7 @@ RECOMMENDED = write_pipeline(preset("recommended"))
 
 def test_the_files_that_come_along_are_the_presets_and_one_with_four_agents() -> None:
     found = shipped_pipelines()
-    assert found["certified"] == preset("certified")
+    assert found["certified"] == preset("certified") and found["each_pair"] == preset("each_pair")
     assert found["recommended"] == preset("recommended") and found["paper"] == preset("paper")
     assert [node.name for node in found["four_agents"].nodes] == ["worker", "risk", "cultural_context", "legal"]
 

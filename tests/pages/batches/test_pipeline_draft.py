@@ -3,13 +3,11 @@
 import pytest
 
 from pages.batches.pipeline_draft import (
-    chain_bound,
     checks,
     differences,
     draft_of,
     insert_after,
     judged,
-    most_calls,
     node_names,
     price_at_worst,
     remove,
@@ -18,6 +16,7 @@ from pages.batches.pipeline_draft import (
 )
 from screening.engine.pipeline import MajorityVoteConfig, PipelineConfig, chain, preset
 from screening.engine.prompting import load_prompts
+from screening.engine.whole_way import chain_bound, most_calls
 from screening.labels import Label
 
 RECOMMENDED = preset("recommended")

@@ -1,0 +1,102 @@
+"""What a whole pipeline may do: bounds for any texts, and exact values for given mixes of answers.
+
+The way a text takes ends where an agent goes wrong as well as where none does, so errors add up along a way: the bound
+for the pipeline is the sum of the agents' δ on the longest way (union bound). At given label mixes the probabilities
+are exact: each agent's ends by dynamic programming, its mass sent on along its routes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from screening.engine.pipeline import PipelineConfig
+from screening.labels import LABELS, OUTCOMES, Label
+from screening.statistics.performance import Performance, exact_performance
+from screening.statistics.rules.majority_vote import MajorityVote
+from screening.statistics.rules.pairwise_mixture import PairwiseMixture
+from screening.statistics.rules.protocol import StoppingRule
+from screening.statistics.rules.successive_elimination import SuccessiveElimination
+
+Mix = Sequence[float]
+"""How probable each label is in one answer of an agent, in the order of `LABELS`."""
+
+LARGEST_EXACT = {PairwiseMixture: 300, SuccessiveElimination: 150, MajorityVote: 50}
+"""Most calls of an agent, by its rule, for which exact values are computed: about a second, and growing as the cube."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeWay:
+    """What becomes of a text at given mixes. ``ends`` holds the probability of each outcome; ``wrong`` that some agent
+    on the way names a label that is not its mode; ``calls`` is the mean number of calls.
+    """
+
+    ends: Mapping[str, float]
+    wrong: float
+    calls: float
+
+
+def longest(pipeline: PipelineConfig, weight: Mapping[str, float]) -> float:
+    """The largest sum of the agents' weights over a way from the first agent to an outcome."""
+    total: dict[str, float] = dict.fromkeys(OUTCOMES, 0.0)
+    for node in reversed(pipeline.nodes):
+        onward = max(total[target] for target in {*node.routes.values(), node.target(None)})
+        total[node.name] = weight[node.name] + onward
+    return total[pipeline.nodes[0].name]
+
+
+def most_calls(pipeline: PipelineConfig) -> int:
+    """Calls of the dearest way through the pipeline, every budget spent."""
+    return int(longest(pipeline, {node.name: float(node.rule.rule().budget) for node in pipeline.nodes}))
+
+
+def chain_bound(pipeline: PipelineConfig) -> float | None:
+    """Bound on naming, anywhere on the way of a text, a label that is not the agent's mode, whatever the texts; None
+    where an agent has no guarantee.
+    """
+    deltas = {node.name: node.rule.rule().delta for node in pipeline.nodes}
+    known = {name: delta for name, delta in deltas.items() if delta is not None}
+    return min(1.0, longest(pipeline, known)) if len(known) == len(deltas) else None
+
+
+def whole_way(pipeline: PipelineConfig, mixes: Mapping[str, Mix]) -> WholeWay | None:
+    """What becomes of a text for which each agent answers by its mix, exactly; None where an agent may make
+    more calls than `LARGEST_EXACT`.
+
+    Agents answer independently of each other, given the text. Raises KeyError for an agent without a mix, and
+    ValueError unless a mix is K probabilities that add up to 1.
+    """
+    rules = [node.rule.rule() for node in pipeline.nodes]
+    if any(rule.budget > LARGEST_EXACT.get(type(rule), 0) for rule in rules):
+        return None
+    reached = {pipeline.nodes[0].name: (1.0, 0.0)}  # probability of coming here, and of that after a wrong label
+    ends = dict.fromkeys(sorted(OUTCOMES), 0.0)
+    calls = wrong = 0.0
+    for node in pipeline.nodes:
+        here, misled = reached.get(node.name, (0.0, 0.0))
+        found = _performance(node.rule.rule(), tuple(mixes[node.name]))
+        calls += here * found.mean_calls
+        for label, share, is_mode in _ends_of(found):
+            target = node.target(label)
+            mass, after_wrong = here * share, (misled if is_mode else here) * share
+            if target in ends:
+                ends[target] += mass
+                wrong += after_wrong
+            else:
+                before = reached.get(target, (0.0, 0.0))
+                reached[target] = (before[0] + mass, before[1] + after_wrong)
+    return WholeWay(ends=ends, wrong=wrong, calls=calls)
+
+
+def _ends_of(found: Performance) -> list[tuple[Label | None, float, bool]]:
+    """Each end of an agent: its label (None: abstained), its probability, and whether it is no error."""
+    top = max(found.probabilities)
+    named: list[tuple[Label | None, float, bool]] = [
+        (label, share, chance == top)
+        for label, share, chance in zip(LABELS, found.identified, found.probabilities, strict=True)
+    ]
+    return [*named, (None, found.abstained, True)]
+
+
+@lru_cache(maxsize=256)
+def _performance(rule: StoppingRule, mix: tuple[float, ...]) -> Performance:
+    return exact_performance(rule, mix)

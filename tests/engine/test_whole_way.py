@@ -1,0 +1,88 @@
+"""A pipeline as a whole: bounds along its longest way, exact values at given mixes."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from screening.engine.pipeline import MajorityVoteConfig, PipelineConfig, chain, preset
+from screening.engine.whole_way import chain_bound, most_calls, whole_way
+from screening.labels import LABELS, OUTCOMES, Label
+
+
+def _votes(n: int = 1) -> PipelineConfig:
+    return chain("vote", MajorityVoteConfig(n=n), "next")
+
+
+def _every(pipeline: PipelineConfig, mix: tuple[float, float, float]) -> dict[str, tuple[float, float, float]]:
+    return {node.name: mix for node in pipeline.nodes}
+
+
+def test_single_draws_by_hand() -> None:
+    """One draw an agent at .5/.3/.2: escalate leads on, so the ways are s, u, es, eu, ees, eeu and eee."""
+    found = whole_way(_votes(), _every(_votes(), (0.5, 0.3, 0.2)))
+    assert found is not None
+    assert found.ends == pytest.approx({"safe": 0.5 * 1.24, "unsafe": 0.3 * 1.24, "human_review": 0.008})
+    assert found.wrong == pytest.approx(1 - 0.5)  # all but "safe at once": each escalate is no mode either
+    assert found.calls == pytest.approx(1.24)
+
+
+def test_agents_may_answer_differently() -> None:
+    mixes = {"worker": (0.1, 0.1, 0.8), "risk": (0.2, 0.7, 0.1), "legal": (1.0, 0.0, 0.0)}
+    found = whole_way(_votes(), mixes)
+    assert found is not None
+    assert found.ends == pytest.approx(
+        {"safe": 0.1 + 0.8 * (0.2 + 0.1), "unsafe": 0.1 + 0.8 * 0.7, "human_review": 0.0}
+    )
+    assert found.wrong == pytest.approx(0.1 + 0.1 + 0.8 * (0.2 + 0.1))  # right: escalate, then unsafe
+
+
+@pytest.mark.parametrize("mix", [(0.9, 0.05, 0.05), (0.2, 0.2, 0.6), (0.5, 0.45, 0.05)])
+def test_it_is_what_many_texts_do(mix: tuple[float, float, float]) -> None:
+    """An independent oracle: 3,000 texts walked draw by draw."""
+    pipeline, random = preset("certified", budget=30), np.random.default_rng(1)
+    found = whole_way(pipeline, _every(pipeline, mix))
+    ended, wrong, calls, texts = dict.fromkeys(OUTCOMES, 0), 0, 0, 3_000
+    for _ in range(texts):
+        target, misled = pipeline.nodes[0].name, False
+        while target not in OUTCOMES:
+            node = pipeline.node(target)
+            state = node.rule.rule().start()
+            while (verdict := state.verdict()) is None:
+                state = state.observe(LABELS[int(random.choice(3, p=mix))])
+            calls += verdict.calls
+            misled |= verdict.label not in (None, LABELS[int(np.argmax(mix))])
+            target = node.target(verdict.label)
+        ended[target] += 1
+        wrong += misled
+    assert found is not None
+    assert {name: ended[name] / texts for name in ended} == pytest.approx(dict(found.ends), abs=0.03)
+    assert wrong / texts == pytest.approx(found.wrong, abs=0.02) and calls / texts == pytest.approx(
+        found.calls, rel=0.05
+    )
+
+
+def test_no_mix_errs_more_than_the_bound_and_all_ends_add_up() -> None:
+    pipeline = preset("certified", budget=40)
+    bound = chain_bound(pipeline)
+    assert bound == pytest.approx(0.15) and most_calls(pipeline) == 120
+    for mixes in product([(0.5, 0.49, 0.01), (0.34, 0.33, 0.33), (0.3, 0.3, 0.4)], repeat=3):
+        found = whole_way(pipeline, dict(zip(("worker", "risk", "legal"), mixes, strict=True)))
+        assert found is not None and sum(found.ends.values()) == pytest.approx(1)
+        assert 0 <= found.wrong <= bound
+
+
+def test_what_would_take_long_is_left_out() -> None:
+    assert whole_way(preset("certified", budget=10_000), _every(preset("certified"), (1.0, 0.0, 0.0))) is None
+    assert whole_way(_votes(51), _every(_votes(), (1.0, 0.0, 0.0))) is None
+    with pytest.raises(ValueError, match="adding up to 1"):
+        whole_way(_votes(), _every(_votes(), (0.5, 0.5, 0.5)))
+
+
+def test_each_pair_is_held_by_itself_with_a_certificate_and_beyond_all_of_them_by_ville() -> None:
+    for budget in (100, 5_000):
+        rule = preset("each_pair", budget=budget).nodes[0].rule.rule()
+        worst = {(said, mode): rule.error_bound(said, mode) for said in LABELS for mode in LABELS if said is not mode}
+        assert {pair for pair, bound in worst.items() if bound <= 0.001} == {
+            (Label.SAFE, Label.UNSAFE), (Label.SAFE, Label.ESCALATE)}  # fmt: skip
+        assert max(worst.values()) == 0.025
