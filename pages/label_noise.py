@@ -5,13 +5,11 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.contrast import legible_controls
-from pages.components.relabelled_export import relabelled_files
-from pages.components.streamed import show_files
 from pages.research.batch_choice import choose_batch
-from pages.research.label_noise import Relabelled, agreements, ranked, relabelled_metrics
+from pages.research.label_noise import agreements, ranked
+from pages.research.ledger_view import show_ledger
 from pages.research.open_tab import show_open
-from pages.research.provenance import provenance
-from screening.research.results_table import rate_text
+from pages.research.relabelled_view import show_relabelled
 from screening.review.actors import Actor
 from screening.review.policy import Action, allowed, require
 from screening.statistics.label_noise import NOTE, Ranking, ReadingOrder, SecondLook
@@ -25,7 +23,6 @@ from storage.research.recorded_draws import (
 from storage.review.second_looks import request_second_looks
 
 WORDS = {Ranking.EVIDENCE: "Contradiction by the draws", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
-Versions = tuple[Relabelled, ...]
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_RESULTS)
@@ -52,11 +49,6 @@ def _recorded(_person: Actor, batch_id: str, state: RecordingState) -> RecordedB
 @st.cache_resource(max_entries=8, show_spinner="Ranking the labels…")
 def _ranked(_batch: RecordedBatch, batch_id: str, state: RecordingState, ranking: Ranking) -> ReadingOrder:
     return ranked(_batch, ranking)
-
-
-@st.cache_data(max_entries=8, show_spinner="Measuring against the accepted labels…")
-def _metrics(_batch: RecordedBatch, reader: str, batch_id: str, state: RecordingState, version: int) -> Versions:
-    return relabelled_metrics(db, person, _batch, version)
 
 
 def _ranking(batch: RecordedBatch) -> None:
@@ -99,37 +91,6 @@ def _send(batch: RecordedBatch, free: list[SecondLook]) -> None:
         st.success(f"{sent.opened} texts wait in the inbox now; {sent.there_before} were there before.{rest}")
 
 
-def _relabelled(batch: RecordedBatch, versions: int) -> None:
-    st.text(f"The file's labels come from: {provenance(batch.intake)}.")  # words from outside: as text
-    if not versions:
-        st.info("No text of this batch has been adjudicated yet: version 0 is the file as it came.")
-    version = st.slider("As of version", 0, versions, versions) if versions else 0
-    rows = [
-        {
-            "Measured against": each.name,
-            "n": each.metrics.n,
-            "Accuracy": rate_text(each.metrics.accuracy),
-            "FPR": rate_text(each.metrics.fpr),
-            "FNR": rate_text(each.metrics.fnr),
-            "Escalated": rate_text(each.metrics.escalation_rate),
-            "Adjudicated": each.adjudicated,
-            "Label changed": each.changed,
-            "Label withdrawn": each.withdrawn,
-        }
-        for each in _metrics(batch, person.id, batch.batch_id, state, version)
-    ]
-    st.dataframe(pd.DataFrame(rows), hide_index=True)
-    st.caption("The outcomes are this batch's own. A version is the state after so many adjudications, in their order.")
-    if allowed(person, Action.EXPORT):
-        _download(batch)
-
-
-def _download(batch: RecordedBatch) -> None:
-    with_text = st.toggle("With texts", value=False)
-    show_files(relabelled_files(batch.batch_id, with_text=with_text))
-    st.caption("Each row: the label as it came, every reading under a pseudonym, the accepted label and the final one.")
-
-
 legible_controls()
 st.title("Labels")
 chosen = choose_batch(db, person, "label_noise")
@@ -142,6 +103,7 @@ show_open(
     "labels_tab",
     {
         "Worth a second look": lambda: _ranking(batch),
-        "Relabelled data set": lambda: _relabelled(batch, state.adjudications),
+        "Relabelled data set": lambda: show_relabelled(db, person, batch, state),
+        "Ledger": lambda: show_ledger(db, person, batch.batch_id, state.adjudications),
     },
 )

@@ -6,9 +6,10 @@ from pages.components import resources
 from pages.components.contrast import legible_controls
 from pages.components.sign_in import rechecked
 from pages.research import reliability_view as view
-from pages.research.claims import Verified, binding_of, verified
+from pages.research.claims import Verified, verified
 from pages.research.open_tab import show_open
 from pages.research.stard import report_html
+from screening.research.binding import binding_of
 from screening.review.policy import Action, require
 from storage.research.reading_table import switches
 from storage.research.reliability import MeasuredConfiguration, audit_sample, measured_configurations, outcome_mix

@@ -1,5 +1,5 @@
-"""The relabelled data set as files: CSV for spreadsheets, JSON lines that lose nothing, Parquet, Label Studio's tasks;
-all made row by row."""
+"""The relabelled data set as files: CSV for spreadsheets, JSON lines that lose nothing, Parquet, Label Studio's tasks,
+and a card that says what is in it; all made row by row."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from pages.components import resources
-from pages.components.streamed import CSV, JSON, JSONL, PARQUET, StreamedFile
+from pages.components.data_card import as_data_card
+from pages.components.streamed import CSV, JSON, JSONL, MARKDOWN, PARQUET, StreamedFile
 from screening.datasets.columnar import Kind, parquet_parts
 from screening.datasets.export import csv_lines, json_array_lines, jsonl_lines
 from screening.review.actors import Actor
@@ -19,21 +20,26 @@ from storage.research.relabelled import RelabelledRow, relabelled_rows
 Written = Iterator[str] | Iterator[bytes]
 HEADER = (
     *("id", "row", "case_id", "text", "reply", "group", "reference", "reference_value", "provenance", "outcome"),
-    *("ratings", "adjudicated_label", "final_label", "final_source", "withheld", "version"),
+    *("ratings", "adjudicated_label", "final_label", "final_source", "withheld", "version", "as_of"),
+    *("model", "prompts", "pipeline", "rule", "configuration", "tags"),
 )
 
 
-OTHERS: Mapping[str, Kind] = {"row": "int", "withheld": "bool"}
+OTHERS: Mapping[str, Kind] = {"row": "int", "as_of": "int", "withheld": "bool"}
 
 
-def relabelled_files(batch_id: str, *, with_text: bool = True) -> list[StreamedFile]:
-    """The files of a batch's relabelled data set, for those who may take data out."""
+def relabelled_files(batch_id: str, *, with_text: bool = True, as_of: int | None = None) -> list[StreamedFile]:
+    """The files of a batch's relabelled data set, for those who may take data out; as of its first ``as_of`` accepted
+    labels, or as it is now.
+    """
     key = resources.settings().pseudonym_secret
 
     def lines(written: Callable[[Iterable[RelabelledRow]], Written], who: Actor) -> Written:
-        return written(relabelled_rows(resources.database(), who, batch_id, key, resources.now(), with_text=with_text))
+        now = resources.now()
+        rows = relabelled_rows(resources.database(), who, batch_id, key, now, with_text=with_text, as_of=as_of)
+        return written(rows)
 
-    stem = f"relabelled-{batch_id[:12]}"
+    stem = f"relabelled-{batch_id[:12]}" + ("" if as_of is None else f"-as-of-{as_of}")
     return [
         StreamedFile(
             label=f"Relabelled ({words})", name=f"{stem}{ending}", media_type=media, lines=partial(lines, made)
@@ -85,7 +91,7 @@ def _flat(row: RelabelledRow) -> dict[str, object]:
     plain = _plain_row(row)
     for name in ("ratings", "provenance"):
         plain[name] = json.dumps(plain[name], ensure_ascii=False)
-    return plain
+    return plain | {"tags": ", ".join(row.tags)}
 
 
 def _plain_row(row: RelabelledRow) -> dict[str, object]:
@@ -110,4 +116,5 @@ KINDS: tuple[tuple[str, str, str, Callable[[Iterable[RelabelledRow]], Written]],
     ("JSON lines", ".jsonl", JSONL, as_jsonl),
     ("Parquet", ".parquet", PARQUET, as_parquet),
     ("Label Studio", "-label-studio.json", JSON, as_label_studio),
+    ("data card", "-data-card.md", MARKDOWN, as_data_card),
 )

@@ -31,6 +31,7 @@ MOST_OFFERS = 10_000
 LINES_AT_ONCE, CHARACTERS_AT_ONCE = 500, 1_000_000
 CSV, JSONL = "text/csv; charset=utf-8", "application/x-ndjson"
 JSON, PARQUET = "application/json", "application/vnd.apache.parquet"
+MARKDOWN = "text/markdown; charset=utf-8"
 _STYLE = """<style>
 .sl-files{display:flex;flex-wrap:wrap;gap:.5rem}
 .sl-files a{color:inherit;font-size:.875rem;text-decoration:none;padding:.4rem .75rem;border-radius:.5rem;

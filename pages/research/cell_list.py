@@ -1,8 +1,9 @@
 """A list of cases, of one cell of the matrix or of a batch: filters, a page of rows, and the way to each case."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from typing import Any, Literal, TypeVar
 
 import pandas as pd
@@ -59,7 +60,7 @@ def _choice(label: str, options: Sequence[T], words: Callable[[T], str]) -> T | 
 def case_list(db: Database, person: Actor, cell: Cell, *, all_outcomes: bool = False) -> CellPage:
     """One page of the cases; choosing a row opens it in the reader. ``all_outcomes`` shows what became of each."""
     with_text = st.toggle("Show the start of each text", key="cell_texts", help="Each text shown is in the audit log.")
-    key = "|".join(map(str, astuple(cell)))  # all of it: under another filter the page chosen may not exist
+    key = sha256(repr(cell).encode()).hexdigest()[:16]  # all of it: under another filter the page may not exist
     page, number = _page(db, person, cell, st.session_state.get(f"page_{key}", 1))
     _counts(page)
     if not page.cases:

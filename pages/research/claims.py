@@ -1,18 +1,14 @@
 """What may be claimed from an audit, computed for the page and its report; everything bound to one configuration."""
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from hashlib import sha256
-from typing import Any
 
 from screening.labels import Label, Outcome
-from screening.review.rating_form import FORM_VERSION
+from screening.research.binding import binding_of
 from screening.statistics.verification import (
     AuditEstimates,
-    Binding,
     Drift,
     Guarantee,
     Look,
@@ -95,29 +91,6 @@ def _too_early(sample: AuditSample, plan: AuditPlan) -> TooEarly:
     early = [each.case for each in sample.readings if plan.since is not None and each.settled_at <= plan.since]
     unsafe = [case for case in early if case.label is Label.UNSAFE]
     return TooEarly(read=len(unsafe), missed=sum(case.outcome is Outcome.SAFE for case in unsafe))
-
-
-def binding_of(configuration: Mapping[str, Any]) -> Binding:
-    """What was measured: model, prompts, rule and label definition, from a configuration's body."""
-    sampler = configuration.get("sampler", {})
-    pipeline = configuration.get("pipeline", {})
-    return Binding(
-        model=", ".join(f"{name} {value}" for name, value in sorted(sampler.items()) if name not in _PROMPTS) or "none",
-        prompt_hash=str(sampler.get("prompts") or sampler.get("lexicon") or "none"),
-        rule=_rule_words(pipeline),
-        label_definition=f"rating form {FORM_VERSION}",
-    )
-
-
-_PROMPTS = ("prompts", "lexicon")
-
-
-def _rule_words(pipeline: Mapping[str, Any]) -> str:
-    """Each different rule once, and a hash of the whole pipeline, routes included."""
-    rules = [node.get("rule", {}) for node in pipeline.get("nodes", ())]
-    words = dict.fromkeys(", ".join(f"{name} {value}" for name, value in sorted(rule.items())) for rule in rules)
-    digest = sha256(json.dumps(pipeline, sort_keys=True).encode()).hexdigest()[:12]
-    return "; ".join([*words, f"pipeline {digest}"])
 
 
 def missed_sequence(readings: Sequence[Reading], floor: float, *, from_above: bool = False) -> tuple[Look, ...]:

@@ -48,13 +48,30 @@ def agreements(looks: Sequence[SecondLook], chosen: Sequence[int], seed: str) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relabelled:
-    """A version of a batch's labels: the metrics against it, and how many labels it changed, kept and took away."""
+    """A version of a batch's labels: the metrics against it, and the cases whose labels clinicians gave, changed, and
+    took away.
+    """
 
     name: str
     metrics: Metrics
-    adjudicated: int
-    changed: int
-    withdrawn: int
+    adjudicated_cases: tuple[str, ...] = ()
+    changed_cases: tuple[str, ...] = ()
+    withdrawn_cases: tuple[str, ...] = ()
+
+    @property
+    def adjudicated(self) -> int:
+        """How many labels clinicians gave."""
+        return len(self.adjudicated_cases)
+
+    @property
+    def changed(self) -> int:
+        """How many of them differ from the file's."""
+        return len(self.changed_cases)
+
+    @property
+    def withdrawn(self) -> int:
+        """How many say that the text holds too little information."""
+        return len(self.withdrawn_cases)
 
 
 def relabelled_metrics(db: Database, actor: Actor, batch: RecordedBatch, version: int | None) -> tuple[Relabelled, ...]:
@@ -70,13 +87,15 @@ def relabelled_metrics(db: Database, actor: Actor, batch: RecordedBatch, version
     read = [place for place, case_id in enumerate(batch.case_ids) if case_id in accepted]
     before = evaluate(original, outcomes)
     return (
-        Relabelled(name="the file's labels", metrics=before, adjudicated=0, changed=0, withdrawn=0),
+        Relabelled(name="the file's labels", metrics=before),
         Relabelled(
             name="adjudicated where read",
             metrics=evaluate(after, outcomes),
-            adjudicated=len(read),
-            changed=sum(after[place] is not None and after[place] is not original[place] for place in read),
-            withdrawn=sum(after[place] is None for place in read),
+            adjudicated_cases=tuple(batch.case_ids[place] for place in read),
+            changed_cases=tuple(
+                batch.case_ids[at] for at in read if after[at] is not None and after[at] is not original[at]
+            ),
+            withdrawn_cases=tuple(batch.case_ids[place] for place in read if after[place] is None),
         ),
     )
 

@@ -35,6 +35,7 @@ class Cell:
 
     ``outcome`` is an outcome, ``pending`` or ``in the inbox``. ``gap_at_most`` keeps the cases whose deciding agent
     was this much in two minds; ``source`` says where the reference is from; ``search`` is part of an id or group.
+    ``ids`` are the cases themselves, `MOST_LISTED` at most, where a page has found them otherwise.
     """
 
     batch_id: str
@@ -48,6 +49,7 @@ class Cell:
     source: Literal["file", "adjudicated"] | None = None
     tag: str | None = None
     search: str | None = None
+    ids: tuple[str, ...] | None = None
     sort: Sort = "row"
     descending: bool = False
 
@@ -271,6 +273,8 @@ def _filtered(query: Select[Any], wanted: Cell, hidden: ColumnElement[bool]) -> 
     if wanted.tag is not None:
         tagged = case_tags.alias().c
         asked.append(exists().where(tagged.case_id == cases.c.id, tagged.tag == wanted.tag))
+    if wanted.ids is not None:
+        asked.append(cases.c.id.in_(wanted.ids[:MOST_LISTED]))
     if wanted.search:
         query = query.where(_named(wanted.search.strip()))
     return query.where(~hidden, *asked) if asked else query

@@ -1,13 +1,16 @@
-"""The relabelled data set: for each row what the file said, every reading, the accepted label, and where it is from."""
+"""The relabelled data set: for each row what the file said, every reading, the accepted label, and where it is from;
+as it is now, or as it was after so many accepted labels.
+"""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, select
 
+from screening.research.binding import model_words, pipeline_version, prompt_version, rule_words
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
@@ -17,8 +20,8 @@ from storage.blindness import withheld
 from storage.database import Database
 from storage.review.accepted import accepted_label
 from storage.review.ratings import Rating, ratings_in
-from storage.review.settling import Adjudication, versions_in
-from storage.schema import adjudications, batches, cases, inbox_entries, ratings, screenings
+from storage.review.settling import Adjudication, versions_of
+from storage.schema import adjudications, batches, case_tags, cases, configurations, ratings, screenings
 from storage.site.audit_log import append
 
 _CASE = cases.c
@@ -47,11 +50,13 @@ class RelabelledRow:
 
     ``final_label`` is the accepted label, else the reference; ``final_source`` says which (adjudicated, reference,
     none). A case that was opened again has no accepted label until it is closed. ``provenance`` is what was announced
-    of the file and its labels at intake. ``withheld`` marks an open case that the person exporting may yet read:
-    outcome and readings are left out.
+    of the file and its labels at intake. ``as_of`` is how many accepted labels of the batch the data set holds, its
+    readings are those given by then, and ``version`` names just that. ``withheld`` marks an open case that the person
+    exporting may yet read: outcome, what it was screened with, readings and tags are left out.
     """
 
     version: str
+    as_of: int
     case_id: str
     row: int
     external_id: str
@@ -68,12 +73,44 @@ class RelabelledRow:
     final_label: str | None
     final_source: str
     withheld: bool
+    model: str | None = None
+    prompts: str | None = None
+    pipeline: str | None = None
+    rule: str | None = None
+    configuration: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetVersion:
+    """The state of a batch's labels after its first ``as_of`` accepted ones. ``name`` changes with every rating and
+    every adjudication, and only then. ``versions`` is the newest version by then of each case that has one; readings
+    are those given up to ``until``, all of them where it is None and ``as_of`` is the last.
+    """
+
+    name: str
+    as_of: int
+    last: int
+    until: datetime | None
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+    def holds(self, at: datetime) -> bool:
+        """Whether a reading of this moment is in it."""
+        return self.as_of == self.last or (self.until is not None and at <= self.until)
 
 
 def relabelled_rows(
-    db: Database, actor: Actor, batch_id: str, key: str, now: datetime, *, with_text: bool = True
+    db: Database,
+    actor: Actor,
+    batch_id: str,
+    key: str,
+    now: datetime,
+    *,
+    with_text: bool = True,
+    as_of: int | None = None,
 ) -> Iterator[RelabelledRow]:
-    """The rows of a batch in order, read a page at a time; ``key`` is the site's pseudonym key.
+    """The rows of a batch in order, read a page at a time; ``key`` is the site's pseudonym key. ``as_of`` is the number
+    of accepted labels to go back to; 0 is the file as it came, None all there are.
 
     The export is in the audit log before the first row is read. Raises Forbidden, KeyError for an unknown batch.
     """
@@ -82,42 +119,86 @@ def relabelled_rows(
         intake = conn.execute(select(batches.c.intake).where(batches.c.id == batch_id)).first()
         if intake is None:
             raise KeyError(batch_id)
-        version = dataset_version(conn, batch_id)
-        append(conn, actor, "exported", batch_id, {"kind": "relabelled", "version": version, "text": with_text}, now)
-    return _rows(db, actor, batch_id, key, version, intake.intake, with_text)
+        version = dataset_version(conn, batch_id, as_of)
+        told: dict[str, str | int | bool] = {"kind": "relabelled", "version": version.name, "as_of": version.as_of}
+        append(conn, actor, "exported", batch_id, told | {"text": with_text}, now)
+    return _rows(db, actor, batch_id, _Export(key=key, version=version, source=intake.intake, with_text=with_text))
 
 
-def dataset_version(conn: Connection, batch_id: str) -> str:
-    """Names the state of a batch's readings: it changes with every rating and every adjudication, and only then."""
+def dataset_version(conn: Connection, batch_id: str, as_of: int | None = None) -> DatasetVersion:
+    """The state after the first ``as_of`` accepted labels, in the order they were given; after all of them for None."""
+    made = adjudications.c
+    query = select(made.case_id, made.version, made.at).join(cases, cases.c.id == made.case_id)
+    ordered = query.where(cases.c.batch_id == batch_id).order_by(made.at, made.case_id, made.version)
+    accepted = conn.execute(ordered).all()
+    kept = accepted if as_of is None else accepted[:as_of]
+    whole = len(kept) == len(accepted)
+    until = None if whole or not kept else kept[-1].at
+    given = select(ratings.c.id, ratings.c.at).join(cases, cases.c.id == ratings.c.case_id)
+    read = conn.execute(given.where(cases.c.batch_id == batch_id).order_by(ratings.c.id)).all()
     digest = hashlib.sha256(batch_id.encode())
-    given = select(ratings.c.id).join(cases, cases.c.id == ratings.c.case_id).where(cases.c.batch_id == batch_id)
-    accepted = (
-        select(adjudications.c.case_id, adjudications.c.version)
-        .join(cases, cases.c.id == adjudications.c.case_id)
-        .where(cases.c.batch_id == batch_id)
-    )
-    for rating in conn.execute(given.order_by(ratings.c.id)):
-        digest.update(f"r{rating.id}".encode())
-    for row in conn.execute(accepted.order_by(adjudications.c.case_id, adjudications.c.version)):
+    for rating in read:
+        if whole or (until is not None and rating.at <= until):
+            digest.update(f"r{rating.id}".encode())
+    for row in sorted(kept, key=lambda one: (one.case_id, one.version)):
         digest.update(f"a{row.case_id}.{row.version}".encode())
-    return digest.hexdigest()[:16]
+    return DatasetVersion(
+        name=digest.hexdigest()[:16],
+        as_of=len(kept),
+        last=len(accepted),
+        until=until,
+        versions={row.case_id: row.version for row in kept},
+    )
 
 
-def _rows(
-    db: Database, actor: Actor, batch_id: str, key: str, version: str, source: Mapping[str, Any], with_text: bool
-) -> Iterator[RelabelledRow]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Export:
+    """What all rows of one export share; ``bodies`` are the configurations met so far."""
+
+    key: str
+    version: DatasetVersion
+    source: Mapping[str, Any]
+    with_text: bool
+    bodies: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Beside:
+    """What stands beside the cases of one page, by case."""
+
+    readings: Mapping[str, Sequence[Rating]]
+    versions: Mapping[str, tuple[Adjudication, ...]]
+    tags: Mapping[str, Sequence[str]]
+
+
+def _rows(db: Database, actor: Actor, batch_id: str, export: _Export) -> Iterator[RelabelledRow]:
     last = -1
     while True:
         with db.read() as conn:
-            chunk = _chunk(conn, actor, batch_id, last, with_text=with_text)
-            found = ratings_in(conn, [row.id for row in chunk])
-            accepted = {row.id: versions_in(conn, row.id) for row in chunk if row.entered}
+            chunk = _chunk(conn, actor, batch_id, last, with_text=export.with_text)
+            ids = [row.id for row in chunk]
+            beside = _Beside(readings=ratings_in(conn, ids), versions=versions_of(conn, ids), tags=_tags(conn, ids))
+            _meet(conn, export.bodies, {row.configuration for row in chunk if row.configuration is not None})
         for row in chunk:
-            readings, versions = found[row.id], accepted.get(row.id, ())
-            yield _row(row, readings, versions, key=key, version=version, source=source, with_text=with_text)
+            yield _row(row, beside, export)
             last = row.row
         if not chunk:
             return
+
+
+def _tags(conn: Connection, case_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = {}
+    query = select(case_tags.c.case_id, case_tags.c.tag).where(case_tags.c.case_id.in_(case_ids))
+    for row in conn.execute(query.order_by(case_tags.c.tag)):
+        found.setdefault(row.case_id, []).append(row.tag)
+    return found
+
+
+def _meet(conn: Connection, bodies: dict[str, Mapping[str, Any]], versions: set[str]) -> None:
+    """Read the configurations that no earlier page had."""
+    if new := versions - bodies.keys():
+        query = select(configurations.c.version, configurations.c.body).where(configurations.c.version.in_(new))
+        bodies.update({row.version: row.body for row in conn.execute(query)})
 
 
 def _chunk(conn: Connection, actor: Actor, batch_id: str, last: int, *, with_text: bool) -> Sequence[Any]:
@@ -126,31 +207,25 @@ def _chunk(conn: Connection, actor: Actor, batch_id: str, last: int, *, with_tex
             *_OF_A_CASE,
             *(_TEXTS if with_text else ()),
             screenings.c.outcome,
-            inbox_entries.c.case_id.label("entered"),
+            screenings.c.configuration,
             withheld(actor, cases.c.id).label("withheld"),
             accepted_label(cases.c.id).label("accepted"),
         )
         .outerjoin(screenings, screenings.c.case_id == cases.c.id)
-        .outerjoin(inbox_entries, inbox_entries.c.case_id == cases.c.id)
         .where(cases.c.batch_id == batch_id, cases.c.row > last)
         .order_by(cases.c.row)
     )
     return text_page(conn, query)
 
 
-def _row(
-    row: Any,
-    readings: Sequence[Rating],
-    versions: tuple[Adjudication, ...],
-    *,
-    key: str,
-    version: str,
-    source: Mapping[str, Any],
-    with_text: bool,
-) -> RelabelledRow:
-    hidden = bool(row.withheld)
+def _row(row: Any, beside: _Beside, export: _Export) -> RelabelledRow:
+    hidden, with_text, version = bool(row.withheld), export.with_text, export.version
+    versions = [made for made in beside.versions.get(row.id, ()) if made.version <= version.versions.get(row.id, 0)]
+    readings = [rating for rating in beside.readings[row.id] if version.holds(rating.at)]
+    accepted = versions[-1].label.value if versions and row.accepted is not None else None
     return RelabelledRow(
-        version=version,
+        version=version.name,
+        as_of=version.as_of,
         case_id=row.id,
         row=row.row,
         external_id=row.external_id,
@@ -159,15 +234,31 @@ def _row(
         group=row.group_name,
         reference=row.reference,
         reference_value=row.reference_value,
-        provenance=source,
+        provenance=export.source,
         outcome=None if hidden else row.outcome,
-        ratings=() if hidden else tuple(_reader_rating(rating, key) for rating in readings),
-        adjudications=() if hidden else tuple(_pseudonymous(made, key) for made in versions),
-        adjudicated_label=row.accepted,
-        final_label=row.accepted or row.reference,
-        final_source="adjudicated" if row.accepted else "reference" if row.reference else "none",
+        ratings=() if hidden else tuple(_reader_rating(rating, export.key) for rating in readings),
+        adjudications=() if hidden else tuple(_pseudonymous(made, export.key) for made in versions),
+        adjudicated_label=accepted,
+        final_label=accepted or row.reference,
+        final_source="adjudicated" if accepted else "reference" if row.reference else "none",
         withheld=hidden,
+        tags=() if hidden else tuple(beside.tags.get(row.id, ())),
+        **({} if hidden else _screened_with(row.configuration, export.bodies)),
     )
+
+
+def _screened_with(version: str | None, bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Model, prompts, pipeline and rule that a case was screened with; nothing for one that was not."""
+    if version is None:
+        return {}
+    body = bodies[version]
+    return {
+        "model": model_words(body),
+        "prompts": prompt_version(body),
+        "pipeline": pipeline_version(body),
+        "rule": rule_words(body),
+        "configuration": version,
+    }
 
 
 def _reader_rating(rating: Rating, key: str) -> ReaderRating:

@@ -34,9 +34,10 @@ def relabelled() -> RelabelledRow:
     said = {"label": "unsafe", "certainty": 4, "fields": {}, "form_version": 1}
     rating = ReaderRating(reader="R1", version=1, blind=True, reading="first", at=NOW, **said)  # type: ignore[arg-type]
     return RelabelledRow(
-        version="v", case_id="c", row=3, external_id="x", text="=a day", reply=None, group="g", reference="safe",
-        reference_value="Supportive", provenance={"labels": {}}, outcome="safe", ratings=(rating,), adjudications=(),
-        adjudicated_label="unsafe", final_label="unsafe", final_source="adjudicated", withheld=False,
+        version="v", as_of=0, case_id="c", row=3, external_id="x", text="=a day", reply=None, group="g",
+        reference="safe", reference_value="Supportive", provenance={"labels": {}}, outcome="safe",
+        ratings=(rating,), adjudications=(), adjudicated_label="unsafe", final_label="unsafe",
+        final_source="adjudicated", withheld=False,
     )  # fmt: skip
 
 

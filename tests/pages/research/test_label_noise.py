@@ -5,7 +5,9 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from sqlalchemy import update
 
+from pages.components.data_card import as_data_card
 from pages.components.relabelled_export import as_jsonl
 from pages.research.label_noise import agreements, ranked, relabelled_metrics
 from screening.labels import Label, Outcome
@@ -13,11 +15,13 @@ from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.statistics.label_noise import Ranking
 from storage.database import Database
 from storage.identifiers import new_id
+from storage.research.ledger import ledger
 from storage.research.recorded_draws import recorded_batch, waiting_for_a_reading
 from storage.research.relabelled import relabelled_rows
 from storage.review.inbox import claim
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
+from storage.schema import inbox_entries
 from tests.pages.conftest import Opener
 from tests.pages.researched import SAMPLE, sample_rows, screened
 from tests.storage.batch_of import batch, commit, commit_run, run, screening, waiting
@@ -125,3 +129,62 @@ def test_a_text_that_is_still_pending_is_not_said_to_have_been_sent(open_page: O
     next(button for button in page.button if button.label == "Send for a second look").click().run()
     said = "1 texts wait in the inbox now; 0 were there before. 1 were not sent: they are not screened to their end."
     assert page.success[0].value == said
+
+
+def test_the_ledger_and_the_counts_of_a_version_open_their_cases(open_page: Opener, page_database: Database) -> None:
+    register(page_database, READER)
+    batch_id = screened(page_database, sample_rows(), audit_rate=0.0)
+    batch = recorded_batch(page_database, LOCAL_USER, batch_id)
+    places = {item.id: place for place, item in enumerate(batch.items)}
+    fixed = [batch.case_ids[places[identity]] for identity, right in planted().items() if right == "safe"][:3]
+    kept = next(case_id for case_id, item in zip(batch.case_ids, batch.items, strict=True)
+                if item.reference is Label.SAFE and case_id not in fixed)  # fmt: skip
+    request_second_looks(page_database, LOCAL_USER, [*fixed, kept], datetime.now(UTC))
+    for case_id in (*fixed, kept):
+        rate(page_database, case_id, "safe")
+    app = open_page("label_noise")
+    app.session_state["labels_tab"] = "Ledger"
+    app.run()
+    assert not app.exception, app.exception
+    rows = app.dataframe[0].value
+    assert rows["From"].tolist() == ["unsafe", "unsafe", "unsafe", "safe"] and set(rows["To"]) == {"safe"}
+    assert not rows["Who"].isin(["ann"]).any() and rows["Version"].tolist() == [1, 2, 3, 4]
+    app.session_state["ledger_kind"] = 1  # what changed a label
+    app.run()
+    assert len(app.dataframe[0].value) == 3
+    app.session_state["labels_tab"] = "Relabelled data set"
+    app.run()
+    app.session_state["relabelled_kind"] = "Label changed 3"
+    app.run()
+    assert not app.exception, app.exception
+    assert len(app.dataframe[1].value) == 3
+
+
+def test_a_case_that_is_open_again_leaves_no_entry_in_the_ledger(page_database: Database) -> None:
+    register(page_database, READER)
+    batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=10), audit_rate=0.0))
+    case_id = batch.case_ids[ranked(batch, Ranking.EVIDENCE).looks[0].case]
+    request_second_looks(page_database, LOCAL_USER, [case_id], datetime.now(UTC))
+    rate(page_database, case_id, "safe")
+    assert [entry.case_id for entry in ledger(page_database, LOCAL_USER, batch.batch_id, "key").entries] == [case_id]
+    with page_database.write() as conn:
+        conn.execute(update(inbox_entries).values(closed_at=None))
+    found = ledger(page_database, LOCAL_USER, batch.batch_id, "key")
+    assert (found.entries, found.hidden) == ((), 1)
+
+
+def test_the_data_card_counts_the_rows_of_its_version(page_database: Database) -> None:
+    register(page_database, READER)
+    batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=10), audit_rate=0.0))
+    wrong = next(case_id for case_id, item in zip(batch.case_ids, batch.items, strict=True)
+                 if item.reference is Label.UNSAFE)  # fmt: skip
+    request_second_looks(page_database, LOCAL_USER, [wrong], datetime.now(UTC))
+    rate(page_database, wrong, "safe")
+
+    def card(as_of: int) -> str:
+        rows = relabelled_rows(page_database, LOCAL_USER, batch.batch_id, "key", datetime.now(UTC), as_of=as_of)
+        return "".join(as_data_card(rows))
+
+    assert "1 labels changed by clinicians" in card(1) and "0 labels changed by clinicians" in card(0)
+    assert "12 texts" in card(1) and "by 1 readers under pseudonyms" in card(1)
+    assert "model sampler simulated" in card(1) and "As of 1 accepted labels" in card(1)

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import insert
 
-from pages.research.claims import binding_of, flow, missed_sequence, one_look_words, plan_sentences, verified
+from pages.research.claims import flow, missed_sequence, one_look_words, plan_sentences, verified
 from pages.research.stard import missed_sentence, report_html
 from screening.labels import Label, Outcome
+from screening.research.binding import binding_of
 from screening.review.actors import LOCAL_USER
 from screening.statistics.verification import AuditCase, Binding, Standing
 from storage.database import Database

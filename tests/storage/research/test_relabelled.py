@@ -10,15 +10,18 @@ from screening.review.rating_form import RatingLabel
 from screening.review.tiers import Tier
 from storage.batches import text_pages
 from storage.database import Database
+from storage.research.case_tags import add_tag
 from storage.research.reading_table import reading_table, switches
-from storage.research.relabelled import relabelled_rows
+from storage.research.relabelled import RelabelledRow, relabelled_rows
 from storage.review import inbox
 from storage.review.adjudication import amend
 from storage.review.evidence import evidence
 from storage.review.ratings import revise, submit_rating
 from storage.schema import cases
 from storage.site.audit_log import events
+from tests.storage.batch_of import CONFIGURATION, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
+from tests.storage.statements import statements
 
 LATER, KEY = NOW + MINUTE, "a site's key"
 
@@ -156,3 +159,44 @@ def test_what_clinicians_accepted_beats_the_files_label(db: Database) -> None:
     first = next(iter(relabelled_rows(db, RESEARCHER, batch_of(db, ids[0]), KEY, LATER)))
     assert (first.reference, first.adjudicated_label, first.final_label) == ("safe", "unsafe", "unsafe")
     assert first.final_source == "adjudicated"
+
+
+def test_a_version_gives_back_the_labels_and_readings_of_its_time(db: Database) -> None:
+    ids = worked(db)
+    found = batch_of(db, ids[0])
+
+    def as_of(number: int | None) -> list[RelabelledRow]:
+        return list(relabelled_rows(db, RESEARCHER, found, KEY, LATER, as_of=number))
+
+    came, read, now = as_of(0), as_of(1), as_of(None)
+    assert [(row.final_label, row.final_source, row.ratings, row.as_of) for row in came] == [
+        ("safe", "reference", (), 0)
+    ] * 3
+    assert (read[0].adjudicated_label, read[0].as_of, len(read[0].ratings)) == ("unsafe", 1, 2)
+    assert (now[0].adjudicated_label, now[0].as_of, len(now[0].ratings)) == ("safe", 2, 3)
+    assert len({came[0].version, read[0].version, now[0].version}) == 3
+    assert as_of(2)[0] == now[0]
+
+
+def test_every_row_says_what_it_was_screened_with_and_how_it_was_tagged(db: Database) -> None:
+    found = batch(db, ["one", "two"], references="SU")
+    first = waiting(db)[0]
+    decide(db, first)
+    add_tag(db, RESEARCHER, first, "Lyrics", NOW)
+    done, pending = relabelled_rows(db, RESEARCHER, found, KEY, NOW)
+    assert done.tags == ("lyrics",) and done.configuration == CONFIGURATION.version
+    assert (done.model, done.prompts) == ("sampler simulated, seed 7", "none")
+    assert str(done.pipeline).startswith("recommended ") and "pairwise-mixture" in str(done.rule)
+    assert (pending.configuration, pending.model, pending.tags) == (None, None, ())
+
+
+def test_a_page_of_rows_takes_as_many_statements_as_one_row(db: Database) -> None:
+    def sent(texts: int) -> int:
+        found = batch(db, [f"text {number}" for number in range(texts)])
+        for case_id in waiting(db):
+            decide(db, case_id)
+        with statements() as asked:
+            assert len(list(relabelled_rows(db, RESEARCHER, found, KEY, NOW))) == texts
+        return len(asked)
+
+    assert sent(1) == sent(20)

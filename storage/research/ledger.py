@@ -1,0 +1,82 @@
+"""The ledger of a batch's labels: who changed which label when, from what to what, and why."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, and_, func, select
+
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from screening.review.pseudonyms import pseudonym
+from storage.database import Database
+from storage.review.accepted import is_accepted
+from storage.schema import adjudications, cases
+
+MOST_ENTRIES = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One accepted label. ``number`` is its place in the batch: the version of the data set that begins with it.
+
+    ``before`` is the label that stood until then: the one accepted before, else the file's, None where there was none.
+    ``by`` is a pseudonym, or ``system`` where readers agreed. ``reason`` is in their own words, for a label changed.
+    """
+
+    number: int
+    case_id: str
+    row: int
+    external_id: str
+    at: datetime
+    by: str
+    before: str | None
+    label: str
+    method: str
+    reason: str | None
+
+    @property
+    def changes(self) -> bool:
+        """Whether another label stood before."""
+        return self.before is not None and self.before != self.label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The entries in their order; ``hidden`` ones belong to cases that are open again, whose next reader is blind."""
+
+    entries: tuple[Entry, ...]
+    hidden: int
+
+
+def ledger(db: Database, actor: Actor, batch_id: str, key: str, as_of: int | None = None) -> Ledger:
+    """The first ``as_of`` entries of a batch, or its first `MOST_ENTRIES`; ``key`` is the site's pseudonym key.
+
+    Raises Forbidden.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    require(actor, Action.VIEW_RATINGS)
+    most = MOST_ENTRIES if as_of is None else min(as_of, MOST_ENTRIES)
+    with db.read() as conn:
+        rows = conn.execute(_entries(batch_id).limit(most)).all()
+    shown = tuple(_shown(rows, key))
+    return Ledger(entries=shown, hidden=len(rows) - len(shown))
+
+
+def _entries(batch_id: str) -> Select[Any]:
+    made, earlier = adjudications.c, adjudications.alias("earlier").c
+    previous = and_(earlier.case_id == made.case_id, earlier.version == made.version - 1)
+    before = func.coalesce(earlier.label, cases.c.reference).label("before")
+    columns = (made.case_id, cases.c.row, cases.c.external_id, made.at, made.by, made.label, made.method, made.reason)
+    query = select(*columns, before, is_accepted(made.case_id).label("closed")).select_from(adjudications)
+    joined = query.join(cases, cases.c.id == made.case_id).outerjoin(earlier.case_id.table, previous)
+    return joined.where(cases.c.batch_id == batch_id).order_by(made.at, made.case_id, made.version)
+
+
+def _shown(rows: list[Any] | Any, key: str) -> Iterator[Entry]:
+    for number, row in enumerate(rows, start=1):
+        if not row.closed:
+            continue
+        fields = {name: value for name, value in row._mapping.items() if name != "closed"}
+        yield Entry(number=number, **fields | {"by": row.by if row.by == "system" else pseudonym(key, row.by)})
