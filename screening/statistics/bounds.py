@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from math import exp, inf, log, pi, sqrt
+from math import inf, log, pi, sqrt
 
 from scipy.special import betaln, xlog1py, xlogy
 
@@ -153,11 +153,6 @@ def expected_wrong_commits(schedule: Schedule, delta: float, cases: int) -> floa
     50.0
     """
     return sum(scheduled_delta(schedule, delta, case) for case in range(1, cases + 1))
-
-
-def majority_vote_error_bound(votes: int, gap: float) -> float:
-    """The paper's 2·exp(-n·Δ²/2) for n votes naming a non-mode, capped at 1; it rests on ε, see `dkw_radius`."""
-    return min(1.0, 2 * exp(-votes * gap**2 / 2))
 
 
 def _require_probability(delta: float) -> None:

@@ -111,11 +111,6 @@ class Metrics:
         """Calls per settled case (the paper's average pulls); None without calls or cases."""
         return None if self.calls is None or not self.n else self.calls / self.n
 
-    @property
-    def mean_tokens(self) -> float | None:
-        """Tokens per settled case; None without tokens or cases."""
-        return None if self.tokens is None or not self.n else self.tokens / self.n
-
 
 def evaluate(
     references: Sequence[Label | None],

@@ -48,17 +48,6 @@ def shown_offset(text: str, received: int) -> int:
     return received + sum(len(_marker(character)) - 1 for at, character in _to_mark(text).items() if at < received)
 
 
-def masked_snippet(text: str, length: int = 60) -> str:
-    """The first ``length`` characters on one line with every letter and digit as •, for lists.
-
-    >>> masked_snippet("I am\\nfine, you?", length=10)
-    '• •• ••••,…'
-    """
-    line = " ".join(visible(text[: length * 4]).split())
-    masked = _LETTER_OR_DIGIT.sub("•", line[:length])
-    return masked + "…" if len(line) > length or len(text) > length * 4 else masked
-
-
 def _to_mark(text: str) -> dict[int, str]:
     """Where a marker stands in the place of a character, and of which."""
     found = {each.position: each.character for each in invisibles(text)}

@@ -1,7 +1,7 @@
 """Running sums of a batch's facts, so that progress and caps cost the same for ten rows and for a million.
 
-Each is added to in the transaction that inserts the fact it counts, and only when the insert took place;
-`recount` derives the same sums from the facts alone.
+Each is added to in the transaction that inserts the fact it counts, and only when the insert took place.
+The tests derive the same sums from the facts alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,7 @@ from screening.review.policy import Action, allowed
 from storage.blindness import rated_by
 from storage.schema import (
     batch_tallies,
-    case_errors,
-    cases,
     inbox_entries,
-    node_runs,
-    rejected_rows,
     screenings,
 )
 
@@ -155,32 +151,3 @@ def known_to(conn: Connection, actor: Actor, found: Mapping[str, Totals]) -> Map
 def _left_to_clinicians(sums: Totals, outcome: str, count: int) -> Totals:
     fewer = {outcome: getattr(sums, outcome) - count}
     return replace(sums, human_review=sums.human_review + count, **fewer)
-
-
-def recount(conn: Connection, batch_id: str) -> Totals:
-    """The same sums from the facts: linear in the batch, for checks and repair."""
-    of_batch = cases.c.batch_id == batch_id
-    accepted = conn.execute(select(func.count()).select_from(cases).where(of_batch)).scalar_one()
-    refused = select(func.count()).select_from(rejected_rows).where(rejected_rows.c.batch_id == batch_id)
-    ended = select(screenings.c.outcome, func.count()).where(screenings.c.batch_id == batch_id)
-    outcomes: dict[str, int] = {row[0]: row[1] for row in conn.execute(ended.group_by(screenings.c.outcome))}
-    latest = select(func.max(screenings.c.completed_at)).where(screenings.c.batch_id == batch_id)
-    unpriced = func.sum(case((node_runs.c.cost_usd.is_(None), node_runs.c.calls), else_=0))
-    spent = conn.execute(
-        select(func.sum(node_runs.c.calls), func.sum(node_runs.c.cost_usd), unpriced)
-        .join(cases, cases.c.id == node_runs.c.case_id)
-        .where(of_batch)
-    ).one()
-    lost = select(func.sum(case_errors.c.calls)).join(cases, cases.c.id == case_errors.c.case_id).where(of_batch)
-    return Totals(
-        accepted=accepted,
-        rejected=conn.execute(refused).scalar_one(),
-        safe=outcomes.get(Outcome.SAFE.value, 0),
-        unsafe=outcomes.get(Outcome.UNSAFE.value, 0),
-        human_review=outcomes.get(Outcome.HUMAN_REVIEW.value, 0),
-        calls=int(spent[0] or 0),
-        lost_calls=int(conn.execute(lost).scalar_one() or 0),
-        unpriced_calls=int(spent[2] or 0),
-        cost_usd=float(spent[1] or 0.0),
-        last_completed_at=conn.execute(latest).scalar_one(),
-    )

@@ -124,7 +124,7 @@ Index(
 Index("ix_pending_cases_failed", pending_cases.c.batch_id, sqlite_where=_failed, postgresql_where=_failed)
 
 # Running sums of a batch's facts, added to in the transaction that inserts the fact; in several shards so that
-# workers on one batch do not wait for one row. `tallies.recount` derives the same sums from the facts.
+# workers on one batch do not wait for one row.
 batch_tallies = Table(
     "batch_tallies",
     metadata,

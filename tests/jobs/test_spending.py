@@ -23,6 +23,7 @@ from storage.schema import case_errors, case_starts, cases, node_runs
 from tests.jobs.files import batch_from, settings, write_posts
 from tests.jobs.processes import NotingStub
 from tests.jobs.running import batch, open_batch_of, running, until
+from tests.storage.recount import recount
 from tests.stub_server import Fault, StubPlan
 
 AMBIGUOUS = "My friend says she wants to disappear"
@@ -90,7 +91,7 @@ def _require_accounted(db: Database, batch_id: str, calls: int) -> None:
     """Every call is in the sums, and the sums are those of the facts."""
     assert progress(db, batch_id).calls == calls
     with db.read() as conn:
-        assert tallies.recount(conn, batch_id) == tallies.totals(conn, [batch_id])[batch_id]
+        assert recount(conn, batch_id) == tallies.totals(conn, [batch_id])[batch_id]
 
 
 async def test_calls_of_failed_waves_count_and_so_a_cap_ends_every_retry(

@@ -1,6 +1,6 @@
 """Bounds against their formulas written out, against enumeration, and against the paper's numbers."""
 
-from math import comb, exp, inf, log, pi, sqrt
+from math import exp, inf, log, pi, sqrt
 
 import numpy as np
 import pytest
@@ -14,7 +14,6 @@ from screening.statistics.bounds import (
     expected_wrong_commits,
     fixed_sample_size,
     information_bound,
-    majority_vote_error_bound,
     scheduled_delta,
 )
 
@@ -132,10 +131,3 @@ def test_cases_are_counted_from_one() -> None:
 def test_a_level_outside_the_open_unit_interval_is_refused(delta: float) -> None:
     with pytest.raises(ValueError, match="delta"):
         dkw_radius(10, delta)
-
-
-def test_the_papers_vote_bound_holds_for_two_labels_but_says_nothing_at_small_n() -> None:
-    # n = 3, p = (0.8, 0.2): the vote errs with 0.2³ + 3·0.8·0.2² = 0.104; the bound is 2·exp(-3·0.36/2) > 1.
-    assert majority_vote_error_bound(3, 0.6) == 1.0
-    wrong = sum(comb(101, k) * 0.2**k * 0.8 ** (101 - k) for k in range(51, 102))
-    assert wrong <= majority_vote_error_bound(101, 0.6) == pytest.approx(2 * exp(-101 * 0.36 / 2))

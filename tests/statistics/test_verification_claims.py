@@ -24,7 +24,7 @@ from screening.statistics.verification import (
     switch_rate,
     upper_limits,
 )
-from screening.statistics.verification.betting import bets, ever_excluded, log_capitals
+from screening.statistics.verification.betting import bets, log_capitals
 from screening.statistics.verification.change import RATIOS
 
 # --- looking every day
@@ -36,6 +36,11 @@ def wilson_ever_wrong(runs: np.ndarray, rate: float, per_day: int) -> np.ndarray
     half = 1.96 * np.sqrt(p * (1 - p) / n + 1.96**2 / (4 * n**2))
     middle, scale = p + 1.96**2 / (2 * n), 1 + 1.96**2 / n
     return (((middle - half) / scale > rate) | ((middle + half) / scale < rate)).any(axis=1)
+
+
+def ever_excluded(values, mean, delta=0.05):
+    """Whether the confidence sequence excludes ``mean`` at any look, for each run along the last axis."""
+    return np.maximum(*log_capitals(values, mean, delta)).max(axis=-1) >= np.log(2 / delta)
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.15, 0.5])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.text.display import masked_snippet, visible
+from screening.text.display import visible
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,3 @@ def test_what_is_shown_holds_nothing_that_reorders_or_breaks(text: str) -> None:
     shown = visible(text)
     shown.encode("utf-8")
     assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200f\u061c\u202a-\u202e\u2066-\u2069]", shown)
-
-
-def test_a_masked_snippet_has_no_letters_and_one_line() -> None:
-    snippet = masked_snippet("I am 14\nand tïred of all this, \u202etruly", length=20)
-    assert snippet == "• •• •• ••• ••••• ••…"
-    assert masked_snippet("") == ""

@@ -100,11 +100,6 @@ class EliminationState:
         """Calls left in the budget."""
         return self.rule.budget - self.calls
 
-    @property
-    def pulled_next(self) -> Label:
-        """The arm that the next draw is credited to."""
-        return LABELS[self.active[self.pulled]]
-
     def observe(self, label: Label) -> "EliminationState":
         """The state after one more pull: a success if the answer was the pulled arm's label, else a failure.
 

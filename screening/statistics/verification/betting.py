@@ -67,13 +67,6 @@ def _log_gains(data: _Floats, stakes: _Floats, mean: float | _Floats) -> _Floats
     return gains
 
 
-def ever_excluded(values: ArrayLike, mean: float, delta: float = 0.05) -> NDArray[np.bool_]:
-    """Whether the confidence sequence excludes ``mean`` at any look, for each run along the last axis."""
-    more, less = log_capitals(values, mean, delta)
-    crossed: NDArray[np.bool_] = np.maximum(more, less).max(axis=-1) >= log(2 / delta)
-    return crossed
-
-
 def betting_sequence(values: Sequence[float], *, looks: Sequence[int], delta: float = 0.05) -> tuple[Look, ...]:
     """The confidence sequence at the given looks (rising numbers of values), each within those before.
 

@@ -20,6 +20,7 @@ from storage.database import Database
 from storage.schema import case_starts, inbox_entries, node_runs, screenings
 from storage.site.settings_store import SiteSettings, change
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
+from tests.storage.recount import recount
 
 
 def _only(db: Database, text: str = "a plain text of some words", **options: float) -> str:
@@ -181,7 +182,7 @@ def test_the_sums_are_those_of_the_facts(db: Database) -> None:
     for number, case_id in enumerate(waiting(db)[:9]):
         decide(db, case_id, list(Outcome)[number % 3], None if number == 4 else 0.25)
     with db.read() as conn:
-        summed, counted = tallies.totals(conn, [batch_id])[batch_id], tallies.recount(conn, batch_id)
+        summed, counted = tallies.totals(conn, [batch_id])[batch_id], recount(conn, batch_id)
     assert summed == counted
     assert (summed.safe, summed.unsafe, summed.human_review, summed.pending) == (3, 3, 3, 3)
     assert (summed.calls, summed.unpriced_calls, summed.cost_usd) == (54, 6, 2.0)

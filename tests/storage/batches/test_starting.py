@@ -10,6 +10,7 @@ from storage.batches.starting import give_back, start_case
 from storage.database import Database
 from storage.schema import case_errors
 from tests.storage.batch_of import LATER, NOW, batch, waiting
+from tests.storage.recount import recount
 
 
 def _started(db: Database, case_id: str) -> CaseForScreening:
@@ -34,7 +35,7 @@ def test_a_case_given_back_is_ready_again_and_what_it_cost_counts_towards_the_ca
     give_back(db, _started(db, case_id), LATER, calls=1)
     assert (progress(db, batch_id).why, waiting(db)) == ("max_calls", [])
     with db.read() as conn:
-        assert tallies.recount(conn, batch_id) == tallies.totals(conn, [batch_id])[batch_id]
+        assert recount(conn, batch_id) == tallies.totals(conn, [batch_id])[batch_id]
 
 
 def test_nothing_lost_is_no_error(db: Database) -> None:

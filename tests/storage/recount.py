@@ -1,0 +1,36 @@
+"""A batch's running sums, derived anew from the facts alone: the oracle of `storage.batches.tallies`."""
+
+from sqlalchemy import Connection, case, func, select
+
+from screening.labels import Outcome
+from storage.batches.tallies import Totals
+from storage.schema import case_errors, cases, node_runs, rejected_rows, screenings
+
+
+def recount(conn: Connection, batch_id: str) -> Totals:
+    """The same sums from the facts."""
+    of_batch = cases.c.batch_id == batch_id
+    accepted = conn.execute(select(func.count()).select_from(cases).where(of_batch)).scalar_one()
+    refused = select(func.count()).select_from(rejected_rows).where(rejected_rows.c.batch_id == batch_id)
+    ended = select(screenings.c.outcome, func.count()).where(screenings.c.batch_id == batch_id)
+    outcomes: dict[str, int] = {row[0]: row[1] for row in conn.execute(ended.group_by(screenings.c.outcome))}
+    latest = select(func.max(screenings.c.completed_at)).where(screenings.c.batch_id == batch_id)
+    unpriced = func.sum(case((node_runs.c.cost_usd.is_(None), node_runs.c.calls), else_=0))
+    spent = conn.execute(
+        select(func.sum(node_runs.c.calls), func.sum(node_runs.c.cost_usd), unpriced)
+        .join(cases, cases.c.id == node_runs.c.case_id)
+        .where(of_batch)
+    ).one()
+    lost = select(func.sum(case_errors.c.calls)).join(cases, cases.c.id == case_errors.c.case_id).where(of_batch)
+    return Totals(
+        accepted=accepted,
+        rejected=conn.execute(refused).scalar_one(),
+        safe=outcomes.get(Outcome.SAFE.value, 0),
+        unsafe=outcomes.get(Outcome.UNSAFE.value, 0),
+        human_review=outcomes.get(Outcome.HUMAN_REVIEW.value, 0),
+        calls=int(spent[0] or 0),
+        lost_calls=int(conn.execute(lost).scalar_one() or 0),
+        unpriced_calls=int(spent[2] or 0),
+        cost_usd=float(spent[1] or 0.0),
+        last_completed_at=conn.execute(latest).scalar_one(),
+    )
