@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import TimeoutError as TooSlow
 from sqlalchemy import delete, select
 
 from screening.review.actors import LOCAL_USER
@@ -14,7 +15,7 @@ from storage.database import Database
 from storage.schema import inbox_entries, ratings
 from storage.site import settings_store
 from tests.browser.conftest import RunningApp
-from tests.browser.desk import case_in_address, next_case, open_inbox
+from tests.browser.desk import case_in_address, choose, next_case, open_inbox, save
 from tests.browser.slow_line import SlowLine, slow_line
 from tests.storage.inbox_cases import fill
 
@@ -73,6 +74,21 @@ def _sequence(page: Page, chance: random.Random, gap_ms: int) -> str:
     return LABELS[pressed[-1]]
 
 
+def _next_shown(page: Page, before: str) -> str:
+    """The case after ``before``, once it can be read and decided on; what stands there instead is said."""
+    try:
+        page.wait_for_function(
+            "before => !location.search.includes(before) && document.querySelector('.sld[data-stage=reading]') && "
+            "!document.querySelector('.sld-saving')",
+            arg=before,
+            timeout=120_000,
+        )
+    except TooSlow as late:
+        stands = page.locator(".sld").inner_text()
+        raise AssertionError(f"still {page.url} after {before}:\n{stands}") from late
+    return case_in_address(page)
+
+
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("slowed", SLOWED_S)
 def test_the_label_stored_is_the_one_shown_last_at_any_pace(
@@ -84,15 +100,30 @@ def test_the_label_stored_is_the_one_shown_last_at_any_pace(
     line.delay_s = slowed
     for number in range(SEQUENCES // len(SLOWED_S) + 1):
         meant[case_id] = _sequence(far, chance, GAPS_MS[number % len(GAPS_MS)])
-        far.wait_for_function(
-            "before => !location.search.includes(before) && document.querySelector('.sld[data-stage=reading]') && "
-            "!document.querySelector('.sld-saving')",
-            arg=case_id,
-            timeout=120_000,
-        )
-        case_id = case_in_address(far)
+        case_id = _next_shown(far, case_id)
     line.delay_s = 0.0
     stored = _labels(db)
     assert {case: stored.get(case) for case in meant} == meant
     far.keyboard.press("x")  # the last case goes back
+    expect(far.get_by_text("It does not come to you again")).to_be_visible()
+
+
+def test_who_saves_and_goes_on_before_the_next_claim_is_confirmed_is_not_left_behind(
+    far: Page, line: SlowLine, db: Database
+) -> None:
+    open_inbox(far)
+    first = next_case(far)
+    choose(far, "1", "7", "Safe", "Sure")
+    save(far)
+    expect(far.get_by_text("The whole trail of this case")).to_be_visible()
+    line.delay_s = 0.8
+    for key in ("n", "2", "6", "Control+Enter", "n"):
+        far.keyboard.press(key)
+    far.wait_for_url(lambda url: first not in url)
+    second = case_in_address(far)
+    far.wait_for_url(lambda url: second not in url)
+    expect(far.get_by_role("heading", name="Your reading")).to_be_visible()
+    assert _labels(db)[second] == "unsafe"
+    line.delay_s = 0.0
+    far.keyboard.press("x")
     expect(far.get_by_text("It does not come to you again")).to_be_visible()

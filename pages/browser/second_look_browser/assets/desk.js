@@ -38,6 +38,7 @@ class Desk {
     this.claiming = null; // a text that was sent ahead, painted before the claim is confirmed
     this.saving = null; // the save on its way: nothing can be changed until it is answered
     this.wanted = false; // a save pressed before the claim was confirmed
+    this.onward = false; // and N pressed after that save
     this.revising = false;
     this.panelShown = "";
     this.firstUnsent = 0;
@@ -126,7 +127,7 @@ class Desk {
       this.claiming = null;
       if (painted && this.data.case?.id !== painted.id) {
         this.loaded = "";
-        this.wanted = false;
+        this.wanted = this.onward = false;
         if (ok && this.data.case) this.data.said = "A more urgent case came first.";
       }
     }
@@ -188,8 +189,12 @@ class Desk {
 
   sendDraft() {
     this.draftTimer = 0;
+    if (this.claiming) {
+      this.draftTimer = setTimeout(() => this.sendDraft(), DRAFT_MS);
+      return;
+    }
     this.firstUnsent = 0;
-    if (!this.saving && this.caseId && !this.claiming) this.outbox.post("draft", { case: this.caseId, form: this.draft() });
+    if (!this.saving && this.caseId) this.outbox.post("draft", { case: this.caseId, form: this.draft() });
   }
 
   load() {
@@ -249,7 +254,8 @@ class Desk {
   }
 
   next() {
-    if (this.outbox.waits("next") || this.claiming) return;
+    if (this.claiming) this.onward = this.wanted;
+    if (this.claiming || this.outbox.waits("next")) return;
     if (this.stage === "reading" && !this.saving) {
       this.layout.alert.textContent = "Save this reading (Ctrl+Enter) or skip the case (S) first.";
       return;
@@ -418,6 +424,8 @@ class Desk {
       this.wanted = false;
       this.send();
       this.drawSave();
+      if (this.onward) this.outbox.post("next");
+      this.onward = false;
     } else if (!this.wanted && this.saving && !this.saving.id) this.saving = null;
     this.place();
   }
@@ -568,10 +576,24 @@ class Desk {
 let desk = null;
 let leaving = 0;
 
+function leave() {
+  clearTimeout(leaving);
+  leaving = setTimeout(() => {
+    if (desk?.onInbox()) return leave(); // a slow run of the page: it comes back
+    desk?.close();
+    desk = null;
+  }, GONE_MS);
+}
+
 // Streamlit may take the component away and put it back in one run of the page: the desk lives on, and so does a save
 // that is on its way. Only a page that was left for good ends it.
 export default function ({ data, parentElement, setTriggerValue }) {
   clearTimeout(leaving);
+  if (desk && desk.me !== data.me.id) {
+    desk.close();
+    desk.layout.root.remove();
+    desk = null; // somebody else signed in: nothing of the person before is sent or shown
+  }
   desk ??= new Desk(data);
   if (desk.layout.root.parentElement !== parentElement) parentElement.append(desk.layout.root);
   desk.heard(data, setTriggerValue);
@@ -579,10 +601,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
     if (!desk || desk.layout.root.parentElement !== parentElement) return; // it stands elsewhere already
     desk.outbox.trigger = null;
     desk.layout.root.remove();
-    clearTimeout(leaving);
-    leaving = setTimeout(() => {
-      desk?.close();
-      desk = null;
-    }, GONE_MS);
+    leave();
   };
 }
