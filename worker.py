@@ -51,7 +51,8 @@ async def work(settings: Settings, db: Database) -> None:
         trying = asyncio.create_task(try_the_model(settings, db, agents, tries))
         notifier = Notifier(db=db, settings=settings, name=name, kind="worker", clock=system_clock)
         notifier.start()
-        comparing = asyncio.create_task(Comparing(db=db, agents=agents, clock=system_clock, worker=name).run())
+        tried = Comparing(db=db, agents=agents, clock=system_clock, worker=name, preflights=tries)
+        comparing = asyncio.create_task(tried.run())
         try:
             await runner.run()
         finally:

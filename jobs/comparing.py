@@ -1,33 +1,42 @@
-"""Screens the cases of comparisons with their second pipeline, a few at a time, beside the work that decides."""
+"""Screens the cases of comparisons and shadows with their second pipeline, a few at a time, beside the work that
+decides."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from jobs.agents import Agents
 from jobs.patience import to_the_end
-from screening.engine.draws import SamplerError
+from jobs.preflights import Preflights
+from screening.engine.draws import Bill, Draw, DrawRequest, SamplerError, Usage
 from screening.engine.guard import guard_for
-from screening.engine.screen import screen
+from screening.engine.screen import Screening, screen
 from screening.review.actors import SYSTEM
+from storage.batches.batch_state import Caps
+from storage.batches.configurations import Configuration
 from storage.batches.screenings import CaseForScreening
+from storage.batches.tallies import Totals
 from storage.database import Database
-from storage.research.comparisons import cases_to_compare, end_comparison, keep_compared
+from storage.research.comparing import Compared, Due, keep_compared, lose_calls, next_due
+from storage.research.comparisons import end_comparison
 from storage.site import duties
+from storage.site.settings_store import stopped
 
 AT_ONCE = 4
 LOOK_EVERY_S = 5.0
 """Between two looks for something to compare: nobody waits for the first case."""
+AGAIN_AFTER_S = 60.0
+"""What failed is tried again after so long, and after twice as long each further time."""
 DUTY = "comparing"
 DUTY_LASTS = timedelta(minutes=5)
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Comparing:
     """One worker at a time compares; another takes over when it ends or dies."""
 
@@ -35,6 +44,8 @@ class Comparing:
     agents: Agents
     clock: Callable[[], datetime]
     worker: str
+    preflights: Preflights | None = None
+    _failed: dict[str, tuple[int, float]] = field(default_factory=dict)  # how often, and until when it is put off
 
     async def run(self) -> None:
         """Until cancelled. A fault of any kind waits for the next look; nothing that decides depends on it."""
@@ -47,22 +58,108 @@ class Comparing:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def round(self) -> int:
-        """Screen the next few cases; how many were kept, 0 when there is nothing to do or another worker does it."""
-        due = await to_the_end(cases_to_compare, self.db, AT_ONCE)
-        if not due or not await to_the_end(duties.take, self.db, DUTY, self.worker, self.clock(), DUTY_LASTS):
+        """Screen the next few cases; how many were kept, 0 when there is nothing to do, the site is stopped or another
+        worker does it.
+        """
+        if await self._due() is None or await to_the_end(stopped, self.db):
             return 0
-        return sum(await asyncio.gather(*(self._compare(comparison, case) for comparison, case in due)))
+        if not await to_the_end(duties.take, self.db, DUTY, self.worker, self.clock(), DUTY_LASTS):
+            return 0
+        due = await self._due()  # as it is now that no other worker goes on with it
+        return 0 if due is None else await self._compare_all(due)
 
-    async def _compare(self, comparison_id: str, case: CaseForScreening) -> int:
-        begun = time.monotonic()
-        try:
-            sampler = self.agents.sampler(case.configuration, case.seed)
-            found = await screen(case.text, guard_for(case.flags), case.configuration.pipeline, sampler)
-        except SamplerError as error:
-            if error.stops_batch:
-                await to_the_end(end_comparison, self.db, SYSTEM, comparison_id, error.kind, self.clock())
+    async def _due(self) -> Due | None:
+        now = time.monotonic()
+        put_off = [case for case, (_, until) in self._failed.items() if until > now]
+        return await to_the_end(next_due, self.db, AT_ONCE, put_off)
+
+    async def _compare_all(self, due: Due) -> int:
+        purse = _Purse(caps=due.caps, totals=due.totals)
+        if (reached := purse.caps.reached(purse.totals)) is not None:
+            await to_the_end(end_comparison, self.db, SYSTEM, due.comparison_id, reached, self.clock())
             return 0
-        costs = [self.agents.cost_usd(case.configuration, run.usage, run.node) for run in found.runs]
-        cost = None if None in costs else sum(one or 0.0 for one in costs)
-        kept = (comparison_id, case.case_id, found, cost, time.monotonic() - begun, self.clock())
-        return int(await to_the_end(keep_compared, self.db, *kept))
+        each = (self._compare(due.comparison_id, number, case, purse) for number, case in due.cases)
+        return sum(await asyncio.gather(*each))
+
+    async def _compare(self, comparison_id: str, number: int, case: CaseForScreening, purse: "_Purse") -> int:
+        begun, metered = time.monotonic(), _Metered(self.agents, case, purse)
+        try:
+            if self.preflights is not None:
+                await self.preflights.require(case.configuration, case.seed)
+            found = await screen(case.text, guard_for(case.flags), case.configuration.pipeline, metered)
+        except SamplerError as error:
+            await self._give_up(comparison_id, case.case_id, error, metered.calls)
+            return 0
+        made = Compared(
+            comparison_id=comparison_id,
+            case_id=case.case_id,
+            number=number,
+            found=found,
+            cost_usd=self._cost(case.configuration, found),
+            seconds=time.monotonic() - begun,
+        )
+        return int(await to_the_end(keep_compared, self.db, made, self.clock()))
+
+    async def _give_up(self, comparison_id: str, case_id: str, error: SamplerError, calls: int) -> None:
+        """What was paid for is lost; the case is tried again later, or all of it ends."""
+        if calls:
+            await to_the_end(lose_calls, self.db, comparison_id, calls)
+        times = self._failed.get(case_id, (0, 0.0))[0]
+        self._failed[case_id] = times + 1, time.monotonic() + AGAIN_AFTER_S * 2 ** min(times, 6)
+        if error.stops_batch:
+            await to_the_end(end_comparison, self.db, SYSTEM, comparison_id, error.kind, self.clock())
+
+    def _cost(self, configuration: Configuration, found: Screening) -> float | None:
+        costs = [self.agents.cost_usd(configuration, run.usage, run.node) for run in found.runs]
+        return None if None in costs else sum(one or 0.0 for one in costs)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Purse:
+    """What a comparison has cost so far, with what its cases under way have drawn and still wait for."""
+
+    caps: Caps
+    totals: Totals
+
+    def take(self, calls: int) -> None:
+        """Leave for a wave. SamplerError that ends the comparison once a cap is reached."""
+        if (reached := self.caps.reached(self.totals)) is not None:
+            raise SamplerError(reached, "The comparison has used up what it may.", stops_batch=True)
+        self.totals = replace(self.totals, lost_calls=self.totals.lost_calls + calls)
+
+    def pay(self, asked: int, made: int, cost_usd: float | None) -> None:
+        """A wave brought its draws, or failed after so many requests."""
+        known = self.totals
+        self.totals = replace(
+            known,
+            lost_calls=known.lost_calls - asked,
+            calls=known.calls + made,
+            cost_usd=known.cost_usd + (cost_usd or 0.0),
+            unpriced_calls=known.unpriced_calls + (made if cost_usd is None else 0),
+        )
+
+
+@dataclass(slots=True)
+class _Metered:
+    """The agents of one case; ``calls`` counts what was paid for."""
+
+    agents: Agents
+    case: CaseForScreening
+    purse: _Purse
+    calls: int = 0
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        """A wave, if the purse allows it."""
+        sampler = self.agents.sampler(self.case.configuration, self.case.seed)
+        self.purse.take(request.count)
+        bill = Bill()
+        try:
+            draws = await sampler.draw(replace(request, bill=bill))
+        except SamplerError:
+            self.calls += bill.requests
+            self.purse.pay(request.count, bill.requests, 0.0)
+            raise
+        usage = sum((draw.usage for draw in draws), Usage())
+        self.calls += len(draws)
+        self.purse.pay(request.count, len(draws), self.agents.cost_usd(self.case.configuration, usage, request.node))
+        return draws

@@ -16,8 +16,9 @@ from pages.batches.whole_way_panel import whole_way_panel
 from pages.components import resources
 from pages.components.diagram import STYLE, NodeMark, diagram_html
 from pages.components.words import sentence
-from pages.research.activation_panel import activation_panel
+from pages.research.activation_panel import activation_panel, promotion
 from pages.research.comparison_panel import comparison_panel
+from pages.research.shadow_panel import shadow_panel
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import shipped_pipelines, write_pipeline
 from screening.engine.prompting import load_prompts
@@ -122,5 +123,7 @@ with edit:
             save(found)
         activation_panel(db, person, kept, active, settings.preset)
 with compare:
-    own = {one.title: one.pipeline for one in kept.values()}
-    comparison_panel(db, person, own | dict(shipped_pipelines()))
+    own = {one.title: one.pipeline for one in kept.values()} | dict(shipped_pipelines())
+    if (shown := comparison_panel(db, person, own)) is not None:
+        promotion(db, person, kept, shown)
+    shadow_panel(db, person, own, resources.usual_pipeline())

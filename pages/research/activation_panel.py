@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 
 import streamlit as st
 
@@ -43,24 +44,43 @@ def activation_panel(
         st.dataframe(rows, hide_index=True, alt="Versions that were in force")
 
 
+def promotion(db: Database, person: Actor, kept: Mapping[str, PipelineVersion], one: Comparison) -> None:
+    """Put what was compared in force, with the figures that are shown in the record."""
+    version = next((each for each in kept.values() if each.title == one.name), None)
+    if not allowed(person, Action.ACTIVATE_PIPELINE) or not one.done:
+        return
+    if version is None:
+        st.caption(f"To put {one.name} in force, save it as a version of this site first.")
+        return
+    tried = _probes(db, resources.configuration(version.pipeline), "promote")
+    reason = st.text_input("What decided it (may stay empty: the figures are kept)", key="promote_why", max_chars=500)
+    if st.button(f"Promote {version.title}", icon=":material/publish:", key="promote", disabled=not tried):
+        _put_in_force(db, person, version, reason, figures_of(db, person, one.id))
+
+
+def _put_in_force(
+    db: Database, person: Actor, version: PipelineVersion, reason: str, figures: Mapping[str, Any] | None
+) -> None:
+    try:
+        activate(db, person, version.pipeline.name, version.number, reason, resources.now(), figures)
+    except ReasonMissing as missing:
+        st.error(sentence(missing), icon=":material/edit:")
+        return
+    st.session_state["pipeline_said"] = f"{version.title} is in force for what is handed in from now on."
+    st.rerun()
+
+
 def _choose(db: Database, person: Actor, kept: Mapping[str, PipelineVersion]) -> None:
     chosen = kept[st.selectbox("Version", list(kept), format_func=lambda key: kept[key].title, key="pipeline_version")]
-    tried = _probes(db, resources.configuration(chosen.pipeline))
+    tried = _probes(db, resources.configuration(chosen.pipeline), "pipeline")
     basis = _basis(db, person, chosen)
     reason = st.text_input("Why", key="pipeline_reason", max_chars=500)
     if st.button("Put in force", icon=":material/play_arrow:", key="pipeline_activate", disabled=not tried):
         figures = figures_of(db, person, basis.id) if basis else None
-        name, number, now = chosen.pipeline.name, chosen.number, resources.now()
-        try:
-            activate(db, person, name, number, reason, now, figures)
-        except ReasonMissing as missing:
-            st.error(sentence(missing), icon=":material/edit:")
-            return
-        st.session_state["pipeline_said"] = f"{chosen.title} is in force for what is handed in from now on."
-        st.rerun()
+        _put_in_force(db, person, chosen, reason, figures)
 
 
-def _probes(db: Database, configuration: Configuration) -> bool:
+def _probes(db: Database, configuration: Configuration, key: str) -> bool:
     """Whether this version may be put in force as far as the probes say; the button that asks them."""
     if resources.settings().simulated:
         return True
@@ -69,7 +89,7 @@ def _probes(db: Database, configuration: Configuration) -> bool:
         st.success(f"{found.message} Tried {found.at:%Y-%m-%d %H:%M} UTC.")
         return True
     st.warning(found.message if found else "This version was not tried on the plainly unsafe texts yet: try it first.")
-    if st.button("Try the probes", icon=":material/network_check:", key="pipeline_probe"):
+    if st.button("Try the probes", icon=":material/network_check:", key=f"{key}_probe"):
         try:
             with st.spinner("Asking this version's agents…"):
                 asked = asyncio.run(_asked(configuration))
@@ -91,8 +111,6 @@ async def _asked(configuration: Configuration) -> Probed:
 
 def _basis(db: Database, person: Actor, chosen: PipelineVersion) -> Comparison | None:
     """The comparison of this very version whose figures are kept with the decision, if one is chosen."""
-    if not allowed(person, Action.VIEW_RESULTS):
-        return None
     made = {one.id: one for one in list_comparisons(db, person) if one.name == chosen.title and one.done}
     if not made:
         st.caption("This version was not compared with what is in force: a reason is needed.")

@@ -5,21 +5,25 @@ from typing import Any
 
 import streamlit as st
 
+from pages.batches.live_view import money
+from pages.batches.pipeline_draft import most_calls
 from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.words import OUTCOME_WORDS
 from pages.research.batch_choice import choose_batch
-from pages.research.comparison_table import agreement, lines, parted, slowest_tenth
+from pages.research.comparison_table import agreement, lines, parted
 from screening.engine.pipeline import PipelineConfig
 from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, allowed
 from screening.text.display import visible
+from storage.batches.batch_state import Caps
 from storage.batches.configurations import save_configuration
 from storage.database import Database
 from storage.research.comparisons import (
     Comparison,
     Paired,
+    Trial,
     begin_comparison,
     end_comparison,
     list_comparisons,
@@ -27,31 +31,53 @@ from storage.research.comparisons import (
 )
 
 MOST_SHOWN = 200
+GUARDS = {
+    "max_calls": "it had made as many calls as it may",
+    "max_cost": "it had cost as much as it may",
+    "cost_unknown": "it has a cap on its cost, and the cost is not known",
+    "preflight_failed": "it failed the probes",
+    "configuration_changed": "the site's settings name other agents now",
+}
 
 
-def comparison_panel(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig]) -> None:
-    """Everything about comparisons, for those who may see results."""
-    if not allowed(person, Action.VIEW_RESULTS):
-        st.caption("Comparisons are shown to seniors and researchers.")
-        return
+def comparison_panel(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig]) -> Comparison | None:
+    """Everything about comparisons, for those who may see their figures; the comparison that is shown."""
+    if not may_see_figures(person):
+        st.caption("Comparisons are shown to seniors, researchers and administrators.")
+        return None
     st.text(
         "A second pipeline screens settled texts of a batch again. It decides nothing and opens nothing in the inbox."
     )
-    if allowed(person, Action.CREATE_BATCH):
+    if allowed(person, Action.CREATE_BATCH) and allowed(person, Action.VIEW_RESULTS):
         _begin(db, person, pipelines)
     found = {one.id: one for one in list_comparisons(db, person)}
     if not found:
         st.caption("Nothing was compared yet.")
-        return
+        return None
     chosen = st.selectbox("Comparison", list(found), format_func=lambda key: title_of(found[key]), key="compared")
     _show(db, person, found[chosen])
+    return found[chosen]
+
+
+def may_see_figures(person: Actor) -> bool:
+    """Whether this person may see what comparisons found."""
+    return allowed(person, Action.VIEW_RESULTS) or allowed(person, Action.ACTIVATE_PIPELINE)
 
 
 def title_of(one: Comparison) -> str:
     """One comparison in a line: what was tried, on what, how far it is."""
+    where = "beside new texts" if one.shadow else f"on {visible(one.batch_name)}"
     state = "" if not one.running else ", under way"
-    state = f", ended: {one.ended_why}" if one.ended_why else state
-    return f"{one.name} on {visible(one.batch_name)}: {one.done:,} of {one.of:,} texts{state}"
+    state = f", ended: {GUARDS.get(one.ended_why, one.ended_why)}" if one.ended_why else state
+    return f"{one.name} {where}: {one.done:,} of {one.of:,} texts{state}"
+
+
+def spent_words(one: Comparison) -> str:
+    """What it has cost so far, and its caps."""
+    calls = one.totals.calls + one.totals.lost_calls
+    caps = [f"{one.caps.max_calls:,} calls"] if one.caps.max_calls else []
+    caps += [f"${one.caps.max_cost_usd:,.2f}"] if one.caps.max_cost_usd else []
+    return f"{calls:,} calls so far, {money(one.totals.known_cost_usd)}; {' and '.join(caps) or 'no'} cap."
 
 
 def figures_of(db: Database, person: Actor, comparison_id: str) -> dict[str, Any]:
@@ -68,18 +94,33 @@ def _begin(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig])
     left, right = st.columns(2)
     name = left.selectbox("Pipeline to try", list(pipelines), key="compare_pipeline")
     most = right.number_input("Texts at most", 1, 100_000, 200, key="compare_most")
-    calls = sum(node.rule.rule().budget for node in pipelines[name].nodes)
-    st.caption(f"At the worst {int(most) * calls:,} calls; they are paid like any others.")
+    caps = choose_caps("compare")
+    st.caption(f"At the worst {int(most) * most_calls(pipelines[name]):,} calls; they are paid like any others.")
     if st.button("Compare", icon=":material/compare_arrows:", key="compare_begin"):
-        version = save_configuration(db, resources.configuration(pipelines[name]), resources.now())
-        begin_comparison(db, person, batch.id, version, name, int(most), resources.now())
+        begin_comparison(db, person, batch.id, trial_of(db, pipelines, name, int(most), caps), resources.now())
         st.rerun()
+
+
+def choose_caps(key: str) -> Caps:
+    """The inputs for what a trial may use."""
+    left, right = st.columns(2)
+    calls = left.number_input("Stop after so many calls", min_value=1, value=None, placeholder="no cap",
+                              key=f"{key}_max_calls")  # fmt: skip
+    cost = right.number_input("Stop after so many US dollars", min_value=0.01, value=None, placeholder="no cap",
+                              key=f"{key}_max_cost")  # fmt: skip
+    return Caps(max_calls=calls, max_cost_usd=cost)
+
+
+def trial_of(db: Database, pipelines: Mapping[str, PipelineConfig], name: str, most: int, caps: Caps) -> Trial:
+    """What is to be tried, with its configuration kept."""
+    version = save_configuration(db, resources.configuration(pipelines[name]), resources.now())
+    return Trial(configuration=version, name=name, most_cases=most, caps=caps)
 
 
 def _show(db: Database, person: Actor, one: Comparison) -> None:
     found = paired_outcomes(db, person, one.id)
-    st.text(f"{one.done:,} of {one.of:,} texts were screened with {one.name}.")
-    if one.running:
+    st.text(f"{one.done:,} of {one.of:,} texts were screened with {one.name}. {spent_words(one)}")
+    if one.running and not one.shadow:
         st.caption("The worker goes on with it; reload to see more.")
         if allowed(person, Action.CREATE_BATCH) and st.button("Stop comparing", key="compare_stop"):
             end_comparison(db, person, one.id, "stopped", resources.now())
@@ -87,7 +128,8 @@ def _show(db: Database, person: Actor, one: Comparison) -> None:
     if found.withheld:
         st.caption(f"{found.withheld:,} texts are left out until they are read: they may yet be read blind.")
     _figures(found)
-    _cases(found)
+    if allowed(person, Action.VIEW_RESULTS):
+        _cases(found)
 
 
 def _figures(found: Paired) -> None:
@@ -95,9 +137,6 @@ def _figures(found: Paired) -> None:
         st.caption("Not yet: 0 texts.")
         return
     st.dataframe([line.shown for line in lines(found.pairs)], hide_index=True, alt="Paired differences")
-    slow = slowest_tenth(found.pairs)
-    if slow is not None:
-        st.text(f"Nine of ten texts were settled within {slow[0]:.2g} s in force and {slow[1]:.2g} s tried.")
     st.caption(
         "Paired by text; each interval at 95 % for itself, so one of several is exploratory. Reference: the "
         "accepted label, else the file's."

@@ -3,10 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from screening.labels import Outcome
-from screening.statistics.paired import Difference, exact_mcnemar, paired_difference
+from screening.statistics.paired import Difference, exact_mcnemar, paired_difference, quantile_difference
 from storage.research.comparisons import Pair, Side
 
 _SAFE, _UNSAFE, _HUMAN = (outcome.value for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW))
@@ -41,14 +39,17 @@ def lines(pairs: Sequence[Pair]) -> tuple[Line, ...]:
     unsafe, safe = _with(pairs, _UNSAFE), _with(pairs, _SAFE)
     priced = [pair for pair in pairs if pair.first.cost_usd is not None and pair.second.cost_usd is not None]
     return (
-        _rate("Missed: reference unsafe, called safe", unsafe, lambda _, side: float(side.outcome == _SAFE)),
-        _rate("False alarms: reference safe, called unsafe", safe, lambda _, side: float(side.outcome == _UNSAFE)),
+        _rate("FNR: reference unsafe, called safe", unsafe, lambda _, side: float(side.outcome == _SAFE)),
+        _rate("FPR: reference safe, called unsafe", safe, lambda _, side: float(side.outcome == _UNSAFE)),
         _rate(
-            "Right, escalations counted as wrong", [*unsafe, *safe], lambda label, side: float(side.outcome == label)
+            "Accuracy, an escalation counts as wrong",
+            [*unsafe, *safe],
+            lambda label, side: float(side.outcome == label),
         ),
-        _rate("To a clinician", pairs, lambda _, side: float(side.outcome == _HUMAN)),
+        _rate("Escalation: to a clinician", pairs, lambda _, side: float(side.outcome == _HUMAN)),
         _mean("Calls a text", pairs, lambda _, side: float(side.calls)),
         _mean("Cost a text, US dollars", priced, lambda _, side: side.cost_usd or 0.0),
+        _slowest_tenth(pairs),
     )
 
 
@@ -66,14 +67,6 @@ def agreement(pairs: Sequence[Pair]) -> dict[str, dict[str, int]]:
     return table
 
 
-def slowest_tenth(pairs: Sequence[Pair]) -> tuple[float, float] | None:
-    """Seconds within which nine of ten texts were settled, on either side; None without a pair."""
-    if not pairs:
-        return None
-    first, second = ([getattr(pair, side).seconds for pair in pairs] for side in ("first", "second"))
-    return float(np.quantile(first, 0.9)), float(np.quantile(second, 0.9))
-
-
 def _with(pairs: Sequence[Pair], reference: str) -> list[Pair]:
     return [pair for pair in pairs if pair.reference == reference]
 
@@ -87,6 +80,12 @@ def _rate(words: str, pairs: Sequence[Pair], figure: Figure) -> Line:
 
 def _mean(words: str, pairs: Sequence[Pair], figure: Figure) -> Line:
     return Line(words=words, difference=paired_difference(*_figures(pairs, figure)), p=None)
+
+
+def _slowest_tenth(pairs: Sequence[Pair]) -> Line:
+    first, second = ([getattr(pair, side).seconds for pair in pairs] for side in ("first", "second"))
+    words = "p90 latency: seconds in which nine of ten texts were settled"
+    return Line(words=words, difference=quantile_difference(first, second, 0.9), p=None)
 
 
 def _figures(pairs: Sequence[Pair], figure: Figure) -> tuple[list[float], list[float]]:

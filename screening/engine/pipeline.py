@@ -195,8 +195,12 @@ class PipelineConfig(_Data):
     @property
     def version(self) -> str:
         """Hash of the whole configuration: two pipelines that differ anywhere differ here."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+        return version_of(self.model_dump(mode="json"))
+
+
+def version_of(values: Mapping[str, Any]) -> str:
+    """The version of the pipeline that was written as these JSON values."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class UndecidableError(ValueError):

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from sqlalchemy import BigInteger, case, func, select, type_coerce
+from sqlalchemy import BigInteger, case, func, select, type_coerce, union_all
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.database import Database
-from storage.schema import node_runs
+from storage.schema import comparison_outcomes, node_runs
 
 _DAY_US = 86_400_000_000
 
@@ -25,19 +25,26 @@ class DayCost:
 
 
 def daily_costs(db: Database, actor: Actor, now: datetime, days: int = 30) -> tuple[DayCost, ...]:
-    """The last days with calls, the newest first; node runs count on the day they ended."""
+    """The last days with calls, the newest first: those that decide, on the day their node ended, and those of
+    comparisons and shadows, on the day their case was done.
+    """
     require(actor, Action.VIEW_BATCHES)
-    run = node_runs.c
-    day = (type_coerce(run.ended_at, BigInteger) // _DAY_US).label("day")
+    since = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
+    run, tried = node_runs.c, comparison_outcomes.c
+    paid = union_all(
+        select(run.ended_at.label("at"), run.calls, (run.input_tokens + run.output_tokens).label("tokens"),
+               run.cost_usd).where(run.ended_at >= since),
+        select(tried.at, tried.calls, tried.tokens, tried.cost_usd).where(tried.at >= since),
+    ).subquery().c  # fmt: skip
+    day = (type_coerce(paid.at, BigInteger) // _DAY_US).label("day")
     columns = (
         day,
-        func.sum(run.calls).label("calls"),
-        func.sum(run.input_tokens + run.output_tokens).label("tokens"),
-        func.coalesce(func.sum(run.cost_usd), 0.0).label("cost_usd"),
-        func.sum(case((run.cost_usd.is_(None), run.calls), else_=0)).label("unpriced_calls"),
+        func.sum(paid.calls).label("calls"),
+        func.sum(paid.tokens).label("tokens"),
+        func.coalesce(func.sum(paid.cost_usd), 0.0).label("cost_usd"),
+        func.sum(case((paid.cost_usd.is_(None), paid.calls), else_=0)).label("unpriced_calls"),
     )
-    since = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
-    query = select(*columns).where(run.ended_at >= since).group_by(day).order_by(day.desc())
+    query = select(*columns).group_by(day).order_by(day.desc())
     with db.read() as conn:
         rows = conn.execute(query).all()
     return tuple(

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, and_, func, insert, select, update
 
 from screening.engine.pipeline import PipelineConfig, require_decidable
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.database import Database
-from storage.schema import pipeline_activations, pipeline_versions
+from storage.schema import comparisons, pipeline_activations, pipeline_versions
 from storage.site.audit_log import append, serialise
 
 
@@ -109,8 +109,8 @@ def activate(
 ) -> Activation:
     """Put a version in force for what is handed in from now on; cases already handed in end with theirs.
 
-    Putting the version in force that is so already changes nothing. Raises UnknownPipeline, and ReasonMissing
-    without a comparison and without a reason.
+    Putting the version in force that is so already changes nothing. A shadow of the one before ends.
+    Raises UnknownPipeline, and ReasonMissing without a comparison and without a reason.
     """
     require(actor, Action.ACTIVATE_PIPELINE)
     if not reason.strip() and comparison is None:
@@ -124,6 +124,9 @@ def activate(
             return before
         row = {"name": name, "number": number, "reason": reason.strip(), "comparison": comparison, "at": now}
         conn.execute(insert(pipeline_activations).values(**row, by=actor.id))
+        beside = and_(comparisons.c.batch_id.is_(None), comparisons.c.ended_at.is_(None))
+        ended = {"ended_at": now, "ended_why": "another pipeline in force"}
+        conn.execute(update(comparisons).where(beside).values(ended))
         append(conn, actor, "pipeline_activated", f"{name}/{number}", {"compared": comparison is not None}, now)
     return Activation(name=name, number=number, reason=reason.strip(), comparison=comparison, by=actor.id, at=now)
 

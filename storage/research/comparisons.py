@@ -1,20 +1,31 @@
 """A second pipeline on the same cases. It decides nothing, opens nothing in the inbox, and is shown to nobody who may
 yet read the case blind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Row, Select, and_, exists, func, insert, select, type_coerce, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    case,
+    func,
+    insert,
+    select,
+    type_coerce,
+    update,
+)
 
-from screening.engine.draws import encode_draws
-from screening.engine.screen import Screening
 from screening.review.actors import SYSTEM, Actor
-from screening.review.policy import Action, require
-from storage.batches.configurations import load_configuration
-from storage.batches.screenings import CaseForScreening, case_of
+from screening.review.policy import Action, allowed, require
+from storage.batches.batch_state import Caps
+from storage.batches.tallies import Totals
 from storage.blindness import withheld
-from storage.database import Database, insert_once
+from storage.database import Database
 from storage.identifiers import new_id
 from storage.review.accepted import accepted_label
 from storage.schema import batches, cases, comparison_outcomes, comparisons, node_runs, screenings
@@ -23,15 +34,20 @@ from storage.site.audit_log import append
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One comparison and how far it is: ``done`` of at most ``of`` cases."""
+    """One comparison and how far it is: ``done`` of at most ``of`` cases. Without a batch it is a shadow: it screens
+    what the pipeline of version ``beside`` settles from its beginning on. ``totals`` is what it has cost so far.
+    """
 
     id: str
-    batch_id: str
+    batch_id: str | None
     batch_name: str
+    beside: str | None
     name: str
     configuration: str
     done: int
     of: int
+    caps: Caps
+    totals: Totals
     created_at: datetime
     ended_why: str | None
 
@@ -39,6 +55,11 @@ class Comparison:
     def running(self) -> bool:
         """Whether cases are still to be screened."""
         return self.ended_why is None and self.done < self.of
+
+    @property
+    def shadow(self) -> bool:
+        """Whether it goes beside the pipeline in force, on new cases."""
+        return self.batch_id is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,106 +91,123 @@ class Paired:
     withheld: int
 
 
-def begin_comparison(
-    db: Database, actor: Actor, batch_id: str, configuration: str, name: str, most_cases: int, now: datetime
-) -> str:
-    """Begin; the worker does the rest. The same again while one like it runs gives that one. Raises Forbidden."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What is to be tried: a kept configuration under a name, on at most so many cases, within these caps."""
+
+    configuration: str
+    name: str
+    most_cases: int
+    caps: Caps = field(default_factory=Caps)
+
+
+def begin_comparison(db: Database, actor: Actor, batch_id: str, trial: Trial, now: datetime) -> str:
+    """Try it on a batch's settled cases; the worker does the rest. The same again while one like it runs gives that
+    one. Raises Forbidden.
+    """
     require(actor, Action.CREATE_BATCH)
     require(actor, Action.VIEW_RESULTS)
-    row: dict[str, Any] = {"id": new_id(now), "batch_id": batch_id, "configuration": configuration, "name": name}
-    row |= {"most_cases": most_cases, "created_by": actor.id, "created_at": now}
     with db.write() as conn:
-        same = and_(comparisons.c.batch_id == batch_id, comparisons.c.configuration == configuration)
-        running = comparisons.c.most_cases == most_cases, comparisons.c.ended_at.is_(None)
-        found = conn.execute(select(comparisons.c.id).where(same, *running)).scalar()
-        if found is not None:
-            return str(found)
-        conn.execute(insert(comparisons).values(row))
-        append(conn, actor, "comparison_begun", str(row["id"]), {"batch": batch_id, "cases": most_cases}, now)
+        return _begin(conn, actor, trial, now, batch_id=batch_id)
+
+
+def begin_shadow(db: Database, actor: Actor, beside: str, trial: Trial, now: datetime) -> str:
+    """Try it on each new case that the pipeline of version ``beside`` settles from now on. One shadow at a time:
+    another one that runs ends. Raises Forbidden.
+    """
+    require(actor, Action.ACTIVATE_PIPELINE)
+    with db.write() as conn:
+        other = comparisons.c.configuration != trial.configuration
+        for before in conn.execute(select(comparisons.c.id).where(_shadow_of_now(), other)).scalars().all():
+            _end(conn, actor, before, "another shadow", now)
+        return _begin(conn, actor, trial, now, beside=beside)
+
+
+def _begin(conn: Connection, actor: Actor, trial: Trial, now: datetime, **place: str) -> str:
+    wanted = {"configuration": trial.configuration, "name": trial.name, "most_cases": trial.most_cases, **place}
+    same = select(comparisons.c.id).filter_by(**wanted).where(comparisons.c.ended_at.is_(None))
+    if (found := conn.execute(same).scalar()) is not None:
+        return str(found)
+    row: dict[str, Any] = {"id": new_id(now), "created_by": actor.id, "created_at": now, **wanted}
+    caps = {"max_calls": trial.caps.max_calls, "max_cost_usd": trial.caps.max_cost_usd}
+    conn.execute(insert(comparisons).values(row | caps))
+    append(conn, actor, "comparison_begun", str(row["id"]), {**place, "cases": trial.most_cases}, now)
     return str(row["id"])
+
+
+def _shadow_of_now() -> ColumnElement[bool]:
+    return and_(comparisons.c.batch_id.is_(None), comparisons.c.ended_at.is_(None))
 
 
 def end_comparison(db: Database, actor: Actor, comparison_id: str, why: str, now: datetime) -> None:
     """No further case is asked about; what was found stays. The worker (SYSTEM) may give one up. Raises Forbidden."""
-    if actor != SYSTEM:
-        require(actor, Action.CREATE_BATCH)
     with db.write() as conn:
-        ended = update(comparisons).where(comparisons.c.id == comparison_id, comparisons.c.ended_at.is_(None))
-        if conn.execute(ended.values(ended_at=now, ended_why=why[:40])).rowcount:
-            append(conn, actor, "comparison_ended", comparison_id, {"why": why[:40]}, now)
+        found = conn.execute(select(comparisons.c.batch_id).where(comparisons.c.id == comparison_id)).first()
+        if actor != SYSTEM:
+            shadow = found is not None and found.batch_id is None
+            require(actor, Action.ACTIVATE_PIPELINE if shadow else Action.CREATE_BATCH)
+        _end(conn, actor, comparison_id, why, now)
+
+
+def _end(conn: Connection, actor: Actor, comparison_id: str, why: str, now: datetime) -> None:
+    ended = update(comparisons).where(comparisons.c.id == comparison_id, comparisons.c.ended_at.is_(None))
+    if conn.execute(ended.values(ended_at=now, ended_why=why[:40])).rowcount:
+        append(conn, actor, "comparison_ended", comparison_id, {"why": why[:40]}, now)
 
 
 def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
-    """All comparisons, the newest first."""
-    require(actor, Action.VIEW_RESULTS)
-    done = _count(comparison_outcomes, comparison_outcomes.c.comparison_id == comparisons.c.id)
-    settled = _count(screenings, screenings.c.batch_id == comparisons.c.batch_id)
-    query = select(comparisons, batches.c.name.label("batch_name"), done.label("done"), settled.label("settled"))
-    joined = query.join(batches, batches.c.id == comparisons.c.batch_id).order_by(comparisons.c.created_at.desc())
+    """All comparisons, the newest first, for those who may see results or decide what is put in force."""
+    _require_figures(actor)
+    settled = select(func.count()).select_from(screenings).where(screenings.c.batch_id == comparisons.c.batch_id)
+    query = select(comparisons, batches.c.name.label("batch_name"), settled.scalar_subquery().label("settled"))
+    joined = query.outerjoin(batches, batches.c.id == comparisons.c.batch_id).order_by(comparisons.c.created_at.desc())
     with db.read() as conn:
-        return tuple(_comparison(row) for row in conn.execute(joined))
+        spent = spendings(conn)
+        return tuple(_comparison(row, spent.get(row.id, Totals())) for row in conn.execute(joined))
 
 
-def cases_to_compare(db: Database, limit: int) -> tuple[tuple[str, CaseForScreening], ...]:
-    """The next cases of the oldest comparison that is not done, each with the comparison's id."""
-    done = _count(comparison_outcomes, comparison_outcomes.c.comparison_id == comparisons.c.id)
-    settled = _count(screenings, screenings.c.batch_id == comparisons.c.batch_id)
-    waiting = (
-        select(comparisons, done.label("done"))
-        .where(comparisons.c.ended_at.is_(None), done < comparisons.c.most_cases, done < settled)
-        .order_by(comparisons.c.created_at)
-        .limit(1)
+def spendings(conn: Connection) -> dict[str, Totals]:
+    """What each comparison has cost so far; ``accepted`` counts its cases."""
+    one = comparison_outcomes.c
+    columns = (
+        func.count().label("cases"),
+        func.sum(one.calls).label("calls"),
+        func.sum(one.cost_usd).label("cost_usd"),
+        func.sum(case((one.cost_usd.is_(None), one.calls), else_=0)).label("unpriced"),
     )
-    with db.read() as conn:
-        one = conn.execute(waiting).first()
-        if one is None:
-            return ()
-        rows = conn.execute(_undone(one).limit(min(limit, one.most_cases - one.done))).all()
-    configuration = load_configuration(db, one.configuration)
-    return tuple((one.id, case_of(row, configuration)) for row in rows)
+    sums = select(one.comparison_id, *columns).group_by(one.comparison_id)
+    kept = {row.comparison_id: row for row in conn.execute(sums)}
+    lost = conn.execute(select(comparisons.c.id, comparisons.c.lost_calls)).all()
+    return {name: _totals(kept.get(name), calls) for name, calls in lost}
 
 
-def keep_compared(
-    db: Database, comparison_id: str, case_id: str, found: Screening, cost: float | None, seconds: float, now: datetime
-) -> bool:
-    """Keep what the second pipeline made of a case, once; whether this was the first time."""
-    row = {
-        "comparison_id": comparison_id,
-        "case_id": case_id,
-        "outcome": found.outcome.value,
-        "node": found.node,
-        "reason": found.reason.value,
-        "calls": found.calls,
-        "cost_usd": cost,
-        "seconds": seconds,
-        "draws": {f"{run.node}/{run.variant}": encode_draws(run.draws) for run in found.runs},
-        "at": now,
-    }
-    with db.write() as conn:
-        return insert_once(conn, comparison_outcomes, row)
+def _totals(row: Row[Any] | None, lost: int) -> Totals:
+    if row is None:
+        return Totals(lost_calls=lost)
+    return Totals(
+        accepted=row.cases,
+        calls=int(row.calls),
+        cost_usd=float(row.cost_usd or 0.0),
+        unpriced_calls=int(row.unpriced),
+        lost_calls=lost,
+    )
 
 
 def paired_outcomes(db: Database, actor: Actor, comparison_id: str) -> Paired:
-    """Both outcomes of every case compared so far. What this person may yet read blind is left out, and counted."""
-    require(actor, Action.VIEW_RESULTS)
-    hidden = withheld(actor, cases.c.id)
+    """Both outcomes of every case compared so far. What this person may yet read blind is left out, and counted;
+    whoever may only decide what is put in force is not told which case is which.
+    """
+    _require_figures(actor)
+    hidden, named = withheld(actor, cases.c.id), allowed(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
         rows = conn.execute(_pairs(comparison_id, hidden)).all()
-    shown = tuple(_pair(row) for row in rows if not row.hidden)
+    shown = tuple(_pair(row, named=named) for row in rows if not row.hidden)
     return Paired(pairs=shown, withheld=len(rows) - len(shown))
 
 
-def _count(table: Any, condition: ColumnElement[bool]) -> ColumnElement[int]:
-    return select(func.count()).select_from(table).where(condition).scalar_subquery()
-
-
-def _undone(one: Row[Any]) -> Select[Any]:
-    """Settled cases of the comparison's batch that it has not screened yet, in the file's order."""
-    compared = comparison_outcomes.c
-    kept = exists().where(compared.comparison_id == one.id, compared.case_id == cases.c.id)
-    query = select(cases, batches.c.seed, batches.c.kind).join(batches, batches.c.id == cases.c.batch_id)
-    settled = query.join(screenings, screenings.c.case_id == cases.c.id)
-    return settled.where(cases.c.batch_id == one.batch_id, ~kept).order_by(cases.c.row)
+def _require_figures(actor: Actor) -> None:
+    if not allowed(actor, Action.ACTIVATE_PIPELINE):
+        require(actor, Action.VIEW_RESULTS)
 
 
 def _pairs(comparison_id: str, hidden: ColumnElement[bool]) -> Select[Any]:
@@ -200,10 +238,10 @@ def _seconds(moment: ColumnElement[Any]) -> ColumnElement[int]:
     return type_coerce(moment, BigInteger)
 
 
-def _pair(row: Row[Any]) -> Pair:
+def _pair(row: Row[Any], *, named: bool) -> Pair:
     return Pair(
-        case_id=row.id,
-        external_id=row.external_id,
+        case_id=row.id if named else "",
+        external_id=row.external_id if named else "",
         reference=row.reference if row.reference in ("safe", "unsafe") else None,
         first=Side(
             outcome=row.outcome, calls=row.calls, cost_usd=row.cost_usd, seconds=float(row.seconds or 0) / 1_000_000
@@ -212,15 +250,18 @@ def _pair(row: Row[Any]) -> Pair:
     )
 
 
-def _comparison(row: Row[Any]) -> Comparison:
+def _comparison(row: Row[Any], spent: Totals) -> Comparison:
     return Comparison(
         id=row.id,
         batch_id=row.batch_id,
-        batch_name=row.batch_name,
+        batch_name=row.batch_name or "",
+        beside=row.beside,
         name=row.name,
         configuration=row.configuration,
-        done=row.done,
-        of=min(row.most_cases, row.settled),
+        done=spent.accepted,
+        of=row.most_cases if row.batch_id is None else min(row.most_cases, row.settled),
+        caps=Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd),
+        totals=spent,
         created_at=row.created_at,
         ended_why=row.ended_why,
     )

@@ -1,6 +1,6 @@
 """A second pipeline on the same cases: what it would have made of them. It decides nothing, and no text stands here."""
 
-from sqlalchemy import JSON, Column, Float, ForeignKey, Integer, String, Table
+from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integer, String, Table
 
 from storage.schema.columns import Id, Moment, StorableText, case_id, metadata
 
@@ -8,10 +8,14 @@ comparisons = Table(
     "comparisons",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("batch_id", Id, ForeignKey("batches.id"), nullable=False),  # whose settled cases are screened again
+    Column("batch_id", Id, ForeignKey("batches.id")),  # whose settled cases are screened again; None: a shadow
+    Column("beside", String(64)),  # of a shadow: the version of the pipeline whose new cases it screens too
     Column("configuration", String(64), ForeignKey("configurations.version"), nullable=False),
     Column("name", StorableText, nullable=False),
     Column("most_cases", Integer, nullable=False),
+    Column("max_calls", BigInteger),  # caps; None is no cap
+    Column("max_cost_usd", Float),
+    Column("lost_calls", BigInteger, nullable=False, default=0, server_default="0"),  # made, but of no outcome
     Column("created_by", String(64), nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("ended_at", Moment),  # stopped by a person, or given up
@@ -23,12 +27,15 @@ comparison_outcomes = Table(
     metadata,
     Column("comparison_id", Id, ForeignKey("comparisons.id"), primary_key=True),
     case_id(primary_key=True),
+    Column("number", Integer, nullable=False, default=0, server_default="0"),  # of the case within the comparison
     Column("outcome", String(16), nullable=False),
     Column("node", String(32)),
     Column("reason", String(32), nullable=False),
     Column("calls", Integer, nullable=False),
+    Column("tokens", BigInteger, nullable=False, default=0, server_default="0"),
     Column("cost_usd", Float),
     Column("seconds", Float, nullable=False),
     Column("draws", JSON, nullable=False),  # {"node/variant": one code per draw in request order}
     Column("at", Moment, nullable=False),
 )
+Index("ix_comparison_outcomes_at", comparison_outcomes.c.at)

@@ -4,18 +4,27 @@ import pytest
 from sqlalchemy import func, select
 
 from jobs.agents import Agents
-from jobs.comparing import Comparing
+from jobs.comparing import AT_ONCE, Comparing
 from jobs.intake import configuration
 from jobs.port import system_clock
+from screening.engine.draws import DrawRequest, SamplerError
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.settings import Settings
+from storage.batches.batch_state import Caps
 from storage.batches.configurations import save_configuration
+from storage.batches.costs import daily_costs
 from storage.database import Database
-from storage.research.comparisons import begin_comparison, end_comparison, list_comparisons, paired_outcomes
+from storage.research.comparisons import (
+    Trial,
+    begin_comparison,
+    end_comparison,
+    list_comparisons,
+    paired_outcomes,
+)
 from storage.review.second_looks import request_second_looks
-from storage.schema import metadata
+from storage.schema import metadata, node_runs
 from storage.site.audit_check import verify
 from tests.jobs.running import screened
 from tests.storage.inbox_cases import ANN
@@ -33,10 +42,11 @@ def _comparing(db: Database, settings: Settings, worker: str = "one") -> Compari
     return Comparing(db=db, agents=Agents(settings), clock=system_clock, worker=worker)
 
 
-def _begin(db: Database, settings: Settings, batch_id: str, most: int = 200) -> str:
+def _begin(db: Database, settings: Settings, batch_id: str, most: int = 200, caps: Caps | None = None) -> str:
     second = configuration(settings, Agents(settings), preset("paper"))
     version = save_configuration(db, second, system_clock())
-    return begin_comparison(db, LOCAL_USER, batch_id, version, "paper", most, system_clock())
+    trial = Trial(configuration=version, name="paper", most_cases=most, caps=caps or Caps())
+    return begin_comparison(db, LOCAL_USER, batch_id, trial, system_clock())
 
 
 async def test_a_shadow_run_changes_nothing_but_its_own_tables(db: Database) -> None:
@@ -100,8 +110,51 @@ class _Elsewhere(Agents):
         return super().sampler(configuration, 7)
 
 
+async def test_a_cap_ends_it_within_a_few_waves_and_what_was_paid_counts(db: Database) -> None:
+    settings = Settings(_env_file=None, sampler="simulated")
+    batch_id = await screened(db, 20)
+    comparison = _begin(db, settings, batch_id, caps=Caps(max_calls=300))
+    comparing = _comparing(db, settings)
+    for _ in range(20):
+        await comparing.round()
+    (found,) = list_comparisons(db, LOCAL_USER)
+    spent = found.totals.calls + found.totals.lost_calls
+    assert found.ended_why == "max_calls" and 300 <= spent <= 300 + AT_ONCE * 72 and found.done < 20
+    (today,) = daily_costs(db, LOCAL_USER, system_clock())
+    with db.read() as conn:
+        deciding = conn.execute(select(func.sum(node_runs.c.calls))).scalar_one()
+    assert today.calls == deciding + found.totals.calls > deciding and comparison == found.id
+
+
+class _Away(Agents):
+    """A service that breaks down after the first wave of every case."""
+
+    def sampler(self, configuration, seed):
+        self.inner = super().sampler(configuration, seed)
+        return self
+
+    async def draw(self, request: DrawRequest):
+        request.bill.requests += request.count
+        if request.first:
+            raise SamplerError("overloaded", "The service is overloaded.")
+        return await self.inner.draw(request)
+
+
+async def test_what_failed_is_put_off_and_its_calls_are_counted_as_lost(db: Database) -> None:
+    settings = Settings(_env_file=None, sampler="simulated")
+    batch_id = await screened(db, 8)
+    _begin(db, settings, batch_id)
+    comparing = Comparing(db=db, agents=_Away(settings), clock=system_clock, worker="one")
+    kept = [await comparing.round() for _ in range(4)]
+    (found,) = list_comparisons(db, LOCAL_USER)
+    assert found.done == sum(kept) < 8 and found.ended_why is None
+    lost = found.totals.lost_calls
+    assert lost > 0
+    assert await comparing.round() == 0 and list_comparisons(db, LOCAL_USER)[0].totals.lost_calls == lost
+
+
 def test_readers_cannot_begin_one(db: Database) -> None:
     with pytest.raises(Forbidden):
-        begin_comparison(db, ANN, "x", "y", "z", 1, system_clock())
+        begin_comparison(db, ANN, "x", Trial(configuration="y", name="z", most_cases=1), system_clock())
     with db.read() as conn:
         assert conn.execute(select(func.count()).select_from(metadata.tables["comparisons"])).scalar_one() == 0

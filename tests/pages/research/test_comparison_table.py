@@ -1,6 +1,6 @@
 """The figures of a comparison: rates against reference labels, amounts, and what is said where there is nothing."""
 
-from pages.research.comparison_table import agreement, lines, parted, slowest_tenth
+from pages.research.comparison_table import agreement, lines, parted
 from storage.research.comparisons import Pair, Side
 
 
@@ -22,19 +22,20 @@ PAIRS = (
 
 
 def test_rates_are_over_the_cases_with_that_reference_and_amounts_over_all() -> None:
-    missed, alarms, right, human, calls, cost = lines(PAIRS)
+    missed, alarms, right, human, calls, cost, slow = lines(PAIRS)
     assert (missed.difference.n, missed.difference.first, missed.difference.second) == (2, 0.5, 0.0)
     assert (alarms.difference.n, alarms.difference.first, alarms.difference.second) == (2, 0.0, 0.5)
     assert (right.difference.n, right.difference.first, right.difference.second) == (4, 0.5, 0.75)
     assert (human.difference.n, human.difference.value) == (5, -0.2)
     assert (calls.difference.value, calls.p) == (-4.0, None)
     assert cost.difference.n == 4  # a side without a known price is no pair
+    assert (slow.difference.first, slow.difference.second, slow.difference.value) == (2.0, 1.0, -1.0)
     assert human.shown["Difference"].startswith("-20.0 points (")
 
 
 def test_without_cases_it_says_not_yet() -> None:
     assert {line.shown["Difference"] for line in lines(())} == {"not yet: 0 cases"}
-    assert slowest_tenth(()) is None and parted(()) == ()
+    assert parted(()) == ()
 
 
 def test_the_cases_that_part_and_the_agreement_matrix_add_up() -> None:
@@ -42,4 +43,3 @@ def test_the_cases_that_part_and_the_agreement_matrix_add_up() -> None:
     table = agreement(PAIRS)
     assert table["safe"] == {"safe": 1, "unsafe": 2, "human_review": 0}
     assert sum(sum(row.values()) for row in table.values()) == len(PAIRS)
-    assert slowest_tenth(PAIRS) == (2.0, 1.0)

@@ -1,0 +1,119 @@
+"""What the worker takes and keeps of comparisons: the next cases, what came of them, which calls were lost."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, exists, func, select, update
+
+from screening.engine.draws import Usage, encode_draws
+from screening.engine.pipeline import version_of
+from screening.engine.screen import Screening
+from storage.batches.batch_state import Caps
+from storage.batches.configurations import load_configuration
+from storage.batches.screenings import CaseForScreening, case_of
+from storage.batches.tallies import Totals
+from storage.database import Database, insert_once
+from storage.research.comparisons import spendings
+from storage.schema import batches, cases, comparison_outcomes, comparisons, configurations, screenings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """The next cases of one comparison, each with its number within it, its caps, and what it has cost so far."""
+
+    comparison_id: str
+    cases: tuple[tuple[int, CaseForScreening], ...]
+    caps: Caps
+    totals: Totals
+
+
+def next_due(db: Database, limit: int, put_off: Collection[str] = ()) -> Due | None:
+    """The next cases of the oldest comparison that has any, without those that are ``put_off``; None without any."""
+    with db.read() as conn:
+        spent = spendings(conn)
+        running = select(comparisons).where(comparisons.c.ended_at.is_(None)).order_by(comparisons.c.created_at)
+        for one in conn.execute(running).all():
+            left = min(limit, one.most_cases - spent[one.id].accepted)
+            if left > 0 and (rows := conn.execute(_undone(conn, one, put_off).limit(left)).all()):
+                last = _last_number(conn, one.id)
+                break
+        else:
+            return None
+    configuration = load_configuration(db, one.configuration)
+    numbered = tuple((last + place, case_of(row, configuration)) for place, row in enumerate(rows, start=1))
+    caps = Caps(max_calls=one.max_calls, max_cost_usd=one.max_cost_usd)
+    return Due(comparison_id=one.id, cases=numbered, caps=caps, totals=spent[one.id])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What the second pipeline made of a case, at what cost (None: unknown) and in how many seconds."""
+
+    comparison_id: str
+    case_id: str
+    number: int
+    found: Screening
+    cost_usd: float | None
+    seconds: float
+
+
+def keep_compared(db: Database, one: Compared, now: datetime) -> bool:
+    """Keep it, once; whether this was the first time. What was paid for a second one is counted as lost."""
+    found, usage = one.found, sum((run.usage for run in one.found.runs), Usage())
+    row = {
+        "comparison_id": one.comparison_id,
+        "case_id": one.case_id,
+        "number": one.number,
+        "outcome": found.outcome.value,
+        "node": found.node,
+        "reason": found.reason.value,
+        "calls": found.calls,
+        "tokens": usage.input_tokens + usage.output_tokens,
+        "cost_usd": one.cost_usd,
+        "seconds": one.seconds,
+        "draws": {f"{run.node}/{run.variant}": encode_draws(run.draws) for run in found.runs},
+        "at": now,
+    }
+    with db.write() as conn:
+        if kept := insert_once(conn, comparison_outcomes, row):
+            return kept
+        _lose(conn, one.comparison_id, found.calls)
+    return False
+
+
+def lose_calls(db: Database, comparison_id: str, calls: int) -> None:
+    """Calls were paid for that made no outcome: they count towards the caps."""
+    with db.write() as conn:
+        _lose(conn, comparison_id, calls)
+
+
+def _lose(conn: Connection, comparison_id: str, calls: int) -> None:
+    more = update(comparisons).where(comparisons.c.id == comparison_id)
+    conn.execute(more.values(lost_calls=comparisons.c.lost_calls + calls))
+
+
+def _last_number(conn: Connection, comparison_id: str) -> int:
+    one = comparison_outcomes.c
+    return conn.execute(select(func.max(one.number)).where(one.comparison_id == comparison_id)).scalar() or 0
+
+
+def _undone(conn: Connection, one: Row[Any], put_off: Collection[str]) -> Select[Any]:
+    """Settled cases that the comparison has not screened yet: its batch's in the file's order, or what is new."""
+    compared = comparison_outcomes.c
+    kept = exists().where(compared.comparison_id == one.id, compared.case_id == cases.c.id)
+    query = select(cases, batches.c.seed, batches.c.kind).join(batches, batches.c.id == cases.c.batch_id)
+    settled = query.join(screenings, screenings.c.case_id == cases.c.id).where(~kept, cases.c.id.not_in(put_off))
+    if one.batch_id is not None:
+        return settled.where(cases.c.batch_id == one.batch_id).order_by(cases.c.row)
+    return settled.where(*_new(conn, one)).order_by(screenings.c.completed_at, cases.c.id)
+
+
+def _new(conn: Connection, one: Row[Any]) -> tuple[ColumnElement[bool], ...]:
+    """What came in after the shadow was set and was settled by the pipeline that it goes beside."""
+    since = screenings.c.completed_at >= one.created_at
+    lately = select(screenings.c.configuration).where(since).distinct()
+    bodies = conn.execute(select(configurations).where(configurations.c.version.in_(lately))).all()
+    same = [row.version for row in bodies if version_of(row.body["pipeline"]) == one.beside]
+    return since, cases.c.created_at >= one.created_at, screenings.c.configuration.in_(same)
