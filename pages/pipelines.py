@@ -103,8 +103,9 @@ def save(pipeline: PipelineConfig) -> None:
 
 
 st.title("Pipelines")
+told = st.container()  # always there, so that what stands below keeps its place
 if said := st.session_state.pop("pipeline_said", None):
-    st.success(said, icon=":material/check:")
+    told.success(said, icon=":material/check:")
 edit, compare = st.tabs(["Edit", "Compare"])
 with edit:
     start_from()
