@@ -6,13 +6,13 @@ from typing import Any
 import streamlit as st
 
 from pages.batches.live_view import money
-from pages.batches.pipeline_draft import most_calls
 from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.words import OUTCOME_WORDS
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_table import agreement, lines, parted
 from screening.engine.pipeline import PipelineConfig
+from screening.engine.whole_way import most_calls
 from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, allowed

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from pages.batches.pipeline_draft import most_calls
 from pages.components import resources
 from pages.research.comparison_panel import choose_caps, may_see_figures, spent_words, title_of, trial_of
 from screening.engine.pipeline import PipelineConfig
+from screening.engine.whole_way import most_calls
 from screening.review.actors import Actor
 from screening.review.policy import Action, allowed
 from storage.database import Database
