@@ -18,7 +18,7 @@ from screening.research.recording import Item
 from screening.review.policy import Action, require
 from storage.batches.batches import BatchSummary
 from storage.research.confusion import Labels
-from storage.research.recorded_draws import waiting_for_a_reading
+from storage.research.recorded_draws import outcomes_now, waiting_for_a_reading
 
 LABELS: dict[Labels, str] = {"original": "File's labels", "adjudicated": "Adjudicated labels"}
 
@@ -29,6 +29,11 @@ require(person, Action.VIEW_RESULTS)
 @st.cache_data(max_entries=4, show_spinner="Replaying every condition…")
 def _results(_experiment: Experiment, _items: tuple, key: tuple) -> tuple[ConditionResult, ...]:  # type: ignore[type-arg]
     return _experiment.run(_items, _experiment.conditions)
+
+
+@st.cache_data(max_entries=4, show_spinner="Counting what the batch did…")
+def _own(_experiment: Experiment, _items: tuple, outcomes: tuple, key: tuple) -> ConditionResult:  # type: ignore[type-arg]
+    return _experiment.as_it_ran(_items, outcomes)
 
 
 def _key(items: tuple[Item, ...]) -> tuple[object, ...]:
@@ -75,15 +80,17 @@ _notes(experiment, chosen, labelled, labels)
 if not labelled:
     st.info("This batch has no reference labels, so there is nothing to compare with. Every rate is undefined.")
     st.stop()
-results = _results(experiment, items, _key(items))
-_unsettled(results)
+replayed = _results(experiment, items, _key(items))
+own = _own(experiment, items, outcomes_now(db, person, batch_id), _key(items))
+results = (*replayed, own)
+_unsettled(replayed)
 subset = SUICIDE_WATCH if any(item.group == SUICIDE_WATCH for item in items) else None
 parts: Mapping[str, Callable[[], None]] = {
     "Results": lambda: view.show_results(view.table_of(experiment, results, subset, labels)),
     "Compare": lambda: show_comparison(items, results),
     "Budget sweep": lambda: view.show_sweep(experiment, items, _key(items)),
     "Calls and tokens": lambda: view.show_calls(experiment, results),
-    "What if": lambda: view.show_what_if(experiment, items, resources.settings().audit_rate),
+    "What if": lambda: view.show_what_if(experiment, items, own, resources.settings().audit_rate),
     "Cases": lambda: view.show_cases(experiment, items, results, waiting_for_a_reading(db, person, batch_id)),
 }
 show_open("evaluation_tab", parts)

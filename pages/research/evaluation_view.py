@@ -71,7 +71,9 @@ def show_results(table: ResultsTable) -> None:
     st.dataframe(results_frame(table), hide_index=True, height=38 * (len(table.rows) + 1))
     st.caption(
         "Rates with Wilson 95 % intervals and counts. Accuracy, FPR and FNR are over decided cases; worst and best "
-        "take every escalation as an error or as right. All conditions are on the same draws."
+        "take every escalation as an error or as right. All conditions are on the same draws and compare rules alone; "
+        "the last row is what this batch did, with what its texts forbade (a stated risk, a suspected injection), and "
+        "is what the Errors page counts."
     )
     made = {"CSV": ("csv", lambda: "".join(csv_table(table))), "LaTeX": ("tex", lambda: latex_table(table))}
     for place, (name, (ending, make)) in zip(st.columns([1, 1, 3]), made.items(), strict=False):
@@ -165,8 +167,10 @@ def _points(name: str, results: Sequence[ConditionResult], mode: str) -> Series:
     )
 
 
-def show_what_if(experiment: Experiment, items: Sequence[Item], audit_rate: float) -> None:
-    """Error levels, budget and routes to move, replayed at once and set beside what this batch ran with."""
+def show_what_if(experiment: Experiment, items: Sequence[Item], now: ConditionResult, audit_rate: float) -> None:
+    """Error levels, budget and routes to move, replayed at once and set beside what this batch did. What its texts
+    forbid is forbidden in the replay as well.
+    """
     one, two, three = st.columns(3)
     trial = WhatIf(
         safe_given_unsafe=one.select_slider("δ: safe said of a text whose mode is unsafe", LEVELS, 0.001),
@@ -176,8 +180,7 @@ def show_what_if(experiment: Experiment, items: Sequence[Item], audit_rate: floa
         confirm_safe=two.toggle("A safe must be confirmed by the second agent"),
     )
     per_day = three.number_input("Texts a day", 1, 1_000_000, 1_000, 100)
-    own = Condition(name="own", pipeline=experiment.batch.configuration.pipeline)
-    found, now = experiment.run(items, [Condition(name="what-if", pipeline=trial.pipeline()), own])
+    (found,) = experiment.run(items, [Condition(name="what-if", pipeline=trial.pipeline())], guarded=True)
     metrics = found.metrics
     rates = (
         ("FNR", metrics.fnr, now.metrics.fnr),

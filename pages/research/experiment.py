@@ -16,10 +16,10 @@ from screening.engine.pipeline import (
     SuccessiveEliminationConfig,
     chain,
 )
-from screening.labels import Label
+from screening.labels import Label, Outcome
 from screening.research.conditions import BUDGETS, Condition, our_conditions, paper_conditions
-from screening.research.experiments import ConditionResult, PerDraw, run_conditions
-from screening.research.recording import Item, fill_draws
+from screening.research.experiments import ConditionResult, PerDraw, as_it_ran, run_conditions
+from screening.research.recording import DrawBook, Item, fill_draws
 from screening.research.replay import Record
 from screening.review.actors import Actor
 from screening.samplers.simulated import SimulatedSampler
@@ -37,28 +37,39 @@ MOST_EXTENDED = 300
 """Cases of a simulated batch for which further draws are made while somebody waits."""
 
 DRAWS = max(BUDGETS)
+OWN = "this batch, as it ran"
 NO_TEXT = ScreenedText(text="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """A batch's draws ready for replay. ``made`` are draws of the same simulated agents that were not recorded."""
+    """A batch's draws ready for replay. ``made`` are draws of the same simulated agents that were not recorded;
+    ``recorded`` is the record without them.
+    """
 
     batch: RecordedBatch
     record: Record
+    recorded: Record
     tokens: PerDraw
     costs: PerDraw
     made: int
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """The paper's ten, ours, and the batch's own pipeline."""
-        own = Condition(name="this batch's own", pipeline=self.batch.configuration.pipeline)
-        return (*paper_conditions(), *our_conditions(), own)
+        """The paper's ten and ours."""
+        return (*paper_conditions(), *our_conditions())
 
-    def run(self, items: Sequence[Item], conditions: Sequence[Condition]) -> tuple[ConditionResult, ...]:
-        """These conditions on the draws, against the references of ``items``."""
-        return run_conditions(items, conditions, self.record, self.tokens, self.costs)
+    def run(
+        self, items: Sequence[Item], conditions: Sequence[Condition], *, guarded: bool = False
+    ) -> tuple[ConditionResult, ...]:
+        """These conditions on the draws, against the references of ``items``; ``guarded`` with what texts forbid."""
+        guards = self.batch.guards if guarded else None
+        return run_conditions(items, conditions, self.record, self.tokens, self.costs, guards)
+
+    def as_it_ran(self, items: Sequence[Item], outcomes: Sequence[Outcome | None]) -> ConditionResult:
+        """What the batch itself did, as the Errors page counts it."""
+        own = Condition(name=OWN, pipeline=self.batch.configuration.pipeline)
+        return as_it_ran(items, own, outcomes, self.recorded, self.tokens, self.costs)
 
 
 def load(db: Database, person: Actor, batch_id: str) -> Experiment:
@@ -69,15 +80,21 @@ def load(db: Database, person: Actor, batch_id: str) -> Experiment:
 @st.cache_resource(max_entries=4, show_spinner="Reading the draws…")
 def _load(_db: Database, _person: Actor, batch_id: str, state: RecordingState) -> Experiment:
     simulated = recorded_batch(_db, _person, batch_id, with_texts=True)
-    made = _made(simulated)
     book = simulated.book
+    recorded = _record(book)
+    made = _made(simulated)
     return Experiment(
         batch=replace(simulated, items=tuple(replace(item, text=NO_TEXT) for item in simulated.items)),
-        record=book.record() if book.names else Record(cases=book.cases, nodes={}),
+        record=_record(book) if made else recorded,
+        recorded=recorded,
         tokens={} if made else {node: book.tokens_per_draw(node) for node in book.names},
         costs={} if made else {node: book.cost_per_draw(node) for node in book.names},
         made=made,
     )
+
+
+def _record(book: DrawBook) -> Record:
+    return book.record() if book.names else Record(cases=book.cases, nodes={})
 
 
 def _made(batch: RecordedBatch) -> int:

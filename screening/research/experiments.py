@@ -1,16 +1,18 @@
 """The paper's experiment: every condition replayed on the same draws, so that conditions are compared in pairs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from screening.engine.screen import Guard
 from screening.labels import Label, Outcome
 from screening.research.conditions import Condition
 from screening.research.recording import DrawBook, Item
-from screening.research.replay import Record, Replay, replay
+from screening.research.replay import OUTCOMES, Record, Replay, replay
 from screening.statistics.metrics import Metrics, evaluate
+from screening.statistics.rules.runs import NONE
 
 PerDraw = Mapping[str, Sequence[float | None]]
 """What one draw took, by node and case; None where it is unknown."""
@@ -48,18 +50,39 @@ def run_conditions(
     record: Record,
     tokens_per_draw: PerDraw | None = None,
     cost_per_draw: PerDraw | None = None,
+    guards: Mapping[int, Guard] | None = None,
 ) -> tuple[ConditionResult, ...]:
     """Each condition's metrics on the record, whose cases are the items in their order. Nothing is asked.
 
     What a draw took, by node and case, gives the tokens and the cost; where a draw's is unknown the condition's is too.
-    Raises ValueError when the record has another number of cases.
+    ``guards`` are as in `replay`. Raises ValueError when the record has another number of cases.
     """
     if record.cases != len(items) and record.nodes:
         raise ValueError("the record and the data set have different numbers of cases")
     known = Record(cases=len(items), nodes=record.nodes)
     return tuple(
-        _result(items, condition, known, tokens_per_draw or {}, cost_per_draw or {}) for condition in conditions
+        _result(items, condition, replay(condition.pipeline, known, guards), tokens_per_draw or {}, cost_per_draw or {})
+        for condition in conditions
     )
+
+
+def as_it_ran(
+    items: Sequence[Item],
+    condition: Condition,
+    outcomes: Sequence[Outcome | None],
+    made: Record,
+    tokens_per_draw: PerDraw | None = None,
+    cost_per_draw: PerDraw | None = None,
+) -> ConditionResult:
+    """What became of the items when they were screened, in the place of a replay: with all that their texts forbade,
+    second looks, and what is still pending (None). ``made`` holds the draws that were made, and no others.
+    """
+    replayed = replay(condition.pipeline, Record(cases=len(items), nodes=made.nodes))
+    codes = [NONE if outcome is None else OUTCOMES.index(outcome) for outcome in outcomes]
+    calls = [made.node(node.name).lengths for node in condition.pipeline.nodes]
+    calls = [each if len(each) == len(items) else np.zeros(len(items), np.int64) for each in calls]
+    ran = replace(replayed, outcome=np.array(codes, dtype=np.int8), calls=np.stack(calls))
+    return _result(items, condition, ran, tokens_per_draw or {}, cost_per_draw or {})
 
 
 def run_book(items: Sequence[Item], conditions: Sequence[Condition], book: DrawBook) -> tuple[ConditionResult, ...]:
@@ -72,11 +95,10 @@ def run_book(items: Sequence[Item], conditions: Sequence[Condition], book: DrawB
 def _result(
     items: Sequence[Item],
     condition: Condition,
-    record: Record,
+    replayed: Replay,
     tokens_per_draw: PerDraw,
     cost_per_draw: PerDraw,
 ) -> ConditionResult:
-    replayed = replay(condition.pipeline, record)
     groups = [item.group for item in items]
     tokens, costs = _spent(replayed, tokens_per_draw), _spent(replayed, cost_per_draw)
     metrics = evaluate(

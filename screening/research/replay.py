@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from screening.engine.draws import decode_draws
 from screening.engine.pipeline import NodeConfig, PipelineConfig
+from screening.engine.screen import Guard
 from screening.labels import LABELS, Label, Outcome
 from screening.statistics.rules.protocol import Ended
 from screening.statistics.rules.runs import ENDS, NONE, Codes, Draws, Integers, run
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
 NO_DRAW = 255
+_TO_A_PERSON = OUTCOMES.index(Outcome.HUMAN_REVIEW)
 NOT_VISITED = -2
 """In ``Replay.ended``: the case's way did not lead through this node."""
 
@@ -122,11 +124,12 @@ class Replay:
         return [None if code < 0 else ENDS[code] for code in self.ended[place]]
 
 
-def replay(pipeline: PipelineConfig, record: Record) -> Replay:
+def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard] | None = None) -> Replay:
     """Run the pipeline on recorded draws, all cases at once.
 
-    The rules, routes and looks are those of `screening.engine.screen` without a guard: what the text itself forbids is
-    not replayed. Nothing is asked; nodes that the record does not know leave their cases unsettled.
+    The rules, routes and looks are those of `screening.engine.screen`; what the text itself forbids is applied to the
+    cases of ``guards`` (by their place) and to no other. A second look at a safe is not replayed. Nothing is asked;
+    nodes that the record does not know leave their cases unsettled.
     """
     nodes, cases = pipeline.nodes, record.cases
     at = np.zeros(cases, dtype=np.int64)  # the node that a case has reached, or len(nodes) + its outcome
@@ -141,6 +144,11 @@ def replay(pipeline: PipelineConfig, record: Record) -> Replay:
         targets = np.where(runs.ended == NONE, NONE, _targets(pipeline, config)[runs.label])
         at[rows] = targets
     outcome = np.where(at == NONE, NONE, at - len(nodes)).astype(np.int8)
+    for case, guard in (guards or {}).items():
+        if guard.refuse_screening is not None:
+            outcome[case], calls[:, case], ended[:, case] = _TO_A_PERSON, 0, NOT_VISITED
+        elif guard.refuse_safe is not None and outcome[case] == OUTCOMES.index(Outcome.SAFE):
+            outcome[case] = _TO_A_PERSON
     return Replay(pipeline=pipeline, outcome=outcome, node=node, calls=calls, ended=ended)
 
 

@@ -5,22 +5,25 @@ made. What is read is numbers about a batch, not a view of a case.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Text, cast, func, select
 
 from screening.engine.draws import ScreenedText
-from screening.engine.screen import MAIN
-from screening.labels import Label
+from screening.engine.guard import guard_for
+from screening.engine.screen import MAIN, Guard
+from screening.labels import Label, Outcome
 from screening.research.recording import DrawBook, Item, NodeDraws
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.case_texts import shown_to_agents
 from storage.batches.configurations import Configuration, load_configuration
+from storage.batches.results import PENDING
 from storage.blindness import withheld
 from storage.database import Database
+from storage.research.confusion import outcome_now
 from storage.review.accepted import is_accepted
 from storage.schema import adjudications, batches, cases, node_runs, screenings
 
@@ -32,7 +35,7 @@ class RecordedBatch:
     """A batch's items with their original references, its draws, and what it ran with.
 
     ``items`` are in the order of ``case_ids``; their texts are empty unless asked for. ``pending`` cases have no
-    outcome yet: their draws so far are there.
+    outcome yet: their draws so far are there. ``guards`` say what a text itself forbids, by the case's place.
     """
 
     batch_id: str
@@ -45,6 +48,7 @@ class RecordedBatch:
     items: tuple[Item, ...]
     book: DrawBook
     pending: int
+    guards: Mapping[int, Guard] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +83,8 @@ def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: boo
         if batch is None:
             raise UnknownBatch(batch_id)
         rows = _cases(conn, batch_id, with_texts)
-        book = _book(conn, batch_id, {row.id: place for place, row in enumerate(rows)})
+        places = {row.id: place for place, row in enumerate(rows)}
+        book, guards = _book(conn, batch_id, places), _guards(conn, batch_id, places)
     return RecordedBatch(
         batch_id=batch_id,
         name=batch.name,
@@ -91,7 +96,19 @@ def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: boo
         items=tuple(_item(row, with_texts) for row in rows),
         book=book,
         pending=sum(row.outcome is None for row in rows),
+        guards=guards,
     )
+
+
+def outcomes_now(db: Database, actor: Actor, batch_id: str) -> tuple[Outcome | None, ...]:
+    """What became of each case of a batch, in the file's order, as this person may count it: what the matrix of the
+    Errors page counts (`storage.confusion`). None is pending. Raises Forbidden.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    query = select(outcome_now(actor).label("outcome")).select_from(cases).outerjoin(screenings)
+    with db.read() as conn:
+        found = conn.execute(query.where(cases.c.batch_id == batch_id).order_by(cases.c.row)).scalars()
+        return tuple(None if outcome == PENDING else Outcome(outcome) for outcome in found)
 
 
 def _cases(conn: Connection, batch_id: str, with_texts: bool) -> list[Any]:
@@ -101,6 +118,13 @@ def _cases(conn: Connection, batch_id: str, with_texts: bool) -> list[Any]:
         columns += [case.text, case.model_text, case.reply, case.model_reply]
     query = select(*columns, screenings.c.outcome).select_from(cases).outerjoin(screenings)
     return list(conn.execute(query.where(case.batch_id == batch_id).order_by(case.row)))
+
+
+def _guards(conn: Connection, batch_id: str, places: Mapping[str, int]) -> Mapping[int, Guard]:
+    """What the findings in the texts forbid; most texts have none."""
+    found = cast(cases.c.flags, Text).like('%["%')
+    query = select(cases.c.id, cases.c.flags).where(cases.c.batch_id == batch_id, found)
+    return {places[row.id]: guard_for(row.flags["text"] + row.flags["reply"]) for row in conn.execute(query)}
 
 
 def _book(conn: Connection, batch_id: str, places: Mapping[str, int]) -> DrawBook:

@@ -3,7 +3,7 @@
 import pytest
 
 from pages.research.evaluation_view import results_frame, sweep_counts, table_of
-from pages.research.experiment import NO_TEXT, Experiment, WhatIf, budget_conditions, labelled_items, load
+from pages.research.experiment import NO_TEXT, WhatIf, budget_conditions, labelled_items, load
 from screening.labels import Label
 from screening.research.conditions import Condition
 from screening.research.experiments import run_conditions
@@ -12,8 +12,13 @@ from screening.research.replay import Record
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from storage.database import Database
+from storage.research.confusion import Labels, confusion
+from storage.research.recorded_draws import outcomes_now
 from tests.pages.conftest import Opener
 from tests.pages.researched import sample_rows, screened
+from tests.storage.inbox_cases import RESEARCHER
+
+TURNED = "s901,Does anyone have notes from \u202eTuesday's biology lecture?,,safe,school\n".encode()
 
 
 @pytest.fixture
@@ -25,25 +30,31 @@ def test_the_results_table_holds_the_ten_conditions_ours_and_the_batch_s_own(
     page_database: Database, batch_id: str
 ) -> None:
     experiment = load(page_database, LOCAL_USER, batch_id)
-    results = experiment.run(experiment.batch.items, experiment.conditions)
+    own = experiment.as_it_ran(experiment.batch.items, outcomes_now(page_database, LOCAL_USER, batch_id))
+    results = (*experiment.run(experiment.batch.items, experiment.conditions), own)
     frame = results_frame(table_of(experiment, results, None, "original"))
-    assert len(frame) == 15 and list(frame["Condition"])[-1] == "this batch's own"
+    assert len(frame) == 15 and list(frame["Condition"])[-1] == "this batch, as it ran"
     assert experiment.made > 0 and not frame["Unsettled"].any()
     undefined = frame[frame["Condition"] == "B=50"].iloc[0]
     assert undefined["Accuracy"] == "undefined" and undefined["FNR"] == "undefined"
     assert undefined["Escalated"].startswith("1.000 [") and undefined["n"] == 30
 
 
-def _named(experiment: Experiment, *names: str) -> list[Condition]:
-    found = {each.name: each for each in experiment.conditions}
-    return [found[name] for name in names]
-
-
-def test_the_batch_s_own_condition_replays_to_what_was_recorded(page_database: Database, batch_id: str) -> None:
-    """Made draws come after the recorded ones, so nothing that was decided changes (no text here is flagged)."""
-    experiment = load(page_database, LOCAL_USER, batch_id)
-    own, recommended = experiment.run(experiment.batch.items, _named(experiment, "this batch's own", "recommended"))
-    assert own.outcomes == recommended.outcomes and own.metrics.calls == recommended.metrics.calls
+@pytest.mark.parametrize("who", [RESEARCHER, LOCAL_USER], ids=["researcher", "reads as well"])
+@pytest.mark.parametrize("labels", ["original", "adjudicated"])
+def test_errors_and_evaluation_count_the_same_cases(page_database: Database, who: Actor, labels: Labels) -> None:
+    """One text turns its own direction round, which forbids safe; the rules alone would call it that."""
+    batch_id = screened(page_database, sample_rows(every=2) + TURNED)
+    experiment = load(page_database, who, batch_id)
+    items = labelled_items(page_database, who, experiment, labels)
+    own = experiment.as_it_ran(items, outcomes_now(page_database, who, batch_id))
+    counted = {(str(key[0]), str(key[1])): cases for key, cases in own.metrics.confusion.items() if cases}
+    assert counted == confusion(page_database, who, batch_id, labels)
+    rules = Condition(name="rules", pipeline=experiment.batch.configuration.pipeline)
+    bare, guarded = (experiment.run(items, [rules], guarded=guarded)[0] for guarded in (False, True))
+    assert bare.metrics.confusion != guarded.metrics.confusion
+    if who == RESEARCHER:  # to whom nothing is withheld
+        assert guarded.metrics.confusion == own.metrics.confusion and guarded.metrics.calls == own.metrics.calls
 
 
 def test_a_sweep_says_how_many_texts_each_point_is_of() -> None:
