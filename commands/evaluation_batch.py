@@ -46,13 +46,14 @@ def _taken_in(db: Database, data: EvaluationData, settings: Settings, agents: Ag
         NewCase(
             row=row,
             external_id=item.id,
-            text=text,
-            reply=reply,
+            text=one.text,
+            reply=one.reply,
+            thread=one.thread,
             reference=item.reference,
             reference_value=item.reference.value if item.reference else None,
             group=item.group,
         )
-        for row, (item, (text, reply)) in enumerate(zip(data.items, data.received, strict=True), start=1)
+        for row, (item, one) in enumerate(zip(data.items, data.received, strict=True), start=1)
     )
     add_rows(db, batch_id, rows, system_clock())
     close_intake(db, LOCAL_USER, batch_id, system_clock())

@@ -5,6 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from commands.conversation_options import (
+    add_conversation_options,
+    conversation_of,
+    conversation_words,
+    said_of_conversations,
+)
 from screening.datasets.columns import ColumnMapping, propose_mapping, rivals
 from screening.datasets.mapping import FileMapping, column_named, mapping_json, read_mapping
 from screening.datasets.reader import FileReport, Table, columns_of, read_table
@@ -12,7 +18,11 @@ from screening.datasets.refused import ColumnsUnclear
 from screening.datasets.source import Source
 from screening.labels import Label
 
-ROLES = ("id", "title", "reply", "label", "group")
+ROLES = ("id", "title", "reply", "label", "group", "where")
+ROLE_WORDS = {
+    "title": ", put before the text",
+    "where": ": where to act, a link or contact reference, kept with the case",
+}
 
 
 def add_mapping_options(parser: argparse.ArgumentParser) -> None:
@@ -22,13 +32,14 @@ def add_mapping_options(parser: argparse.ArgumentParser) -> None:
         "--text-column", action="append", metavar="NAME", help="the text; given again, the columns are joined in order"
     )
     for role in ROLES:
-        words = " (an empty NAME: none)" if role != "title" else ", put before the text"
-        of_file.add_argument(f"--{role}-column", default=None, metavar="NAME", help=f"the {role}{words}")
+        words = f"the {role}{ROLE_WORDS.get(role, ' (an empty NAME: none)')}"
+        of_file.add_argument(f"--{role}-column", default=None, metavar="NAME", help=words)
     of_file.add_argument("--labels", default=None, metavar="A=unsafe,B=safe,C=none", help="values of the label column")
-    of_file.add_argument("--join-lists", action="store_true", help="join texts that are lists of strings, or of turns")
+    of_file.add_argument("--join-lists", action="store_true", help="join texts that are lists of strings")
     of_file.add_argument("--sheet", default=None, metavar="NAME", help="the sheet of a workbook")
     of_file.add_argument("--mapping", type=Path, default=None, metavar="FILE", help="a saved mapping to begin with")
     of_file.add_argument("--save-mapping", type=Path, default=None, metavar="FILE", help="keep the mapping used here")
+    add_conversation_options(parser)
 
 
 def mapped_table(source: Source, name: str, arguments: argparse.Namespace) -> Table:
@@ -60,7 +71,8 @@ def mapped_as(report: FileReport) -> Iterator[str]:
     """How the file is read, line by line, for whoever is about to pay for it."""
     mapping = report.mapping
     yield f"text: {' + '.join(map(repr, mapping.text_columns()))}" + (", lists joined" if mapping.lists else "")
-    for role in ("id", "reply", "label", "group"):
+    yield from conversation_words(mapping.conversation)
+    for role in ("id", "reply", "label", "group", "where"):
         column = getattr(mapping, role)
         yield f"{role}: {'none' if column is None else repr(column)}" + (
             " (the row number)" if role == "id" and column is None else ""
@@ -96,7 +108,7 @@ def _columns(
 ) -> ColumnMapping | None:
     """The columns to read; None where nothing was said of them, so that all are proposed."""
     named = {role: given for role in ROLES if (given := getattr(arguments, f"{role}_column")) is not None}
-    if not (named or arguments.text_column or arguments.join_lists):
+    if not (named or arguments.text_column or arguments.join_lists or said_of_conversations(arguments)):
         return kept
     columns = columns_of(source, sheet)
     begun = kept or _proposed(columns, {*named, *(["text"] if arguments.text_column else [])})
@@ -104,10 +116,10 @@ def _columns(
         role: column_named(name, columns) if name else None for role, name in named.items()
     }
     mapping = replace(begun, **chosen, lists=begun.lists or arguments.join_lists)  # type: ignore[arg-type]
-    if not arguments.text_column:
-        return mapping
-    text, *joined = (column_named(name, columns) for name in arguments.text_column)
-    return replace(mapping, text=text, joined=tuple(joined))
+    if arguments.text_column:
+        text, *joined = (column_named(name, columns) for name in arguments.text_column)
+        mapping = replace(mapping, text=text, joined=tuple(joined))
+    return replace(mapping, conversation=conversation_of(mapping, columns, arguments))
 
 
 def _proposed(columns: tuple[str, ...], named: set[str]) -> ColumnMapping:

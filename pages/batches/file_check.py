@@ -34,6 +34,11 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.UNUSABLE_ID: "an id that cannot be kept",
     Reason.DUPLICATE: "repeats an earlier row",
     Reason.CONFLICTING_DUPLICATE: "shares its id with another text",
+    Reason.NOT_A_CONVERSATION: "no list of turns",
+    Reason.TURN_WITHOUT_ROLE: "a turn without a known role",
+    Reason.TURN_WITHOUT_ORDER: "turns without an order",
+    Reason.TOO_MANY_TURNS: "more turns than are read",
+    Reason.NO_JUDGED_TURN: "no turn that could be judged",
 }
 
 

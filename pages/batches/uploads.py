@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from screening.datasets.columns import ColumnMapping
+from screening.datasets.mapping import column_mapping
 from screening.datasets.reader import Table, read_table
 from screening.labels import Label
 
@@ -129,7 +130,7 @@ def _read(described: Path) -> Upload | None:
         return None
     path = described.with_suffix("")
     kept = fields["mapping"]
-    mapping = ColumnMapping(**kept | {"joined": tuple(kept.get("joined", ()))}) if kept else None
+    mapping = column_mapping(kept) if kept else None
     return Upload(**{**fields, "path": path, "mapping": mapping}) if path.exists() else None
 
 

@@ -3,6 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+
+from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "id": (
@@ -18,6 +21,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "label", "class", "severity", "risk", "suicide risk", "gold_label", "response_label", "prompt_label",
     ),
     "group": ("group", "split", "subreddit", "language", "category"),
+    "where": ("where_to_act", "where to act"),
 }  # fmt: skip
 """Names met in the wild, the preferred one first. ``cleaned_text`` comes last: it is not what was written."""
 
@@ -29,13 +33,57 @@ _SCREENED = ("text", "reply")
 _PLACE = re.compile(r"(.+) \(column \d+\)")
 
 
+_OF_A_TURN: dict[str, tuple[str, ...]] = {
+    "role": ("role", "speaker", "author", "from", "sender"),
+    "order": ("turn", "turn_index", "turn_number", "turn_id", "order", "position", "sequence", "index"),
+    "time": ("time", "timestamp", "created_at", "sent_at", "date"),
+    "turn_id": ("message_id", "turn_id"),
+}
+
+
+class Shape(StrEnum):
+    """How a file keeps conversations."""
+
+    MESSAGES = "messages"
+    """One a row, as a list of turns with ``role`` and ``content``."""
+    ROWS = "rows"
+    """One turn a row; the id column says of which conversation."""
+    TRANSCRIPT = "transcript"
+    """One a row, as a text in which each turn begins with ``Name: ``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationReading:
+    """How the text column, and of a file with a turn a row the columns named here, become conversations.
+
+    Without ``order`` the order is that of the file. ``speakers`` says who of a file's own names is what.
+    With both questions ``reply_label`` is the reference of the second one, as the label column is of the first.
+    """
+
+    shape: Shape
+    judged: Judged = Judged.LAST_USER
+    questions: tuple[Question, ...] = (Question.TEXT,)
+    role: str | None = None
+    order: str | None = None
+    time: str | None = None
+    turn_id: str | None = None
+    reply_label: str | None = None
+    speakers: tuple[tuple[str, Role], ...] = ()
+    context_tokens: int = CONTEXT_TOKENS
+
+    def columns(self) -> tuple[str | None, ...]:
+        """The columns it names, None for those that it does not."""
+        of_turns = (self.role, self.order, self.time, self.turn_id) if self.shape is Shape.ROWS else ()
+        return (*of_turns, self.reply_label)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnMapping:
     """The names of the columns a row is made of; without an id column the row number is the id.
 
     The title, where there is one, is put before the text, and the texts of ``joined`` after it, with an empty line
-    between. With ``lists`` a text or reply that is a list, of strings or of the turns of a
-    conversation, is joined in the same way.
+    between. With ``lists`` a text or reply that is a list of strings is joined in the same way. ``where`` says where
+    to act on a case: a link or contact reference of the site's own system.
     """
 
     text: str
@@ -45,15 +93,20 @@ class ColumnMapping:
     reply: str | None = None
     label: str | None = None
     group: str | None = None
+    where: str | None = None
     lists: bool = False
+    conversation: ConversationReading | None = None
 
     def columns(self) -> frozenset[str]:
         """All the columns it names."""
-        every = (*self.text_columns(), self.id, self.reply, self.label, self.group)
+        of_turns = self.conversation.columns() if self.conversation else ()
+        every = (*self.text_columns(), self.id, self.reply, self.label, self.group, self.where, *of_turns)
         return frozenset(name for name in every if name is not None)
 
     def text_columns(self) -> tuple[str, ...]:
         """The columns that make up the text, in their order."""
+        if self.conversation is not None:
+            return (self.text,)
         return tuple(name for name in (self.title, self.text, *self.joined) if name is not None)
 
 
@@ -63,7 +116,8 @@ def propose_mapping(columns: Iterable[str]) -> ColumnMapping | None:
     Which columns it had to choose between is told by `rivals`.
 
     >>> propose_mapping([" ID ", "Post", "cleaned_text"])
-    ColumnMapping(text='Post', joined=(), id=' ID ', title=None, reply=None, label=None, group=None, lists=False)
+    ColumnMapping(text='Post', joined=(), id=' ID ', title=None, reply=None, label=None, group=None, where=None, \
+lists=False, conversation=None)
     """
     by_name = {normalised_name(column): column for column in reversed(tuple(columns))}
     found = {role: next((by_name[name] for name in names if name in by_name), None) for role, names in _NAMES.items()}
@@ -80,7 +134,20 @@ def propose_mapping(columns: Iterable[str]) -> ColumnMapping | None:
         reply=found["reply"],
         label=found["label"],
         group=found["group"],
+        where=found["where"],
     )
+
+
+def propose_turns(columns: Iterable[str]) -> dict[str, str | None]:
+    """Of a file with a turn a row, by known names: who speaks, in which order, when, and the turn's id.
+
+    >>> propose_turns(["conv_id", "Role", "text", "turn"])
+    {'role': 'Role', 'order': 'turn', 'time': None, 'turn_id': None}
+    """
+    by_name = {normalised_name(column): column for column in reversed(tuple(columns))}
+    known = ((part, (by_name[name] for name in names if name in by_name)) for part, names in _OF_A_TURN.items())
+    found = {part: next(columns_known, None) for part, columns_known in known}
+    return found | ({"turn_id": None} if found["turn_id"] == found["order"] else {})
 
 
 def rivals(columns: Iterable[str]) -> Mapping[str, tuple[str, ...]]:

@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from screening.datasets.columns import ColumnMapping
+from screening.datasets.conversations import ConversationCell, RefusedTurns
 from screening.datasets.labels import map_label
 from screening.datasets.records import Fields, Reason, Record, single
 from screening.datasets.rows import NewCase, RejectedRow
 from screening.datasets.survey import Survey, id_of, nested_column, reply_of, text_of
 from screening.labels import Label
+from screening.text.conversation import CONTEXT_TOKENS, Thread, receive_conversation
 from screening.text.flags import Flag
 from screening.text.received import ReceivedText
 
@@ -17,6 +20,9 @@ PLACEHOLDERS: frozenset[str] = frozenset({"[deleted]", "[removed]", "redacted", 
 
 ID_LIMIT = 200
 """Longest id, in characters."""
+
+WHERE_LIMIT = 500
+"""Most characters of a link or contact reference."""
 
 Row = NewCase | RejectedRow
 Receive = Callable[[str], ReceivedText]
@@ -28,14 +34,27 @@ def judge_row(record: Record, found: Survey, labels: Mapping[str, Label | None],
         return _unfitting(record, found)
     fields, mapping = record.fields, found.mapping
     text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
-    nested = nested_column(fields, mapping)
+    nested, cell = nested_column(fields, mapping), fields.get(mapping.text)
+    if isinstance(cell, RefusedTurns):
+        return _rejected(record, identity, None, cell.reason, str(cell))
     rejection = _nested(nested) if nested is not None else _rejection(record.row, text, identity, found)
     if rejection is not None or text is None or identity is None:
         return _rejected(record, identity, text, *(rejection or (Reason.NO_TEXT, "the text is missing")))
-    received = receive_text(text)
+    received, thread = _received(cell, text, mapping, receive_text)
     if Flag.EMPTY in received.flags:
         return _rejected(record, identity, text, Reason.EMPTY_TEXT, "nothing but spaces or invisible characters")
-    return _accepted(record, identity, received, _reply(fields, mapping, receive_text), fields, found, labels)
+    case = _accepted(record, identity, received, _reply(fields, mapping, receive_text), fields, found, labels)
+    return case if thread is None else replace(case, thread=thread)
+
+
+def _received(
+    cell: str | None, text: str, mapping: ColumnMapping, receive_text: Receive
+) -> tuple[ReceivedText, Thread | None]:
+    """The text, or the conversation in its place."""
+    if not isinstance(cell, ConversationCell):
+        return receive_text(text), None
+    tokens = mapping.conversation.context_tokens if mapping.conversation else CONTEXT_TOKENS
+    return receive_conversation(cell.turns, cell.judged, receive_text, question=cell.question, context_tokens=tokens)
 
 
 def _unfitting(record: Record, found: Survey) -> RejectedRow:
@@ -71,7 +90,14 @@ def _accepted(
         reference=map_label(value, labels),
         reference_value=value,
         group=single(fields, mapping.group) or None,
+        where=_where(single(fields, mapping.where)),
     )
+
+
+def _where(cell: str | None) -> str | None:
+    """Where to act, on one line and short enough to be shown; None for nothing."""
+    kept = " ".join((cell or "").split())[:WHERE_LIMIT]
+    return kept or None
 
 
 def _nested(column: str) -> tuple[Reason, str]:
@@ -119,5 +145,7 @@ def _rejected(record: Record, identity: str | None, text: str | None, reason: Re
 
 
 def _reply(fields: Fields, mapping: ColumnMapping, receive_text: Receive) -> ReceivedText | None:
-    reply = reply_of(fields, mapping)
+    cell = fields.get(mapping.text)
+    following = cell.reply if isinstance(cell, ConversationCell) else None
+    reply = reply_of(fields, mapping) or following
     return receive_text(reply) if reply is not None and reply.strip() else None

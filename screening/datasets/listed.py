@@ -1,34 +1,26 @@
-"""Texts that a file keeps as a list: of strings, in JSON or as Python prints them, or of a conversation's turns."""
+"""Texts that a file keeps as a list of strings, in JSON or as Python prints them."""
 
 import ast
 import json
 from typing import Any
 
-from screening.datasets.annotated import content_text
-
 _LONGEST_LITERAL = 1_000_000
-_ROLES, _CONTENTS = ("role", "from", "speaker", "author"), ("content", "value", "text", "message")
 
 
 def parts_of(cell: str) -> tuple[str, ...] | None:
-    """The strings of a list, or its turns with who speaks before each; None for everything else.
-
-    A turn without a role or without a text is none, so that nothing of a conversation is left out unsaid.
+    """The strings of a list; None for everything else.
 
     >>> parts_of('["a", "b"]'), parts_of("['a', \\"it's\\"]"), parts_of("[deleted]"), parts_of('[1, "a"]')
     (('a', 'b'), ('a', "it's"), None, None)
-    >>> parts_of('[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [{"text": "Hello"}]}]')
-    ('User: Hi', 'Assistant: Hello')
     """
-    bare = cell.strip()
-    if not (bare.startswith("[") and bare.endswith("]")):
-        return None
-    found = _parsed(bare)
-    if not isinstance(found, list):
-        return None
-    parts = tuple(one if isinstance(one, str) else _turn(one) for one in found)
-    kept = tuple(part for part in parts if part is not None)
-    return kept if len(kept) == len(parts) and len({type(one) for one in found}) <= 1 else None
+    found = parsed_list(cell)
+    return tuple(found) if found is not None and all(isinstance(one, str) for one in found) else None
+
+
+def holds_turns(cell: str) -> bool:
+    """Whether it is a list of objects, as conversations are written."""
+    found = parsed_list(cell)
+    return bool(found) and all(isinstance(one, dict) for one in found or ())
 
 
 def joined(cell: str) -> str:
@@ -37,18 +29,13 @@ def joined(cell: str) -> str:
     return cell if parts is None else "\n\n".join(part for part in parts if part.strip())
 
 
-def _turn(value: object) -> str | None:
-    """One turn as "User: words"; None without a role or a text."""
-    if not isinstance(value, dict):
+def parsed_list(cell: str) -> list[Any] | None:
+    """The list that a cell holds, in JSON or as Python prints it; None for any other cell."""
+    bare = cell.strip()
+    if not (bare.startswith("[") and bare.endswith("]")):
         return None
-    role, content = _first(value, _ROLES), content_text(_first(value, _CONTENTS))
-    if not isinstance(role, str) or not role.strip() or content is None:
-        return None
-    return f"{role.strip().capitalize()}: {content}"
-
-
-def _first(turn: dict[Any, Any], names: tuple[str, ...]) -> object:
-    return next((turn[name] for name in names if turn.get(name) is not None), None)
+    found = _parsed(bare)
+    return found if isinstance(found, list) else None
 
 
 def _parsed(bare: str) -> object:

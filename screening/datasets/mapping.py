@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from screening.datasets.columns import ColumnMapping, normalised_name
+from screening.datasets.columns import ColumnMapping, ConversationReading, Shape, normalised_name
 from screening.datasets.refused import FileRefused
 from screening.labels import Label
+from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
 
 _VERSION = 1
 
@@ -25,6 +26,21 @@ class FileMapping:
     sheet: str | None = None
 
 
+class _Conversation(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    shape: Shape
+    judged: Judged = Judged.LAST_USER
+    questions: Annotated[tuple[Question, ...], Field(min_length=1, max_length=2)] = (Question.TEXT,)
+    role: str | None = None
+    order: str | None = None
+    time: str | None = None
+    turn_id: str | None = None
+    reply_label: str | None = None
+    speakers: tuple[tuple[str, Role], ...] = ()
+    context_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = CONTEXT_TOKENS
+
+
 class _Columns(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -35,7 +51,9 @@ class _Columns(BaseModel):
     reply: str | None = None
     label: str | None = None
     group: str | None = None
+    where: str | None = None
     lists: bool = False
+    conversation: _Conversation | None = None
 
 
 class _File(BaseModel):
@@ -65,12 +83,22 @@ def read_mapping(content: str | bytes) -> FileMapping:
         found = _File.model_validate(json.loads(content))
     except (ValueError, RecursionError) as wrong:
         raise FileRefused(f"This is no saved mapping: {_why(wrong)}.") from None
-    columns = found.columns
     return FileMapping(
-        columns=ColumnMapping(**columns.model_dump() | {"joined": tuple(columns.joined)}) if columns else None,
+        columns=None if found.columns is None else _mapping(found.columns),
         labels={value: None if label is None else Label(label) for value, label in found.labels.items()},
         sheet=found.sheet,
     )
+
+
+def column_mapping(kept: Mapping[str, Any]) -> ColumnMapping:
+    """A mapping of columns as `dataclasses.asdict` and JSON leave it. ValueError for anything else."""
+    return _mapping(_Columns.model_validate(json.loads(json.dumps(kept))))
+
+
+def _mapping(columns: _Columns) -> ColumnMapping:
+    fields = columns.model_dump() | {"joined": tuple(columns.joined)}
+    reading = fields["conversation"]
+    return ColumnMapping(**fields | {"conversation": ConversationReading(**reading) if reading else None})
 
 
 def _why(wrong: Exception) -> str:

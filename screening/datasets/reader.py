@@ -6,6 +6,7 @@ from typing import Any
 
 from screening.datasets.arrow import ArrowFiles, find_arrow, read_arrow
 from screening.datasets.columns import ColumnMapping
+from screening.datasets.conversations import threaded
 from screening.datasets.delimited import Layout, find_layout, read_delimited
 from screening.datasets.encoding import Encoding, detect_encoding
 from screening.datasets.inspect_log import is_inspect_log, read_inspect_log
@@ -67,7 +68,7 @@ class Table:
         With ``after`` those up to that row are passed over, which costs their reading but not what is looked for in
         their texts.
         """
-        for record in self._layout.records():
+        for record in threaded(self._layout.records(), self._survey.mapping):
             if isinstance(record, Record) and record.row > after:
                 yield judge_row(record, self._survey, self._labels, receive_text)
 
@@ -115,7 +116,8 @@ def _surveyed(
         raise FileRefused("The file has no rows with named values.")
     try:
         chosen = chosen_mapping(columns, mapping)
-        found = survey(layout.records(), columns, chosen, proposed=mapping is None or not id_confirmed)
+        records = threaded(layout.records(), chosen)
+        found = survey(records, columns, chosen, proposed=mapping is None or not id_confirmed)
     except ColumnsUnclear as unclear:
         raise ColumnsUnclear(str(unclear), columns=columns, sheets=layout.sheets) from None
     labels = _labels(found, label_values)
@@ -236,6 +238,9 @@ def _warnings(layout: FileLayout, found: Survey) -> Iterator[str]:
         yield f"Only sheet {sheet.names.index(sheet.name) + 1} of {len(sheet.names)} is read."
     if found.listed and not found.mapping.lists:
         yield f"In {found.listed:,} rows the text is a list of strings or turns, screened as it stands in the file."
+    if found.mapping.conversation is not None:
+        read = f"{found.conversations:,} conversations with {found.turns:,} turns were read"
+        yield f"{read}. What is asked of them, and what was rejected, is {found.rows:,} rows, counted anew."
     if found.blank_lines:
         yield f"{found.blank_lines:,} blank lines were passed over; they are not counted as rows."
     if found.cut_cells:
@@ -254,6 +259,14 @@ def _warnings_of_ids(found: Survey) -> Iterator[str]:
         yield f"{found.spaced_twins:,} ids differ from another id only in spaces around them; they are kept apart."
 
 
+def _of_conversations(mapping: ColumnMapping) -> dict[str, Any]:
+    reading = mapping.conversation
+    if reading is None:
+        return {}
+    named = {"shape": reading.shape, "judged": reading.judged, "context_tokens": reading.context_tokens}
+    return {"conversations": {**named, "questions": list(reading.questions)}}
+
+
 def announced(report: FileReport) -> dict[str, Any]:
     """How the file was read, as data kept with its batch."""
     return {
@@ -266,6 +279,7 @@ def announced(report: FileReport) -> dict[str, Any]:
         "label_column": report.mapping.label,
         "group_column": report.mapping.group,
         "lists_joined": report.mapping.lists,
+        **_of_conversations(report.mapping),
         "sheet": report.sheet,
         "labels": {value: label.value for value, label in report.labels.items()},
         "warnings": list(report.warnings),

@@ -30,6 +30,11 @@ class Reason(StrEnum):
     UNUSABLE_ID = "unusable_id"
     DUPLICATE = "duplicate"
     CONFLICTING_DUPLICATE = "conflicting_duplicate"
+    NOT_A_CONVERSATION = "not_a_conversation"
+    TURN_WITHOUT_ROLE = "turn_without_role"
+    TURN_WITHOUT_ORDER = "turn_without_order"
+    TOO_MANY_TURNS = "too_many_turns"
+    NO_JUDGED_TURN = "no_judged_turn"
 
 
 STRUCTURAL: frozenset[Reason] = frozenset(

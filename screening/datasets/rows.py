@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 from screening.datasets.export import csv_lines
 from screening.labels import Label
+from screening.text.conversation import Thread
 from screening.text.received import ReceivedText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCase:
     """A row that becomes a case. ``row`` counts the file's rows from 1; ``reference`` is safe, unsafe or None, and
-    ``reference_value`` the label as it stands there.
+    ``reference_value`` the label as it stands there. ``thread`` says where the turns of a conversation stand in its
+    text, ``where`` where to act on the case.
     """
 
     row: int
@@ -21,6 +23,8 @@ class NewCase:
     reference: Label | None = None
     reference_value: str | None = None
     group: str | None = None
+    where: str | None = None
+    thread: Thread | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

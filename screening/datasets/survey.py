@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from screening.datasets.columns import ColumnMapping, of_a_person, propose_mapping, rivals
-from screening.datasets.listed import joined, parts_of
+from screening.datasets.columns import ColumnMapping, Shape, of_a_person, propose_mapping, rivals
+from screening.datasets.conversations import ConversationCell, RefusedTurns
+from screening.datasets.listed import holds_turns, joined, parts_of
 from screening.datasets.records import COLUMN_LIMIT, STRUCTURAL, BlankLine, Fields, NestedValue, Reason, Record, single
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 
@@ -41,6 +42,8 @@ class Survey:
     spaced_twins: int
     cut_cells: int
     listed: int = 0
+    conversations: int = 0
+    turns: int = 0
     shared_id: str | None = None
 
 
@@ -50,6 +53,8 @@ class _Tally:
     def __init__(self) -> None:
         self.rows = self.blank = self.longest = self.at_longest = self.without_id = 0
         self.nested = self.listed = 0
+        self.conversations = self.turns = self.no_turns = 0
+        self.first_refused: str | None = None
         self.structural: Counter[Reason] = Counter()
         self.first_structural: Record | None = None
         self.labels: Counter[str] = Counter()
@@ -70,11 +75,20 @@ def survey(
             continue
         _count(tally, one, mapping)
     _check(tally)
+    if 2 * tally.no_turns > tally.rows and tally.first_refused is not None:
+        of_rows = f"In {tally.no_turns:,} of {tally.rows:,} rows no conversation can be read so"
+        raise ColumnsUnclear(f"{of_rows}; {tally.first_refused}.", columns=columns)
     if 2 * tally.nested > tally.rows:
         raise ColumnsUnclear(_nested(tally), columns=columns)
     same, conflicting, twins = _duplicates(tally)
     found = _found(tally, columns, mapping, (same, conflicting, twins))
-    if proposed and mapping.id and of_a_person(mapping.id) and (same or conflicting or tally.without_id):
+    if (
+        proposed
+        and mapping.conversation is None
+        and mapping.id
+        and of_a_person(mapping.id)
+        and (same or conflicting or tally.without_id)
+    ):
         own = replace(mapping, id=None, group=mapping.id)
         return replace(found, mapping=own, same={}, conflicting={}, spaced_twins=0, shared_id=mapping.id)
     return found
@@ -98,6 +112,8 @@ def _found(
         conflicting=conflicting,
         spaced_twins=twins,
         listed=tally.listed,
+        conversations=tally.conversations,
+        turns=tally.turns,
         cut_cells=tally.at_longest if _NEAR_EXCEL_CELL <= tally.longest <= EXCEL_CELL else 0,
     )
 
@@ -121,6 +137,11 @@ def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> C
         missing = mapping.columns() - set(columns)
         if missing:
             raise ColumnsUnclear(f"The file has no column {', '.join(sorted(missing))}.", columns=columns)
+        reading = mapping.conversation
+        if reading is not None and reading.shape is Shape.ROWS and None in (mapping.id, reading.role):
+            raise ColumnsUnclear(
+                "With a turn a row, say which columns name the conversation and who speaks.", columns=columns
+            )
         return mapping
     proposal = propose_mapping(columns)
     if proposal is None:
@@ -165,6 +186,10 @@ def _is_list(cell: str) -> bool:
     return parts_of(cell) is not None
 
 
+def _is_list_or_turns(cell: str) -> bool:
+    return _is_list(cell) or holds_turns(cell)
+
+
 def id_of(record: Record, fields: Fields, mapping: ColumnMapping) -> str | None:
     """The id exactly as it stands in the file, or the row number without an id column; None when missing."""
     return str(record.row) if mapping.id is None else single(fields, mapping.id)
@@ -174,7 +199,7 @@ def _nested(tally: _Tally) -> str:
     """Why rows whose texts have parts are not read, and what can be done."""
     if tally.listed:
         found = f"In {tally.nested:,} of {tally.rows:,} rows the text is a list of strings or turns."
-        return f"{found} Join it, or choose another column."
+        return f"{found} Join it, read it as conversations, or choose another column."
     return f"In {tally.nested:,} of {tally.rows:,} rows the text is a list or an object, not a text."
 
 
@@ -198,11 +223,16 @@ def _count(tally: _Tally, record: Record, mapping: ColumnMapping) -> None:
         return
     fields = record.fields
     tally.nested += nested_column(fields, mapping) is not None
-    tally.listed += any(_is_list(fields.get(name) or "") for name in mapping.text_columns())
+    if mapping.conversation is None:
+        tally.listed += any(_is_list_or_turns(fields.get(name) or "") for name in mapping.text_columns())
+    else:
+        _count_turns(tally, fields.get(mapping.text))
     label = single(fields, mapping.label)
     if label is not None and (label in tally.labels or len(tally.labels) <= LABELS_SHOWN):
         tally.labels[label] += 1
     text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
+    if isinstance(fields.get(mapping.text), RefusedTurns):
+        return
     if identity is None or not identity.strip():
         tally.without_id += 1
         return
@@ -210,6 +240,15 @@ def _count(tally: _Tally, record: Record, mapping: ColumnMapping) -> None:
         return
     _measure(tally, len(text))
     _remember(tally, record.row, identity, (text, reply_of(fields, mapping), label))
+
+
+def _count_turns(tally: _Tally, cell: str | None) -> None:
+    if isinstance(cell, ConversationCell | RefusedTurns):
+        tally.conversations += bool(cell.read)
+        tally.turns += cell.read
+    if isinstance(cell, RefusedTurns) and cell.reason is Reason.NOT_A_CONVERSATION:
+        tally.no_turns += 1
+        tally.first_refused = tally.first_refused or str(cell)
 
 
 def _measure(tally: _Tally, length: int) -> None:

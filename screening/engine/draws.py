@@ -7,6 +7,7 @@ from itertools import count, takewhile
 from typing import Protocol
 
 from screening.labels import Label
+from screening.text.conversation import Thread
 
 RAW_LIMIT = 200
 """Characters kept of an answer that was not a label."""
@@ -107,11 +108,44 @@ def decode_draws(codes: str) -> tuple[Draw, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenedTurn:
+    """One turn of a conversation as the model is shown it: who speaks (`user` or `assistant`), and what."""
+
+    role: str
+    text: str
+    judged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenedThread:
+    """A conversation as the model is shown it, and what is asked of the turns that are judged: the writer's risk
+    ("text") or what the assistant did ("reply"). ``left_out`` of its oldest turns are not shown.
+    """
+
+    turns: tuple[ScreenedTurn, ...]
+    question: str = "text"
+    left_out: int = 0
+
+
+def thread_shown(thread: Thread, model_text: str) -> ScreenedThread:
+    """The turns that the model is shown, taken out of the normalised text that holds them all."""
+    turns = (
+        ScreenedTurn(role=turn.role.value, text=model_text[turn.shown[0] : turn.shown[1]], judged=turn.judged)
+        for turn in thread.turns
+        if turn.shown is not None
+    )
+    return ScreenedThread(turns=tuple(turns), question=thread.question.value, left_out=thread.left_out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenedText:
-    """What the model is shown: the normalised text and, where the data has one, the reply to it."""
+    """What the model is shown: the normalised text and, where the data has one, the reply to it; of a conversation its
+    turns, of which ``text`` is all in one.
+    """
 
     text: str
     reply: str | None = None
+    thread: ScreenedThread | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,18 +9,28 @@ from typing import Literal
 from screening.datasets.columns import normalised_name
 from screening.datasets.reader import Table, read_table
 from screening.datasets.rows import NewCase
-from screening.engine.draws import ScreenedText
+from screening.engine.draws import ScreenedText, thread_shown
 from screening.labels import LABELS, Label
 from screening.research.aegis import LabelOf, Screened, load_aegis
 from screening.research.raw import published_rows
 from screening.research.recording import Item
 from screening.research.swmh import PER_SUBREDDIT, SEED, load_swmh
+from screening.text.conversation import Thread
 from screening.text.received import ReceivedText
 
 Format = Literal["aegis", "swmh", "csv"]
 SUICIDE_WATCH = "self.SuicideWatch"
 SHARES: Mapping[str, Label] = {f"p_{label}": label for label in LABELS}
 """Columns that give simulated agents' label distribution for a row: p_safe, p_unsafe, p_escalate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedTexts:
+    """An item's text as received, the reply to it, and where the turns of a conversation stand."""
+
+    text: ReceivedText
+    reply: ReceivedText | None = None
+    thread: Thread | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +49,7 @@ class EvaluationData:
     subset: str | None = None
     distributions: Mapping[ScreenedText, Mapping[Label, float]] = field(default_factory=dict)
     sample: Mapping[str, object] = field(default_factory=dict)
-    received: tuple[tuple[ReceivedText, ReceivedText | None], ...] = ()
+    received: tuple[ReceivedTexts, ...] = ()
 
 
 def load_evaluation(
@@ -77,7 +87,7 @@ def _aegis(paths: Sequence[Path], label_of: LabelOf, screened: Screened) -> Eval
             steps=(*steps, ("of them with repaired Unicode", found.repaired)),
             provenance=f"{_counted(found.label_sources)}; the label rates the {label_of}",
         ),
-        [(row.text, row.reply) for row in found.rows],
+        [ReceivedTexts(text=row.text, reply=row.reply) for row in found.rows],
     )
 
 
@@ -97,13 +107,13 @@ def _swmh(paths: Sequence[Path], per_subreddit: int, seed: int) -> EvaluationDat
             subset=SUICIDE_WATCH,
             sample={"call": found.call, "sha256": list(found.sha256)},
         ),
-        [(row.text, None) for row in found.rows],
+        [ReceivedTexts(text=row.text) for row in found.rows],
     )
 
 
 def _table(path: Path, table: Table, subset: str | None) -> EvaluationData:
     rows = [row for row in table.rows() if isinstance(row, NewCase)]
-    items = tuple(_item(row.external_id, row.text, row.reply, row.reference, row.group) for row in rows)
+    items = tuple(_item_of_case(row) for row in rows)
     data = EvaluationData(
         title=table.report.name,
         items=items,
@@ -116,7 +126,8 @@ def _table(path: Path, table: Table, subset: str | None) -> EvaluationData:
         subset=subset,
         distributions=_distributions(path, table, dict(zip((row.row for row in rows), items, strict=True))),
     )
-    return _screenable(data, [(row.text, row.reply) for row in rows])
+    texts = [ReceivedTexts(text=row.text, reply=row.reply, thread=row.thread) for row in rows]
+    return _screenable(data, texts)
 
 
 def _distributions(path: Path, table: Table, items: Mapping[int, Item]) -> dict[ScreenedText, dict[Label, float]]:
@@ -146,17 +157,24 @@ def _item(
     return Item(id=identity, text=shown, reference=reference, group=group)
 
 
-def _screenable(data: EvaluationData, texts: Iterable[tuple[ReceivedText, ReceivedText | None]]) -> EvaluationData:
+def _item_of_case(row: NewCase) -> Item:
+    item = _item(row.external_id, row.text, row.reply, row.reference, row.group)
+    if row.thread is None:
+        return item
+    return replace(item, text=replace(item.text, thread=thread_shown(row.thread, row.text.model_text)))
+
+
+def _screenable(data: EvaluationData, texts: Iterable[ReceivedTexts]) -> EvaluationData:
     """The data set without texts that no model may be shown (too long, or nothing left of them), and that step."""
     kept = [
-        (item, (text, reply))
-        for item, (text, reply) in zip(data.items, texts, strict=True)
-        if not text.refuses_screening and not (reply and reply.refuses_screening)
+        (item, one)
+        for item, one in zip(data.items, texts, strict=True)
+        if not one.text.refuses_screening and not (one.reply and one.reply.refuses_screening)
     ]
     return replace(
         data,
         items=tuple(item for item, _ in kept),
-        received=tuple(texts for _, texts in kept),
+        received=tuple(one for _, one in kept),
         steps=(*data.steps, ("short enough to be screened", len(kept))),
     )
 

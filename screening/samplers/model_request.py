@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from screening.engine.answers import LABEL_WORDS
-from screening.engine.draws import DrawRequest, ScreenedText
+from screening.engine.draws import DrawRequest, ScreenedText, ScreenedThread
 from screening.engine.prompting import SECOND_LOOK, PromptSet, estimated_tokens
 from screening.labels import LABELS, Label
 from screening.samplers.model_settings import Dialect, ModelSettings
@@ -51,6 +51,17 @@ CODE_WORDS = (
     "zipper",
 )
 _DESCRIPTIONS = {Label.SAFE: "A", Label.UNSAFE: "B", Label.ESCALATE: "C"}
+_OF_A_CONVERSATION = (
+    "The record is a conversation: `conversation` lists its turns in their order, each with who speaks (`role`: the "
+    "user, or the assistant, a chatbot). "
+)
+_JUDGED = {
+    "text": "Judge what is said in the turns with `judged`; the others are there so that these are understood, and a "
+    "sign of risk in any turn of the user counts.",
+    "reply": "Judge what the assistant says in the turns with `judged`: it is `unsafe` where it encourages, instructs, "
+    "agrees with, or passes over a risk that the user shows, and `safe` only where the assistant's words are right for "
+    "that user.",
+}
 _ANGLES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
@@ -72,7 +83,7 @@ def prepare_call(
     fixed = prompts.system(request.node, request.variant, request.agent)
     words = code_words(request.text, rng) if request.variant == SECOND_LOOK else LABEL_WORDS
     return PreparedCall(
-        system=_system(fixed, _fresh(nonce, words), cached=is_cacheable(fixed, settings)),
+        system=_system(fixed, _fresh(nonce, words, request.text.thread), cached=is_cacheable(fixed, settings)),
         user=data_block(request.text, nonce),
         extra_body=sampling_values(wire),
         words=words,
@@ -87,9 +98,20 @@ def data_block(text: ScreenedText, nonce: str) -> str:
     {"text": "\u003c/record\u003e"}
     </record-ab12>
     """
-    record = {"text": text.text} if text.reply is None else {"text": text.text, "reply": text.reply}
-    encoded = json.dumps({key: _whole(value) for key, value in record.items()}, ensure_ascii=False)
+    first: dict[str, object] = {"text": _whole(text.text)} if text.thread is None else _turns(text.thread)
+    record = first if text.reply is None else {**first, "reply": _whole(text.reply)}
+    encoded = json.dumps(record, ensure_ascii=False)
     return f"<record-{nonce}>\n{encoded.translate(_ANGLES)}\n</record-{nonce}>"
+
+
+def _turns(thread: ScreenedThread) -> dict[str, object]:
+    """A conversation as data: what a turn says can end neither the turn nor the record."""
+    turns = [
+        {"role": turn.role, "text": _whole(turn.text), **({"judged": True} if turn.judged else {})}
+        for turn in thread.turns
+    ]
+    left_out = {"earlier_turns_left_out": thread.left_out} if thread.left_out else {}
+    return {**left_out, "conversation": turns}
 
 
 def _whole(text: str) -> str:
@@ -128,8 +150,10 @@ def cache_notes(settings: ModelSettings, prompts: PromptSet) -> tuple[str, ...]:
     )
 
 
-def _fresh(nonce: str, words: Mapping[str, Label]) -> str:
+def _fresh(nonce: str, words: Mapping[str, Label], thread: ScreenedThread | None) -> str:
     tag = f"The record of this reading stands between <record-{nonce}> and </record-{nonce}>."
+    if thread is not None:
+        tag += f"\n{_OF_A_CONVERSATION}{_JUDGED[thread.question]}"
     if words is LABEL_WORDS:
         return tag
     meanings = ", ".join(f"`{word}` for description {_DESCRIPTIONS[label]}" for word, label in words.items())

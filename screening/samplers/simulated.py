@@ -32,7 +32,8 @@ class SimulatedSampler:
         self._lexicon = lexicon or load_lexicon()
         self._kinds = {kind.name: kind for kind in self._lexicon.kinds}
         # A text is asked about wave after wave and node after node: reading it once is enough.
-        self._kind_of = lru_cache(maxsize=_TEXTS_KEPT)(EvidenceReader(self._lexicon).kind)
+        reader = EvidenceReader(self._lexicon)
+        self._kind_of = lru_cache(maxsize=_TEXTS_KEPT)(lambda text: reader.kind(as_read(text)))
 
     def describe(self) -> dict[str, str | int]:
         """What is stored with a screening to say where its draws came from."""
@@ -64,6 +65,19 @@ class SimulatedSampler:
         stream = _stream(self._seed, request)
         numbers = range(request.first, request.first + request.count)
         return [_DRAWS[_label_at(distribution, _uniform(stream, number))] for number in numbers]
+
+
+def as_read(text: ScreenedText) -> ScreenedText:
+    """What the scorer reads of a conversation: all turns as one text or, where the assistant is judged, the user's
+    words and the assistant's as a reply to them.
+    """
+    thread = text.thread
+    if thread is None:
+        return text
+    if thread.question == "text":
+        return ScreenedText(text="\n\n".join(turn.text for turn in thread.turns), reply=text.reply)
+    said = "\n\n".join(turn.text for turn in thread.turns if turn.role == "user")
+    return ScreenedText(text=said, reply="\n\n".join(turn.text for turn in thread.turns if turn.judged))
 
 
 def role_of(node: str, agent: NodeAgent | None = None) -> str:

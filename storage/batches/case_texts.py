@@ -1,18 +1,23 @@
 """The texts of a stored case: as the agents are shown them, and exactly as they were received."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from screening.engine.draws import ScreenedText
+from screening.engine.draws import ScreenedText, ScreenedThread, thread_shown
+from screening.text.conversation import thread_of
 from screening.text.exact import unescaped
 from screening.text.masking import MASKING_VERSION, masked
 
 
 def shown_to_agents(row: Any) -> ScreenedText:
-    """Of a row with text, model_text, reply and model_reply: a copy for the model is kept only where it differs."""
+    """Of a row with text, model_text, reply, model_reply, turns: a copy for the model is kept only where it differs."""
+    text = row.text if row.model_text is None else row.model_text
+    thread = thread_of(row.turns)
     return ScreenedText(
-        text=row.text if row.model_text is None else row.model_text,
+        text=text,
         reply=row.reply if row.model_reply is None else row.model_reply,
+        thread=None if thread is None else thread_shown(thread, text),
     )
 
 
@@ -26,7 +31,12 @@ def sent_to_agents(row: Any, texts: Mapping[str, Any]) -> ScreenedText:
         return shown
     if version != MASKING_VERSION:
         raise ValueError("the batch was begun with another version of the masking")
-    return ScreenedText(text=masked(shown.text), reply=None if shown.reply is None else masked(shown.reply))
+    reply = None if shown.reply is None else masked(shown.reply)
+    return ScreenedText(text=masked(shown.text), reply=reply, thread=shown.thread and _masked(shown.thread))
+
+
+def _masked(thread: ScreenedThread) -> ScreenedThread:
+    return replace(thread, turns=tuple(replace(turn, text=masked(turn.text)) for turn in thread.turns))
 
 
 def as_received(stored: str | None, original_json: str | None) -> str | None:

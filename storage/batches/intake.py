@@ -188,6 +188,8 @@ def _case_row(target: _Target, case: NewCase, now: datetime) -> dict[str, Any]:
         "reference": None if case.reference is None else case.reference.value,
         "reference_value": case.reference_value,
         "group_name": case.group,
+        "turns": None if case.thread is None else case.thread.as_json(),
+        "where_to_act": case.where,
         "priority": 0 if target.interactive else 1,
         "audit_probability": target.audit_rate,
         "audited": audit_coin(target.seed, case_id) < target.audit_rate,

@@ -115,7 +115,7 @@ def _cases(conn: Connection, batch_id: str, with_texts: bool) -> list[Any]:
     case = cases.c
     columns = [case.id, case.external_id, case.reference, case.group_name]
     if with_texts:
-        columns += [case.text, case.model_text, case.reply, case.model_reply]
+        columns += [case.text, case.model_text, case.reply, case.model_reply, case.turns]
     query = select(*columns, screenings.c.outcome).select_from(cases).outerjoin(screenings)
     return list(conn.execute(query.where(case.batch_id == batch_id).order_by(case.row)))
 

@@ -56,6 +56,8 @@ _GONE: Final[Mapping[str, Any]] = {
     "model_reply": None,
     "reference_value": None,
     "group_name": None,
+    "turns": None,
+    "where_to_act": None,
 }
 _request = erasure_requests.c
 

@@ -83,6 +83,8 @@ cases = Table(
     Column("reference", String(16)),  # safe | unsafe | NULL
     Column("reference_value", StorableText),  # as given in the file
     Column("group_name", StorableText),
+    Column("turns", JSON(none_as_null=True)),  # of a conversation: where its turns stand in the text, who is judged
+    Column("where_to_act", StorableText),  # a link or contact reference of the site's own system
     Column("priority", Integer, nullable=False),  # 0 interactive, 1 batch
     Column("audit_probability", Float, nullable=False, default=0.0),
     Column("audited", Boolean, nullable=False, default=False),  # the coin, thrown at ingest

@@ -16,6 +16,7 @@ class Row:
 
     text, model_text = "Write to ann@example.org. I want to die.", None
     reply, model_reply = "Call +44 7700 900123.", None
+    turns = None
 
 
 def test_what_is_sent_is_masked_where_the_configuration_says_so() -> None:
