@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select, update
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
@@ -222,12 +222,20 @@ def _carry_out(
 
 def _chosen(conn: Connection, which: Selection) -> list[str]:
     """The cases that are named and not erased yet."""
-    column: ColumnElement[str] = {
-        By.CASE: cases.c.id, By.EXTERNAL_ID: cases.c.external_id, By.GROUP: cases.c.group_name,
-    }[which.by]  # fmt: skip
+    named = {
+        By.CASE: cases.c.id == which.value,
+        By.EXTERNAL_ID: _of_the_id(cases.c.external_id, which.value, cases.c.turns.is_not(None)),
+        By.GROUP: cases.c.group_name == which.value,
+    }[which.by]
     gone = select(erased_cases.c.case_id)
-    query = select(cases.c.id).where(column == which.value, cases.c.id.not_in(gone)).order_by(cases.c.id)
+    query = select(cases.c.id).where(named, cases.c.id.not_in(gone)).order_by(cases.c.id)
     return list(conn.execute(query).scalars())
+
+
+def _of_the_id(column: ColumnElement[Any], value: str, conversation: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Rows of this id, and of a conversation of this id all cases that its turns became: "7", "7 turn 3", "7 reply"."""
+    turns = or_(*(column.startswith(f"{value} {part}", autoescape=True) for part in ("turn ", "reply")))
+    return or_(column == value, and_(conversation, turns))
 
 
 def _possible(conn: Connection, which: Selection) -> list[str]:
@@ -251,7 +259,9 @@ def _possible(conn: Connection, which: Selection) -> list[str]:
 
 def _rejected(which: Selection) -> ColumnElement[bool] | None:
     """Rows that were refused and kept as they were in the file, by the id that they had there."""
-    return rejected_rows.c.external_id == which.value if which.by is By.EXTERNAL_ID else None
+    if which.by is not By.EXTERNAL_ID:
+        return None
+    return _of_the_id(rejected_rows.c.external_id, which.value, rejected_rows.c.reason == "no_judged_turn")
 
 
 def _count_rejected(conn: Connection, which: Selection) -> int:

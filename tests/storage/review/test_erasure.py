@@ -44,7 +44,8 @@ def written(db: Database, tiers: tuple[Tier, ...] = (Tier.P2, Tier.P2)) -> list[
     ids = fill(db, tiers)
     with db.write() as conn:
         texts = {name: f"{WORD} {name}" for name in ("text", "model_text", "reply", "model_reply", "reference_value")}
-        conn.execute(update(cases).values(**texts, group_name=WORD, text_original_json=f'"{WORD}"'))
+        more = {"group_name": WORD, "turns": {"turns": [WORD]}, "where_to_act": f"https://site.org/{WORD}"}
+        conn.execute(update(cases).values(**texts, **more, text_original_json=f'"{WORD}"'))
         batch = conn.execute(select(batches.c.id)).scalar_one()
         event = {"batch_id": batch, "event": "intake_closed", "detail": {}, "actor": "rae", "at": NOW}
         conn.execute(insert(batch_events).values(event))
@@ -98,6 +99,19 @@ def test_every_column_beside_a_case_that_can_hold_words_is_known_here() -> None:
     beside = [table for table in metadata.sorted_tables if "case_id" in table.c]
     found = {f"{table.name}.{one.name}" for table in beside for one in table.columns if isinstance(one.type, kinds)}
     assert found == WRITTEN["erased"] | WRITTEN["codes"]
+
+
+def test_by_external_id_all_that_a_conversation_became_goes(db: Database) -> None:
+    ids = written(db)
+    names = dict(zip(ids, ("c_1 turn 3", "c_1 reply"), strict=True))
+    with db.write() as conn:
+        for case_id, name in names.items():
+            conn.execute(update(cases).where(cases.c.id == case_id).values(external_id=name))
+    for value, found in (("c_1", 2), ("c", 0), ("cx1", 0), ("c_1 turn", 0), ("c_1 reply", 1)):
+        assert erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value=value)).cases == found
+    with db.write() as conn:
+        conn.execute(update(cases).values(turns=None))
+    assert erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="c_1")).cases == 0, "ids of texts are only ids"
 
 
 def test_by_external_id_rows_that_were_refused_go_too(db: Database) -> None:
