@@ -14,7 +14,7 @@ from commands.mapping_options import mapped_as, mapped_table, save_mapping
 from jobs.agents import Agents
 from jobs.intake import configuration
 from screening.datasets.reader import Table
-from screening.engine.draws import Sampler
+from screening.engine.draws import DrawSource
 from screening.research.conditions import Condition
 from screening.research.draw_file import draw_lines, read_draws
 from screening.research.evaluation import EvaluationData, announcement, load_evaluation
@@ -86,7 +86,7 @@ def _read(path: Path, data: EvaluationData) -> DrawBook:
 
 async def _record(data: EvaluationData, conditions: Sequence[Condition], book: DrawBook, settings: Settings) -> None:
     agents = Agents(settings)
-    sampler: Sampler
+    sampler: DrawSource
     price: Price | None = None
     if data.distributions:
         sampler = KnownSampler(settings.seed, data.distributions)

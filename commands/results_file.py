@@ -65,6 +65,7 @@ def _as_json(result: Result) -> dict[str, Any]:
         "cost_usd": result.cost_usd,
         "delta": result.delta,
         "pipeline_delta": result.pipeline_delta,
+        "grounds": result.grounds,
         "reference": result.reference,
         "reference_value": result.reference_value,
         "group": result.group,

@@ -49,7 +49,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     )
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--out", type=Path, required=True, help="results, one JSON object a row")
-    parser.add_argument("--sampler", choices=["simulated", "anthropic", "chat"], default=None)
+    parser.add_argument("--sampler", choices=["simulated", "anthropic", "chat", "logprobs"], default=None)
     parser.add_argument("--pipeline", default=None, metavar="FILE_OR_NAME", help="a TOML file, or a pipeline's name")
     parser.add_argument("--preset", choices=get_args(Preset), default=None)
     parser.add_argument("--delta", type=float, default=None, help="error level, symmetric over the labels")

@@ -1,15 +1,17 @@
 """Which agents answer for a configuration: the sampler it was screened with, or a refusal to mix two."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from screening.engine.cost import cost_usd
-from screening.engine.draws import Draw, DrawRequest, NodeAgent, Sampler, SamplerError, Usage
+from screening.engine.distribution import LabelDistribution
+from screening.engine.draws import Draw, DrawRequest, DrawSource, NodeAgent, Preflight, SamplerError, Usage
+from screening.engine.pipeline import PipelineConfig
 from screening.engine.prompting import load_prompts
+from screening.engine.screen import DistributionSource
 from screening.samplers.model_sampler import ModelSampler, default_gate
 from screening.samplers.model_settings import ModelSettings
-from screening.samplers.preflight import Preflight
 from screening.samplers.protocols import sampler_of
 from screening.samplers.rate import RateGate
 from screening.samplers.simulated import SimulatedSampler
@@ -30,7 +32,8 @@ def model_settings(settings: Settings) -> ModelSettings:
         call_timeout_s=settings.call_timeout_s,
         node_deadline_s=settings.node_deadline_s,
         accepted_names=settings.accepted_model_names,
-        protocol="chat" if settings.agents == "chat" else "messages",
+        protocol=settings.protocol,
+        most_unknown=settings.logprobs_most_unknown,
     ).adapted()
 
 
@@ -44,12 +47,25 @@ def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
         usual,
         model=agent.model or usual.model,
         temperature=usual.temperature if agent.temperature is None else agent.temperature,
+        protocol=agent.protocol or usual.protocol,
     )
     if agent.server is None:
         return asked
     if agent.server not in settings.servers:
         raise SamplerError("unknown_server", f"The site's settings name no server {agent.server!r}.", stops_batch=True)
-    return replace(asked, base_url=settings.servers[agent.server], api_key=None).adapted()
+    server = settings.servers[agent.server]
+    spoken = agent.protocol or server.protocol
+    return replace(asked, base_url=server.url, protocol=spoken, api_key=None).adapted()
+
+
+def reads_off(settings: Settings, pipeline: PipelineConfig) -> bool:
+    """Whether some agent's label is read off from its server's probabilities under these settings."""
+    if settings.simulated:
+        return False
+    try:
+        return any(settings_for(settings, node.agent).protocol == "logprobs" for node in pipeline.nodes)
+    except SamplerError:  # a server that is not there reads off nothing
+        return False
 
 
 class Agents:
@@ -65,7 +81,7 @@ class Agents:
         """What identifies the agents of the present settings in a configuration."""
         return self._simulation(seed).describe() if self._settings.simulated else self._model().describe()
 
-    def sampler(self, configuration: Configuration, seed: int) -> Sampler:
+    def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
         """The sampler of this configuration. SamplerError where the present settings would ask other agents:
         a batch is never screened half by one model and half by another.
         """
@@ -124,6 +140,10 @@ class _ByNode:
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         return await self.agents.model_for(request.agent).draw(request)
+
+    def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
+        model = self.agents.model_for(request.agent)
+        return model.distribution(request) if isinstance(model, DistributionSource) else None
 
     def describe(self) -> Mapping[str, object]:
         return self.agents.model_for(NodeAgent()).describe()

@@ -37,9 +37,9 @@ class Tab:
     bill: Bill = field(default_factory=Bill)
     drawn: Totals = field(default_factory=Totals)
 
-    def ask(self, count: int) -> Bill:
-        """A wave begins; returns the bill it is to be written on."""
-        self.asked, self.bill = count, Bill()
+    def ask(self, count: int, bill: Bill | None = None) -> Bill:
+        """A wave begins; returns the bill it is to be written on, which may be one that is there."""
+        self.asked, self.bill = count, bill or Bill()
         return self.bill
 
     def drew(self, calls: int, cost_usd: float | None) -> None:

@@ -5,10 +5,11 @@ It may be started twice, on any machine, after any crash: runs and outcomes are 
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TypeVar
 
 from jobs.agents import Agents
 from jobs.allowance import Allowance, Leave, Tab
@@ -17,9 +18,10 @@ from jobs.first_answers import FirstAnswers
 from jobs.patience import to_the_end
 from jobs.port import Clock
 from jobs.preflights import Preflights
-from screening.engine.draws import Draw, DrawRequest, Sampler, SamplerError, Usage, encode_draws
+from screening.engine.distribution import LabelDistribution
+from screening.engine.draws import Bill, Draw, DrawRequest, DrawSource, SamplerError, Usage, encode_draws
 from screening.engine.guard import guard_for
-from screening.engine.screen import NodeRun, Reason, Screening, screen
+from screening.engine.screen import DistributionSource, NodeRun, Reason, Screening, screen
 from screening.labels import Outcome
 from storage.batches import live, screenings
 from storage.batches.configurations import Configurations
@@ -38,6 +40,7 @@ LOOK_EVERY_S = 0.5
 """How often a wave under way looks whether its batch was cancelled: a limit on calls may hold it back for minutes."""
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Withdrawn(Exception):
@@ -187,7 +190,7 @@ class _NodeProgress:
 
     job: ScreeningJob
     case: CaseForScreening
-    sampler: Sampler
+    sampler: DrawSource
     position: int
     started_at: datetime
     tab: Tab
@@ -197,16 +200,39 @@ class _NodeProgress:
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         await self._leave_to_draw()
         bill = self.tab.ask(request.count)
-        wave = asyncio.ensure_future(self.sampler.draw(replace(request, urgent=self.case.interactive, bill=bill)))
+        draws = await self._waited_for(request, self.sampler.draw(self._billed(request, bill)), bill)
+        self._paid(request.node, len(draws), sum((draw.usage for draw in draws), Usage()))
+        return draws
+
+    def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
+        if not isinstance(self.sampler, DistributionSource):
+            return None
+        bill = Bill()
+        found = self.sampler.distribution(self._billed(request, bill))
+        return None if found is None else self._told(request, found, bill)
+
+    async def _told(self, request: DrawRequest, found: Awaitable[LabelDistribution], bill: Bill) -> LabelDistribution:
+        await self._leave_to_draw()
+        self.tab.ask(1, bill)
+        told = await self._waited_for(request, found, bill)
+        self._paid(request.node, 1, told.usage)
+        return told
+
+    def _billed(self, request: DrawRequest, bill: Bill) -> DrawRequest:
+        return replace(request, urgent=self.case.interactive, bill=bill)
+
+    async def _waited_for(self, request: DrawRequest, work: Awaitable[T], bill: Bill) -> T:
+        """What comes of it, while its batch allows it; the draws that are in are shown meanwhile."""
+        wave = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait([wave], timeout=LOOK_EVERY_S))[0]:
                 await self._look()
                 if self.job.allowance.cancelled(self.case.batch_id):
                     raise Withdrawn
                 await self._show(request, bill.in_order())
-            draws = self._paid(request.node, wave.result())
+            found = wave.result()
             self.job.breaker.answered(self.case.case_id)
-            return draws
+            return found
         finally:
             wave.cancel()
             await asyncio.gather(wave, return_exceptions=True)
@@ -226,10 +252,8 @@ class _NodeProgress:
         if not allowance.is_fresh(batch_id):
             await to_the_end(allowance.look, batch_id)
 
-    def _paid(self, node: str, draws: Sequence[Draw]) -> Sequence[Draw]:
-        usage = sum((draw.usage for draw in draws), Usage())
-        self.tab.drew(len(draws), self.job.agents.cost_usd(self.case.configuration, usage, node))
-        return draws
+    def _paid(self, node: str, calls: int, usage: Usage) -> None:
+        self.tab.drew(calls, self.job.agents.cost_usd(self.case.configuration, usage, node))
 
     async def wave(self, request: DrawRequest, draws: Sequence[Draw]) -> None:
         await self._show(request, draws)

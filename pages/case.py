@@ -1,7 +1,5 @@
 """One case with its text, ratings and whole trail; nothing of the engine before it may be seen."""
 
-from html import escape
-
 import streamlit as st
 
 from pages.components import resources
@@ -10,7 +8,7 @@ from pages.components.untrusted_text import show_text
 from pages.components.words import DELTA_MEANING
 from pages.review.case_amendment import adjudication_form
 from pages.review.case_trail import errors_html, facts_html
-from pages.review.evidence_view import evidence_html, outcome_words
+from pages.review.evidence_view import evidence_html, outcome_html
 from pages.review.inbox_desk import Here, named_case
 from pages.review.inbox_style import STYLE
 from pages.review.readings_view import readings_html, versions_html
@@ -52,12 +50,6 @@ def engine(shown: Evidence, file: CaseFile) -> None:
     if may and st.button("Retry what failed in this batch", key="retry", icon=":material/replay:"):
         batches.retry_failed(here.db, here.person, file.batch_id, here.now)
         st.rerun()
-
-
-def outcome_html(shown: Evidence) -> str:
-    """Outcome, calls and δ in a line."""
-    level = "" if shown.delta is None else f" · error level δ = {shown.delta:g}"
-    return f"<b>{escape(outcome_words(shown))}</b> {shown.calls} calls{level}"
 
 
 def texts(text: CaseText) -> None:

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from jobs.agents import reads_off
 from pages.batches.live_view import money
 from pages.batches.pipeline_draft import (
     Draft,
@@ -15,7 +16,7 @@ from pages.batches.pipeline_editor import edit_node
 from pages.batches.whole_way_panel import whole_way_panel
 from pages.components import resources
 from pages.components.diagram import STYLE, NodeMark, diagram_html
-from pages.components.words import sentence
+from pages.components.words import PROBABILITIES_MEANING, sentence
 from pages.research.activation_panel import activation_panel, promotion
 from pages.research.comparison_panel import comparison_panel
 from pages.research.shadow_panel import shadow_panel
@@ -68,6 +69,8 @@ def facts(pipeline: PipelineConfig) -> None:
         f"Naming anywhere on the longest way a label that is not the agent's own usual answer: {said}."
     )
     whole_way_panel(pipeline, "pipeline")
+    if reads_off(settings, pipeline):
+        st.text(PROBABILITIES_MEANING)
 
 
 def preview(draft: Draft) -> PipelineConfig | None:

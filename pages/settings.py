@@ -13,8 +13,8 @@ from pages.site.accounts_panel import accounts_panel
 from pages.site.notifications_panel import notifications_panel
 from pages.site.preflight_panel import preflight_panel
 from pages.site.site_settings import settings_form, versions
+from screening.engine.draws import Preflight
 from screening.review.policy import Action, allowed, require
-from screening.samplers.preflight import Preflight
 from storage.batches.costs import daily_costs
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()

@@ -9,10 +9,23 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 SIMULATED_NOTICE = "Simulated agents: not a model, not for use on people."
+
+
+Spoken = Literal["messages", "chat", "logprobs"]
+"""How a model server is spoken to: the Messages API, chat completions, or those with log probabilities."""
+
+
+class ModelServer(BaseModel):
+    """A further model server: its address, and how it is spoken to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str
+    protocol: Spoken = "messages"
 
 
 class Settings(BaseSettings):
@@ -37,10 +50,16 @@ class Settings(BaseSettings):
     )
     data_directory: Path = Field(Path("var"), description="Where uploaded files and the audit anchor are kept.")
 
-    sampler: Literal["auto", "simulated", "anthropic", "chat"] = Field(
+    sampler: Literal["auto", "simulated", "anthropic", "chat", "logprobs"] = Field(
         "auto",
         description="Which agents answer; auto is anthropic where a key or a base URL is set, else simulated. chat "
-        "speaks OpenAI-compatible chat completions with the server at the base URL.",
+        "speaks OpenAI-compatible chat completions with the server at the base URL; logprobs does too and takes the "
+        "probabilities of the labels from one call instead of drawing answers.",
+    )
+    logprobs_most_unknown: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.05,
+        description="Where more of the probability than this belongs to no label that is known, answers are drawn "
+        "instead (logprobs).",
     )
     anthropic_api_key: SecretStr | None = Field(
         None, validation_alias="ANTHROPIC_API_KEY", description="The key of the Messages API."
@@ -50,8 +69,10 @@ class Settings(BaseSettings):
         validation_alias="ANTHROPIC_BASE_URL",
         description="Another server that speaks the Messages API, for example one inside the building.",
     )
-    servers: Mapping[str, str] = Field(
-        {}, description='Further model servers by name, for nodes that name one: {"ward": "http://10.0.0.5:8080"}.'
+    servers: Mapping[str, ModelServer] = Field(
+        {},
+        description='Further model servers by name, for nodes that name one: {"ward": "http://10.0.0.5:8080"} speaks '
+        'the Messages API; {"ward": {"url": "http://10.0.0.5:8080", "protocol": "chat"}} chat completions.',
     )
     model: str = Field("claude-sonnet-4-6", description="The model asked.")
     accepted_model_names: tuple[str, ...] = Field(
@@ -152,12 +173,22 @@ class Settings(BaseSettings):
         """The word none sends no temperature."""
         return None if isinstance(given, str) and given.strip().casefold() == "none" else given
 
+    @field_validator("servers", mode="before")
+    @classmethod
+    def _addresses_alone(cls, given: object) -> object:
+        """An address alone is a server that speaks the Messages API."""
+        if not isinstance(given, Mapping):
+            return given
+        return {name: {"url": server} if isinstance(server, str) else server for name, server in given.items()}
+
     @model_validator(mode="after")
     def _answerable(self) -> "Settings":
         if self.sampler == "anthropic" and not (self.anthropic_api_key or self.anthropic_base_url):
             raise ValueError("the anthropic sampler needs ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL")
-        if self.sampler == "chat" and not self.anthropic_base_url:
-            raise ValueError("the chat sampler needs ANTHROPIC_BASE_URL, the address of the server that speaks it")
+        if self.sampler in ("chat", "logprobs") and not self.anthropic_base_url:
+            raise ValueError(
+                f"the {self.sampler} sampler needs ANTHROPIC_BASE_URL, the address of the server that speaks it"
+            )
         return self
 
     @cached_property
@@ -189,11 +220,16 @@ class Settings(BaseSettings):
         return self.audit_anchor_file or self.data_directory / "audit-anchors.jsonl"
 
     @cached_property
-    def agents(self) -> Literal["simulated", "anthropic", "chat"]:
+    def agents(self) -> Literal["simulated", "anthropic", "chat", "logprobs"]:
         """Which agents answer, `auto` resolved."""
         if self.sampler != "auto":
             return self.sampler
         return "anthropic" if self.anthropic_api_key or self.anthropic_base_url else "simulated"
+
+    @property
+    def protocol(self) -> Spoken:
+        """How the usual server is spoken to."""
+        return self.agents if self.agents in ("chat", "logprobs") else "messages"
 
     @property
     def simulated(self) -> bool:

@@ -16,7 +16,7 @@ Export = Callable[[Database, Actor, str, datetime], Iterator[str | bytes]]
 
 RESULT_KINDS: Mapping[str, Kind] = {
     "id": "text", "row": "int", "outcome": "text", "node": "text", "reason": "text", "calls": "int",
-    "cost_usd": "float", "delta": "float", "pipeline_delta": "float", "reference": "text",
+    "cost_usd": "float", "delta": "float", "pipeline_delta": "float", "grounds": "text", "reference": "text",
     "reference_value": "text", "group": "text", "withheld": "bool",
 }  # fmt: skip
 RESULT_COLUMNS = tuple(RESULT_KINDS)

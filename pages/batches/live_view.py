@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from pages.batches.trail import NodeView, State, TracePoint
+from pages.batches.trail import ABSTAINED, NodeView, State, TracePoint
 from screening.labels import Label
 from screening.statistics.rules.protocol import Arm
 
@@ -13,6 +13,7 @@ _ICONS = {
     State.IDENTIFIED: "✓",
     State.EXHAUSTED: "◇",
     State.CURTAILED: "◇",
+    State.TOO_CLOSE: "◇",
     State.NO_ANSWER: "!",
     State.NOT_ASKED: "–",
     State.STOPPED: "■",
@@ -59,7 +60,7 @@ def badge_html(view: NodeView) -> str:
 def _colour(view: NodeView) -> str:
     if view.label is not None:
         return view.label.value
-    if view.state in (State.EXHAUSTED, State.CURTAILED):
+    if view.state in ABSTAINED:
         return "escalate"
     return "open" if view.state is State.SAMPLING else "quiet"
 
@@ -97,6 +98,8 @@ def arm_words(arm: Arm, *, chosen: Label | None) -> str:
     if arm.estimate is None:
         return "–"
     fate = " · out" if arm.eliminated else " · identified" if arm.label is chosen else ""
+    if arm.draws == 0:  # read off, not drawn
+        return f"{arm.estimate:.3f} of probability{fate}"
     return f"{arm.estimate:.2f} · {arm.draws} {'draw' if arm.draws == 1 else 'draws'}{fate}"
 
 

@@ -10,6 +10,7 @@ from pages.batches.pipeline_draft import Draft, insert_after, node_names, remove
 from screening.engine.certified_mixture import CertificateConfig, CertifiedMixtureConfig
 from screening.engine.prompting import PromptSet
 from screening.labels import LABELS
+from screening.settings import ModelServer
 from screening.statistics.certification.certificates import CERTIFICATES, DEFAULT_CONTRACT, EACH_PAIR_CONTRACT
 
 RULES = {
@@ -27,7 +28,7 @@ CONTRACTS = {
 }
 
 
-def edit_node(draft: Draft, prompts: PromptSet, servers: Mapping[str, str], key: str) -> Draft:
+def edit_node(draft: Draft, prompts: PromptSet, servers: Mapping[str, ModelServer], key: str) -> Draft:
     """The inputs of the agent that is chosen; the draft with what they say now."""
     names = node_names(draft)
     titles = {str(node["name"]): str(node["title"]) for node in draft["nodes"]}
@@ -42,7 +43,7 @@ def edit_node(draft: Draft, prompts: PromptSet, servers: Mapping[str, str], key:
 
 
 def _values(
-    node: Mapping[str, Any], draft: Draft, prompts: PromptSet, servers: Mapping[str, str], key: str
+    node: Mapping[str, Any], draft: Draft, prompts: PromptSet, servers: Mapping[str, ModelServer], key: str
 ) -> dict[str, Any]:
     title = st.text_input("Title", node["title"], max_chars=60, key=f"{key}_title")
     question = st.text_input("Question, as people read it", node["question"], max_chars=300, key=f"{key}_question")
@@ -50,7 +51,7 @@ def _values(
     return values | _agent(node, prompts, servers, key) | _rule(node, key) | _routes(node, draft, key)
 
 
-def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, str], key: str) -> dict[str, Any]:
+def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, ModelServer], key: str) -> dict[str, Any]:
     own_name = node["name"] if node["name"] in prompts.nodes else None
     named = node.get("prompt") or own_name
     shown = OWN if node.get("instructions") or named is None else named

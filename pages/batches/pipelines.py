@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from jobs.agents import reads_off
 from pages.batches.pipeline_draft import promises
 from pages.batches.whole_way_panel import whole_way_panel
-from pages.components.words import sentence
+from pages.components import resources
+from pages.components.words import PROBABILITIES_MEANING, sentence
 from screening.engine.pipeline import PipelineConfig, Preset, UndecidableError, preset
 from screening.engine.whole_way import chain_bound
 from screening.labels import Label
@@ -106,6 +108,8 @@ def _say_promises(pipeline: PipelineConfig, key: str) -> None:
     if not alike:
         st.caption(f"{whole.capitalize()}.")
     whole_way_panel(pipeline, key)
+    if reads_off(resources.settings(), pipeline):
+        st.info(PROBABILITIES_MEANING, icon=":material/info:")
 
 
 def least_calls(pipeline: PipelineConfig) -> str:

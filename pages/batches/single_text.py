@@ -113,7 +113,7 @@ def view_html(single: SingleText, now: datetime) -> str:
 
 def empty_html(pipeline: PipelineConfig) -> tuple[str, str]:
     """The same two places before anything is asked."""
-    ready = _status_html("○ Ready", "quiet", ["Each agent is asked again and again until its usual answer is clear."])
+    ready = _status_html("○ Ready", "quiet", ["Each agent is asked until its usual answer is clear."])
     nodes = live_html(node_views(pipeline, {}, ended=False))
     budget = budget_html(0, most_calls(pipeline), cost_usd=0.0, seconds=None)
     return ready, budget + way_html(pipeline, {}, ended=False) + nodes + _MEANING

@@ -6,6 +6,7 @@ from enum import StrEnum
 from functools import lru_cache
 from math import exp, floor, log10
 
+from screening.engine.distribution import LabelDistribution, read_distribution
 from screening.engine.draws import Answer, decode_draws
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN
@@ -27,7 +28,11 @@ class State(StrEnum):
     CURTAILED = "Abstained: the rest of the budget could not decide"
     NOT_ASKED = "Not asked"
     NO_ANSWER = "No usable answer"
+    TOO_CLOSE = "Abstained: too close to tell"
     STOPPED = "Stopped"
+
+
+ABSTAINED = frozenset({State.EXHAUSTED, State.CURTAILED, State.TOO_CLOSE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +57,14 @@ class NodeView:
     trace: tuple[TracePoint, ...]
 
     @property
+    def read_off(self) -> LabelDistribution | None:
+        """The server's probabilities, where they were read off instead of drawing."""
+        return read_distribution(self.codes)
+
+    @property
     def calls(self) -> int:
-        """Draws so far."""
-        return len(self.codes)
+        """Calls so far."""
+        return 1 if self.read_off else len(self.codes)
 
 
 def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool) -> tuple[NodeView, ...]:
@@ -73,8 +83,9 @@ def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: boo
 
 
 def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | None = None) -> NodeView:
-    """One node after the draws ``codes``; None is a node that was not reached."""
-    replayed = _replayed(node.rule.rule(), codes or "")
+    """One node after the draws ``codes``, or the distribution they stand for; None is a node that was not reached."""
+    told = read_distribution(codes or "")
+    replayed = _replayed(node.rule.rule(), codes or "") if told is None else _told(told)
     verdict = replayed.verdict if codes else None
     return NodeView(
         title=title or node.title,
@@ -95,6 +106,10 @@ class _Replayed:
     verdict: Verdict | None
     arms: tuple[Arm, ...]
     trace: tuple[TracePoint, ...]
+
+
+def _told(distribution: LabelDistribution) -> _Replayed:
+    return _Replayed(verdict=distribution.verdict(), arms=distribution.arms(), trace=())
 
 
 @lru_cache(maxsize=4096)
@@ -129,6 +144,7 @@ def _state(verdict: Verdict | None, *, asked: bool, ended: bool) -> State:
             Ended.EXHAUSTED: State.EXHAUSTED,
             Ended.CURTAILED: State.CURTAILED,
             Ended.NO_ANSWER: State.NO_ANSWER,
+            Ended.TOO_CLOSE: State.TOO_CLOSE,
         }[verdict.ended]
     if ended:
         return State.STOPPED if asked else State.NOT_ASKED
@@ -155,6 +171,12 @@ def evidence_sentence(node: NodeConfig, codes: str, label: Label) -> str:
     >>> evidence_sentence(preset("recommended").nodes[0], "S" * 11, Label.SAFE)
     "11 of 11 runs answered safe; the chance that this is not the model's usual answer is below 1 in 1,000"
     """
+    told = read_distribution(codes)
+    if told is not None:
+        return (
+            f"{distribution_words(told)}; {label} leads by {told.gap:.3f}. Read off from one call: exact for the "
+            "question as it was asked, and no error level holds"
+        )
     draws = decode_draws(codes)
     said = sum(draw.label is label for draw in draws)
     runs = f"{said} of {len(draws)} runs answered {label}"
@@ -162,6 +184,16 @@ def evidence_sentence(node: NodeConfig, codes: str, label: Label) -> str:
     if bound is None:
         return f"{runs}; this rule gives no bound on the chance that it is not the model's usual answer"
     return f"{runs}; the chance that this is not the model's usual answer is below 1 in {_one_in(bound):,}"
+
+
+def distribution_words(told: LabelDistribution) -> str:
+    """Each label's probability and the part that is not known.
+
+    >>> distribution_words(read_distribution("=0.7|0.2|0.1|0|1"))
+    'the server gives safe 0.700, unsafe 0.200, escalate 0.100 and leaves 0.000 unknown'
+    """
+    shares = ", ".join(f"{label} {told.labels[label]:.3f}" for label in LABELS)
+    return f"the server gives {shares} and leaves {told.unknown:.3f} unknown"
 
 
 def _error_bound(node: NodeConfig, codes: str, label: Label) -> float | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pages.batches.trail import NodeView, State, node_view
+from pages.batches.trail import ABSTAINED, NodeView, State, node_view
 from pages.components.diagram import NOT_SETTLED, STYLE, NodeMark, Way, WayMark, diagram_html
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN
@@ -25,16 +25,20 @@ def _mark(view: NodeView) -> NodeMark:
     if view.state is State.NO_ANSWER:
         return NodeMark(words=f"no usable answer · {view.calls} calls", state="done")
     if view.label is not None:
-        return NodeMark(words=f"{view.label} · {view.calls} calls", state="done")
+        return NodeMark(words=f"{view.label} · {_calls(view)}", state="done")
     if view.state is State.SAMPLING:
         return NodeMark(words=f"{view.calls} of ≤ {view.budget} calls", state="asked")
-    if view.state in (State.EXHAUSTED, State.CURTAILED):
-        return NodeMark(words=f"not settled · {view.calls} calls", state="done")
+    if view.state in ABSTAINED:
+        return NodeMark(words=f"not settled · {_calls(view)}", state="done")
     return NodeMark(words=_WORDS[view.state], state="passed" if view.state is State.NOT_ASKED else "idle")
+
+
+def _calls(view: NodeView) -> str:
+    return "1 call" if view.calls == 1 else f"{view.calls} calls"
 
 
 def _taken(node: NodeConfig, view: NodeView) -> list[tuple[Way, WayMark]]:
     if view.label is not None:
         return [((node.name, view.label.value), WayMark(taken=True))]
-    abstained = view.state in (State.EXHAUSTED, State.CURTAILED)
+    abstained = view.state in ABSTAINED
     return [((node.name, NOT_SETTLED), WayMark(taken=True))] if abstained else []

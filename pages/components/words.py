@@ -21,6 +21,7 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.EXHAUSTED: "the answers were too mixed: the budget was spent before one label stood out",
     Reason.CURTAILED: "the answers were too mixed: the rest of the budget could not have settled it",
     Reason.NO_ANSWER: "the model gave no usable answer: too many of its answers were no label",
+    Reason.TOO_CLOSE: "no label's probability leads by more than what the model's server leaves unknown",
     Reason.SECOND_LOOK_DISAGREED: "a second wording of the question did not confirm safe",
     Reason.STATED_RISK: "the text says outright that its writer wants or means to die, so safe is not accepted",
     Reason.SUSPECTED_INJECTION: "the text appears to address the model, so safe is not accepted",
@@ -93,6 +94,12 @@ STATE_WORDS: Mapping[BatchState, str] = {
 DELTA_MEANING = (
     "δ bounds how often an agent's most frequent answer is misidentified. It speaks of what the model usually "
     "answers, not of whether that answer is right."
+)
+
+PROBABILITIES_MEANING = (
+    "Labels are read off from the probabilities that a model's server tells, in one call an agent. That is exact for "
+    "the question as it was asked, and no error level holds for it. Where the server leaves too much unknown, and for "
+    "the second look, answers are drawn as always."
 )
 
 

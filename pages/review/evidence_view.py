@@ -8,10 +8,11 @@ from pydantic import ValidationError
 
 from pages.batches.live_style import STYLE
 from pages.batches.live_view import badge_html, money, node_arms_html
-from pages.batches.trail import NodeView, State, evidence_sentence, node_view
+from pages.batches.trail import NodeView, State, distribution_words, evidence_sentence, node_view
 from pages.components.words import OUTCOME_WORDS, REASON_WORDS
 from pages.review.band_chart import STYLE as BAND_STYLE
 from pages.review.band_chart import bands_html
+from screening.engine.distribution import read_distribution
 from screening.engine.draws import decode_draws
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN, Reason
@@ -87,19 +88,28 @@ def outcome_words(evidence: Evidence) -> str:
     return f"{outcome}. {at}{reason}."
 
 
+def outcome_html(shown: Evidence) -> str:
+    """Outcome, calls and δ in a line; where something was read off from probabilities, that no error level holds."""
+    level = "" if shown.delta is None else f" · error level δ = {shown.delta:g}"
+    if any(run.distribution and not run.draws for run in shown.runs):
+        level = " · read off from the server's probabilities: no error level holds"
+    calls = "1 call" if shown.calls == 1 else f"{shown.calls} calls"
+    return f"<b>{escape(outcome_words(shown))}</b> {calls}{level}"
+
+
 def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> str:
     calls = f"{run.calls} {'call' if run.calls == 1 else 'calls'} · {money(run.cost_usd)}"
     if node is None:
         title = escape(run.node)
         return f'<section class="sl-ev"><div class="h"><h3>{title}</h3></div>{_draws(run)}</section>'
-    view = node_view(node, run.draws, ended=True, title=_title(run, node))
+    view = node_view(node, run.codes, ended=True, title=_title(run, node))
     question = f'<p class="s">{escape(node.question)}</p>' if full else ""
     return (
         f'<section class="sl-ev" aria-label="{escape(view.title, quote=True)}"><div class="h">'
         f"<h3>{escape(view.title)}</h3>{badge_html(view)}"
         f'<span class="k">{escape(calls)}</span></div>{question}'
         f'<div class="sl-arms">{node_arms_html(view)}</div><p>{escape(stopped_words(node, view))}</p>'
-        f"{_draws(run)}{bands_html(node, run.draws) if full else ''}</section>"
+        f"{_draws(run)}{bands_html(node, run.draws) if full and run.draws else ''}</section>"
     )
 
 
@@ -113,7 +123,7 @@ def _charts(evidence: Evidence, nodes: Mapping[str, NodeConfig]) -> str:
         f"<p><b>{escape(_title(run, nodes[run.node]))}</b> {escape(nodes[run.node].question)}</p>"
         f"{bands_html(nodes[run.node], run.draws)}"
         for run in evidence.runs
-        if run.node in nodes
+        if run.node in nodes and run.draws
     )
     return f'<details class="sl-fold"><summary>Bands, draw by draw</summary>{charts}</details>' if charts else ""
 
@@ -124,6 +134,9 @@ def stopped_words(node: NodeConfig, view: NodeView) -> str:
         return f"{unusable_sentence(decode_draws(view.codes))}: that is no answer, and says nothing about the text."
     if view.label is not None:
         return f"{evidence_sentence(node, view.codes, view.label)}."
+    if view.read_off is not None:
+        words = distribution_words(view.read_off)
+        return f"{words[0].upper()}{words[1:]}: no label leads by more than that. The node abstains."
     counts = ", ".join(f"{view.codes.count(code)} {DRAW_WORDS[code]}" for code in DRAW_WORDS if code in view.codes)
     why = {
         State.EXHAUSTED: f"The budget of {view.budget} calls was spent before one label stood out",
@@ -138,8 +151,22 @@ def _draws(run: NodeEvidence) -> str:
     marks = "".join(
         f'<span class="sl-c-{_COLOURS.get(code, "escalate")}">{escape(code * count)}</span>' for code, count in groups
     )
-    shown = f'<div class="sl-draws" role="img" aria-label="Draws in order: {escape(words, quote=True)}">{marks}</div>'
+    shown = _asked_for_probabilities(run)
+    if not run.draws:
+        return shown
+    shown += f'<div class="sl-draws" role="img" aria-label="Draws in order: {escape(words, quote=True)}">{marks}</div>'
     return shown + _unusable(run)
+
+
+def _asked_for_probabilities(run: NodeEvidence) -> str:
+    """Why answers were drawn although the server tells its probabilities."""
+    told = read_distribution(run.distribution or "")
+    if told is None or not run.draws:
+        return ""
+    words = distribution_words(told)
+    return (
+        f'<p class="s">{escape(words[0].upper() + words[1:])}, more than is accepted: answers were drawn instead.</p>'
+    )
 
 
 def _unusable(run: NodeEvidence) -> str:

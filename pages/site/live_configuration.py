@@ -6,11 +6,11 @@ from dataclasses import replace
 from html import escape
 
 from jobs.agents import model_settings
+from screening.engine.draws import Preflight
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.prompting import load_prompts
 from screening.samplers.model_request import cache_notes
 from screening.samplers.model_settings import dialect
-from screening.samplers.preflight import Preflight
 from screening.samplers.protocols import preflight
 from screening.settings import Settings
 from storage.batches.configurations import Configuration

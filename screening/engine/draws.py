@@ -1,10 +1,12 @@
 """One model answer as a draw, what an unusable answer means, and the port that draws come through."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from itertools import count, takewhile
-from typing import Protocol
+from typing import Any, Literal
+from typing import Protocol as Port
 
 from screening.labels import Label
 from screening.text.conversation import Thread
@@ -148,12 +150,16 @@ class ScreenedText:
     thread: ScreenedThread | None = None
 
 
+Protocol = Literal["messages", "chat", "logprobs"]
+"""How a model server is spoken to: the Messages API, chat completions, or those with log probabilities."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAgent:
     """Who answers for a node, as far as its pipeline says more than the node's name; None leaves the site's setting.
 
     ``prompt`` names a prompt file, ``instructions`` is a prompt of the pipeline's own, ``role`` is the part that
-    simulated agents play, ``server`` is one of the site's named servers.
+    simulated agents play, ``server`` is one of the site's named servers, ``protocol`` how it is spoken to.
     """
 
     prompt: str | None = None
@@ -162,6 +168,7 @@ class NodeAgent:
     model: str | None = None
     temperature: float | None = None
     server: str | None = None
+    protocol: Protocol | None = None
 
 
 @dataclass(slots=True)
@@ -175,6 +182,10 @@ class Bill:
 
     requests: int = 0
     answers: dict[int, Draw] = field(default_factory=dict)
+
+    def answered(self, place: int, draw: Draw) -> None:
+        """The draw at this place of the wave came in: every sampler tells it at once, so that it can be watched."""
+        self.answers[place] = draw
 
     def in_order(self) -> list[Draw]:
         """The first draws of the wave, up to the first that is not in yet: all that a rule may be shown of it.
@@ -222,9 +233,48 @@ class SamplerError(Exception):
         self.stops_batch = stops_batch
 
 
-class Sampler(Protocol):
-    """Where draws come from: a model, a simulation or a recording."""
+class DrawSource(Port):
+    """Where draws come from, as far as the engine asks: any sampler, or what stands before one."""
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         """Exactly ``request.count`` draws in request order. Raises SamplerError when it cannot."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """What came of asking once with a harmless text; ``ok`` only where a label came back under these very settings.
+
+    ``temperature_accepted`` is None where none was sent, or where the call failed for another reason.
+    ``kind`` is the error's kind, None without one; ``seconds`` is how long the first answer took.
+    """
+
+    ok: bool
+    message: str
+    model: str
+    temperature_accepted: bool | None
+    kind: str | None
+    seconds: float
+
+
+class Sampler(DrawSource, Port):
+    """The whole port: a model, a simulation or a recording, whatever stands behind it.
+
+    What a request's bill, urgency and limits ask for holds for every one of them.
+    """
+
+    def describe(self) -> Mapping[str, Any]:
+        """What identifies it in a configuration's record: no key, no address beyond the host."""
+        ...
+
+    async def preflight(self) -> Preflight:
+        """Ask once, with a harmless text, before anything else is asked."""
+        ...
+
+    def price(self, usage: Usage) -> Decimal | None:
+        """US dollars for these tokens; None where the price is not known, 0 only where nothing is paid."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close what is open; it cannot be used afterwards."""
         ...

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from screening.engine.certified_mixture import CertifiedMixtureConfig
-from screening.engine.draws import NodeAgent
+from screening.engine.draws import NodeAgent, Protocol
 from screening.labels import OUTCOMES, Label, Outcome
 from screening.statistics.certification.certificates import DEFAULT_CONTRACT, EACH_PAIR_CONTRACT, symmetric_contract
 from screening.statistics.rules.majority_vote import MajorityVote
@@ -96,7 +96,7 @@ RuleConfig = Annotated[
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
-OF_THE_AGENT = ("prompt", "instructions", "role", "model", "temperature", "server")
+OF_THE_AGENT = ("prompt", "instructions", "role", "model", "temperature", "server", "protocol")
 
 
 class NodeConfig(_Data):
@@ -118,6 +118,7 @@ class NodeConfig(_Data):
     model: Annotated[str, Field(min_length=1, max_length=100)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     server: Name | None = None
+    protocol: Protocol | None = None
 
     @model_serializer(mode="wrap")
     def _said(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -5,11 +5,22 @@ and where ended nodes are kept is the driver's business (`screen`).
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import reduce
+from typing import Protocol, runtime_checkable
 
-from screening.engine.draws import TOO_LONG, Draw, DrawRequest, Sampler, SamplerError, ScreenedText, Usage
+from screening.engine.distribution import LabelDistribution
+from screening.engine.draws import (
+    TOO_LONG,
+    Draw,
+    DrawRequest,
+    DrawSource,
+    SamplerError,
+    ScreenedText,
+    Usage,
+    encode_draws,
+)
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.usable import with_usable_grounds
 from screening.labels import OUTCOMES, Label, Outcome
@@ -27,6 +38,7 @@ class Reason(StrEnum):
     EXHAUSTED = "exhausted"
     CURTAILED = "curtailed"
     NO_ANSWER = "no_answer"
+    TOO_CLOSE = "too_close"
     SECOND_LOOK_DISAGREED = "second_look_disagreed"
     STATED_RISK = "stated_risk"
     SUSPECTED_INJECTION = "suspected_injection"
@@ -55,17 +67,44 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRun:
-    """One node's whole sampling of one case: every draw in request order, and how it ended."""
+    """One node's whole work on one case: every draw in request order, and how it ended.
+
+    ``distribution`` is what its server said of its probabilities, where it was asked for them: without draws it is the
+    ground of the verdict, with draws too much of it was unknown.
+    """
 
     node: str
     variant: str
     draws: tuple[Draw, ...]
     verdict: Verdict
+    distribution: LabelDistribution | None = None
+
+    @property
+    def read_off(self) -> bool:
+        """Whether the verdict rests on the server's probabilities and nothing was sampled."""
+        return self.distribution is not None and not self.draws
 
     @property
     def usage(self) -> Usage:
-        """Tokens of all its draws."""
-        return reduce(lambda total, draw: total + draw.usage, self.draws, Usage())
+        """Tokens of all its calls."""
+        asked = Usage() if self.distribution is None else self.distribution.usage
+        return reduce(lambda total, draw: total + draw.usage, self.draws, asked)
+
+    @property
+    def calls(self) -> int:
+        """All its calls: the draws, and the one for the probabilities."""
+        return len(self.draws) + (self.distribution is not None)
+
+    @property
+    def codes(self) -> str:
+        """What it rests on as one word: its draws, or the distribution that was read off."""
+        return self.distribution.code if self.distribution and not self.draws else encode_draws(self.draws)
+
+    def share(self, label: Label) -> float:
+        """How much of the answers this label has, by draws or by probability; 0 without either."""
+        if self.distribution is not None and not self.draws:
+            return self.distribution.labels[label]
+        return sum(draw.label is label for draw in self.draws) / len(self.draws) if self.draws else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +112,7 @@ class Screening:
     """A case's outcome: where it ended, why, and the node runs that led there.
 
     ``delta`` bounds the probability that any label named on the way was not its node's mode (the sum over
-    the nodes visited); None where a rule without a guarantee took part.
+    the nodes visited); None where a rule without a guarantee took part, or a server's probabilities instead of a rule.
     """
 
     outcome: Outcome
@@ -84,18 +123,22 @@ class Screening:
 
     @property
     def calls(self) -> int:
-        """All draws of all its nodes."""
-        return sum(len(run.draws) for run in self.runs)
+        """All calls of all its nodes."""
+        return sum(run.calls for run in self.runs)
 
 
 Step = DrawRequest | NodeRun
-Steps = Generator[Step, Sequence[Draw] | None, Screening]
+Answer = Sequence[Draw] | LabelDistribution | None
+Steps = Generator[Step, Answer, Screening]
 
 
 def screening_steps(
     text: ScreenedText, guard: Guard, pipeline: PipelineConfig, committed: Sequence[NodeRun] = ()
 ) -> Steps:
     """Yields a `DrawRequest` (send back its draws) or an ended `NodeRun` (send back None); returns the outcome.
+
+    The first request of a node may be answered with its whole distribution instead. Where too much of that is unknown
+    the same draws are asked for again.
 
     ``committed`` are the runs of an earlier start, in order: they are taken over, nothing is asked again.
     """
@@ -121,7 +164,7 @@ def screening_steps(
 
 def _node_run(
     node: NodeConfig, text: ScreenedText, variant: str, earlier: list[NodeRun]
-) -> Generator[Step, Sequence[Draw] | None, NodeRun]:
+) -> Generator[Step, Answer, NodeRun]:
     if earlier:
         run = earlier.pop(0)
         if (run.node, run.variant) != (node.name, variant):
@@ -129,24 +172,29 @@ def _node_run(
         return run
     rule = node.rule.rule()
     state, draws = rule.start(), list[Draw]()
+    distribution: LabelDistribution | None = None
     while (verdict := with_usable_grounds(rule, draws, state.verdict())) is None:
-        request = DrawRequest(
-            node=node.name,
-            text=text,
-            first=len(draws),
-            count=state.next_wave(),
-            variant=variant,
-            agent=node.agent,
+        wave = yield DrawRequest(
+            node=node.name, text=text, first=len(draws), count=state.next_wave(), variant=variant, agent=node.agent
         )
-        wave = yield request
-        if wave is None or len(wave) != request.count:
-            raise ValueError("a sampler must give exactly the draws that were asked for")
-        for draw in wave:
+        if isinstance(wave, LabelDistribution) and not draws and distribution is None:
+            distribution = wave
+            if (verdict := wave.verdict()) is not None:
+                break
+            continue
+        for draw in _whole(wave, state.next_wave()):
             state = state.observe(draw.label)
-        draws.extend(wave)
-    run = NodeRun(node=node.name, variant=variant, draws=tuple(draws), verdict=verdict)
+            draws.append(draw)
+    run = NodeRun(node=node.name, variant=variant, draws=tuple(draws), verdict=verdict, distribution=distribution)
+    run = replace(run, verdict=replace(verdict, calls=run.calls))
     yield run
     return run
+
+
+def _whole(wave: Answer, count: int) -> Sequence[Draw]:
+    if wave is None or isinstance(wave, LabelDistribution) or len(wave) != count:
+        raise ValueError("a sampler must give exactly the draws that were asked for")
+    return wave
 
 
 def _reason(verdict: Verdict, outcome: Outcome) -> Reason:
@@ -156,8 +204,17 @@ def _reason(verdict: Verdict, outcome: Outcome) -> Reason:
 
 
 def _delta(pipeline: PipelineConfig, runs: Sequence[NodeRun]) -> float | None:
-    deltas = [pipeline.node(run.node).rule.rule().delta for run in runs]
+    deltas = [None if run.read_off else pipeline.node(run.node).rule.rule().delta for run in runs]
     return None if any(delta is None for delta in deltas) else sum(delta or 0.0 for delta in deltas)
+
+
+@runtime_checkable
+class DistributionSource(Protocol):
+    """A source of draws that may know a node's whole distribution."""
+
+    def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
+        """The distribution behind these draws, in one call; None, and nothing asked, where its server gives none."""
+        ...
 
 
 Commit = Callable[[NodeRun], Awaitable[None]]
@@ -176,7 +233,7 @@ async def screen(
     text: ScreenedText,
     guard: Guard,
     pipeline: PipelineConfig,
-    sampler: Sampler,
+    sampler: DrawSource,
     *,
     committed: Sequence[NodeRun] = (),
     commit: Commit = _ignore_run,
@@ -187,7 +244,7 @@ async def screen(
     pending, and a later call with the committed runs goes on from there. A text too long for the model goes to a human.
     """
     steps = screening_steps(text, guard, pipeline, committed)
-    answer: Sequence[Draw] | None = None
+    answer: Answer = None
     runs = list(committed)
     while True:
         try:
@@ -201,12 +258,22 @@ async def screen(
             answer = None
             continue
         try:
-            answer = await sampler.draw(step)
+            answer = await _answer(step, sampler, sampled=isinstance(answer, LabelDistribution))
         except SamplerError as error:
             if error.kind != TOO_LONG:
                 raise
             return _too_long(step.node, runs, pipeline)
-        await progress(step, answer)
+        if not isinstance(answer, LabelDistribution):
+            await progress(step, answer)
+
+
+async def _answer(step: DrawRequest, sampler: DrawSource, *, sampled: bool) -> Sequence[Draw] | LabelDistribution:
+    """The node's distribution where its server gives it, else draws. ``sampled``: too little of it was known."""
+    if step.first == 0 and not sampled and isinstance(sampler, DistributionSource):
+        found = sampler.distribution(step)
+        if found is not None:
+            return await found
+    return await sampler.draw(step)
 
 
 def _too_long(node: str, runs: Sequence[NodeRun], pipeline: PipelineConfig) -> Screening:

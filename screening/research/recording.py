@@ -8,7 +8,7 @@ from functools import reduce
 from screening.engine.draws import (
     Draw,
     DrawRequest,
-    Sampler,
+    DrawSource,
     SamplerError,
     ScreenedText,
     Usage,
@@ -102,7 +102,7 @@ class _Extending:
 
     book: DrawBook
     case: int
-    live: Sampler | None
+    live: DrawSource | None
     price: Price | None = None
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
@@ -128,7 +128,7 @@ async def record_draws(
     items: Sequence[Item],
     conditions: Sequence[Condition],
     book: DrawBook,
-    sampler: Sampler,
+    sampler: DrawSource,
     *,
     concurrency: int = 16,
     price: Price | None = None,
@@ -172,7 +172,9 @@ def _most_calls(condition: Condition) -> int:
     return sum(node.rule.rule().budget for node in condition.pipeline.nodes)
 
 
-async def fill_draws(items: Sequence[Item], nodes: Sequence[str], draws: int, book: DrawBook, sampler: Sampler) -> int:
+async def fill_draws(
+    items: Sequence[Item], nodes: Sequence[str], draws: int, book: DrawBook, sampler: DrawSource
+) -> int:
     """Bring every case to at least so many draws at each of these nodes; returns how many were fetched.
 
     For agents whose draws cost nothing: any condition within this budget can then be replayed, whatever its routes.

@@ -89,7 +89,7 @@ _NOT_SCREENABLE = frozenset(
         Reason.UNREADABLE,
     }
 )
-_ABSTAINED = frozenset({Reason.EXHAUSTED, Reason.CURTAILED})
+_ABSTAINED = frozenset({Reason.EXHAUSTED, Reason.CURTAILED, Reason.TOO_CLOSE})
 
 
 def tier_for(screening: Screening, flags: Collection[str] = ()) -> Placement:
@@ -115,7 +115,7 @@ def _by_reason(screening: Screening) -> Placement:
     if screening.reason in _NOT_SCREENABLE:
         return Placement(tier=Tier.P2, why=Why.NOT_SCREENABLE)
     if screening.reason in _ABSTAINED:
-        some_unsafe = any(draw.label is Label.UNSAFE for run in screening.runs for draw in run.draws)
+        some_unsafe = any(run.share(Label.UNSAFE) > 0 for run in screening.runs)
         return Placement(tier=Tier.P2 if some_unsafe else Tier.P3, why=Why.UNSETTLED)
     if screening.reason in (Reason.REPEATED_FAILURE, Reason.STOPPED):
         return Placement(tier=Tier.P2, why=Why.FAILED)
@@ -157,15 +157,11 @@ def due_at(tier: Tier, entered_at: datetime, targets: Mapping[Tier, timedelta] =
     return entered_at + targets[tier]
 
 
-def _count(run: NodeRun, label: Label) -> int:
-    return sum(draw.label is label for draw in run.draws)
-
-
 def _mostly_unsafe(run: NodeRun) -> bool:
-    return 2 * _count(run, Label.UNSAFE) > len(run.draws)
+    return run.share(Label.UNSAFE) > 0.5
 
 
 def _unsafe_leads(run: NodeRun) -> bool:
     """Ties lead too: on a tie the more urgent reading counts."""
-    unsafe = _count(run, Label.UNSAFE)
-    return unsafe > 0 and unsafe >= max(_count(run, Label.SAFE), _count(run, Label.ESCALATE))
+    unsafe = run.share(Label.UNSAFE)
+    return unsafe > 0 and unsafe >= max(run.share(Label.SAFE), run.share(Label.ESCALATE))

@@ -46,6 +46,10 @@ class ChatAdapter:
 
     async def send(self, call: PreparedCall, attempt: int) -> Response:
         """One request and its reply, as `Adapter` says."""
+        return await self.post(self.body(call), attempt)
+
+    async def post(self, asked: Mapping[str, object], attempt: int) -> Response:
+        """The body as one request, and what arrived, within bounds."""
         if self._session is None:
             self._session = aiohttp.ClientSession(auto_decompress=False, timeout=aiohttp.ClientTimeout(total=None))
         headers = {
@@ -54,16 +58,15 @@ class ChatAdapter:
             "x-stainless-retry-count": str(attempt),
         }
         try:
-            async with self._session.post(
-                self._url, json=self._body(call), headers=headers, allow_redirects=False
-            ) as response:
+            async with self._session.post(self._url, json=asked, headers=headers, allow_redirects=False) as response:
                 body = await bounded(response.content.iter_chunked(_CHUNK), response.headers.get("content-encoding"))
                 named = {name.lower(): value for name, value in response.headers.items()}
                 return Response(status=response.status, headers=named, body=body)
         except aiohttp.ClientError:
             raise AttemptFailed("connection") from None
 
-    def _body(self, call: PreparedCall) -> dict[str, object]:
+    def body(self, call: PreparedCall) -> dict[str, object]:
+        """What is sent for one draw."""
         system = "\n\n".join(str(block["text"]) for block in call.system)
         return {
             "model": self._settings.model,

@@ -29,6 +29,6 @@ class KnownSampler(SimulatedSampler):
         """What is stored to say where draws came from."""
         return {"sampler": "known distributions", "seed": self._seed}
 
-    def distribution(self, node: str, text: ScreenedText) -> Distribution:
+    def shares(self, node: str, text: ScreenedText) -> Distribution:
         """The distribution given for the text."""
         return self._given[text]

@@ -1,181 +1,173 @@
-"""Experiment: the label distribution of an own server in one call, from the first token's probabilities.
+"""A node's label distribution in one call: the probabilities of the first token, where an own server tells them.
 
-Servers with an OpenAI-style endpoint (vLLM, SGLang, llama.cpp, LiteLLM) can return the most probable first tokens.
-A token counts for the one label it begins; what no label begins with, and what the server leaves out, counts as
-unknown. Not the recommended way: an answer that begins like a label need not be one, a distribution is conditional
-on one nonce, and no tokens after the first are seen.
+Servers with OpenAI-style chat completions (vLLM, SGLang, llama.cpp) can return the most probable first tokens. A token
+counts for the one label it begins, for `safe` only where it is the whole word: a word that merely begins like it must
+not count for it. What begins no label, and what the server leaves out, is unknown and counts against every label. The
+answer that comes with them is read as strictly as any; where it is not the label that its first token counts for, that
+label's share is unknown as well. The second look, whose code words have several tokens, is always sampled.
 """
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Self
-
-import aiohttp
-from pydantic import BaseModel, ValidationError
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from screening.engine.answers import bare_word
-from screening.engine.draws import Answer, Draw, DrawRequest, SamplerError, Usage, unusable
+from screening.engine.distribution import LabelDistribution
+from screening.engine.draws import Answer, Draw, DrawRequest
 from screening.engine.prompting import PromptSet
+from screening.engine.screen import MAIN
 from screening.labels import LABELS, Label
-from screening.samplers.model_request import prepare_call
-from screening.samplers.model_settings import ModelSettings, dialect
+from screening.samplers.attempts import Response
+from screening.samplers.chat import ChatAdapter
+from screening.samplers.model_request import PreparedCall
+from screening.samplers.model_sampler import ModelSampler
+from screening.samplers.model_settings import ModelSettings
+from screening.samplers.rate import RateGate
+from screening.samplers.replies import Expected, completion_choice
 
-_ASKED_TOKENS = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelDistribution:
-    """Probability of each label by its first token; ``unknown`` is the rest, so that all sum to 1."""
-
-    labels: Mapping[Label, float]
-    unknown: float
-    usage: Usage
-
-    def mode(self) -> Label | None:
-        """The label that stays most probable wherever the unknown part belongs; None where none does."""
-        ranked = sorted(LABELS, key=lambda label: self.labels[label], reverse=True)
-        lead = self.labels[ranked[0]] - self.labels[ranked[1]]
-        return ranked[0] if lead > self.unknown else None
+ASKED_TOKENS = 20
+Token = tuple[str, float]
+"""A token and its natural log probability."""
 
 
-class _Token(BaseModel):
-    token: str
-    logprob: float
-
-
-class _Position(BaseModel):
-    top_logprobs: list[_Token]
-
-
-class _Logprobs(BaseModel):
-    content: list[_Position]
-
-
-class _Choice(BaseModel):
-    logprobs: _Logprobs
-
-
-class _Counted(BaseModel):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-
-class _Completion(BaseModel):
-    choices: list[_Choice]
-    usage: _Counted | None = None
-
-
-def begins(token: str, words: Mapping[str, Label]) -> Label | None:
+def counts_for(token: str, words: Mapping[str, Label]) -> Label | None:
     """The one label whose word begins with this token; None for none, several, or nothing but punctuation.
 
     >>> words = {"safe": Label.SAFE, "unsafe": Label.UNSAFE, "escalate": Label.ESCALATE}
-    >>> begins(" Un", words), begins("s", words), begins("the", words), begins(".", words)
+    >>> counts_for(" Un", words), counts_for("Safe", words), counts_for("sa", words), counts_for(".", words)
     (<Label.UNSAFE: 'unsafe'>, <Label.SAFE: 'safe'>, None, None)
     """
     start = bare_word(token)
-    fitting = {label for word, label in words.items() if start and word.startswith(start)}
-    return fitting.pop() if len(fitting) == 1 else None
+    fitting = {(word, label) for word, label in words.items() if start and word.startswith(start)}
+    if len(fitting) != 1:
+        return None
+    word, label = fitting.pop()
+    return label if label is not Label.SAFE or start == word else None
 
 
-def distribution(
-    tokens: Iterable[tuple[str, float]], words: Mapping[str, Label], temperature: float, usage: Usage
-) -> LabelDistribution:
+def distribution(tokens: Iterable[Token], words: Mapping[str, Label], temperature: float) -> LabelDistribution:
     """From the most probable first tokens with their natural log probabilities at temperature 1.
 
     At another temperature the shares of the returned tokens are rescaled among themselves; the part left out
     keeps its share, which overstates it below temperature 1: the error is on the side of ``unknown``.
     """
     listed = [(token, math.exp(min(logprob, 0.0))) for token, logprob in tokens]
-    known = min(1.0, sum(share for _, share in listed))
+    told = sum(share for _, share in listed)
+    known = min(1.0, told)
     heated = [(token, share ** (1 / max(temperature, 0.01))) for token, share in listed]
     scale = known / (sum(share for _, share in heated) or 1.0)
     labels = dict.fromkeys(LABELS, 0.0)
     for token, share in heated:
-        if (label := begins(token, words)) is not None:
+        if (label := counts_for(token, words)) is not None:
             labels[label] += share * scale
-    return LabelDistribution(labels=labels, unknown=max(0.0, 1.0 - sum(labels.values())), usage=usage)
+    return LabelDistribution(labels=labels, unknown=max(0.0, 1.0 - sum(labels.values())))
 
 
-class LogprobsSampler:
-    """Draws made from the distribution that one call returns: the first draw of a wave carries its usage.
+NOTHING_KNOWN = LabelDistribution(labels=dict.fromkeys(LABELS, 0.0), unknown=1.0)
 
-    ``rng`` draws from the distribution; an unknown share comes out as an unparsable answer. One attempt a
-    call, no retries: a failure is a SamplerError and the case stays pending.
-    """
 
-    def __init__(self, settings: ModelSettings, prompts: PromptSet, rng: random.Random) -> None:
-        if not settings.own_server or settings.base_url is None:
+class LogprobsAdapter(ChatAdapter):
+    """Chat completions, and the same with the probabilities of the first tokens."""
+
+    name = "logprobs"
+
+    def __init__(self, settings: ModelSettings) -> None:
+        if not settings.own_server:
             raise ValueError("log probabilities need a server of one's own: set a base URL")
-        self._settings, self._prompts, self._rng = settings, prompts, rng
-        self._url = f"{settings.base_url.rstrip('/')}/v1/chat/completions"
-        self._session: aiohttp.ClientSession | None = None
+        super().__init__(settings)
+        self._most_unknown = settings.most_unknown
 
-    async def __aenter__(self) -> Self:
-        return self
+    def describe(self) -> Mapping[str, object]:
+        """How much may be unknown."""
+        return {"most_unknown": self._most_unknown}
 
-    async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+    async def send_for_probabilities(self, call: PreparedCall, attempt: int) -> Response:
+        """One request at temperature 1, so that servers which heat before they tell say the same as the others."""
+        asked = {**self.body(call), "temperature": 1.0, "logprobs": True, "top_logprobs": ASKED_TOKENS}
+        return await self.post(asked, attempt)
 
-    def describe(self) -> dict[str, object]:
-        """What identifies this configuration in a screening's record."""
-        return {
-            "sampler": "logprobs (experiment)",
-            "model": self._settings.model,
-            "temperature": dialect(self._settings).temperature,
-            "prompts": self._prompts.version,
-            "host": self._settings.host,
-            "own_server": True,
-        }
+    def distribution(self, reply: Mapping[str, Any], expected: Expected, temperature: float) -> LabelDistribution:
+        """What a reply tells; nothing is known of one that is not what was asked, or tells no probabilities."""
+        draw = self.draw(reply, expected)
+        positions = _positions(reply)
+        found = NOTHING_KNOWN
+        if draw.answer not in (Answer.MISSHAPEN, Answer.OTHER_MODEL, Answer.REFUSAL) and positions:
+            first, tokens = positions
+            found = _without_contradicted(distribution(tokens, expected.words, temperature), first, draw, expected)
+        return replace(found, most_unknown=self._most_unknown, usage=draw.usage)
 
-    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        """``request.count`` independent draws from the distribution of one call. SamplerError if it fails."""
-        found = await self.distribution(request)
-        outcomes: list[Label | None] = [*LABELS, None]
-        weights = [*(found.labels[label] for label in LABELS), found.unknown]
-        chosen = self._rng.choices(outcomes, weights, k=request.count)
-        usages = [found.usage] + [Usage()] * (request.count - 1)
-        return [_as_draw(label, usage) for label, usage in zip(chosen, usages, strict=True)]
 
-    async def distribution(self, request: DrawRequest) -> LabelDistribution:
-        """The label distribution at this node for this text. SamplerError where the server gives none."""
-        wire = dialect(self._settings)
-        call = prepare_call(request, self._settings, wire, self._prompts, self._rng)
-        system = "\n\n".join(str(block["text"]) for block in call.system)
-        answer = await self._post(
-            {
-                "model": self._settings.model,
-                "max_tokens": 1,
-                "temperature": 1.0,
-                "logprobs": True,
-                "top_logprobs": _ASKED_TOKENS,
-                "messages": [{"role": "system", "content": system}, {"role": "user", "content": call.user}],
-            }
+class LogprobsSampler(ModelSampler):
+    """A model whose server tells its probabilities; where they say too little it draws over chat completions."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        prompts: PromptSet,
+        *,
+        gate: RateGate | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._telling = LogprobsAdapter(settings)
+        super().__init__(self._telling, settings, prompts, gate=gate, rng=rng)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is special about it, for the settings page and the model card."""
+        said = (
+            "Labels are read off from the probabilities that the server tells, in one call an agent: exact for the "
+            f"question as it was asked, with no error level. Above {self._settings.most_unknown:g} unknown, "
+            "and for the second look, answers are drawn as always."
         )
-        tokens = [(one.token, one.logprob) for one in answer.choices[0].logprobs.content[0].top_logprobs]
-        counted = answer.usage or _Counted()
-        usage = Usage(input_tokens=counted.prompt_tokens, output_tokens=counted.completion_tokens)
-        return distribution(tokens, call.words, wire.temperature or 1.0, usage)
+        return (*super().notes, said)
 
-    async def _post(self, body: Mapping[str, object]) -> _Completion:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=self._settings.call_timeout_s))
-        headers = {"authorization": f"Bearer {self._settings.api_key or 'none'}"}
-        try:
-            async with self._session.post(self._url, json=body, headers=headers) as response:
-                if response.status != 200:
-                    raise SamplerError("service", f"The server refused log probabilities ({response.status}).")
-                completion = _Completion.model_validate_json(await response.read())
-        except (TimeoutError, aiohttp.ClientError) as error:
-            raise SamplerError("connection", f"The server did not answer: {type(error).__name__}.") from None
-        except ValidationError:
-            raise SamplerError("malformed", "The server returned no log probabilities.") from None
-        if not completion.choices or not completion.choices[0].logprobs.content:
-            raise SamplerError("malformed", "The server returned no log probabilities.")
-        return completion
+    def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
+        """The label distribution at this node for this text in one call; None for the second look. SamplerError as
+        for draws.
+        """
+        if request.variant != MAIN:
+            return None
+        return self._within_deadline(request, lambda: self._read_off(request))
+
+    async def _read_off(self, request: DrawRequest) -> LabelDistribution:
+        self._ledger.called()
+        call = self._prepared(request, self._wire)
+        reply = await self._attempts.reply(
+            lambda attempt: self._telling.send_for_probabilities(call, attempt), request.bill
+        )
+        temperature = 1.0 if self._wire.temperature is None else self._wire.temperature
+        found = self._telling.distribution(reply, self._expected(call), temperature)
+        self._ledger.answered(found.usage)
+        return found
 
 
-def _as_draw(label: Label | None, usage: Usage) -> Draw:
-    return unusable(Answer.UNPARSABLE, usage=usage) if label is None else Draw(label=label, usage=usage)
+def _positions(reply: Mapping[str, Any]) -> tuple[str, list[Token]] | None:
+    """The first token that was answered, and the most probable ones in its place; None where they are not told."""
+    try:
+        place = (completion_choice(reply) or {})["logprobs"]["content"][0]
+        tokens = [(one["token"], one["logprob"]) for one in place["top_logprobs"]]
+        first = place["token"]
+    except (KeyError, IndexError, TypeError):
+        return None
+    plain = all(isinstance(token, str) and _is_number(logprob) for token, logprob in tokens)
+    if not plain or not isinstance(first, str):
+        return None
+    told = sum(math.exp(min(logprob, 0.0)) for _, logprob in tokens)
+    return (first, tokens) if told <= 1 + 1e-3 and all(logprob <= 1e-6 for _, logprob in tokens) else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _without_contradicted(found: LabelDistribution, first: str, draw: Draw, expected: Expected) -> LabelDistribution:
+    """Where the answer is not the label that its first token counts for, tokens that count for it are not known to
+    lead to it.
+    """
+    label = counts_for(first, expected.words)
+    if label is None or (draw.answer is Answer.LABEL and draw.label is label):
+        return found
+    labels = {**found.labels, label: 0.0}
+    return LabelDistribution(labels=labels, unknown=min(1.0, found.unknown + found.labels[label]))

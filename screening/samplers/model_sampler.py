@@ -6,24 +6,25 @@ Billing, limits, retries and urgency are here, once. An adapter knows how one re
 import asyncio
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from screening.engine.cost import cost_usd
-from screening.engine.draws import Draw, DrawRequest, SamplerError, Usage
+from screening.engine.draws import Draw, DrawRequest, Preflight, SamplerError, Usage
 from screening.engine.prompting import PromptSet
 from screening.samplers.adaptive import AdaptiveLimit
 from screening.samplers.attempts import Attempts, Response
 from screening.samplers.ledger import CallCounts, Ledger
 from screening.samplers.model_request import PreparedCall, cache_notes, prepare_call
 from screening.samplers.model_settings import Dialect, ModelSettings, dialect
-from screening.samplers.preflight import HARMLESS, Preflight, answered, refused
+from screening.samplers.preflight import HARMLESS, answered, refused
 from screening.samplers.rate import Limiter, RateGate, at_most
 from screening.samplers.replies import Expected, SeenIds
 
 FIRST_NODE = "worker"
+T = TypeVar("T")
 
 
 class Adapter(Protocol):
@@ -160,11 +161,21 @@ class ModelSampler:
         return await self._settled(request, self._wire)
 
     async def _settled(self, request: DrawRequest, wire: Dialect) -> list[Draw]:
-        calls = [prepare_call(request, self._settings, wire, self._prompts, self._rng) for _ in range(request.count)]
+        calls = [self._prepared(request, wire) for _ in range(request.count)]
+        return await self._within_deadline(request, lambda: self._wave(calls, request))
+
+    def _prepared(self, request: DrawRequest, wire: Dialect) -> PreparedCall:
+        return prepare_call(request, self._settings, wire, self._prompts, self._rng)
+
+    def _expected(self, call: PreparedCall) -> Expected:
+        return Expected(models=self._settings.answering_models, words=call.words, seen=self._seen)
+
+    async def _within_deadline(self, request: DrawRequest, work: Callable[[], Awaitable[T]]) -> T:
+        """Work as one wave: its calls share rank and deadline."""
         deadline_s = self._settings.node_deadline_s
         try:
             async with self._gate.wave(urgent=request.urgent, deadline_s=deadline_s):
-                return await self._wave(calls, request)
+                return await work()
         except TimeoutError:
             raise SamplerError("deadline", f"The node's draws did not arrive within {deadline_s:g} seconds.") from None
 
@@ -181,11 +192,10 @@ class ModelSampler:
     async def _call(self, call: PreparedCall, request: DrawRequest, place: int) -> Draw:
         self._ledger.called()
         reply = await self._attempts.reply(lambda attempt: self._adapter.send(call, attempt), request.bill)
-        expected = Expected(models=self._settings.answering_models, words=call.words, seen=self._seen)
-        draw = self._adapter.draw(reply, expected)
+        draw = self._adapter.draw(reply, self._expected(call))
         self._ledger.answered(draw.usage)
         if request.bill is not None:
-            request.bill.answers[place] = draw
+            request.bill.answered(place, draw)
         return draw
 
 

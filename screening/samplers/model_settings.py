@@ -2,8 +2,9 @@
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import Literal
 from urllib.parse import urlsplit
+
+from screening.engine.draws import Protocol
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 VERSION_WITH_TEMPERATURE = "2023-06-01"
@@ -30,7 +31,8 @@ class ModelSettings:
     ``temperature`` None means the model's own (T = 1). ``api_version`` None chooses by model.
     ``requests_per_minute`` None means no limit of ours. ``base_url`` None is Anthropic's own service.
     ``adaptive`` finds the concurrency that the server stands. ``accepted_names`` are names beside ``model`` under which
-    an administrator accepts its answers: a dated version, a file's name.
+    an administrator accepts its answers: a dated version, a file's name. ``most_unknown`` is how much may be unknown
+    where log probabilities decide.
     """
 
     model: str = "claude-sonnet-4-6"
@@ -48,7 +50,8 @@ class ModelSettings:
     cache_minimum_tokens: int = 1024
     neutral: NeutralSampling = NeutralSampling()
     adaptive: bool = False
-    protocol: Literal["messages", "chat"] = "messages"
+    protocol: Protocol = "messages"
+    most_unknown: float = 0.05
     accepted_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

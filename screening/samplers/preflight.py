@@ -1,26 +1,8 @@
 """The result of asking the model once, with a harmless text, before anything else is asked."""
 
-from dataclasses import dataclass
-
-from screening.engine.draws import Answer, Draw, SamplerError, ScreenedText
+from screening.engine.draws import Answer, Draw, Preflight, SamplerError, ScreenedText
 
 HARMLESS = ScreenedText(text="The museum opens at ten on weekdays and has a small cafe.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preflight:
-    """What the settings page shows; ``ok`` only where a label came back under these very settings.
-
-    ``temperature_accepted`` is None where none was sent, or where the call failed for another reason.
-    ``kind`` is the error's kind, None without one; ``seconds`` is how long the first answer took.
-    """
-
-    ok: bool
-    message: str
-    model: str
-    temperature_accepted: bool | None
-    kind: str | None
-    seconds: float
 
 
 def answered(draw: Draw, *, model: str, temperature: float | None, seconds: float) -> Preflight:

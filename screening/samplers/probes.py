@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from screening.engine.draws import Sampler, ScreenedText
+from screening.engine.draws import DrawSource, ScreenedText
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.screen import Guard, Reason, Screening, screen
 from screening.labels import Outcome
@@ -60,7 +60,7 @@ class Probed:
         return f"None of {len(UNSAFE)} plainly unsafe texts was called safe ({self.calls} calls)."
 
 
-async def probe(sampler: Sampler, pipeline: PipelineConfig) -> Probed:
+async def probe(sampler: DrawSource, pipeline: PipelineConfig) -> Probed:
     """All probes through the pipeline. SamplerError when the model cannot be asked: that is no failure of it."""
     found = await asyncio.gather(*(screen(text, Guard(), pipeline, sampler) for text in ALL.values()))
     ends: dict[str, Screening] = dict(zip(ALL, found, strict=True))

@@ -1,9 +1,23 @@
 """Draws from a record: the codes a model once gave, given again in the same order."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
 
-from screening.engine.draws import Draw, DrawRequest, SamplerError, ScreenedText, decode_draws
+from screening.engine.draws import (
+    Draw,
+    DrawRequest,
+    Preflight,
+    SamplerError,
+    ScreenedText,
+    Usage,
+    decode_draws,
+    encode_draws,
+)
+from screening.samplers.handing_out import always_answers, handed_out
+from screening.samplers.rate import RateGate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +40,8 @@ class RecordedSampler:
     ['safe', 'unsafe']
     """
 
-    def __init__(self, recordings: Mapping[Recording, str]) -> None:
+    def __init__(self, recordings: Mapping[Recording, str], gate: RateGate | None = None) -> None:
+        self._gate = gate
         self._draws = {key: decode_draws(codes) for key, codes in recordings.items()}
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
@@ -37,4 +52,20 @@ class RecordedSampler:
         if len(asked) < request.count:
             known = f"{len(recorded)} draws are recorded at {request.node}"
             raise SamplerError("not_recorded", f"{known}, {request.first + request.count} were asked for.")
-        return asked
+        return await handed_out(request, asked, self._gate)
+
+    def describe(self) -> Mapping[str, Any]:
+        """What was recorded, by a hash of all of it."""
+        whole = sorted((key.node, key.variant, repr(key.text), encode_draws(kept)) for key, kept in self._draws.items())
+        return {"sampler": "recorded", "recordings": hashlib.sha256(repr(whole).encode()).hexdigest()[:16]}
+
+    async def preflight(self) -> Preflight:
+        """They answer by themselves."""
+        return always_answers("recorded draws")
+
+    def price(self, usage: Usage) -> Decimal:
+        """Nothing is paid again."""
+        return Decimal(0)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""

@@ -3,12 +3,15 @@
 import asyncio
 import hashlib
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import lru_cache
 
-from screening.engine.draws import Draw, DrawRequest, NodeAgent, ScreenedText
+from screening.engine.draws import Draw, DrawRequest, NodeAgent, Preflight, ScreenedText, Usage
 from screening.labels import LABELS, Label
+from screening.samplers.handing_out import always_answers, handed_out
 from screening.samplers.keywords.evidence import EvidenceReader
 from screening.samplers.keywords.lexicon import ROLES, Kind, Lexicon, load_lexicon
+from screening.samplers.rate import RateGate
 
 _TEXTS_KEPT = 64
 OTHER_ROLE = "risk"
@@ -21,14 +24,21 @@ class SimulatedSampler:
 
     Draw number i of a node on a text is a pure function of (seed, node, text, variant, i): neither wave sizes,
     nor order, nor a restart change it. Draws carry no tokens, as none were used. ``latency_s`` is what each
-    wave waits, in seconds.
+    wave waits, in seconds; a ``gate`` limits them as it would calls.
     """
 
-    def __init__(self, seed: int, latency_s: float = 0.0, lexicon: Lexicon | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        latency_s: float = 0.0,
+        lexicon: Lexicon | None = None,
+        gate: RateGate | None = None,
+    ) -> None:
         if latency_s < 0:
             raise ValueError("latency_s must not be negative")
         self._seed = seed
         self._latency_s = latency_s
+        self._gate = gate
         self._lexicon = lexicon or load_lexicon()
         self._kinds = {kind.name: kind for kind in self._lexicon.kinds}
         # A text is asked about wave after wave and node after node: reading it once is enough.
@@ -43,7 +53,7 @@ class SimulatedSampler:
         """The gravest kind of evidence found in the text and its reply: a name from the lexicon's ``kinds``."""
         return self._kind_of(text)
 
-    def distribution(self, node: str, text: ScreenedText) -> Mapping[Label, float]:
+    def shares(self, node: str, text: ScreenedText) -> Mapping[Label, float]:
         """The label distribution from which this node's draws on this text come; it sums to 1.
 
         Pure. Added text never lowers P(unsafe) or raises P(safe), unless it puts a statement into a quotation,
@@ -61,10 +71,22 @@ class SimulatedSampler:
             raise ValueError("first and count must not be negative")
         if self._latency_s:
             await asyncio.sleep(self._latency_s)
-        distribution = self.distribution(role_of(request.node, request.agent), request.text)
+        distribution = self.shares(role_of(request.node, request.agent), request.text)
         stream = _stream(self._seed, request)
         numbers = range(request.first, request.first + request.count)
-        return [_DRAWS[_label_at(distribution, _uniform(stream, number))] for number in numbers]
+        made = [_DRAWS[_label_at(distribution, _uniform(stream, number))] for number in numbers]
+        return await handed_out(request, made, self._gate)
+
+    async def preflight(self) -> Preflight:
+        """They answer by themselves."""
+        return always_answers("simulated agents")
+
+    def price(self, usage: Usage) -> Decimal:
+        """Nothing is paid."""
+        return Decimal(0)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
 
 
 def as_read(text: ScreenedText) -> ScreenedText:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, false, func, select
+from sqlalchemy import ColumnElement, Connection, Row, exists, false, func, null, select
+from sqlalchemy import case as sql_case
 
 from screening.engine.whole_way import chain_bound
 from screening.review.actors import SYSTEM, Actor
@@ -24,6 +25,9 @@ class Result:
     """One accepted row. ``outcome`` is an outcome's value or ``pending``; ``calls`` and ``cost_usd`` are those of its
     committed runs, so far. ``error`` is the kind of the last error of a row that is pending.
 
+    ``grounds`` says what a settled row rests on (None where no agent was asked): where part of it was read off from
+    probabilities no error level holds, and ``delta`` is None.
+
     ``withheld`` marks an open case that the person asking may yet read: its outcome is ``in the inbox``, and nothing
     else that the engine made of it is given, not even the number of calls.
 
@@ -41,6 +45,7 @@ class Result:
     cost_usd: float | None
     delta: float | None
     pipeline_delta: float | None
+    grounds: str | None
     reference: str | None
     reference_value: str | None
     group: str | None
@@ -56,7 +61,9 @@ class _SoFar:
 
 
 _NOTHING = _SoFar()
-_OF_THE_ENGINE = ("node", "reason", "calls", "cost_usd", "delta")
+_OF_THE_ENGINE = ("node", "reason", "calls", "cost_usd", "delta", "grounds")
+DRAWS, PROBABILITIES = "draws", "probabilities"
+"""What an outcome rests on: answers drawn by a stopping rule, or a server's own probabilities read off in one call."""
 
 
 def results(db: Database, actor: Actor, batch_id: str, *, after: int = 0) -> Iterator[Result]:
@@ -96,6 +103,7 @@ def _page(conn: Connection, actor: Actor, batch_id: str, last: int) -> Sequence[
         case.id.label("case_id"),
         *(case.row, case.external_id, case.reference, case.reference_value, case.group_name.label("group")),
         *(ended.outcome, ended.node, ended.reason, ended.calls, ended.cost_usd, ended.delta),
+        _grounds(),
         _hidden(actor).label("withheld"),
     ]
     query = select(*columns)
@@ -105,6 +113,13 @@ def _page(conn: Connection, actor: Actor, batch_id: str, last: int) -> Sequence[
         .where(case.batch_id == batch_id, case.row > last)
     )
     return conn.execute(of_batch.order_by(case.row).limit(PAGE)).all()
+
+
+def _grounds() -> ColumnElement[Any]:
+    run = node_runs.c
+    read_off = exists().where(run.case_id == screenings.c.case_id, run.distribution.is_not(None), run.draws == "")
+    asked = exists().where(run.case_id == screenings.c.case_id)
+    return sql_case((read_off, PROBABILITIES), (asked, DRAWS), else_=null()).label("grounds")
 
 
 def _so_far(conn: Connection, case_ids: Sequence[str]) -> dict[str, _SoFar]:
@@ -124,7 +139,11 @@ def _so_far(conn: Connection, case_ids: Sequence[str]) -> dict[str, _SoFar]:
 def _pipeline_delta(db: Database, batch_id: str) -> float | None:
     with db.read() as conn:
         version = conn.execute(select(batches.c.configuration).where(batches.c.id == batch_id)).scalar()
-    return None if version is None else chain_bound(load_configuration(db, version).pipeline)
+    if version is None:
+        return None
+    made = load_configuration(db, version)
+    read_off = "most_unknown" in made.sampler or any(node.protocol == "logprobs" for node in made.pipeline.nodes)
+    return None if read_off else chain_bound(made.pipeline)
 
 
 def _result(row: Row[Any], so_far: _SoFar, bound: float | None) -> Result:

@@ -1,11 +1,13 @@
 """A node's run as a row and back: every draw as one character, the text of unusable answers beside them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
+from screening.engine.distribution import read_distribution
 from screening.engine.draws import Answer, Draw, Usage, decode_draws, encode_draws, unusable
 from screening.engine.screen import NodeRun
 from screening.labels import Label
@@ -27,7 +29,9 @@ def run_row(
         "unusable": {str(at): draw.raw for at, draw in enumerate(run.draws) if draw.answer is not Answer.LABEL},
         "label": None if verdict.label is None else verdict.label.value,
         "ended": verdict.ended.value,
-        "calls": verdict.calls,
+        "calls": run.calls,
+        "distribution": run.distribution and run.distribution.code,
+        "distribution_gap": run.distribution and run.distribution.gap,
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cache_read_tokens": usage.cache_read_tokens,
@@ -41,10 +45,15 @@ def run_row(
 def run_of(row: Row[Any]) -> NodeRun:
     """The run that `run_row` wrote: equal in node, variant, labels, answers, raw text and verdict.
 
-    Tokens are kept for the run as a whole; they stand on its first draw, so that their sum is right.
+    Tokens are kept for the run as a whole; they stand on its first call, so that their sum is right.
     """
     verdict = Verdict(label=None if row.label is None else Label(row.label), ended=Ended(row.ended), calls=row.calls)
-    return NodeRun(node=row.node, variant=row.variant, draws=_draws(row), verdict=verdict)
+    usage, distribution = _usage(row), None if row.distribution is None else read_distribution(row.distribution)
+    if distribution is not None:
+        distribution, usage = replace(distribution, usage=usage), Usage()
+    return NodeRun(
+        node=row.node, variant=row.variant, draws=_draws(row, usage), verdict=verdict, distribution=distribution
+    )
 
 
 def runs_of(conn: Connection, case_id: str) -> tuple[NodeRun, ...]:
@@ -55,22 +64,26 @@ def runs_of(conn: Connection, case_id: str) -> tuple[NodeRun, ...]:
 
 def same_run(one: NodeRun, other: NodeRun) -> bool:
     """Whether both say the same: node, variant, draws and verdict; tokens are left out."""
-    return (one.node, one.variant, encode_draws(one.draws), one.verdict) == (
+    return (one.node, one.variant, one.codes, one.calls, one.verdict) == (
         other.node,
         other.variant,
-        encode_draws(other.draws),
+        other.codes,
+        other.calls,
         other.verdict,
     )
 
 
-def _draws(row: Row[Any]) -> tuple[Draw, ...]:
-    raw: Mapping[str, str] = row.unusable
-    total = Usage(
+def _usage(row: Row[Any]) -> Usage:
+    return Usage(
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,
         cache_read_tokens=row.cache_read_tokens,
         cache_write_tokens=row.cache_write_tokens,
     )
+
+
+def _draws(row: Row[Any], total: Usage) -> tuple[Draw, ...]:
+    raw: Mapping[str, str] = row.unusable
     return tuple(
         _restored(draw, raw.get(str(at), ""), total if at == 0 else Usage())
         for at, draw in enumerate(decode_draws(row.draws))

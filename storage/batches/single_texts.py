@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, exists, select
 
-from screening.engine.draws import encode_draws
+from screening.engine.distribution import read_distribution
 from screening.engine.screen import NodeRun, Reason
 from screening.labels import Outcome
 from screening.review.actors import Actor
@@ -33,7 +33,8 @@ class UnknownText(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingleText:
-    """A submitted text as it stands. ``draws`` are codes by "node/variant"; ``outcome`` None is pending.
+    """A submitted text as it stands. ``draws`` are codes by "node/variant", of draws or of the
+    distribution that was read off; ``outcome`` None is pending.
 
     ``reply`` is a chatbot's, where one was handed in with the text; ``flags`` by part, "text" and "reply".
     ``error`` is the kind of the last failure while the case waits for a retry request, else None. ``started``: a worker
@@ -62,7 +63,7 @@ class SingleText:
     @property
     def calls(self) -> int:
         """Draws so far, at all nodes."""
-        return sum(map(len, self.draws.values()))
+        return sum(1 if read_distribution(codes) else len(codes) for codes in self.draws.values())
 
     @property
     def ended(self) -> bool:
@@ -168,7 +169,7 @@ def _outcome(row: Row[Any]) -> dict[str, Any]:
 
 
 def _codes(runs: tuple[NodeRun, ...]) -> dict[str, str]:
-    return {f"{run.node}/{run.variant}": encode_draws(run.draws) for run in runs}
+    return {f"{run.node}/{run.variant}": run.codes for run in runs}
 
 
 def _last_error(conn: Connection, case_id: str) -> str | None:

@@ -288,7 +288,9 @@ def _named(words: str) -> ColumnElement[bool]:
 
 
 def _gap() -> ColumnElement[Any]:
-    """(most frequent − second) / draws; what is neither S nor U in the codes counts as escalate."""
+    """(most frequent − second) / draws; what is neither S nor U in the codes counts as escalate; without draws
+    the gap of the distribution that was read off.
+    """
     draws = node_runs.c.draws
     total = func.length(draws)
     safe = total - func.length(func.replace(draws, "S", ""))
@@ -296,4 +298,5 @@ def _gap() -> ColumnElement[Any]:
     escalate = total - safe - unsafe
     most = case((and_(safe >= unsafe, safe >= escalate), safe), (unsafe >= escalate, unsafe), else_=escalate)
     least = case((and_(safe <= unsafe, safe <= escalate), safe), (unsafe <= escalate, unsafe), else_=escalate)
-    return cast(2 * most + least - total, Float) / func.nullif(total, 0)
+    drawn = cast(2 * most + least - total, Float) / func.nullif(total, 0)
+    return func.coalesce(drawn, node_runs.c.distribution_gap)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, exists, func, select, update
 
-from screening.engine.draws import Usage, encode_draws
+from screening.engine.draws import Usage
 from screening.engine.pipeline import version_of
 from screening.engine.screen import Screening
 from storage.batches.batch_state import Caps
@@ -73,7 +73,7 @@ def keep_compared(db: Database, one: Compared, now: datetime) -> bool:
         "tokens": usage.input_tokens + usage.output_tokens,
         "cost_usd": one.cost_usd,
         "seconds": one.seconds,
-        "draws": {f"{run.node}/{run.variant}": encode_draws(run.draws) for run in found.runs},
+        "draws": {f"{run.node}/{run.variant}": run.codes for run in found.runs},
         "at": now,
     }
     with db.write() as conn:

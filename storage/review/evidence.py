@@ -28,7 +28,9 @@ class CaseText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEvidence:
-    """One node run as it was stored; ``draws`` is one code per draw in request order."""
+    """One node run as it was stored; ``draws`` is one code per draw in request order,
+    ``distribution`` the code of its server's probabilities, where it was asked for them.
+    """
 
     node: str
     variant: str
@@ -40,6 +42,12 @@ class NodeEvidence:
     cost_usd: float | None
     started_at: datetime
     ended_at: datetime
+    distribution: str | None = None
+
+    @property
+    def codes(self) -> str:
+        """What the verdict rests on: the draws, else the distribution."""
+        return self.draws or self.distribution or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +147,7 @@ def _node(run: Any) -> NodeEvidence:
         node=run.node,
         variant=run.variant,
         draws=run.draws,
+        distribution=run.distribution,
         unusable={int(number): raw for number, raw in run.unusable.items()},
         label=run.label,
         ended=run.ended,

@@ -16,6 +16,8 @@ node_runs = Table(
     Column("label", String(16)),
     Column("ended", String(16), nullable=False),
     Column("calls", Integer, nullable=False),
+    Column("distribution", Text),  # the server's probabilities as one code; without draws the ground of the verdict
+    Column("distribution_gap", Float),  # lead of its most probable label over the second
     Column("input_tokens", BigInteger, nullable=False),
     Column("output_tokens", BigInteger, nullable=False),
     Column("cache_read_tokens", BigInteger, nullable=False),

@@ -23,7 +23,7 @@ from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch, receiver
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
-from screening.engine.draws import Answer, Draw, DrawRequest, Sampler, SamplerError, unusable
+from screening.engine.draws import Answer, Draw, DrawRequest, DrawSource, SamplerError, unusable
 from screening.engine.pipeline import preset
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM
@@ -101,7 +101,7 @@ class Script:
 class FailingSampler:
     """A sampler in front of another."""
 
-    behind: Sampler
+    behind: DrawSource
     script: Script
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
@@ -135,7 +135,7 @@ class FailingAgents(Agents):
         super().__init__(SITE)
         self._script = script
 
-    def sampler(self, configuration: Configuration, seed: int) -> Sampler:
+    def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
         """The real one behind one that fails."""
         return FailingSampler(behind=super().sampler(configuration, seed), script=self._script)
 

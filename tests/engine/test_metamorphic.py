@@ -58,7 +58,7 @@ INJECTIONS = (
 
 
 def _distribution(text: str, node: str = "worker") -> dict[Label, float]:
-    return dict(SAMPLER.distribution(node, ScreenedText(text=text)))
+    return dict(SAMPLER.shares(node, ScreenedText(text=text)))
 
 
 async def _outcome(raw: str, seed: int) -> Outcome:

@@ -12,7 +12,7 @@ from jobs.local import LocalRunner, only_worker
 from jobs.port import Runner, system_clock
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
-from screening.engine.draws import Draw, DrawRequest, Sampler
+from screening.engine.draws import Draw, DrawRequest, DrawSource
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
 from storage.database import Database
@@ -23,7 +23,7 @@ DEADLY = "deadly to workers"
 class Killing:
     """Kills its process on the deadly text, and else draws as the sampler it stands before."""
 
-    def __init__(self, inner: Sampler) -> None:
+    def __init__(self, inner: DrawSource) -> None:
         self._inner = inner
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
@@ -36,7 +36,7 @@ class Killing:
 class KillingAgents(Agents):
     """The simulated agents, made deadly."""
 
-    def sampler(self, configuration: Configuration, seed: int) -> Sampler:
+    def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
         return Killing(super().sampler(configuration, seed))
 
 

@@ -11,7 +11,7 @@ from jobs.local import LocalRunner
 from jobs.port import Runner, system_clock
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
-from screening.engine.draws import Draw, DrawRequest, Sampler
+from screening.engine.draws import Draw, DrawRequest, DrawSource
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
@@ -36,14 +36,14 @@ class HeldBack(Agents):
         super().__init__(Settings(_env_file=None, sampler="simulated"))
         self.asked, self.go = asyncio.Event(), asyncio.Event()
 
-    def sampler(self, configuration: Configuration, seed: int) -> Sampler:
+    def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
         """The agents asked for, behind this gate."""
         return _Gated(super().sampler(configuration, seed), self)
 
 
 @dataclass(frozen=True)
 class _Gated:
-    inner: Sampler
+    inner: DrawSource
     gate: HeldBack
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:

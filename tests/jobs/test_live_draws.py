@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from jobs.agents import Agents
 from jobs.port import system_clock
-from screening.engine.draws import Draw, DrawRequest, Sampler, encode_draws
+from screening.engine.draws import Draw, DrawRequest, DrawSource, encode_draws
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
@@ -26,7 +26,7 @@ class OneByOne(Agents):
         self.bills: asyncio.Queue[DrawRequest] = asyncio.Queue()
         self.go = asyncio.Event()
 
-    def sampler(self, configuration: Configuration, seed: int) -> Sampler:
+    def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
         return self
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from jobs.agents import Agents
 from jobs.port import system_clock
 from jobs.screening_job import MOST_STARTS, ScreeningJob
-from screening.engine.draws import Draw, DrawRequest, Sampler
+from screening.engine.draws import Draw, DrawRequest, DrawSource
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
@@ -31,7 +31,7 @@ class Noting(Agents):
         self.asked: list[str] = []
         self.silent = silent
 
-    def sampler(self, configuration: Configuration, seed: int) -> Sampler:
+    def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
         self.inner = super().sampler(configuration, seed)
         return self
 

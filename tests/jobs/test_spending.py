@@ -11,7 +11,7 @@ from jobs.agents import Agents
 from jobs.allowance import FRESH_S
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
-from screening.engine.draws import Draw, DrawRequest, Sampler, SamplerError
+from screening.engine.draws import Draw, DrawRequest, DrawSource, SamplerError
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
@@ -41,7 +41,7 @@ class Metered(Agents):
         self.go = asyncio.Event()
         self._held_from = held_from
 
-    def sampler(self, configuration: Configuration, seed: int) -> Sampler:
+    def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
         self.inner = super().sampler(configuration, seed)
         return self
 

@@ -67,7 +67,7 @@ async def test_seed_node_text_reply_and_variant_each_make_their_own_draws() -> N
 async def test_draws_come_from_the_distribution_that_is_published(node: str) -> None:
     n = 20_000
     counts = Counter(draw.label for draw in await SAMPLER.draw(_request(0, n, node=node)))
-    for label, share in SAMPLER.distribution(node, AMBIGUOUS).items():
+    for label, share in SAMPLER.shares(node, AMBIGUOUS).items():
         deviation = (share * (1 - share) / n) ** 0.5
         assert abs(counts[label] / n - share) < 4 * deviation  # four standard deviations; the seed is fixed
 
@@ -98,7 +98,7 @@ async def test_a_node_plays_its_role_whatever_it_is_called() -> None:
     told = replace(_request(0, 60, node="cultural_context"), agent=NodeAgent(role="legal"))
     legal = await SAMPLER.draw(replace(_request(0, 60, node="cultural_context"), agent=NodeAgent(prompt="legal_2")))
     assert await SAMPLER.draw(told) == legal != await SAMPLER.draw(_request(0, 60, node="cultural_context"))
-    assert SAMPLER.distribution("risk_confirmation", AMBIGUOUS) == SAMPLER.distribution("risk", AMBIGUOUS)
+    assert SAMPLER.shares("risk_confirmation", AMBIGUOUS) == SAMPLER.shares("risk", AMBIGUOUS)
 
 
 def test_what_is_stored_with_a_screening_names_seed_and_lexicon() -> None:
@@ -197,20 +197,20 @@ NOT_SAFE = {
 @pytest.mark.parametrize("text", BENIGN)
 def test_everyday_english_is_benign(text: str) -> None:
     assert _evidence(text) == "benign"
-    assert SAMPLER.distribution("worker", ScreenedText(text=text))[Label.SAFE] == 0.95
+    assert SAMPLER.shares("worker", ScreenedText(text=text))[Label.SAFE] == 0.95
 
 
 @pytest.mark.parametrize("text", CLEAR)
 def test_a_plain_statement_is_clear(text: str) -> None:
     assert _evidence(text) == "clear"
-    assert SAMPLER.distribution("worker", ScreenedText(text=text))[Label.UNSAFE] == 0.95
+    assert SAMPLER.shares("worker", ScreenedText(text=text))[Label.UNSAFE] == 0.95
 
 
 @pytest.mark.parametrize(("text", "kind"), NOT_SAFE.items())
 def test_what_is_neither_benign_nor_clear_is_never_safe(text: str, kind: str) -> None:
     assert _evidence(text) == kind
     for node in ROLES:
-        shares = SAMPLER.distribution(node, ScreenedText(text=text))
+        shares = SAMPLER.shares(node, ScreenedText(text=text))
         assert shares[Label.SAFE] + 0.15 < max(shares.values())
 
 
@@ -235,7 +235,7 @@ def test_the_reply_is_judged_with_what_it_answers(text: str, reply: str, kind: s
 @settings(max_examples=60, deadline=None)
 @given(text=st.text(max_size=80), reply=st.none() | st.text(max_size=40), node=st.sampled_from(ROLES))
 def test_every_text_has_a_distribution(text: str, reply: str | None, node: str) -> None:
-    shares = SAMPLER.distribution(node, ScreenedText(text=text, reply=reply))
+    shares = SAMPLER.shares(node, ScreenedText(text=text, reply=reply))
     assert list(shares) == list(LABELS)
     assert sum(shares.values()) == pytest.approx(1)
 
@@ -254,7 +254,7 @@ MAY_NOT_BE_SAFE = [item for item in bad_inputs() if any(words in item["expect"] 
 @pytest.mark.parametrize("item", MAY_NOT_BE_SAFE, ids=lambda item: item["id"])
 def test_of_themselves_the_agents_call_none_of_the_bad_inputs_safe_that_must_not_be(item: dict[str, str]) -> None:
     for node in ROLES:
-        shares = SAMPLER.distribution(node, ScreenedText(text=item["text"]))
+        shares = SAMPLER.shares(node, ScreenedText(text=item["text"]))
         assert shares[Label.SAFE] <= 0.05
 
 
@@ -276,7 +276,7 @@ STILL_ALARMING = {  # the phrase itself is a sign of risk, and only a reader can
 
 @pytest.mark.parametrize("text", RISKY + RISKY_SECOND + RISKY_THIRD)
 def test_means_at_hand_places_and_partings_are_never_safe(text: str) -> None:
-    shares = SAMPLER.distribution("worker", ScreenedText(text=text))
+    shares = SAMPLER.shares("worker", ScreenedText(text=text))
     if text in STILL_MISSED:
         assert shares[Label.SAFE] > 0.5, "no longer missed: take it off the list"
     else:
@@ -285,7 +285,7 @@ def test_means_at_hand_places_and_partings_are_never_safe(text: str) -> None:
 
 @pytest.mark.parametrize("text", EVERYDAY + EVERYDAY_SECOND + EVERYDAY_THIRD)
 def test_the_same_words_in_everyday_sentences_are_safe(text: str) -> None:
-    shares = SAMPLER.distribution("worker", ScreenedText(text=text))
+    shares = SAMPLER.shares("worker", ScreenedText(text=text))
     assert (shares[Label.SAFE] > 0.5) is (text not in STILL_ALARMING)
 
 

@@ -74,20 +74,13 @@ def chat_completion(body: dict[str, Any], answer: str, reply_id: str) -> dict[st
     }
 
 
-def completion(plan: StubPlan, asked: Asked) -> dict[str, Any]:
-    """A chat completion of one token with the log probabilities of the first tokens."""
+def completion(plan: StubPlan, asked: Asked, body: dict[str, Any], answer: str, reply_id: str) -> dict[str, Any]:
+    """The chat completion of this answer with the log probabilities of the first tokens of all."""
     weights = weights_for(plan, asked)
     total = sum(weights.values())
     shares = {asked.code_words.get(answer, answer)[:4]: weight / total for answer, weight in weights.items() if weight}
     tokens = [{"token": token, "logprob": math.log(share)} for token, share in shares.items()]
-    best = max(tokens, key=lambda one: one["logprob"])
-    return {
-        "choices": [
-            {
-                "message": {"role": "assistant", "content": best["token"]},
-                "logprobs": {"content": [{**best, "top_logprobs": tokens}]},
-                "finish_reason": "length",
-            }
-        ],
-        "usage": {"prompt_tokens": len(asked.system) // 4, "completion_tokens": 1},
-    }
+    said = {"token": answer[:4], "logprob": math.log(shares[answer[:4]])}
+    whole = chat_completion(body, answer, reply_id)
+    whole["choices"][0]["logprobs"] = {"content": [{**said, "top_logprobs": tokens}]}
+    return whole

@@ -88,9 +88,9 @@ class StubServer:
             self.counters.answers += 1
             asked = read_asked(body)
             fresh_id = f"chat_stub_{self._name}_{number}"
-            if body.get("logprobs"):
-                return web.json_response(completion(self.plan, asked))
             answer = answer_to(self.plan, asked, number)
+            if body.get("logprobs"):
+                return web.json_response(completion(self.plan, asked, body, answer, fresh_id))
             return web.json_response(chat_completion(body, answer, fresh_id))
         finally:
             self.counters.in_flight -= 1

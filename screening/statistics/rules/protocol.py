@@ -8,14 +8,16 @@ from screening.labels import Label
 
 
 class Ended(StrEnum):
-    """How a node's sampling ended. `EXHAUSTED` and `CURTAILED` are abstentions. No rule says `NO_ANSWER`: the engine
-    does, where an escalation rests on answers that were no labels.
+    """How a node ended. `EXHAUSTED`, `CURTAILED` and `TOO_CLOSE` are abstentions. No rule says the last two, the engine
+    does: `NO_ANSWER` where an escalation rests on answers that were no labels, `TOO_CLOSE` where the probabilities that
+    a server gave leave no label ahead.
     """
 
     IDENTIFIED = "identified"
     EXHAUSTED = "exhausted"
     CURTAILED = "curtailed"
     NO_ANSWER = "no_answer"
+    TOO_CLOSE = "too_close"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from pages.components import resources
 from pages.components.sign_in import Unidentified, again_html, sign_in_of
 from pages.research import model_card
 from pages.site import live_configuration as live
+from screening.engine.draws import Preflight
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER, Role
-from screening.samplers.preflight import Preflight
 from screening.settings import Settings
 from storage.database import Database
 from storage.site import settings_store

@@ -1,0 +1,38 @@
+"""Draws that are there already, handed out as any others: under the same limits, urgent ones first, on the bill."""
+
+from collections.abc import Sequence
+
+from screening.engine.draws import Draw, DrawRequest, Preflight
+from screening.samplers.rate import RateGate
+
+DEADLINE_S = 300.0
+
+
+async def handed_out(request: DrawRequest, draws: Sequence[Draw], gate: RateGate | None) -> list[Draw]:
+    """The draws in request order, each through the gate where there is one, and on the request's bill as it is out."""
+    if gate is None:
+        for place, draw in enumerate(draws):
+            _billed(request, place, draw)
+        return list(draws)
+    async with gate.wave(urgent=request.urgent, deadline_s=DEADLINE_S):
+        for place, draw in enumerate(draws):
+            async with gate.slot():
+                _billed(request, place, draw)
+    return list(draws)
+
+
+def _billed(request: DrawRequest, place: int, draw: Draw) -> None:
+    if request.bill is not None:
+        request.bill.answered(place, draw)
+
+
+def always_answers(who: str) -> Preflight:
+    """The preflight of agents that nothing has to be asked of."""
+    return Preflight(
+        ok=True,
+        message=f"The {who} answer by themselves.",
+        model=who,
+        temperature_accepted=None,
+        kind=None,
+        seconds=0.0,
+    )
