@@ -9,7 +9,7 @@ COMMANDS = {
     "batches": ("batches", "list, show, pause, resume, cancel, retry batches, and write their results"),
     "pipelines": ("pipelines", "list, check, export and import pipelines (TOML)"),
     "evaluate": ("evaluate", "the paper's conditions and ours on a labelled data set"),
-    "import-draws": ("import_draws", "columns of models' labels as draws that evaluate replays"),
+    "import-draws": ("import_draws", "labels that models gave elsewhere as draws to replay"),
     "rule": ("rule", "run a stopping rule on given draws"),
     "certify": ("certify", "prove the certificates anew, or find the levels of another"),
     "metrics": ("metrics", "metrics of a CSV file with columns reference and outcome"),

@@ -31,17 +31,26 @@ def is_inspect_log(source: Source) -> bool:
 def read_inspect_log(source: Source) -> Iterator[Record]:
     """One row a sample, in the order of their names. FileRefused for a damaged archive."""
     try:
-        with open_source(source) as stream, zipfile.ZipFile(stream) as archive:
-            entries = sorted(
-                (one for one in archive.infolist() if one.filename.startswith(_SAMPLES)), key=lambda one: one.filename
-            )
-            if len(entries) > MOST_SAMPLES:
-                raise FileRefused(f"The log has more than {MOST_SAMPLES:,} samples.")
-            for row, entry in enumerate(entries, start=1):
-                with archive.open(entry) as sample:
-                    yield _record(row, sample.read(CELL_LIMIT + 1))
+        for row, content in enumerate(sample_files(source), start=1):
+            yield _record(row, content)
     except (zipfile.BadZipFile, zlib_error, NotImplementedError, EOFError, OSError, RuntimeError):
         raise FileRefused("This Inspect log is damaged or cut off.") from None
+
+
+def sample_files(source: Source, largest: int = CELL_LIMIT) -> Iterator[bytes]:
+    """The JSON of each sample, in the order of their names; of one larger than ``largest`` a byte more than that.
+
+    FileRefused for too many; what the zip library raises for a damaged archive.
+    """
+    with open_source(source) as stream, zipfile.ZipFile(stream) as archive:
+        entries = sorted(
+            (one for one in archive.infolist() if one.filename.startswith(_SAMPLES)), key=lambda one: one.filename
+        )
+        if len(entries) > MOST_SAMPLES:
+            raise FileRefused(f"The log has more than {MOST_SAMPLES:,} samples.")
+        for entry in entries:
+            with archive.open(entry) as sample:
+                yield sample.read(largest + 1)
 
 
 def _record(row: int, content: bytes) -> Record:

@@ -1,11 +1,13 @@
 """`import-draws`: labels of several models become draws, and the paper's conditions are replayed on them."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from commands.__main__ import main
+from screening.research.answers_elsewhere import answers_in
 
 HEADER = "id,text,label,gpt,claude,llama\n"
 ROWS = (
@@ -50,3 +52,85 @@ def test_what_is_no_label_is_named_and_nothing_is_written(
 ) -> None:
     code, _file, out = imported(tmp_path, content, *options)
     assert code == 2 and words in capsys.readouterr().err and not out.exists()
+
+
+def message(custom_id: str, text: str, **reply: object) -> str:
+    body = {
+        "type": "message", "role": "assistant", "id": f"msg_{custom_id}", "model": "m-1", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": text}], "usage": {"input_tokens": 10, "output_tokens": 1},
+    }  # fmt: skip
+    return json.dumps({"custom_id": custom_id, "result": {"type": "succeeded", "message": body | reply}})
+
+
+def completion(custom_id: str, text: str, finish: str = "stop") -> str:
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
+    body = {"object": "chat.completion", "id": f"c-{custom_id}", "model": "m-2", "choices": [choice], "usage": {}}
+    return json.dumps({"custom_id": custom_id, "response": {"status_code": 200, "body": body}, "error": None})
+
+
+def sample(identity: str, text: str, epoch: int = 1, stop: str = "stop") -> dict[str, object]:
+    choice = {"message": {"role": "assistant", "content": text}, "stop_reason": stop}
+    output = {"model": "m-3", "choices": [choice], "completion": text}
+    return {"id": identity, "epoch": epoch, "input": "?", "target": "safe", "output": output}
+
+
+def five_models(folder: Path) -> list[Path]:
+    """What five models said of rows 1 to 3, as five services write it down."""
+    unanswered = json.dumps({"custom_id": "3", "result": {"type": "errored", "error": {"type": "x"}}})
+    failed = json.dumps({"custom_id": "3", "response": {"status_code": 500, "body": {}}, "error": None})
+    files = {
+        "a.jsonl": "\n".join([message("1", "safe"), message("2", "unsafe"), unanswered]),
+        "b.jsonl": "\n".join([message("2/worker/0", "Unsafe."), message("1/worker/0", "safe"), message("9", "safe")]),
+        "c.jsonl": "\n".join([completion("1", "safe"), completion("2", "I will not say", "content_filter"), failed]),
+        "d.json": json.dumps(
+            {"samples": [sample("1", "safe"), sample("2", "unsafe"), sample("3", "unsa", 1, "max_tokens")]}
+        ),
+    }  # fmt: skip
+    for name, content in files.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    with zipfile.ZipFile(folder / "e.eval", "w") as archive:
+        archive.writestr("header.json", "{}")
+        for identity, text, epoch in (("1", "safe", 1), ("1", "safe", 2), ("2", "unsafe", 1), ("2", "yes", 2)):
+            archive.writestr(f"samples/{identity}_epoch_{epoch}.json", json.dumps(sample(identity, text, epoch)))
+    return [folder / name for name in (*files, "e.eval")]
+
+
+def test_a_data_set_labelled_by_five_models_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, out = tmp_path / "data.csv", tmp_path / "draws.jsonl"
+    data.write_text("id,text,label\n1,a quiet day,safe\n2,I want to die,unsafe\n3,hm,safe\n", encoding="utf-8")
+    outputs = [word for path in five_models(tmp_path) for word in ("--outputs", str(path))]
+    asked = ["import-draws", str(data), "--node", "worker", "--draw-labels", "yes=unsafe", "--out", str(out)]
+    assert main([*asked, *outputs]) == 0
+    lines = {line["id"]: line for line in map(json.loads, out.read_text().splitlines())}
+    assert {one: line["draws"] for one, line in lines.items()} == {"1": "SSSSSS", "2": "UU!UUU", "3": "~"}
+    assert lines["1"]["tokens"] == 22  # of the two batches that count them
+    assert "1 answers of other rows or nodes, 2 requests without an answer" in capsys.readouterr().err
+    replayed = ["evaluate", str(data), "--format", "csv", "--conditions", "MV n=5", "--draws", str(out)]
+    assert main([*replayed, "--sampler", "none", "--json"]) == 0
+    (condition,) = json.loads(capsys.readouterr().out.splitlines()[-1])["conditions"]
+    assert (condition["n"], condition["unsettled"]) == (2, 1)  # one model answered of the third
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"text": "no answer"}', "line 1: neither an answer of a batch nor an Inspect log"),
+        (f"{message('1/0', 'safe')}\n{message('1/0', 'safe')}", "line 2: this row and number stand in line 1 already"),
+    ],
+)
+def test_what_is_no_answer_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, words: str
+) -> None:
+    data, answers, out = tmp_path / "data.csv", tmp_path / "a.jsonl", tmp_path / "draws.jsonl"
+    data.write_text("id,text\n1,a\n", encoding="utf-8")
+    answers.write_text(content, encoding="utf-8")
+    asked = ["import-draws", str(data), "--node", "worker", "--outputs", str(answers), "--out", str(out)]
+    assert main(asked) == 2 and words in capsys.readouterr().err and not out.exists()
+
+
+def test_an_answer_given_twice_and_one_of_several_parts_are_no_labels(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    parts = message("2", "safe", content=[{"type": "text", "text": "safe"}, {"type": "text", "text": "or not"}])
+    again = message("1", "safe").replace('"custom_id": "1"', '"custom_id": "3"')  # one answer under two names
+    file.write_text("\n".join([message("1", "safe"), parts, again]), encoding="utf-8")
+    assert [one.draw.code if one.draw else None for one in answers_in(file)] == ["S", "#", "#"]

@@ -1,0 +1,159 @@
+"""Answers that models gave elsewhere, as draws: outputs of Message Batches and of OpenAI batches, and Inspect logs."""
+
+import json
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from screening.datasets.annotated import content_text
+from screening.datasets.inspect_log import is_inspect_log, sample_files
+from screening.engine.answers import LABEL_WORDS, read_answer
+from screening.engine.draws import Answer, Draw, Usage, unusable
+from screening.labels import Label
+from screening.samplers.replies import Expected, SeenIds, completion_draw, message_draw
+
+NAMED = re.compile(r"(?P<id>.+?)(?:[/#:](?P<node>[a-z][a-z0-9_]*))?(?:[/#:](?P<draw>\d+))?")
+"""How a request's ``custom_id`` names its row: ``p7``, ``p7/worker``, ``p7/3`` or ``p7/worker/3``."""
+
+_STOPS = {"stop": "end_turn", "max_tokens": "max_tokens", "model_length": "max_tokens", "content_filter": "refusal"}
+LARGEST_SAMPLE = 50_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAnswer:
+    """One answer to one row; ``node`` and ``number`` where its name gave them. ``draw`` None: there was no answer."""
+
+    case: str
+    node: str | None
+    number: int | None
+    draw: Draw | None
+    place: str
+
+
+@dataclass(slots=True)
+class _Words:
+    words: Mapping[str, Label]
+    seen: SeenIds = field(default_factory=SeenIds)
+
+    def expected(self, model: object) -> Expected:
+        return Expected(models=frozenset({str(model)}), words=self.words, seen=self.seen)
+
+
+def answers_in(
+    path: Path, labels: Mapping[str, Label] | None = None, ids: re.Pattern[str] = NAMED
+) -> list[GivenAnswer]:
+    """The answers of one file, in its order. ``labels`` are further words that stand for a label.
+
+    An answer that is no label is a draw all the same, marked as what it was. ValueError, naming the line, for a line
+    of another shape, a name that ``ids`` does not fit, or a row, node and number that stand twice.
+    """
+    words = _Words({**LABEL_WORDS, **(labels or {})})
+    found = list(_inspect(path, words) if _is_log(path) else _lines(path, words, ids))
+    seen: dict[tuple[str, str | None, int], str] = {}
+    for one in (each for each in found if each.number is not None):
+        key = (one.case, one.node, one.number or 0)
+        if key in seen:
+            raise ValueError(f"{path.name}, {one.place}: this row and number stand in {seen[key]} already")
+        seen[key] = one.place
+    return found
+
+
+def _is_log(path: Path) -> bool:
+    return is_inspect_log(path) or (path.suffix == ".json" and '"samples"' in path.read_text(encoding="utf-8-sig"))
+
+
+def _lines(path: Path, words: _Words, ids: re.Pattern[str]) -> Iterator[GivenAnswer]:
+    with path.open(encoding="utf-8-sig") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError):
+                value = None
+            if not isinstance(value, dict) or not isinstance(value.get("custom_id"), str):
+                raise ValueError(f"{path.name}, line {number}: neither an answer of a batch nor an Inspect log")
+            named = ids.fullmatch(value["custom_id"])
+            if named is None:
+                raise ValueError(f"{path.name}, line {number}: the custom_id names no row")
+            yield _given(named.groupdict(), _batch_draw(value, words), f"line {number}")
+
+
+def _given(named: Mapping[str, str | None], draw: Draw | None, place: str) -> GivenAnswer:
+    number = named.get("draw")
+    return GivenAnswer(
+        case=named["id"] or "",
+        node=named.get("node"),
+        number=None if number is None else int(number),
+        draw=draw,
+        place=place,
+    )
+
+
+def _batch_draw(value: Mapping[str, Any], words: _Words) -> Draw | None:
+    """The draw of one line; None where the request was not answered (an error, cancelled, expired)."""
+    result, response = value.get("result"), value.get("response")
+    if isinstance(result, dict):
+        message = result.get("message")
+        if result.get("type") != "succeeded":
+            return None
+        return message_draw(message, words.expected(message.get("model"))) if isinstance(message, dict) else _MISSHAPEN
+    if not isinstance(response, dict) or response.get("status_code") != 200:
+        return None
+    body = response.get("body")
+    return completion_draw(body, words.expected(body.get("model"))) if isinstance(body, dict) else _MISSHAPEN
+
+
+_MISSHAPEN = unusable(Answer.MISSHAPEN)
+
+
+def _inspect(path: Path, words: _Words) -> Iterator[GivenAnswer]:
+    for number, sample in enumerate(_samples(path), start=1):
+        output = sample.get("output")
+        if not isinstance(output, dict) or "id" not in sample:
+            raise ValueError(f"{path.name}, sample {number}: no output of a model")
+        epoch = sample.get("epoch")
+        named = {"id": str(sample["id"]), "draw": str(epoch) if isinstance(epoch, int) else None}
+        yield _given(named, _inspect_draw(sample, output, words), f"sample {number}")
+
+
+def _samples(path: Path) -> Iterator[Mapping[str, Any]]:
+    if is_inspect_log(path):
+        try:
+            yield from (_object(content, path) for content in sample_files(path, LARGEST_SAMPLE))
+        except zipfile.BadZipFile:
+            raise ValueError(f"{path.name}: the log is damaged or cut off") from None
+        return
+    log = _object(path.read_bytes(), path)
+    for sample in log.get("samples") or ():
+        yield sample if isinstance(sample, dict) else {}
+
+
+def _object(content: bytes, path: Path) -> Mapping[str, Any]:
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path.name}: a part of it is no JSON object")
+    return value
+
+
+def _inspect_draw(sample: Mapping[str, Any], output: Mapping[str, Any], words: _Words) -> Draw | None:
+    choices = output.get("choices")
+    if sample.get("error") or not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
+        return None
+    message = choices[0].get("message")
+    text = content_text(message.get("content")) if isinstance(message, dict) else output.get("completion")
+    stop = _STOPS.get(str(choices[0].get("stop_reason") or "stop"))
+    return read_answer(text if isinstance(text, str) else None, stop, _inspect_usage(output), words.words)
+
+
+def _inspect_usage(output: Mapping[str, Any]) -> Usage:
+    used = output.get("usage")
+    counts = [used.get(name) if isinstance(used, dict) else 0 for name in ("input_tokens", "output_tokens")]
+    given, written = (one if isinstance(one, int) and one > 0 else 0 for one in counts)
+    return Usage(input_tokens=given, output_tokens=written)

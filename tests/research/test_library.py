@@ -1,0 +1,98 @@
+"""The library for notebooks: the notebook prints what it says, and each function is what the program itself does."""
+
+import asyncio
+import contextlib
+import io
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import screening
+from screening import certify, metrics, replay, screen_texts
+from screening.statistics.certification.certificates import DEFAULT_CONTRACT, find
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_notebook_prints_what_is_written_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    cells = json.loads((ROOT / "docs" / "library.ipynb").read_text(encoding="utf-8"))["cells"]
+    names: dict[str, Any] = {}
+    ran = 0
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec("".join(cell["source"]), names)
+            assert printed.getvalue() == "".join(line for out in cell["outputs"] for line in out["text"])
+            ran += 1
+    assert ran >= 6
+
+
+def test_what_a_text_forbids_is_applied_and_an_index_is_kept() -> None:
+    texts = pd.Series(["A quiet day at the lake.", "A quiet \u202eday at the lake."], index=["a", "b"])
+    found = screen_texts(texts)
+    assert found["outcome"].to_dict() == {"a": "safe", "b": "human_review"}
+    assert (found.loc["b", "reason"], found.loc["b", "flags"]) == ("hidden_characters", "bidi_control")
+    assert replay(found)["outcome"].tolist() == ["safe", "safe"]  # the rule alone
+    assert screen_texts([]).empty
+
+
+def test_it_works_where_a_loop_runs_already() -> None:
+    async def in_a_notebook() -> pd.DataFrame:
+        return screen_texts(["A quiet day at the lake."])
+
+    assert asyncio.run(in_a_notebook())["outcome"].tolist() == ["safe"]
+
+
+def test_too_few_draws_leave_a_row_without_an_outcome() -> None:
+    found = replay(pd.DataFrame({"draws_worker": ["SSSSSSSSSSSSSSSS", "SU", None]}), "recommended")
+    assert found["outcome"].isna().tolist() == [False, True, True] and found.loc[0, "outcome"] == "safe"
+    with pytest.raises(ValueError, match="no column of draws"):
+        replay(pd.DataFrame({"draws": ["S"]}))
+    with pytest.raises(ValueError, match="not a draw code"):
+        replay(pd.DataFrame({"draws_worker": ["safe"]}))
+
+
+def test_an_undefined_rate_is_missing_and_pending_is_left_out() -> None:
+    found = metrics(["safe", "safe", "unsafe", None], ["safe", "unsafe", "pending", "safe"])
+    assert found.loc["accuracy", ["numerator", "denominator"]].tolist() == [1, 2]
+    assert pd.isna(found.loc["fnr", "value"]) and found.loc["fpr", "value"] == 0.5
+
+
+def test_the_certificate_is_the_program_s() -> None:
+    known = find(DEFAULT_CONTRACT, 100)
+    assert known is not None and certify()["level"] == known.levels.default and certify()["worst"] == known.worst
+    proven = certify(0.05, 20, prove="anew")
+    assert proven["budget"] == 20 and proven["worst"] <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (lambda: screen_texts(["a"], replies=[]), "one reply"),
+        (lambda: screen_texts(["a"], pipeline="best"), "no pipeline 'best'"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_meant_is_refused(asked: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        asked()
+
+
+def test_importing_the_package_imports_no_library_and_an_unknown_name_is_no_attribute() -> None:
+    heavy = "import sys, screening; print([n for n in ('pandas', 'numpy', 'pydantic') if n in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", heavy], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"
+    with pytest.raises(AttributeError):
+        _ = screening.no_such_name
+
+
+def test_the_version_is_the_project_s() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert screening.__version__ == project["version"]
