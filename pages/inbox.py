@@ -1,20 +1,18 @@
 """Everything the agents did not decide: the next case, read blind, labelled, then compared with the evidence."""
 
-from collections.abc import Collection
-
 import streamlit as st
 
 from pages.components import resources
 from pages.review.desk_panel import desk_panel
 from pages.review.follow_up_panel import follow_up_panel
 from pages.review.inbox_desk import Desk, Here, current
-from pages.review.inbox_queue import break_prompt, chosen_tiers, exposure, exposure_html, live_queue
+from pages.review.inbox_live import View
+from pages.review.inbox_queue import break_prompt, chosen_view, exposure, exposure_html, live_queue
 from pages.review.inbox_style import STYLE
 from pages.review.inbox_words import empty_words
 from pages.review.readings_view import my_readings_html
 from pages.review.shortcuts import switch
 from screening.review.policy import Action, allowed
-from screening.review.tiers import Tier
 from storage.review.my_readings import my_readings
 from storage.review.queue import counts
 
@@ -30,9 +28,9 @@ here = asking()
 MAY_READ = allowed(here.person, Action.CLAIM_NEXT)
 
 
-def left_column(desk: Desk | None, tiers: Collection[Tier] | None) -> None:
+def left_column(desk: Desk | None, view: View) -> None:
     """What waits, and what each may set for themselves."""
-    live_queue(here, desk, tiers)
+    live_queue(here, desk, view)
     if not MAY_READ:
         return
     exposed = exposure(here)
@@ -64,14 +62,14 @@ with st.container(key="inbox"):
     st.html(STYLE)
     left, right = st.columns(WIDTHS, gap="medium")
     with left:
-        tiers = chosen_tiers()
+        view = chosen_view()
         desk = current(here) if MAY_READ else None
-        left_column(desk, tiers)
+        left_column(desk, view)
     with right:
         if MAY_READ:
-            found = counts(here.db, here.person, here.now, tiers)
+            found = counts(here.db, here.person, here.now, view.tiers)
             free = "A case waits for you." if found.free else empty_words(found)
-            desk_panel(asking, tiers, empty=free, key=resources.settings().pseudonym_secret)
+            desk_panel(asking, view.tiers, empty=free, key=resources.settings().pseudonym_secret)
         else:
             st.html(
                 '<div class="sl-none" role="status"><b>You see what waits</b>'

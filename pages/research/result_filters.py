@@ -16,7 +16,7 @@ from screening.text.display import visible
 from storage.batches.results import IN_INBOX, PENDING
 from storage.database import Database
 from storage.research.cells import Cell, cell_choices, groups
-from storage.research.saved_views import NAME_LIMIT, forget_view, save_view, saved_views
+from storage.site.saved_views import NAME_LIMIT, Place, forget_view, save_view, saved_views
 
 OUTCOMES = (*map(str, Outcome), IN_INBOX, PENDING)
 WORDS: Mapping[str, str] = {
@@ -97,20 +97,20 @@ def _keep_in_address(chosen: Mapping[str, str]) -> None:
 
 def _views(db: Database, person: Actor, chosen: Mapping[str, str]) -> None:
     """The person's saved views as buttons, and the way to keep this one."""
-    kept = saved_views(db, person)
+    kept = saved_views(db, person, Place.RESULTS)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         for number, (name, query) in enumerate(kept.items()):
             st.button(_label(name), key=f"view_{number}", on_click=_use, args=(query,))
         with st.popover("Save view", disabled=not chosen), st.form("save_view", clear_on_submit=True, border=False):
             name = st.text_input("Name of this view", max_chars=NAME_LIMIT)
             if st.form_submit_button("Save") and name.strip():
-                save_view(db, person, name, urlencode(chosen), resources.now())
+                save_view(db, person, Place.RESULTS, name, urlencode(chosen), resources.now())
                 st.rerun()
         if kept:
             with st.popover("Forget a view"):
                 gone = st.selectbox("View", list(kept), format_func=visible, key="forget_view")
                 if st.button("Forget it") and gone is not None:
-                    forget_view(db, person, gone)
+                    forget_view(db, person, Place.RESULTS, gone)
                     st.rerun()
 
 

@@ -40,8 +40,8 @@ from screening.review.tiers import Tier
 from storage.database import Database
 from storage.review import care
 from storage.review.adjudication import disagreements
-from storage.review.queue import Counts, State, Waiting, counts, queue, set_aside
-from storage.review.search import LONGEST, find
+from storage.review.queue import Counts, Sort, State, Waiting, counts, queue, set_aside, sort_of
+from storage.review.search import LONGEST, Search, find
 from storage.site.accounts import SessionEnded
 
 EVERY_S = 3.0
@@ -90,11 +90,15 @@ def seats() -> Seats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What of the queue is looked at: ``tiers`` None is all, ``rows`` how many lines, ``find`` what names a case."""
+    """What of the queue is looked at: ``tiers`` None is all, ``rows`` how many lines, ``find`` what names a case or,
+    with ``texts``, stands in its text.
+    """
 
     tiers: Collection[Tier] | None = None
     rows: int = FEW_ROWS
     find: str = ""
+    texts: bool = False
+    sort: Sort = Sort.URGENT
 
 
 def snapshot(db: Database, actor: Actor, now: datetime, view: View) -> Mapping[str, Any]:
@@ -134,10 +138,12 @@ def _pill(found: Counts, tier: Tier, chosen: Collection[Tier] | None) -> Mapping
 def _rows(db: Database, actor: Actor, now: datetime, view: View, found: Counts) -> Mapping[str, Any]:
     browse = allowed(actor, Action.BROWSE_QUEUE)
     if browse and view.find:
-        waiting = find(db, actor, now, view.find, view.tiers, limit=view.rows)
+        texts = view.texts and allowed(actor, Action.VIEW_TEXT)
+        search = Search(words=view.find, texts=texts, tiers=view.tiers, sort=view.sort)
+        waiting = find(db, actor, now, search, limit=MOST_ROWS)
         of = len(waiting)
     elif browse:
-        waiting = queue(db, actor, now, view.tiers, limit=view.rows)
+        waiting = queue(db, actor, now, view.tiers, limit=view.rows, sort=view.sort)
         of = found.open - found.outside_filter
     else:
         waiting = set_aside(db, actor, now) if allowed(actor, Action.CLAIM_NEXT) else ()
@@ -185,12 +191,18 @@ def view_of(query: Mapping[str, str]) -> View:
     """What an address asks to see; whatever cannot be read is as if it were not there.
 
     >>> view_of({"tiers": "P0,P9", "rows": "many"})
-    View(tiers=[<Tier.P0: 0>], rows=8, find='')
+    View(tiers=[<Tier.P0: 0>], rows=8, find='', texts=False, sort=<Sort.URGENT: 'urgent'>)
     """
     tiers = [Tier[name] for name in query.get("tiers", "").split(",") if name in Tier.__members__]
     rows = query.get("rows", "")
     wanted = int(rows) if rows.isascii() and rows.isdigit() and len(rows) < 5 else FEW_ROWS
-    return View(tiers=tiers or None, rows=max(1, min(wanted, MOST_ROWS)), find=query.get("find", "")[:LONGEST])
+    return View(
+        tiers=tiers or None,
+        rows=max(1, min(wanted, MOST_ROWS)),
+        find=query.get("find", "")[:LONGEST],
+        texts=query.get("texts") == "1",
+        sort=sort_of(query.get("sort", "")),
+    )
 
 
 async def _serve(request: Request) -> Response:

@@ -1,6 +1,5 @@
 """The left of the inbox: how many wait, the next one, a filter, and the list for those who may browse."""
 
-from collections.abc import Collection
 from html import escape
 
 import streamlit as st
@@ -9,36 +8,52 @@ from pages.components.sign_in import asking, browser_of
 from pages.components.words import sentence
 from pages.review.inbox_desk import Desk, Here, finish, say, take
 from pages.review.inbox_live import EVERY_S, Seat, View, seats, snapshot, view_of
+from pages.review.list_requests import act, offer
 from pages.review.shortcuts import key_of, on
 from screening.review.policy import Action, Forbidden, allowed
 from screening.review.tiers import Tier
 from screening.text.display import visible
 from storage.review import care
 from storage.review.inbox import NotAvailable
+from storage.review.queue import Sort, sort_of
 
-KEY, SEAT = "queue", "inbox_seat"
-
-
-def chosen_tiers() -> Collection[Tier] | None:
-    """The tiers chosen; None is all of them. In the address, so that a reload keeps it."""
-    return view_of(st.query_params.to_dict()).tiers
+KEY, SEAT, TIERS, SORT = "queue", "inbox_seat", "tiers", "sort"
 
 
-def live_queue(here: Here, desk: Desk | None, tiers: Collection[Tier] | None) -> None:
+def chosen_view() -> View:
+    """The tiers and the order chosen. In the address, so that a reload keeps them."""
+    query = st.query_params.to_dict()
+    return view_of({name: query[name] for name in (TIERS, SORT) if name in query})
+
+
+def live_queue(here: Here, desk: Desk | None, view: View) -> None:
     """The heading, the tiers and the list, which the browser keeps up to date by itself; a press claims a case."""
     may = allowed(here.person, Action.CLAIM_NEXT)
     data = {
-        "now": snapshot(here.db, here.person, here.now, View(tiers=tiers)),
+        "now": snapshot(here.db, here.person, here.now, view),
         "address": _address(),
         "every": EVERY_S,
-        "tiers": [tier.name for tier in tiers or ()],
+        "tiers": [tier.name for tier in view.tiers or ()],
+        "sort": view.sort.value,
         "may": may,
         "keys": on(),
+        **offer(here),
     }
     component = st.components.v2.component("second-look-browser.queue", js="queue.js", css="queue.css")
-    said = component(data=data, key=KEY, on_tiers_change=_filtered, on_take_change=_nothing, on_stale_change=_nothing)
+    said = component(
+        data=data,
+        key=KEY,
+        on_tiers_change=_filtered,
+        on_sort_change=_filtered,
+        on_take_change=_nothing,
+        on_act_change=_nothing,
+        on_stale_change=_nothing,
+    )
     if said.stale:
         st.session_state.pop(SEAT, None)
+        st.rerun()
+    if said.act:
+        say(act(here, said.act))
         st.rerun()
     if said.take and may and desk is not None and desk.busy:
         say("Save or leave the case on your desk first.")
@@ -107,12 +122,15 @@ def _address() -> str:
 
 
 def _filtered() -> None:
-    """The tiers pressed in the browser, into the address."""
-    chosen = [name for name in st.session_state[KEY]["tiers"] or () if name in Tier.__members__]
-    if chosen:
-        st.query_params["tiers"] = ",".join(chosen)
-    else:
-        st.query_params.pop("tiers", None)
+    """The tiers and the order pressed in the browser, into the address."""
+    state = st.session_state[KEY]
+    chosen = [name for name in state[TIERS] or () if name in Tier.__members__]
+    sort = sort_of(str(state[SORT] or ""))
+    for name, value in ((TIERS, ",".join(chosen)), (SORT, "" if sort is Sort.URGENT else sort.value)):
+        if value:
+            st.query_params[name] = value
+        else:
+            st.query_params.pop(name, None)
 
 
 def _nothing() -> None:

@@ -25,6 +25,7 @@ class Action(StrEnum):
     BROWSE_QUEUE = "browse_queue"  # which cases wait, and with whom
     CLAIM_NEXT = "claim_next"
     CLAIM_NAMED = "claim_named"  # a chosen case; owner: whom it was handed to, or who held it last
+    ASSIGN = "assign"  # give open cases to a colleague
     VIEW_TEXT = "view_text"  # owner: who holds the case or has rated it
     VIEW_EVIDENCE = "view_evidence"  # owner: who holds the case or has rated it
     RATE = "rate"  # owner: who holds the lease, or whose rating is revised
@@ -70,6 +71,7 @@ POLICY: Final[Mapping[Action, Mapping[Role, Scope]]] = MappingProxyType(
         Action.BROWSE_QUEUE: {_S: _ANY, _A: _ANY},
         Action.CLAIM_NEXT: {_R: _ANY, _S: _ANY},
         Action.CLAIM_NAMED: {_R: _OWN, _S: _ANY},
+        Action.ASSIGN: {_S: _ANY},
         Action.VIEW_TEXT: {_R: _OWN, _S: _ANY, _E: _ANY},
         Action.VIEW_EVIDENCE: {_R: _OWN, _S: _ANY, _E: _ANY},
         Action.RATE: {_R: _OWN, _S: _OWN},

@@ -40,7 +40,7 @@ NEEDS_NOTE = (Tier.P0, Tier.P1)
 RESERVATIONS = {Tier.P0: timedelta(minutes=15), Tier.P1: timedelta(minutes=15)}
 """How long a case stays set aside or handed over before it is free again for everybody."""
 
-_RESERVATION = timedelta(hours=1)
+RESERVATION = timedelta(hours=1)
 
 
 class NoteNeeded(ValueError):
@@ -114,7 +114,7 @@ def _reserve(
         raise NoteNeeded("say in a note what the next reader should know")
     with db.write() as conn:
         tier = _let_go(conn, actor, case_id, token, now, kind=kind, note=note, to=to)
-        until = now + RESERVATIONS.get(tier, _RESERVATION)
+        until = now + RESERVATIONS.get(tier, RESERVATION)
         conn.execute(
             update(inbox_entries)
             .where(_entry.case_id == case_id)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import CompoundSelect, Select, and_, case, func, select, union_all
+from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, case, func, select, union_all
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
@@ -34,6 +34,23 @@ class State(StrEnum):
     RESERVED = "reserved"  # set aside, or handed to a named person
     SKIPPED = "skipped"  # by this person, for a while or for good
     AHEAD = "ahead"  # sent ahead to somebody else's browser, for a minute at most
+
+
+class Sort(StrEnum):
+    """The order of a list. Whatever it is, "the next one" is the most urgent free case."""
+
+    URGENT = "urgent"  # P0 first, then by deadline
+    LONGEST = "longest"  # what came in first
+    NEWEST = "newest"
+
+
+def sort_of(name: str) -> Sort:
+    """The order of this name; by urgency where there is none.
+
+    >>> sort_of("newest"), sort_of("shuffled")
+    (<Sort.NEWEST: 'newest'>, <Sort.URGENT: 'urgent'>)
+    """
+    return next((each for each in Sort if each.value == name), Sort.URGENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,35 +114,51 @@ def queue(
     tiers: Collection[Tier] | None = None,
     limit: int = 50,
     offset: int = 0,
+    sort: Sort = Sort.URGENT,
 ) -> tuple[Waiting, ...]:
-    """Open cases in the order they are due: P0 first, then by deadline. For supervisors."""
+    """Open cases, in the order they are due where no other is asked for. For supervisors."""
     require(actor, Action.BROWSE_QUEUE)
-    query = _list(actor, None if tiers is None else frozenset(tiers), limit, offset)
+    query = _list(actor, None if tiers is None else frozenset(tiers), limit, offset, sort)
     with db.read() as conn:
         rows = conn.execute(query, moment(now)).all()
     return tuple(waiting_of(row, now) for row in rows)
 
 
 @lru_cache(maxsize=KEPT)
-def _list(actor: Actor, tiers: frozenset[Tier] | None, limit: int, offset: int) -> Select[Any]:
+def _list(actor: Actor, tiers: frozenset[Tier] | None, limit: int, offset: int, sort: Sort) -> Select[Any]:
     """A page of the list, written once for whoever asks again and again."""
-    page = _page(actor, tiers, limit, offset).subquery()
+    page = _page(actor, tiers, limit, offset, sort).subquery()
     joined = select(page, cases.c.external_id).join(cases, cases.c.id == page.c.case_id)
-    return joined.order_by(page.c.routine, page.c.due_at, page.c.case_id)
+    return joined.order_by(*sorted_by(page.c, sort))
 
 
-def _page(actor: Actor, tiers: Collection[Tier] | None, limit: int, offset: int) -> Select[Any] | CompoundSelect[Any]:
+def _page(
+    actor: Actor, tiers: Collection[Tier] | None, limit: int, offset: int, sort: Sort
+) -> Select[Any] | CompoundSelect[Any]:
     """Of a filter's tiers each gives its first, so that none reads past what it leaves out."""
     entries = select(inbox_entries, state(actor, NOW).label("state")).where(is_open())
-    if tiers is None:
+    if tiers is None and sort is Sort.URGENT:
         return entries.order_by(*in_order(None)).limit(limit).offset(offset)
     heads = [
-        entries.where(_entry.tier == int(tier)).order_by(*in_order([tier])).limit(limit + offset).subquery()
-        for tier in sorted(tiers)
+        entries.where(_entry.tier == int(tier)).order_by(*_in_tier(sort)).limit(limit + offset).subquery()
+        for tier in sorted(Tier if tiers is None else tiers)
     ]
     merged = union_all(*(select(head) for head in heads)).subquery()
-    order = merged.c.routine, merged.c.due_at, merged.c.case_id
-    return select(merged).order_by(*order).limit(limit).offset(offset)
+    return select(merged).order_by(*sorted_by(merged.c, sort)).limit(limit).offset(offset)
+
+
+def sorted_by(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
+    """Columns of an entry that put it into its place in a list."""
+    if sort is Sort.URGENT:
+        return entry.routine, entry.due_at, entry.case_id
+    if sort is Sort.LONGEST:
+        return entry.entered_at, entry.case_id
+    return entry.entered_at.desc(), entry.case_id.desc()
+
+
+def _in_tier(sort: Sort) -> tuple[ColumnElement[Any], ...]:
+    """The same within one tier: an index of its own."""
+    return (_entry.due_at, _entry.case_id) if sort is Sort.URGENT else sorted_by(_entry, sort)
 
 
 def waiting_of(row: Any, now: datetime) -> Waiting:

@@ -1,9 +1,11 @@
-"""Finding open cases by what names them: their id, group or batch. Texts are not looked at.
+"""Finding open cases by what names them: their id, group or batch; and, where asked for, by words of their text.
 
-Each search is bounded: names by an index and its first matches, batches among the cases due first.
+Each search is bounded: names by an index and its first matches, batches and texts among the cases due first. Of texts
+there is no index: what is erased is gone, and no second place holds what people wrote.
 """
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, or_, select, union
@@ -13,34 +15,50 @@ from screening.review.policy import Action, require
 from screening.review.tiers import Tier
 from storage.database import Database
 from storage.review.leases import in_order, in_tiers, is_open, state
-from storage.review.queue import Waiting, waiting_of
+from storage.review.queue import Sort, Waiting, sorted_by, waiting_of
 from storage.schema import batches, cases, inbox_entries
 
 FIRST_NAMED = 1_000
 """Cases with such a beginning of an id or group of which the open ones are found."""
 FIRST_DUE = 5_000
 """Open cases due first, among which those of a batch are found."""
+FIRST_READ = 2_000
+"""Open cases due first whose texts are looked through."""
 MOST_BATCHES = 20
 LONGEST = 120
 _entry = inbox_entries.c
 
 
-def find(
-    db: Database, actor: Actor, now: datetime, words: str, tiers: Collection[Tier] | None = None, limit: int = 50
-) -> tuple[Waiting, ...]:
-    """Open cases whose id or group begins with the words or whose batch has them in its name, most urgent first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What is looked for: by its name, and in ``texts`` too."""
+
+    words: str
+    texts: bool = False
+    tiers: Collection[Tier] | None = None
+    sort: Sort = Sort.URGENT
+
+
+def find(db: Database, actor: Actor, now: datetime, search: Search, limit: int = 50) -> tuple[Waiting, ...]:
+    """Open cases whose id or group begins with the words or whose batch has them in its name; and those with all of
+    them in text or reply, for whoever may read every text. Raises Forbidden.
+    """
     require(actor, Action.BROWSE_QUEUE)
-    wanted = words.strip()[:LONGEST]
+    if search.texts:
+        require(actor, Action.VIEW_TEXT)
+    wanted = search.words.strip()[:LONGEST]
     if not wanted:
         return ()
     with db.read() as conn:
-        found = _named(conn, wanted) | _in_batches(conn, wanted)
+        found = (
+            _named(conn, wanted) | _in_batches(conn, wanted) | (_with_words(conn, wanted) if search.texts else set())
+        )
         query = (
             select(inbox_entries, cases.c.external_id, state(actor, now).label("state"))
             .join(cases, cases.c.id == _entry.case_id)
-            .where(_entry.case_id.in_(sorted(found)), is_open(), in_tiers(tiers))
+            .where(_entry.case_id.in_(sorted(found)), is_open(), in_tiers(search.tiers))
         )
-        rows = conn.execute(query.order_by(*in_order(None)).limit(limit)).all()
+        rows = conn.execute(query.order_by(*sorted_by(_entry, search.sort)).limit(limit)).all()
     return tuple(waiting_of(row, now) for row in rows)
 
 
@@ -58,6 +76,16 @@ def _begins(conn: Connection, column: ColumnElement[str], words: str) -> ColumnE
     if conn.dialect.name == "postgresql":
         return column.startswith(words, autoescape=True)
     return and_(column >= words, column < words + "\U0010ffff")
+
+
+def _with_words(conn: Connection, words: str) -> set[str]:
+    first = select(_entry.case_id).where(is_open()).order_by(*in_order(None)).limit(FIRST_READ).subquery()
+    held = [
+        or_(cases.c.text.icontains(word, autoescape=True), cases.c.reply.icontains(word, autoescape=True))
+        for word in words.split()
+    ]
+    query = select(cases.c.id).join(first, first.c.case_id == cases.c.id).where(*held)
+    return set(conn.execute(query).scalars())
 
 
 def _in_batches(conn: Connection, words: str) -> set[str]:

@@ -91,12 +91,14 @@ cases = Table(
     Column("created_at", Moment, nullable=False),
     UniqueConstraint("batch_id", "row"),
 )
-# found by the beginning of what names them
+# found by the beginning of what names them; those of a group in the order of their batch
 Index("ix_cases_external_id", cases.c.external_id, postgresql_ops={"external_id": "text_pattern_ops"})
 _grouped = cases.c.group_name.is_not(None)
 Index(
     "ix_cases_group",
     cases.c.group_name,
+    cases.c.batch_id,
+    cases.c.row,
     postgresql_ops={"group_name": "text_pattern_ops"},
     sqlite_where=_grouped,
     postgresql_where=_grouped,

@@ -60,6 +60,15 @@ Index(
     sqlite_where=_OPEN,
     postgresql_where=_OPEN,
 )
+# the same by when they came in, for a list that is sorted by that
+Index(
+    "ix_inbox_entered",
+    inbox_entries.c.tier,
+    inbox_entries.c.entered_at,
+    inbox_entries.c.case_id,
+    sqlite_where=_OPEN,
+    postgresql_where=_OPEN,
+)
 LATER_READING = inbox_entries.c.reading != literal_column("'first'")
 """Somebody has read it, and another reading is due: said in a query as well, so that its index serves."""
 _LATER = and_(_OPEN, LATER_READING)

@@ -6,16 +6,21 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import update
 
+from pages.review.inbox_desk import Here
 from pages.review.inbox_live import Seat, Seats, View, snapshot, view_of
+from pages.review.list_requests import act, offer
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.tiers import TARGETS, Tier
 from storage.database import Database
 from storage.review import inbox
 from storage.review.ahead import send_ahead
-from storage.review.search import find
+from storage.review.queue import Sort
+from storage.review.search import Search, find
 from storage.schema import batches, cases
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill
+from storage.site.saved_views import Place, forget_view, save_view, saved_views
+from storage.site.settings_store import SiteSettings
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, register
 
 BOTH = Actor(id="both", name="Both", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
 
@@ -83,20 +88,88 @@ def test_cases_are_found_by_id_group_and_batch(db: Database) -> None:
         conn.execute(update(batches).where(batches.c.id == of_other).values(name="Night_shift.csv"))
 
     def found(words: str) -> list[str]:
-        return [each.case_id for each in find(db, BOTH, NOW, words)]
+        return [each.case_id for each in find(db, BOTH, NOW, Search(words=words))]
 
     assert found("post-2") == [second] and found("post-") == [second, first]
     assert found(first) == [first]
     assert (found("forum_"), found("night_SHIFT"), found("100%")) == ([other], [other], [other])
     assert found("forumx") == found("%") == found("Night-shift") == found(" ") == found("canary") == []
-    assert [each.case_id for each in find(db, BOTH, NOW, "post", [Tier.P1])] == [second]
+    assert [each.case_id for each in find(db, BOTH, NOW, Search(words="post", tiers=[Tier.P1]))] == [second]
     with pytest.raises(Forbidden):
-        find(db, ANN, NOW, "post-2")
+        find(db, ANN, NOW, Search(words="post-2"))
+
+
+def test_words_of_a_text_are_looked_for_where_asked_and_where_the_role_may_read(db: Database) -> None:
+    first, second = fill(db, [Tier.P3, Tier.P1])
+    with db.write() as conn:
+        conn.execute(update(cases).where(cases.c.id == first).values(text="The Bridge at night, 100% sure"))
+        conn.execute(update(cases).where(cases.c.id == second).values(text="day", reply="Which bridge, by night?"))
+
+    def found(words: str, *, texts: bool = True) -> list[str]:
+        return [each.case_id for each in find(db, BOTH, NOW, Search(words=words, texts=texts))]
+
+    assert found("night bridge") == [second, first]
+    assert (found("100%"), found("10_%"), found("bridge sure"), found("bridge", texts=False)) == (
+        [first],
+        [],
+        [first],
+        [],
+    )
+    assert [row["id"] for row in snapshot(db, BOTH, NOW, View(find="sure", texts=True))["rows"]] == [first]
+    assert snapshot(db, ADMIN, NOW, View(find="sure", texts=True))["rows"] == [], "who runs the site reads no texts"
+    with pytest.raises(Forbidden):
+        find(db, ADMIN, NOW, Search(words="sure", texts=True))
+
+
+@pytest.mark.parametrize("words", ["", "post"])
+def test_the_list_is_sorted_as_asked_inside_a_filter_too(db: Database, words: str) -> None:
+    tiers = [Tier.P3, Tier.P0, Tier.P1, Tier.P3]
+    ids = fill(db, tiers, entered_at=[NOW + n * MINUTE for n in (0, 2, 1, 3)])
+    oldest, middle, urgent, newest = ids[0], ids[2], ids[1], ids[3]
+
+    def order(sort: Sort, chosen: list[Tier] | None = None) -> list[str]:
+        view = View(tiers=chosen, sort=sort, find=words)
+        return [row["id"] for row in snapshot(db, BOTH, NOW, view)["rows"]]
+
+    assert order(Sort.LONGEST) == [oldest, middle, urgent, newest]
+    assert order(Sort.NEWEST) == [newest, urgent, middle, oldest]
+    assert order(Sort.URGENT) == [urgent, middle, oldest, newest]
+    assert order(Sort.NEWEST, [Tier.P0, Tier.P3]) == [newest, urgent, oldest]
+
+
+def test_filters_are_kept_for_each_person_and_each_list(db: Database) -> None:
+    save_view(db, ANN, Place.INBOX, " late  ones ", "tiers=P0", NOW)
+    save_view(db, ANN, Place.INBOX, "late ones", "tiers=P1", NOW)
+    save_view(db, BOTH, Place.RESULTS, "late ones", "outcome=safe", NOW)
+    assert saved_views(db, ANN, Place.INBOX) == {"late ones": "tiers=P1"}
+    assert saved_views(db, BOTH, Place.INBOX) == saved_views(db, BO, Place.INBOX) == {}
+    forget_view(db, BOTH, Place.INBOX, "late ones")
+    assert saved_views(db, BOTH, Place.RESULTS) == {"late ones": "outcome=safe"}
+    with pytest.raises(Forbidden):
+        saved_views(db, ANN, Place.RESULTS)
+    with pytest.raises(ValueError, match="a name"):
+        save_view(db, ANN, Place.INBOX, "\u202e", "", NOW)
+
+
+def test_whatever_a_browser_asks_of_the_list_is_answered_in_words(db: Database) -> None:
+    register(db, BO)
+    (case_id,) = fill(db, [Tier.P2])
+    here = Here(db=db, person=BOTH, site=SiteSettings(), now=NOW)
+    assert act(here, {"kind": "keep", "name": "mine", "query": "tiers=P0&case=1&<b>=x"}) == "The filter is kept."
+    assert offer(here)["views"] == [["mine", "tiers=P0"]]
+    assert act(here, {"kind": "forget", "name": "mine"}) == "The filter is forgotten."
+    assert offer(here)["views"] == [] and offer(here)["colleagues"] == [["bo", "Bo"]]
+    assert act(here, {"kind": "assign", "to": "bo", "cases": [case_id]}) == "1 case is reserved for them."
+    for nonsense in (None, [], {"kind": "drop"}, {"kind": "assign", "to": "bo", "cases": "all"}, {"kind": "keep"}):
+        assert act(here, nonsense)
+    readers = Here(db=db, person=ANN, site=SiteSettings(), now=NOW)
+    assert offer(readers)["colleagues"] == [] and offer(readers)["may_search_texts"] is False
+    assert act(readers, {"kind": "assign", "to": "bo", "cases": [case_id]}) == "Your role does not let you do this."
 
 
 def test_a_closed_case_is_not_found(db: Database) -> None:
     fill(db, entered=False)
-    assert find(db, BOTH, NOW, "post-1") == ()
+    assert find(db, BOTH, NOW, Search(words="post-1")) == ()
 
 
 def test_a_seat_is_good_for_its_browser_and_the_oldest_is_forgotten() -> None:

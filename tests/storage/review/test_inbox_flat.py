@@ -18,7 +18,7 @@ from storage.review import care, drafts, inbox
 from storage.review.adjudication import disagreements
 from storage.review.ahead import send_ahead
 from storage.review.follow_ups import open_ones
-from storage.review.queue import counts, queue, set_aside
+from storage.review.queue import Sort, counts, queue, set_aside
 from storage.review.ratings import submit_rating
 from storage.review.tallies import MOST_LATE, late_by_tier, open_by_tier
 from storage.schema import cases, inbox_entries, inbox_tallies
@@ -54,6 +54,8 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "counts of a filter": lambda db: counts(db, BOTH, LATER, [Tier.P1]),
     "list": lambda db: queue(db, BOTH, LATER, limit=8),
     "list of a filter": lambda db: queue(db, BOTH, LATER, [Tier.P2, Tier.P3], limit=8),
+    "list by when they came in": lambda db: queue(db, BOTH, LATER, limit=8, sort=Sort.NEWEST),
+    "list of a filter, longest waiting": lambda db: queue(db, BOTH, LATER, [Tier.P2], limit=8, sort=Sort.LONGEST),
     "disagreements": lambda db: disagreements(db, BOTH, limit=5),
     "set aside": lambda db: set_aside(db, BOTH, LATER),
     "mine": lambda db: inbox.my_claims(db, BOTH, LATER),

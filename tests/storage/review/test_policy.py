@@ -11,7 +11,7 @@ from screening.review.rating_form import RatingLabel
 from storage.database import Database
 from storage.research import reading_table
 from storage.research.relabelled import relabelled_rows
-from storage.review import adjudication, care, drafts, evidence, inbox, queue, ratings
+from storage.review import adjudication, assigning, care, drafts, evidence, inbox, queue, ratings
 from storage.site import accounts, settings_store
 from tests.storage.inbox_cases import NOW, fill, form
 
@@ -61,6 +61,7 @@ SERVICES: dict[str, tuple[Action, str | None, Call]] = {
     "claim": (Action.CLAIM_NAMED, None, lambda db, who, case: inbox.claim(db, who, case, NOW)),
     "my_claims": (Action.CLAIM_NEXT, None, lambda db, who, case: inbox.my_claims(db, who, NOW)),
     "queue": (Action.BROWSE_QUEUE, None, lambda db, who, case: queue.queue(db, who, NOW)),
+    "assign": (Action.ASSIGN, None, lambda db, who, case: assigning.assign(db, who, [case], "nobody", NOW)),
     "counts": (Action.VIEW_COUNTS, None, lambda db, who, case: queue.counts(db, who, NOW)),
     "case_text": (Action.VIEW_TEXT, None, lambda db, who, case: evidence.case_text(db, who, case, NOW)),
     "evidence": (Action.VIEW_EVIDENCE, None, lambda db, who, case: evidence.evidence(db, who, case, NOW)),

@@ -5,6 +5,7 @@
 const queues = new WeakMap();
 const SOUND = "second-look-sound";
 const BASE = "Second Look";
+const ORDERS = [["urgent", "Most urgent first"], ["longest", "Waiting longest first"], ["newest", "Newest first"]];
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -117,7 +118,15 @@ class Queue {
       type: "search", placeholder: "Find an id, batch or group   /", "aria-label": "Find an id, batch or group", autocomplete: "off",
     });
     this.find.oninput = () => { clearTimeout(this.typing); this.typing = setTimeout(() => this.ask(), 250); };
-    this.tools = make("div", { class: "tools" }, this.find);
+    this.inTexts = make("input", { type: "checkbox" });
+    this.inTexts.onchange = () => this.ask();
+    this.inTextsWords = make("label", { class: "check" }, this.inTexts, "in texts too");
+    this.sort = make("select", { "aria-label": "Order of the list", title: "N gives the most urgent free case, whatever the order" },
+      ...ORDERS.map(([value, words]) => make("option", { value }, words)));
+    this.sort.onchange = () => { this.component.setStateValue("sort", this.sort.value); this.ask(); };
+    this.tools = make("div", { class: "tools" }, this.find, this.inTextsWords);
+    this.buildViews();
+    this.buildGiving();
     this.list = make("ol", { class: "rows", "aria-label": "Cases that wait" });
     this.list.addEventListener("pointerleave", () => this.showHeld(false));
     this.list.addEventListener("focusout", () => setTimeout(() => this.showHeld(false), 0));
@@ -136,7 +145,7 @@ class Queue {
     this.root.append(
       make("section", { class: "queue", "aria-label": "Queue" },
         make("header", {}, make("h1", {}, "Inbox"), this.waits), this.still, this.words, this.pills, this.alert, this.tools,
-        this.list, this.changed, this.foot, this.bar, this.disputed,
+        make("div", { class: "tools" }, this.sort, this.views, this.give), this.naming, this.giving, this.list, this.changed, this.foot, this.bar, this.disputed,
         make("p", { class: "foot" }, this.live, this.soundOn, " · ", test)));
   }
 
@@ -149,6 +158,10 @@ class Queue {
     this.component = component;
     this.data = component.data;
     this.tiers = this.data.tiers;
+    this.sort.value = this.data.sort;
+    this.inTextsWords.hidden = !this.data.may_search_texts;
+    this.showViews();
+    this.showColleagues();
     this.worker.postMessage(1000 * this.data.every);
     if (this.find.value || this.wanted) this.ask();
     else this.show(this.data.now);
@@ -157,9 +170,8 @@ class Queue {
   async ask() {
     if (this.asking || !this.data) return;
     this.asking = true;
-    const query = new URLSearchParams({ tiers: this.tiers.join(",") });
+    const query = this.query();
     if (this.wanted) query.set("rows", this.wanted);
-    if (this.find.value.trim()) query.set("find", this.find.value.trim());
     try {
       const answer = await fetch(`${this.data.address}?${query}`, { cache: "no-store", signal: AbortSignal.timeout(8000) });
       if (answer.ok) {
@@ -195,7 +207,8 @@ class Queue {
     this.title.show(now.urgent);
     this.showPills(now.pills);
     this.browse = now.browse;
-    this.tools.hidden = !now.browse;
+    this.tools.hidden = this.sort.hidden = !now.browse;
+    this.give.hidden = !now.browse || !this.data.colleagues.length || Boolean(this.chosen);
     this.announce(now);
     this.showDisputed(now.disputed);
     const rest = now.of - now.rows.length;
@@ -236,6 +249,116 @@ class Queue {
     this.tiers = this.tiers.includes(tier) ? this.tiers.filter((each) => each !== tier) : [...this.tiers, tier].sort();
     this.component.setStateValue("tiers", this.tiers);
     this.ask();
+  }
+
+  // What is looked for and how it is sorted, as an address says it.
+  query() {
+    const query = new URLSearchParams({ tiers: this.tiers.join(","), sort: this.sort.value });
+    if (this.find.value.trim()) query.set("find", this.find.value.trim());
+    if (this.find.value.trim() && this.inTexts.checked) query.set("texts", "1");
+    return query;
+  }
+
+  buildViews() {
+    this.views = make("select", { "aria-label": "Saved filters" });
+    this.views.onchange = () => this.useView();
+    this.naming = make("form", { class: "tools", hidden: true });
+    this.viewName = make("input", { type: "text", placeholder: "Name of this filter", "aria-label": "Name of this filter", autocomplete: "off" });
+    this.naming.append(this.viewName, make("button", { type: "submit", class: "small" }, "Keep"));
+    this.naming.onsubmit = (event) => {
+      event.preventDefault();
+      if (this.viewName.value.trim()) this.act({ kind: "keep", name: this.viewName.value, query: this.query().toString() });
+      this.naming.hidden = true;
+    };
+  }
+
+  showViews() {
+    const state = JSON.stringify(this.data.views);
+    if (this.viewsState === state) return;
+    this.viewsState = state;
+    this.viewName.maxLength = this.data.name_limit;
+    const group = (label, options) => (options.length ? [make("optgroup", { label }, ...options)] : []);
+    this.views.replaceChildren(
+      make("option", { value: "" }, "Filters"),
+      ...group("Yours", this.data.views.map(([name], at) => make("option", { value: `use ${at}` }, name))),
+      make("option", { value: "keep" }, "Keep this one …"),
+      ...group("Forget", this.data.views.map(([name], at) => make("option", { value: `forget ${at}` }, name))));
+  }
+
+  useView() {
+    const [what, at] = this.views.value.split(" ");
+    this.views.value = "";
+    if (what === "keep") {
+      this.naming.hidden = false;
+      this.viewName.value = "";
+      this.viewName.focus();
+    } else if (what === "forget") this.act({ kind: "forget", name: this.data.views[at][0] });
+    else if (what === "use") {
+      const kept = new URLSearchParams(this.data.views[at][1]);
+      this.tiers = (kept.get("tiers") ?? "").split(",").filter(Boolean);
+      this.sort.value = kept.get("sort") ?? "urgent";
+      this.find.value = kept.get("find") ?? "";
+      this.inTexts.checked = kept.get("texts") === "1";
+      this.component.setStateValue("sort", this.sort.value);
+      this.component.setStateValue("tiers", this.tiers);
+      this.ask();
+    }
+  }
+
+  act(request) {
+    this.component.setTriggerValue("act", request);
+  }
+
+  buildGiving() {
+    this.chosen = null; // the ids chosen to be given to a colleague; null: a press opens a case
+    this.give = make("button", { type: "button", class: "small" }, "Give to …");
+    this.give.onclick = () => this.choosing(true);
+    this.colleagues = make("select", { "aria-label": "Colleague" });
+    this.giveNow = make("button", { type: "button", class: "small" });
+    this.giveNow.onclick = () => {
+      this.act({ kind: "assign", to: this.colleagues.value, cases: [...this.chosen] });
+      this.choosing(false);
+    };
+    const stop = make("button", { type: "button", class: "link" }, "Cancel");
+    stop.onclick = () => this.choosing(false);
+    this.giving = make("div", { class: "giving", role: "group", "aria-label": "Give cases to a colleague", hidden: true },
+      make("p", {}, "Choose cases in the list."), make("div", { class: "tools" }, this.colleagues, this.giveNow, stop));
+  }
+
+  showColleagues() {
+    const state = JSON.stringify(this.data.colleagues);
+    if (this.colleaguesState === state) return;
+    this.colleaguesState = state;
+    this.colleagues.replaceChildren(...this.data.colleagues.map(([id, name]) => make("option", { value: id }, name)));
+  }
+
+  choosing(on) {
+    this.chosen = on ? new Set() : null;
+    this.giving.hidden = !on;
+    this.give.hidden = on;
+    for (const item of this.rows.values()) this.mark(item);
+    this.giveWords();
+  }
+
+  toggle(item) {
+    const id = item.dataset.id;
+    if (!this.chosen.delete(id)) this.chosen.add(id);
+    this.mark(item);
+    this.giveWords();
+  }
+
+  giveWords() {
+    const number = this.chosen?.size ?? 0;
+    this.giveNow.textContent = `Give ${number} case${number === 1 ? "" : "s"}`;
+    this.giveNow.disabled = !number;
+  }
+
+  mark(item) {
+    const button = item.firstChild, on = this.chosen?.has(item.dataset.id) ?? false;
+    item.classList.toggle("chosen", on);
+    if (!this.chosen) button.removeAttribute("aria-pressed");
+    else button.setAttribute("aria-pressed", String(on));
+    button.setAttribute("aria-disabled", String(!this.chosen && !item.free));
   }
 
   inside() {
@@ -296,10 +419,12 @@ class Queue {
       make("span", { class: "tier" }, `${row.mark} ${row.tier} ${row.meaning}`), " ", make("b", {}, row.name), " ",
       make("span", { class: "left" }, row.left),
       make("span", { class: "why" }, [row.why, row.age, said].filter(Boolean).join(" · ")));
+    this.mark(item);
   }
 
   take(item) {
-    if (item.free) this.component.setTriggerValue("take", item.dataset.id);
+    if (this.chosen) this.toggle(item);
+    else if (item.free) this.component.setTriggerValue("take", item.dataset.id);
   }
 
   showDisputed(cases) {
