@@ -11,6 +11,7 @@ from pages.components.sign_in import attended
 from pages.review import inbox_desk
 from pages.review.desk_requests import BESIDE, QUIET, handle, may_take, parse
 from pages.review.desk_view import view
+from pages.review.group_panel import group_panel
 from pages.review.inbox_desk import Here, memory
 from screening.review.tiers import Tier
 
@@ -33,6 +34,7 @@ def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: str, 
     shown = view(now, desk, memory(), empty=empty, may_take=may_take(now), key=key)
     requests = parse(_mounted(shown))
     if not requests:
+        group_panel(now, desk)
         return
     kinds = {request.kind for request in requests if request.id not in memory().answers}
     if kinds - QUIET:

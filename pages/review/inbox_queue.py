@@ -124,13 +124,19 @@ def _address() -> str:
 def _filtered() -> None:
     """The tiers and the order pressed in the browser, into the address."""
     state = st.session_state[KEY]
-    chosen = [name for name in state[TIERS] or () if name in Tier.__members__]
-    sort = sort_of(str(state[SORT] or ""))
-    for name, value in ((TIERS, ",".join(chosen)), (SORT, "" if sort is Sort.URGENT else sort.value)):
-        if value:
-            st.query_params[name] = value
-        else:
-            st.query_params.pop(name, None)
+    if TIERS in state:  # nothing is there before it is first pressed
+        chosen = [name for name in state[TIERS] or () if name in Tier.__members__]
+        _in_address(TIERS, ",".join(chosen))
+    if SORT in state:
+        sort = sort_of(str(state[SORT]))
+        _in_address(SORT, "" if sort is Sort.URGENT else sort.value)
+
+
+def _in_address(name: str, value: str) -> None:
+    if value:
+        st.query_params[name] = value
+    else:
+        st.query_params.pop(name, None)
 
 
 def _nothing() -> None:

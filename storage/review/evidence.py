@@ -76,7 +76,7 @@ def case_text(db: Database, actor: Actor, case_id: str, now: datetime, token: st
     Each call is one view in the audit log. Raises Forbidden, KeyError for an unknown case.
     """
     with db.write() as conn:
-        require(actor, Action.VIEW_TEXT, actor.id if _own(conn, actor, case_id, token, now) else None)
+        require(actor, Action.VIEW_TEXT, actor.id if owns_text(conn, actor, case_id, token, now) else None)
         row = conn.execute(
             select(cases.c.external_id, cases.c.text, cases.c.reply).where(cases.c.id == case_id)
         ).first()
@@ -86,7 +86,8 @@ def case_text(db: Database, actor: Actor, case_id: str, now: datetime, token: st
     return CaseText(case_id=case_id, external_id=row.external_id, text=row.text, reply=row.reply)
 
 
-def _own(conn: Connection, actor: Actor, case_id: str, token: str | None, now: datetime) -> bool:
+def owns_text(conn: Connection, actor: Actor, case_id: str, token: str | None, now: datetime) -> bool:
+    """Whether the actor holds the case by this token, or has rated it."""
     entry = inbox_entries.c
     holding = select(entry.case_id).where(
         entry.case_id == case_id,

@@ -15,7 +15,7 @@ from storage.batches.batches import cancel
 from storage.batches.pending import record_error
 from storage.database import Database
 from storage.review import inbox
-from storage.schema import cases
+from storage.schema import cases, inbox_entries
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, screenshot
 from tests.browser.desk import case_in_address
@@ -143,3 +143,32 @@ def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database
     screenshot(page, "inbox-standstill")
     cancel(db, LOCAL_USER, batch_id, now)
     expect(banner).not_to_be_visible(timeout=2 * SEEN_MS)
+
+
+def test_the_list_is_sorted_kept_as_a_filter_and_given_away_case_by_case(page: Page, db: Database) -> None:
+    old, new = _come_in(db, Tier.P1, late=True), _come_in(db, Tier.P3)
+    page.goto("/inbox")
+    expect(_row(page, old)).to_be_visible()
+    page.get_by_label("Order of the list").select_option("newest")
+    expect(page.locator("li[data-id]").first).to_have_attribute("data-id", new)
+    page.wait_for_url(re.compile("sort=newest"))
+    page.get_by_label("Saved filters").select_option("keep")
+    page.get_by_role("textbox", name="Name of this filter").fill("newest of all")
+    page.get_by_role("textbox", name="Name of this filter").press("Enter")
+    expect(page.get_by_text("The filter is kept.")).to_be_visible()
+    page.goto("/inbox")
+    expect(page.get_by_label("Order of the list")).to_have_value("urgent")
+    page.get_by_label("Saved filters").select_option(label="newest of all")
+    expect(page.get_by_label("Order of the list")).to_have_value("newest")
+    expect(page.locator("li[data-id]").first).to_have_attribute("data-id", new)
+    page.get_by_role("button", name="Give to …").click()
+    _row(page, new).click()
+    expect(_row(page, new).get_by_role("button", pressed=True)).to_be_visible()
+    assert violations(page) == []
+    screenshot(page, "inbox-giving")
+    page.get_by_role("button", name="Give 1 case").click()
+    expect(page.get_by_text("1 case is reserved for them.")).to_be_visible()
+    page.mouse.move(1200, 5)
+    expect(_row(page, new).get_by_text("reserved")).to_be_visible()
+    with db.read() as conn:
+        assert conn.execute(select(inbox_entries.c.handed_to).where(inbox_entries.c.case_id == new)).scalar() == BO.id
