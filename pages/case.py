@@ -4,7 +4,8 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.navigation import FOLDER
-from pages.components.untrusted_text import show_text
+from pages.components.thread import texts_html
+from pages.components.where_to_act import where_html
 from pages.components.words import DELTA_MEANING
 from pages.review.case_amendment import adjudication_form
 from pages.review.case_trail import errors_html, facts_html
@@ -53,10 +54,8 @@ def engine(shown: Evidence, file: CaseFile) -> None:
 
 
 def texts(text: CaseText) -> None:
-    """The text, and the reply to it."""
-    show_text(text.text, label="Text of this case")
-    if text.reply is not None:
-        show_text(text.reply, label="The reply to it")
+    """The text or conversation, and the reply to it."""
+    st.html(texts_html(text.text, text.thread, text.reply))
 
 
 def people(case_id: str, *, closed: bool) -> None:
@@ -104,7 +103,7 @@ def waits(case_id: str) -> None:
 
 
 def not_theirs() -> None:
-    """Neither held nor read by somebody who sees their own cases only."""
+    """Neither held nor read by somebody who sees only their own."""
     st.info("This case is not in your hands. Its trail is shown to those who have read it.", icon=":material/lock:")
     if allowed(here.person, Action.CLAIM_NEXT):
         st.page_link(FOLDER / "inbox.py", label="To the inbox")
@@ -124,9 +123,9 @@ def case(case_id: str) -> None:
     except KeyError:
         st.warning("There is no such case.", icon=":material/search_off:")
         return
-    left, right = st.columns([1, 1], gap="medium")
+    left, right = st.columns(2, gap="medium")
     with left:
-        st.html(facts_html(file, shown))
+        st.html(facts_html(file, shown) + where_html(shown.where_to_act))
         texts(text)
         people(case_id, closed=file.entry is not None and file.entry.closed_at is not None)
     with right:

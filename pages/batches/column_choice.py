@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from pages.batches.conversation_choice import choose_conversation, wants
 from pages.components.options import told_apart
-from screening.datasets.columns import ColumnMapping, propose_mapping, rivals
+from screening.datasets.columns import ColumnMapping, Shape, propose_mapping, rivals
 from screening.datasets.mapping import FileMapping, mapping_json, read_mapping
 from screening.datasets.refused import FileRefused
 from screening.text.display import visible
@@ -17,6 +18,7 @@ ROLES: Mapping[str, str] = {
     "reply": "Reply to the text",
     "label": "Reference label",
     "group": "Group",
+    "where": "Where to act",
 }
 _LARGEST_MAPPING = 1_000_000
 
@@ -89,15 +91,21 @@ def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None, su
         role: _one(place, role, columns, first[role], shown, suffix)
         for place, role in zip(places[1:], ROLES, strict=True)
     }  # fmt: skip
-    lists = st.toggle(
-        "Join texts that are lists of strings, or conversations",
+    known = propose_mapping(columns)
+    conversation = choose_conversation(columns, proposed.conversation if proposed else None, suffix)
+    lists = conversation is None and st.toggle(
+        "Join texts that are lists of strings",
         value=bool(proposed and proposed.lists),
         key=f"column_lists{suffix}",
-        help="Strings are joined with an empty line between. A conversation becomes its turns, each after who speaks; "
-        "it is judged as a whole.",
+        help="Strings are joined with an empty line between.",
     )
     if not texts:
         st.caption("Choose the column that holds the text.")
+        return None
+    if conversation is not None and conversation.shape is Shape.ROWS and chosen["id"] is None:
+        chosen["id"] = known.id if known else None  # several rows share it, so that it is the group of texts
+    if (wanting := wants(conversation, chosen["id"])) is not None:
+        st.caption(wanting)
         return None
     return ColumnMapping(
         text=texts[0],
@@ -107,7 +115,9 @@ def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None, su
         reply=chosen["reply"],
         label=chosen["label"],
         group=chosen["group"],
+        where=chosen["where"],
         lists=lists,
+        conversation=conversation,
     )
 
 

@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pages.components.options import told_apart
+from pages.components.thread import shown_turns
+from pages.components.where_to_act import where_parts
 from pages.review import shortcuts
 from pages.review.desk_marks import shown_mark
 from pages.review.desk_words import form_offer, guideline, reading_words
@@ -73,7 +75,7 @@ def _unread(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
     found = place(here, desk)
     if found.place is Place.HELD:
         return {"stage": "reading", "case": _case(here, desk), **_drafted(here, desk)}
-    away = _case(here, desk) | {"text": None, "reply": None, "notes": [], "evidence": ""}
+    away = _case(here, desk) | {"text": None, "reply": None, "turns": [], "notes": [], "evidence": ""}
     return {
         "stage": "over",
         "case": away,
@@ -126,8 +128,9 @@ def _tier(tier: Tier, why: str) -> dict[str, Any]:
 
 def _texts(text: CaseText | None) -> dict[str, Any]:
     if text is None:
-        return {"text": None, "reply": None}
-    return {"text": visible(text.text), "reply": None if text.reply is None else visible(text.reply)}
+        return {"text": None, "reply": None, "turns": []}
+    reply = None if text.reply is None else visible(text.reply)
+    return {"text": visible(text.text), "reply": reply, "turns": shown_turns(text.text, text.thread)}
 
 
 def _note(note: Note, here: Here) -> str:
@@ -153,6 +156,7 @@ def _read(desk: Desk, mine: Rating, key: str) -> dict[str, Any]:
         if text
         else {},
         "revealed": desk.evidence is not None,
+        "act": where_parts(desk.evidence.where_to_act) if desk.evidence else None,
         "engine": outcome_words(desk.evidence) if desk.evidence else "",
         "compared": compared_words(mine, desk.evidence) if desk.evidence else "",
         "others": [_other(each, text, key) for each in desk.others if text],

@@ -46,6 +46,7 @@ KEYS = (
     ("W", "what the text says"),
     ("D", "reasons, disposition, note"),
     ("M", "mark the words that decided it"),
+    (", .", "of a conversation: the turn before, the turn after"),
     ("G", "guideline"),
     ("F", "finish: nothing stays with you"),
     ("?", "these keys"),

@@ -8,6 +8,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.navigation import FOLDER
+from pages.components.where_to_act import where_html
 from pages.components.words import sentence
 from pages.review.inbox_words import due_words, plain_name
 from screening.review.actors import Actor
@@ -63,6 +64,8 @@ def _one(db: Database, person: Actor, one: FollowUp, now: datetime) -> None:
         st.page_link(FOLDER / "case.py", label=label, query_params={"case": one.case_id})
         who = "you" if one.who == person.id else visible(one.who_name)
         st.text(f"With {who}, since {one.opened_at:%Y-%m-%d %H:%M} UTC")
+        if one.where_to_act:
+            st.html(where_html(one.where_to_act))
         note = st.text_input("Note", key=f"follow_up_note_{one.id}", max_chars=1_000)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             for how in How:

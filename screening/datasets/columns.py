@@ -13,7 +13,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
     "text": (
         "text", "post", "reddit post", "content", "selftext", "body", "message", "user_message", "prompt", "query",
-        "inputs", "comment", "description", "messages", "conversation", "conversations", "turns", "cleaned_text",
+        "inputs", "comment", "description", "messages", "conversation", "conversations", "turns",
+        "transcript", "dialogue", "cleaned_text",
     ),
     "title": ("title",),
     "reply": ("response", "answer", "completion", "output", "assistant", "reply"),

@@ -16,7 +16,7 @@ from screening.review.policy import Action, require
 from screening.review.tiers import Tier
 from storage.database import Database
 from storage.review.claims import by_urgency, note_ahead, take_back
-from storage.review.evidence import CaseText
+from storage.review.evidence import TEXT_COLUMNS, CaseText, text_of
 from storage.review.leases import next_free, why_of
 from storage.schema import cases, inbox_entries
 from storage.site.audit_log import append
@@ -72,10 +72,9 @@ def _reserve(
 
 
 def _sent(conn: Connection, entry: Any) -> SentAhead:
-    columns = cases.c.external_id, cases.c.text, cases.c.reply
-    row = conn.execute(select(*columns).where(cases.c.id == entry.case_id)).one()
+    row = conn.execute(select(*TEXT_COLUMNS).where(cases.c.id == entry.case_id)).one()
     return SentAhead(
-        text=CaseText(case_id=entry.case_id, external_id=row.external_id, text=row.text, reply=row.reply),
+        text=text_of(entry.case_id, row),
         tier=Tier(entry.tier),
         why=why_of(entry),
         entered_at=entry.entered_at,

@@ -98,7 +98,8 @@ def case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFi
 
 def _parts(row: Any) -> dict[str, Part]:
     shown = shown_to_agents(row)
-    parts = {"text": Part(text=row.text, model_text=shown.text)}
+    turns = None if shown.thread is None else "\n\n".join(turn.text for turn in shown.thread.turns)
+    parts = {"text": Part(text=row.text, model_text=shown.text if turns is None else turns)}
     if shown.reply is not None:
         parts["reply"] = Part(text=row.reply, model_text=shown.reply)
     return parts

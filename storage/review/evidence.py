@@ -9,6 +9,7 @@ from sqlalchemy import Connection, select
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from screening.text.conversation import Thread, thread_of
 from storage.blindness import reveal
 from storage.database import Database
 from storage.review.leases import is_open
@@ -18,12 +19,24 @@ from storage.site.audit_log import append
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseText:
-    """Text and context, nothing of the engine and nothing of a reference."""
+    """Text and context, nothing of the engine and nothing of a reference. ``thread``: where a conversation's turns
+    stand in the text.
+    """
 
     case_id: str
     external_id: str
     text: str
     reply: str | None
+    thread: Thread | None = None
+
+
+TEXT_COLUMNS = (cases.c.external_id, cases.c.text, cases.c.reply, cases.c.turns)
+
+
+def text_of(case_id: str, row: Any) -> CaseText:
+    """What `TEXT_COLUMNS` selected of a case."""
+    thread = thread_of(row.turns)
+    return CaseText(case_id=case_id, external_id=row.external_id, text=row.text, reply=row.reply, thread=thread)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +81,7 @@ class Evidence:
     runs: tuple[NodeEvidence, ...]
     reference: str | None
     reference_value: str | None
+    where_to_act: str | None = None
 
 
 def case_text(db: Database, actor: Actor, case_id: str, now: datetime, token: str | None = None) -> CaseText:
@@ -77,13 +91,11 @@ def case_text(db: Database, actor: Actor, case_id: str, now: datetime, token: st
     """
     with db.write() as conn:
         require(actor, Action.VIEW_TEXT, actor.id if owns_text(conn, actor, case_id, token, now) else None)
-        row = conn.execute(
-            select(cases.c.external_id, cases.c.text, cases.c.reply).where(cases.c.id == case_id)
-        ).first()
+        row = conn.execute(select(*TEXT_COLUMNS).where(cases.c.id == case_id)).first()
         if row is None:
             raise KeyError(case_id)
         append(conn, actor, "text_viewed", case_id, {}, now)
-    return CaseText(case_id=case_id, external_id=row.external_id, text=row.text, reply=row.reply)
+    return text_of(case_id, row)
 
 
 def owns_text(conn: Connection, actor: Actor, case_id: str, token: str | None, now: datetime) -> bool:
@@ -102,13 +114,16 @@ def owns_text(conn: Connection, actor: Actor, case_id: str, token: str | None, n
     )
 
 
+_OF_A_CASE = (cases.c.reference, cases.c.reference_value, cases.c.where_to_act)
+
+
 def evidence(db: Database, actor: Actor, case_id: str, now: datetime, *, open_at_once: bool = False) -> Evidence:
     """The engine's view of the case. Raises Forbidden, NotYetRated (blind first), KeyError for an unknown case.
 
     ``open_at_once`` opens a P0 case that the actor holds before they rate it; the rating then is not blind.
     """
     with db.write() as conn:
-        found = conn.execute(select(cases.c.reference, cases.c.reference_value).where(cases.c.id == case_id)).first()
+        found = conn.execute(select(*_OF_A_CASE).where(cases.c.id == case_id)).first()
         if found is None:
             raise KeyError(case_id)
         reveal(conn, actor, case_id, now, open_at_once=open_at_once)
@@ -140,6 +155,7 @@ def _evidence(conn: Connection, case_id: str, case: Any) -> Evidence:
         runs=runs,
         reference=case.reference,
         reference_value=case.reference_value,
+        where_to_act=case.where_to_act,
     )
 
 

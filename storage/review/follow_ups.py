@@ -50,7 +50,7 @@ class NoteMissing(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUp:
-    """One that is open. ``who`` sees to it, an account; ``who_name`` is what they are called."""
+    """One that is open. ``who`` sees to it, an account, called ``who_name``; ``where_to_act`` came with the case."""
 
     id: int
     case_id: str
@@ -61,6 +61,7 @@ class FollowUp:
     who: str
     who_name: str
     due_at: datetime
+    where_to_act: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +113,9 @@ def open_ones(db: Database, actor: Actor, now: datetime, limit: int = 50) -> Ope
     visible = or_(mine, ~withheld(actor, _one.case_id)) if allowed(actor, Action.FOLLOW_UP) else mine
     # a look-up for each: joined, an embedded database may begin at the cases, and read all of them
     name = select(cases.c.external_id).where(cases.c.id == _one.case_id).scalar_subquery()
+    where = select(cases.c.where_to_act).where(cases.c.id == _one.case_id).scalar_subquery()
     joined = (
-        select(follow_ups, name.label("external_id"), accounts.c.display_name)
+        select(follow_ups, name.label("external_id"), where.label("where_to_act"), accounts.c.display_name)
         .outerjoin(accounts, accounts.c.id == _one.who)
         .where(_one.closed_at.is_(None), visible)
         .order_by(_one.due_at, _one.id)
@@ -127,7 +129,7 @@ def open_ones(db: Database, actor: Actor, now: datetime, limit: int = 50) -> Ope
 
 
 def _follow_up(row: Any) -> FollowUp:
-    names = ("id", "case_id", "external_id", "opened_by", "opened_at", "who", "due_at")
+    names = ("id", "case_id", "external_id", "opened_by", "opened_at", "who", "due_at", "where_to_act")
     return FollowUp(
         **{name: getattr(row, name) for name in names},
         disposition=For(row.disposition),

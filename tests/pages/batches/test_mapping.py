@@ -128,3 +128,41 @@ def test_a_mapping_that_does_not_fit_is_said(open_page: Opener, mapping: object,
     page = use_mapping(upload(open_page, b"id,text\n1,a\n"), mapping)
     assert words in shown(page) + " ".join(error.value for error in page.error)
     assert "1 rows in = 1 accepted + 0 rejected" in shown(page)
+
+
+SHAPES = Path(__file__).parents[3] / "data" / "shapes"
+
+
+@pytest.mark.parametrize(
+    ("file", "shape", "named"),
+    [
+        ("conversations.jsonl", "messages", {}),
+        ("turns.csv", "rows", {}),
+        ("transcripts.csv", "transcript", {"speakers": "Visitor=user, Helper=assistant"}),
+    ],
+)
+def test_conversations_are_chosen_on_the_page_and_come_in_as_on_the_command_line(
+    open_page: Opener, page_database: Database, file: str, shape: str, named: dict[str, str]
+) -> None:
+    page = upload(open_page, (SHAPES / file).read_bytes(), file)
+    page.selectbox(key="conversation_shape").set_value(shape).run()
+    if named:
+        page.text_input(key="conversation_speakers").set_value(named["speakers"]).run()
+    assert not page.exception, page.exception
+    assert "7 rows in = 6 accepted + 1 rejected" in shown(page)
+    assert any("a turn without a known role" in str(frame.value) for frame in page.dataframe)
+    press(page, "Start screening")
+    intake_runs().wait()
+    chosen = page.query_params["batch"]
+    rows = list(results(page_database, LOCAL_USER, chosen if isinstance(chosen, str) else chosen[0]))
+    assert [row.external_id for row in rows] == ["c1", "c2", "c3", "c4", "c5", "c6"]
+
+
+def test_each_turn_and_both_questions_by_choice(open_page: Opener) -> None:
+    page = upload(open_page, (SHAPES / "conversations.jsonl").read_bytes(), "conversations.jsonl")
+    page.selectbox(key="conversation_shape").set_value("messages").run()
+    page.selectbox(key="conversation_judged").set_value("each_user").run()
+    assert "18 rows in = 17 accepted + 1 rejected" in shown(page)
+    page.selectbox(key="conversation_asked").set_value(("text", "reply")).run()
+    assert not page.exception, page.exception
+    assert "6 conversations with 32 turns were read" in shown(page)

@@ -359,6 +359,8 @@ class Desk {
       t: () => this.again(),
       o: () => this.stage === "reading" && this.shown.text === null && this.outbox.post("uncover", { case: this.caseId }),
       e: () => this.mayOpenAtOnce() && this.outbox.post("at_once", { case: this.caseId }),
+      ",": () => this.panes.text.turn(-1),
+      ".": () => this.panes.text.turn(1),
       m: () => this.mayChoose() && this.panes.text.pick(),
       w: fold(this.form.what),
       d: fold(this.form.why),
@@ -443,7 +445,7 @@ class Desk {
       const text = shown?.[part] ?? null;
       pane.root.hidden = text === null;
       pane.frozen = !this.mayChoose();
-      if (fresh || key !== this.drawnTexts) pane.show(text ?? "", fresh ? this.marks : pane.marks, others);
+      if (fresh || key !== this.drawnTexts) pane.show(text ?? "", fresh ? this.marks : pane.marks, others, (part === "text" && shown?.turns) || []);
     }
     if (key !== this.drawnTexts) {
       this.layout.evidence.replaceChildren(shown?.evidence ? trusted(shown.evidence) : "");
@@ -477,11 +479,12 @@ class Desk {
 
   drawRead() {
     const { layout, data } = this;
-    const { words, version, blind, becomes, receipt, engine, compared, others } = data.read;
+    const { words, version, blind, becomes, receipt, engine, compared, others, act } = data.read;
     const lines = [
       make("p", {}, "✓ ", make("b", {}, words), `${version > 1 ? ` (version ${version})` : ""}. ${becomes}${blind ? "" : " Stored as not blind."}`),
       make("p", { class: "sld-small" }, receipt),
       ...(engine ? [make("p", {}, make("b", {}, "The engine: "), engine), make("p", {}, compared)] : []),
+      ...(act ? [make("p", {}, make("b", {}, "Where to act: "), act.href ? make("a", { href: act.href, target: "_blank", rel: "noopener noreferrer" }, act.words) : act.words)] : []),
       ...others.map((other) => make("p", {}, make("b", {}, `Another reader (${other.who}): `), other.words)),
     ];
     layout.receipt.replaceChildren(...lines);

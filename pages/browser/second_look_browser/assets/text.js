@@ -11,6 +11,7 @@ export class TextPane {
     this.marks = [];
     this.others = [];
     this.text = "";
+    this.turns = [];
     this.picking = null;
     this.frozen = false;
     this.changed = changed;
@@ -32,9 +33,10 @@ export class TextPane {
     this.seen.observe(this.box);
   }
 
-  show(text, marks = [], others = []) {
+  show(text, marks = [], others = [], turns = []) {
     const other = text !== this.text;
     this.text = text;
+    this.turns = turns;
     this.picking = null;
     this.marks = marks.filter((mark) => mark.part === this.part);
     this.others = others.filter((mark) => mark.part === this.part);
@@ -57,11 +59,14 @@ export class TextPane {
       ...this.marks.map((mark) => ({ ...mark, kind: "mine" })),
       ...(this.picking ? [{ ...this.pickedRange(), kind: "pick" }] : []),
     ];
-    const ends = [...new Set([0, letters.length, ...shown.flatMap((mark) => [mark.start, mark.end])])];
+    const ofTurns = this.turns.flatMap((turn) => [turn.named, turn.start, turn.end]);
+    const ends = [...new Set([0, letters.length, ...ofTurns, ...shown.flatMap((mark) => [mark.start, mark.end])])];
     ends.sort((a, b) => a - b);
     const pieces = [];
+    const places = [];
     for (let at = 0; at + 1 < ends.length; at++) {
       const words = letters.slice(ends[at], ends[at + 1]).join("");
+      places.push(ends[at]);
       const over = shown.filter((mark) => mark.start <= ends[at] && mark.end >= ends[at + 1]);
       if (!over.length) pieces.push(words);
       else {
@@ -70,7 +75,32 @@ export class TextPane {
         pieces.push(make("mark", { class: [...new Set(over.map((mark) => `sld-${mark.kind}`))].join(" "), title }, words));
       }
     }
-    this.box.replaceChildren(...pieces);
+    this.box.replaceChildren(...(this.turns.length ? this.thread(pieces, places) : pieces));
+  }
+
+  // A conversation: a block a turn. What is said of a turn is drawn by the style, so that positions count words alone.
+  thread(pieces, places) {
+    return this.turns.map((turn, number) => {
+      const next = this.turns[number + 1]?.named ?? Infinity;
+      const within = (from, to) => pieces.filter((_, at) => places[at] >= from && places[at] < to);
+      return make(
+        "div",
+        { class: `sld-turn sld-of-${turn.role}${turn.judged ? " sld-judged" : ""}`, role: "group", tabindex: "-1", dir: "auto", "aria-label": turn.head, "data-head": turn.head },
+        make("b", { class: "sld-speaker" }, ...within(turn.named, turn.start)),
+        make("span", { class: "sld-words" }, ...within(turn.start, turn.end)),
+        make("span", { class: "sld-gap" }, ...within(turn.end, next)),
+      );
+    });
+  }
+
+  // By keyboard from turn to turn; the first press goes to the first, or to the last.
+  turn(step) {
+    const blocks = [...this.box.querySelectorAll(".sld-turn")];
+    if (!blocks.length) return;
+    const at = blocks.findIndex((block) => block.contains(document.activeElement));
+    const to = at < 0 ? (step > 0 ? 0 : blocks.length - 1) : Math.max(0, Math.min(blocks.length - 1, at + step));
+    blocks[to].focus({ preventScroll: true });
+    blocks[to].scrollIntoView({ block: "nearest" });
   }
 
   offset(node, at) {
@@ -122,12 +152,17 @@ export class TextPane {
   }
 
   sentences() {
+    const letters = [...this.text];
+    const parts = this.turns.length ? this.turns : [{ start: 0, end: letters.length }];
     const found = [];
-    let at = 0;
-    for (const { segment } of new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(this.text)) {
-      const length = points(segment.trimEnd());
-      if (length) found.push({ start: at, end: at + length });
-      at += points(segment);
+    for (const part of parts) {
+      let at = part.start;
+      const words = letters.slice(part.start, part.end).join("");
+      for (const { segment } of new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(words)) {
+        const length = points(segment.trimEnd());
+        if (length) found.push({ start: at, end: at + length });
+        at += points(segment);
+      }
     }
     return found;
   }
@@ -135,7 +170,11 @@ export class TextPane {
   // By keyboard: M picks a sentence, arrows move, Shift and arrows take more of them, M or Enter marks, Escape leaves.
   pick() {
     if (this.frozen || this.markSelection() || !this.text) return;
-    this.picking = { sentences: this.sentences(), from: 0, to: 0 };
+    const sentences = this.sentences();
+    const judged = this.turns.find((turn) => turn.judged);
+    const first = Math.max(0, judged ? sentences.findIndex((one) => one.start >= judged.start) : 0);
+    if (!sentences.length) return;
+    this.picking = { sentences, from: first, to: first };
     this.box.focus();
     this.drawPicked();
   }

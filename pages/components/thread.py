@@ -1,0 +1,86 @@
+"""A conversation as a thread: who speaks, when, and which turns are judged; every word as inert text."""
+
+from html import escape
+from typing import Any
+
+from pages.components.untrusted_text import text_html
+from screening.text.conversation import SENT, PlacedTurn, Question, Role, Thread
+from screening.text.display import shown_offset, visible
+
+ROLE_WORDS = {Role.USER: "User", Role.ASSISTANT: "Assistant", Role.SYSTEM: "System", Role.TOOL: "Tool"}
+NOT_SHOWN = "not shown to the agents"
+
+_STYLE = """<style>
+.sl-thread{max-height:34rem;overflow:auto;border:1px solid light-dark(#d5dde3,#35424b);border-radius:.5rem;
+ padding:.6rem .8rem;
+ background:light-dark(#fff,#161e23);display:flex;flex-direction:column;gap:.6rem}
+.sl-turn{border-left:3px solid light-dark(#98a5ae,#5a6973);padding:.1rem .7rem}
+.sl-turn.judged{border-left-color:light-dark(#0f5f73,#6cc3d8);background:light-dark(#eef6f8,#16262c)}
+.sl-turn h4{margin:0;padding:0;font-size:.8rem;font-weight:600;letter-spacing:0;color:light-dark(#55606a,#a6b2ba)}
+.sl-turn p{margin:0;white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:isolate;font-size:1rem;line-height:1.5;
+ color:light-dark(#10191f,#e8eef1)}
+</style>"""
+
+
+def question_words(thread: Thread) -> str:
+    """What is asked of a conversation, in a sentence."""
+    if thread.question is Question.REPLY:
+        return "Judged is what the assistant says in the marked turns."
+    return "Judged is what is said in the marked turns; the others are their context."
+
+
+def shown_turns(text: str, thread: Thread | None) -> list[dict[str, Any]]:
+    """The turns as the reading desk draws them, with positions in the text as it is shown; none for a text."""
+    if thread is None:
+        return []
+    count = len(thread.turns)
+    return [
+        {
+            "named": shown_offset(text, turn.named),
+            "start": shown_offset(text, turn.start),
+            "end": shown_offset(text, turn.end),
+            "role": turn.role.value,
+            "judged": turn.judged,
+            "head": _head(turn, number, count),
+        }
+        for number, turn in enumerate(thread.turns, start=1)
+    ]
+
+
+def texts_html(text: str, thread: Thread | None, reply: str | None) -> str:
+    """A case's text or thread, and the reply to it."""
+    after = "" if reply is None else text_html(reply, label="The reply to it")
+    return thread_html(text, thread, label="Text of this case") + after
+
+
+def thread_html(text: str, thread: Thread | None, *, label: str) -> str:
+    """The thread, or the text where it is no conversation."""
+    if thread is None:
+        return text_html(text, label=label)
+    count = len(thread.turns)
+    turns = "".join(_turn(text, turn, number, count) for number, turn in enumerate(thread.turns, start=1))
+    return (
+        f'{_STYLE}<p class="sl-text-label">{escape(label)}. {escape(question_words(thread))}</p>'
+        f'<div class="sl-thread" tabindex="0" role="region" aria-label="{escape(label, quote=True)}">{turns}</div>'
+    )
+
+
+def _turn(text: str, turn: PlacedTurn, number: int, count: int) -> str:
+    words = escape(visible(text[turn.start : turn.end])) or "(no text)"
+    head = f"{ROLE_WORDS[turn.role]} \u00b7 {_head(turn, number, count)}"
+    return (
+        f'<section class="sl-turn{" judged" if turn.judged else ""}"><h4>{escape(head)}</h4>'
+        f'<p dir="auto">{words}</p></section>'
+    )
+
+
+def _head(turn: PlacedTurn, number: int, count: int) -> str:
+    """Which turn it is, when it was said, and what is to be known of it."""
+    known = (
+        f"{number} of {count}",
+        visible(turn.at) if turn.at else "",
+        "judged" if turn.judged else "",
+        NOT_SHOWN if turn.shown is None and turn.role in SENT and turn.end > turn.start else "",
+        NOT_SHOWN if turn.role not in SENT else "",
+    )
+    return " \u00b7 ".join(part for part in known if part)
