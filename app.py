@@ -17,7 +17,7 @@ from starlette.routing import Route
 from jobs import logs
 from pages.batches.intake_runs import intake_runs
 from pages.batches.upload_guard import UploadGuard
-from pages.components import resources, streamed
+from pages.components import resources, sign_out, streamed
 from pages.components.http import (
     DeepLink,
     KnownAddresses,
@@ -28,7 +28,6 @@ from pages.components.http import (
     sign_in_configured,
 )
 from pages.components.navigation import ENTRIES
-from pages.components.sign_out import SignOutGuard
 from pages.components.web_socket import SocketGuard
 from pages.review import inbox_live
 from pages.site import health
@@ -63,7 +62,7 @@ async def resumed(_app: st.App) -> AsyncIterator[None]:
 app = st.App(
     Path(__file__).parent / "pages" / "shell.py",
     lifespan=resumed,
-    routes=[streamed.ROUTE, inbox_live.ROUTE, *health.ROUTES, FAVICON],
+    routes=[streamed.ROUTE, inbox_live.ROUTE, *health.ROUTES, FAVICON, *([sign_out.ROUTE] if SIGN_IN else [])],
     middleware=[
         Middleware(SocketGuard),
         Middleware(
@@ -73,7 +72,7 @@ app = st.App(
             hsts_days=resources.settings().hsts_days,
         ),
         Middleware(KnownAddresses, pages=[entry.address or entry.file for entry in ENTRIES]),
-        Middleware(SignOutGuard, sign_in=SIGN_IN),
+        Middleware(sign_out.SignOutGuard, sign_in=SIGN_IN),
         Middleware(UploadGuard, sign_in=SIGN_IN),
         Middleware(DeepLink, sign_in=SIGN_IN),
     ],

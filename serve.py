@@ -12,6 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import Literal
+
+from jobs import logs
 
 HERE = Path(__file__).parent
 _PR_SET_PDEATHSIG = 1
@@ -21,6 +24,20 @@ SETTLED_S = 30.0
 
 
 log = logging.getLogger("serve")
+
+
+def _log_format() -> Literal["plain", "json"]:
+    """As set, read when app and worker are on their way already. Settings that cannot be read are refused by the app,
+    which says what is wrong with them.
+    """
+    from pydantic import ValidationError
+
+    from screening.settings import Settings
+
+    try:
+        return Settings().log_format
+    except ValidationError:
+        return "plain"
 
 
 class Ended(Exception):
@@ -94,6 +111,7 @@ def serve(port: int) -> int:
     app, worker = Kept("app", lambda: _app(port)), Kept("worker", _worker)
     seen = False
     try:
+        logs.set_up(_log_format())
         while True:
             time.sleep(0.5)
             seen = seen or _answers(port)
@@ -117,7 +135,6 @@ def _answers(port: int) -> bool:
 
 def main() -> int:
     """Read the port and serve."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8501")))
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 
 from jobs import logs
 from jobs.agents import Agents
@@ -26,6 +26,7 @@ from screening.settings import Settings
 from storage.batches.pipelines import active_version
 from storage.database import Database
 from storage.site.heartbeats import processes
+from storage.site.settings_store import current, with_accepted_names
 
 DATABASE_THREADS = 8
 """Commits of different cases wait for the disk side by side; more would only wait for each other."""
@@ -79,7 +80,10 @@ async def try_the_model(settings: Settings, db: Database, agents: Agents, tries:
         log.log(logging.INFO if found.ok else logging.ERROR, "preflight: %s", found.message)
         own = active_version(db)
         pipeline = own.pipeline if own else preset(settings.preset, budget=settings.budget)
-        await tries.at_start(configuration(settings, agents, pipeline), settings.seed)
+        known = with_accepted_names(settings, current(db).settings)
+        async with aclosing(Agents(known)) as described:
+            asked = configuration(known, described, pipeline)
+        await tries.at_start(asked, settings.seed)
 
 
 @contextmanager

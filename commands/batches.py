@@ -99,7 +99,7 @@ def _described(found: Progress) -> list[str]:
         f"{found.failed:,} failed" if found.failed else "",
         f"{found.rejected:,} rows rejected" if found.rejected else "",
         f"{found.calls:,} calls",
-        cost,
+        cost + (f", without what {found.left_out:,} in the inbox took" if found.left_out else ""),
         f"{found.rate:.1f} a second" if found.rate and found.pending else "",
     ]
     left = found.seconds_left

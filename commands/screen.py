@@ -30,7 +30,7 @@ from storage.batches.intake import takes_rows
 from storage.batches.kept_preset import with_kept_preset
 from storage.batches.results import withheld_rows
 from storage.database import Database
-from storage.site.settings_store import current
+from storage.site.settings_store import current, with_accepted_names
 
 GOING_ON = "going on with batch {batch}, an earlier run of this file"
 UNFINISHED = "batch {batch} is an earlier run of this file that was not finished: --resume goes on with it"
@@ -92,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     for line in announcements(table.report):
         print(line, file=sys.stderr)
     with _database(arguments.database) as db:
+        settings = with_accepted_names(settings, current(db).settings)
         reach = arguments.unsafe or current(db).settings.reach(labelled=table.report.mapping.label is not None)
         intake = _intake(table, arguments.file)
         request = BatchRequest(name=table.report.name, pipeline=pipeline, reach=reach, intake=intake)

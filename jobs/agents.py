@@ -86,18 +86,22 @@ class Agents:
         a batch is never screened half by one model and half by another.
         """
         simulated = configuration.sampler.get("sampler") == "simulated"
-        sampler = self._simulation(seed) if simulated else self._model()
+        names = accepted_names(configuration)
+        sampler = self._simulation(seed) if simulated else self.model_for(NodeAgent(), names)
         if dict(sampler.describe()) != dict(configuration.sampler):
             raise SamplerError(
                 "configuration_changed",
                 "This batch began with other agents than the present settings name: restore them or start it anew.",
                 stops_batch=True,
             )
-        return sampler if simulated else _ByNode(self)
+        return sampler if simulated else _ByNode(self, names)
 
-    def model_for(self, agent: NodeAgent) -> ModelSampler:
-        """The model that answers for a node; one a setting, whoever asks. SamplerError for an unknown server."""
+    def model_for(self, agent: NodeAgent, names: tuple[str, ...] | None = None) -> ModelSampler:
+        """The model that answers for a node; one a setting, whoever asks. SamplerError for an unknown server. ``names``
+        are those under which its answers count, else the settings'.
+        """
         asked = settings_for(self._settings, agent)
+        asked = asked if names is None else replace(asked, accepted_names=names)
         if asked not in self._models:
             prompts = load_prompts(self._settings.prompts_directory)
             self._gate = self._gate or default_gate(model_settings(self._settings))
@@ -132,18 +136,25 @@ class Agents:
         return self.model_for(NodeAgent())
 
 
+def accepted_names(configuration: Configuration) -> tuple[str, ...]:
+    """The names beside the model's under which answers count in this configuration: those it began with."""
+    sampler = configuration.sampler
+    return tuple(name for name in sampler.get("answers_as", ()) if name != sampler["model"])
+
+
 @dataclass(frozen=True, slots=True)
 class _ByNode:
     """Each wave is drawn from the model of its node."""
 
     agents: Agents
+    names: tuple[str, ...]
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        return await self.agents.model_for(request.agent).draw(request)
+        return await self.agents.model_for(request.agent, self.names).draw(request)
 
     def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
-        model = self.agents.model_for(request.agent)
+        model = self.agents.model_for(request.agent, self.names)
         return model.distribution(request) if isinstance(model, DistributionSource) else None
 
     def describe(self) -> Mapping[str, object]:
-        return self.agents.model_for(NodeAgent()).describe()
+        return self.agents.model_for(NodeAgent(), self.names).describe()

@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from jobs.agents import Agents
 from jobs.patience import to_the_end
 from jobs.port import Clock
-from screening.engine.draws import SamplerError
-from screening.samplers.probes import probe
+from screening.engine.draws import Draw, SamplerError
+from screening.samplers.probes import other_names, probe
 from storage.batches import preflights
 from storage.batches.configurations import Configuration
 from storage.database import Database
@@ -28,6 +29,7 @@ class Preflights:
     agents: Agents
     clock: Clock
     _allowed: set[str] = field(default_factory=set)
+    _doubted: set[tuple[str, str]] = field(default_factory=set)
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def require(self, configuration: Configuration, seed: int) -> None:
@@ -50,6 +52,21 @@ class Preflights:
                 "preflight_failed", f"{told} An administrator can allow it in writing (Settings).", stops_batch=True
             )
         self._allowed.add(version)
+
+    async def doubt(self, configuration: Configuration, seed: int, draws: Iterable[Draw]) -> None:
+        """Try the model again where these draws came under another name than it is asked for, once for each name:
+        behind the address is another model than the one that was tried. SamplerError as `require` raises it.
+        """
+        version = preflights.asked_as(configuration)
+        async with self._one:
+            fresh = {(version, name) for name in other_names(draws)} - self._doubted
+            if not fresh:
+                return
+            log.warning("a model answered under another name than it is asked for: it is tried again")
+            self._allowed.discard(version)
+            await self.tried(configuration, seed)
+            self._doubted |= fresh
+        await self.require(configuration, seed)
 
     async def tried(self, configuration: Configuration, seed: int) -> bool:
         """Try it now and keep what came of it; whether it passed. SamplerError when it cannot be asked."""

@@ -23,6 +23,7 @@ from screening.engine.draws import Bill, Draw, DrawRequest, DrawSource, SamplerE
 from screening.engine.guard import guard_for
 from screening.engine.screen import DistributionSource, NodeRun, Reason, Screening, screen
 from screening.labels import Outcome
+from screening.samplers.probes import other_names
 from storage.batches import live, screenings
 from storage.batches.configurations import Configurations
 from storage.batches.pending import record_error, record_interruption
@@ -202,6 +203,8 @@ class _NodeProgress:
         bill = self.tab.ask(request.count)
         draws = await self._waited_for(request, self.sampler.draw(self._billed(request, bill)), bill)
         self._paid(request.node, len(draws), sum((draw.usage for draw in draws), Usage()))
+        if self.job.preflights is not None and other_names(draws):
+            await self.job.preflights.doubt(self.case.configuration, self.case.seed, draws)
         return draws
 
     def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:

@@ -4,6 +4,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.navigation import FOLDER
+from pages.components.refusals import remember_refusal
 from pages.components.thread import texts_html
 from pages.components.where_to_act import where_html
 from pages.components.words import DELTA_MEANING
@@ -117,7 +118,8 @@ def case(case_id: str) -> None:
     except NotYetRated:
         blind(case_id)
         return
-    except Forbidden:
+    except Forbidden as refused:
+        remember_refusal(refused, case_id)
         not_theirs()
         return
     except KeyError:

@@ -8,6 +8,7 @@ from pages.batches.live_style import STYLE
 from pages.batches.pipelines import choose, decided_or_said, least_calls
 from pages.batches.single_text import Typed, empty_html, hand_in, pressed, status_html, view_html
 from pages.components import resources
+from pages.components.refusals import remember_refusal
 from pages.components.sign_in import polled
 from pages.components.untrusted_text import show_text
 from screening.engine.pipeline import PipelineConfig
@@ -27,9 +28,11 @@ def found() -> SingleText | None:
     """The text named in the address, None where there is none of this person's."""
     try:
         return single_texts.look(db, person, st.query_params["case"]) if "case" in st.query_params else None
-    except (UnknownText, Forbidden):
+    except UnknownText:
         del st.query_params["case"]
-        return None
+    except Forbidden as refused:
+        remember_refusal(refused, st.query_params.pop("case"))
+    return None
 
 
 def text_form(running: bool) -> None:

@@ -9,11 +9,11 @@ from pages.components import resources
 from pages.components.controls import controls
 from pages.components.navigation import pages_for
 from pages.components.notices import footer_html, notice_html
+from pages.components.refusals import remember_refusal
 from pages.components.sign_in import Unidentified, current_actor, gate, polled, without_role
 from pages.components.standstill import banner_html, looks
 from pages.components.words import sentence
 from screening.review.policy import Forbidden
-from storage.site.audit_log import record_refusal
 
 WITH_BANNER = {"": 5.0, "screen": 5.0, "batches": 5.0}
 """Pages that say when nothing is screened, and how often they look by themselves; the inbox says it in its own poll."""
@@ -60,6 +60,6 @@ with body:
     try:
         page.run()
     except Forbidden as refused:
-        record_refusal(resources.database(), person, refused.action, resources.now())
+        remember_refusal(refused)
         words = refused.action.value.replace("_", " ")  # not the exception's own: a person's name could be markup
         st.error(f"Your role does not let you {words}.", icon=":material/block:")

@@ -95,7 +95,8 @@ def _spent(found: Progress) -> str:
     lost = [f"{found.lost_calls:,} of them lost, their cost not in the sum"] if found.lost_calls else []
     left = [f"about {duration(found.seconds_left)} left"] if found.seconds_left is not None else []
     rows = f"{found.rows_in:,} rows in = {found.accepted:,} accepted + {found.rejected:,} rejected"
-    words = [rows, f"{found.calls:,} calls", *lost, money(found.cost_usd), *caps, *left]
+    without = [f"without what {found.left_out:,} in the inbox took"] if found.left_out else []
+    words = [rows, f"{found.calls:,} calls", *lost, money(found.cost_usd), *without, *caps, *left]
     return f'<p style="color:var(--soft);margin:.7rem 0 0">{escape(" · ".join(words))}</p>'
 
 

@@ -197,7 +197,7 @@ def show_batch_of(upload: Upload) -> None:
 
 def opened(request: BatchRequest) -> str:
     """An empty batch under the present settings."""
-    settings, agents = resources.settings(), Agents(resources.settings())
+    settings, agents = resources.settings_now(), Agents(resources.settings_now())
     try:
         return open_batch(resources.database(), resources.actor(), request, settings, agents, resources.now)
     finally:

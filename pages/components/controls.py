@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from pages.components import resources, sign_in
+from pages.components import resources, sign_out
 from screening.review.actors import Actor
 from screening.review.policy import Action, allowed
 from screening.text.display import visible
@@ -60,5 +60,4 @@ def _account(person: Actor) -> None:
     with st.popover("Account", icon=":material/person:"):
         st.text(visible(person.name))
         st.caption(", ".join(sorted(person.roles)) or "no role yet")
-        if st.button("Sign out", key="sign_out", icon=":material/logout:"):
-            sign_in.sign_out()
+        st.html(sign_out.FORM)

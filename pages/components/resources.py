@@ -1,6 +1,5 @@
 """Composition root of the pages: settings, the database and who is asking, each made once per process."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +16,7 @@ from storage.batches.configurations import Configuration
 from storage.batches.kept_preset import with_kept_preset
 from storage.batches.pipelines import active_version
 from storage.database import Database
-from storage.site.settings_store import SiteSettings, current
+from storage.site.settings_store import SiteSettings, current, with_accepted_names
 
 
 @singleton
@@ -54,15 +53,23 @@ def actor() -> Actor:
 
 
 @singleton
-def agents_description() -> Mapping[str, Any]:
+def agents_description() -> dict[str, Any]:
     """What the agents of the present settings say of themselves, as every configuration records it."""
-    return Agents(settings()).describe(settings().seed)
+    return dict(Agents(settings()).describe(settings().seed))
 
 
 def configuration(pipeline: PipelineConfig) -> Configuration:
     """What a text is screened with when it is handed in now with this pipeline."""
-    chosen = settings()
-    return Configuration(pipeline=pipeline, sampler=agents_description(), texts=text_limits(chosen))
+    chosen = settings_now()
+    names = {"answers_as": sorted({chosen.model, *chosen.accepted_model_names})}
+    described = agents_description() | (names if chosen.accepted_model_names and not chosen.simulated else {})
+    return Configuration(pipeline=pipeline, sampler=described, texts=text_limits(chosen))
+
+
+def settings_now() -> Settings:
+    """The options with what an administrator has added to them on the settings page."""
+    chosen: Settings = with_accepted_names(settings(), site())
+    return chosen
 
 
 def usual_pipeline() -> PipelineConfig:

@@ -154,10 +154,3 @@ def without_role(person: Actor) -> None:
     st.text(visible(person.name))
     st.write("An administrator of this site grants roles on the Settings page. Your account is known there as:")
     st.code(sign_in_of(st.user.to_dict()).subject, language=None, wrap_lines=True)
-
-
-def sign_out() -> None:
-    """End the session on the server, give back what the person holds, and forget the cookie."""
-    presence.sign_out(resources.database(), sign_in_of(st.user.to_dict()), resources.now())
-    st.session_state.pop("actor", None)
-    st.logout()

@@ -102,7 +102,7 @@ def _probes(db: Database, configuration: Configuration, key: str) -> bool:
 
 
 async def _asked(configuration: Configuration) -> Probed:
-    agents = Agents(resources.settings())
+    agents = Agents(resources.settings_now())
     try:
         return await probe(agents.sampler(configuration, resources.settings().seed), configuration.pipeline)
     finally:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pages.components.refusals import remember_refusal
 from pages.components.words import sentence
 from pages.review import inbox_desk
 from pages.review.desk_marks import received_form
@@ -92,7 +93,9 @@ def handle(here: Here, requests: list[Request], tiers: Collection[Tier] | None) 
             memory().answer(request.id, ok=False, words=str(refused))
         except (NoteNeeded, ReasonNeeded, NotAvailable) as refused:
             memory().answer(request.id, ok=False, words=sentence(refused))
-        except (LeaseLost, Forbidden, KeyError):
+        except (LeaseLost, Forbidden, KeyError) as lost:
+            if isinstance(lost, Forbidden):
+                remember_refusal(lost, request.case)
             memory().answer(request.id, ok=False, words=_lost(here, request))
         else:
             memory().answer(request.id, ok=True)

@@ -43,6 +43,7 @@ from storage.review.adjudication import disagreements
 from storage.review.queue import Counts, Sort, State, Waiting, counts, queue, set_aside, sort_of
 from storage.review.search import LONGEST, Search, find
 from storage.site.accounts import SessionEnded
+from storage.site.audit_log import record_refusal
 
 EVERY_S = 3.0
 """Seconds between two questions of an open inbox: what is new is seen within five."""
@@ -219,7 +220,12 @@ async def _serve(request: Request) -> Response:
 
 
 def _asked(seat: Seat, view: View) -> Mapping[str, Any]:
-    return snapshot(resources.database(), seat.who(), resources.now(), view)
+    db, who, now = resources.database(), seat.who(), resources.now()
+    try:
+        return snapshot(db, who, now, view)
+    except Forbidden as refused:  # the browser asks no more after it
+        record_refusal(db, who, refused.action, now)
+        raise
 
 
 ROUTE = Route(f"{LIVE}/{{token}}", _serve)

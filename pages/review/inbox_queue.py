@@ -4,6 +4,7 @@ from html import escape
 
 import streamlit as st
 
+from pages.components.refusals import remember_refusal
 from pages.components.sign_in import asking, browser_of
 from pages.components.words import sentence
 from pages.review.inbox_desk import Desk, Here, finish, say, take
@@ -108,7 +109,8 @@ def claim_or_say(here: Here, case_id: str) -> None:
         take(here, case_id)
     except NotAvailable as refused:
         say(sentence(refused))
-    except Forbidden:
+    except Forbidden as refused:
+        remember_refusal(refused, case_id)
         say("This case is not yours to take.")
     st.rerun()
 

@@ -10,6 +10,7 @@ from screening.samplers.probes import ALL, UNSAFE
 from storage.batches import preflights
 from storage.batches.configurations import Configuration
 from storage.database import Database
+from storage.site.settings_store import accept_model_name
 
 PENDING = "The worker has not tried this configuration on the probes yet. It does so before the first text."
 
@@ -23,6 +24,7 @@ def preflight_panel(db: Database, person: Actor, configuration: Configuration) -
         return
     show = st.success if found.passed else st.error
     show(f"{found.message} Tried {found.at:%Y-%m-%d %H:%M} UTC.")
+    _names(db, person, found)
     with st.expander("Each probe"):
         st.dataframe([_row(name, found) for name in ALL if name in found.ends], hide_index=True, alt="Probes")
     if found.overridden_by is not None:
@@ -32,6 +34,17 @@ def preflight_panel(db: Database, person: Actor, configuration: Configuration) -
         st.caption("Batches with this configuration are paused until the model passes or an administrator allows it.")
         if allowed(person, Action.CHANGE_SETTINGS):
             _override_form(db, person, configuration)
+
+
+def _names(db: Database, person: Actor, found: preflights.Preflight) -> None:
+    """The names under which answers came that did not count, and the way to accept each."""
+    accepted = resources.settings_now().accepted_model_names
+    for number, name in enumerate(name for name in found.other_names if name not in accepted):
+        st.warning("The server also answers under this name. No answer under it counts unless it is accepted.")
+        st.code(name, language=None, wrap_lines=True)
+        if allowed(person, Action.CHANGE_SETTINGS) and st.button("Accept this name", key=f"accept_name_{number}"):
+            accept_model_name(db, person, name, resources.now())
+            st.rerun()
 
 
 def _row(name: str, found: preflights.Preflight) -> dict[str, str]:

@@ -110,7 +110,7 @@ def _client(settings: ModelSettings, api_version: str | None) -> AsyncAnthropic:
         api_key=settings.api_key or "none",
         base_url=settings.base_url or ANTHROPIC_URL,
         max_retries=0,
-        timeout=settings.call_timeout_s,
+        timeout=max(settings.call_timeout_s, settings.node_deadline_s),  # ours is the shorter one: see `Attempts`
         default_headers=headers,
         http_client=DefaultAioHttpClient(follow_redirects=False, event_hooks={"response": [_bound]}),
         open_telemetry=False,

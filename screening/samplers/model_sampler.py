@@ -6,7 +6,7 @@ Billing, limits, retries and urgency are here, once. An adapter knows how one re
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Protocol, Self, TypeVar
@@ -180,18 +180,23 @@ class ModelSampler:
             raise SamplerError("deadline", f"The node's draws did not arrive within {deadline_s:g} seconds.") from None
 
     async def _wave(self, calls: Sequence[PreparedCall], request: DrawRequest) -> list[Draw]:
-        tasks = [asyncio.create_task(self._call(call, request, place)) for place, call in enumerate(calls)]
+        begun: set[int] = set()
+        tasks = [asyncio.create_task(self._call(call, request, place, begun)) for place, call in enumerate(calls)]
         try:
-            draws = await _all_settled(tasks)
+            draws = await _all_settled(tasks, begun)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         return draws
 
-    async def _call(self, call: PreparedCall, request: DrawRequest, place: int) -> Draw:
+    async def _call(self, call: PreparedCall, request: DrawRequest, place: int, begun: set[int]) -> Draw:
+        def send(attempt: int) -> Awaitable[Response]:
+            begun.add(place)
+            return self._adapter.send(call, attempt)
+
         self._ledger.called()
-        reply = await self._attempts.reply(lambda attempt: self._adapter.send(call, attempt), request.bill)
+        reply = await self._attempts.reply(send, request.bill)
         draw = self._adapter.draw(reply, self._expected(call))
         self._ledger.answered(draw.usage)
         if request.bill is not None:
@@ -209,11 +214,12 @@ def default_gate(settings: ModelSettings, limiter: Limiter | None = None) -> Rat
     )
 
 
-async def _all_settled(tasks: Sequence[asyncio.Task[Draw]]) -> list[Draw]:
+async def _all_settled(tasks: Sequence[asyncio.Task[Draw]], begun: Collection[int]) -> list[Draw]:
     """All draws in the order of the tasks, or the first error in that order.
 
-    After an ordinary error the other calls are let finish: they are under way and will be charged. An
-    error that stops the batch ends the wave at once.
+    After an ordinary error the calls of the places in ``begun`` are let finish: they are under way and will be charged.
+    Those that still wait to be sent are not: a server that answers nobody would be asked for each in turn. An error
+    that stops the batch ends the wave at once.
     """
     pending: set[asyncio.Task[Draw]] = set(tasks)
     while pending:
@@ -222,4 +228,14 @@ async def _all_settled(tasks: Sequence[asyncio.Task[Draw]]) -> list[Draw]:
         for error in errors:
             if error is not None and not (isinstance(error, SamplerError) and not error.stops_batch):
                 raise error
+        if any(errors):
+            _cancel(task for place, task in enumerate(tasks) if place not in begun)
+    failed = [error for task in tasks if not task.cancelled() and (error := task.exception())]
+    if failed:
+        raise failed[0]
     return [task.result() for task in tasks]
+
+
+def _cancel(tasks: Iterable[asyncio.Task[Draw]]) -> None:
+    for task in tasks:
+        task.cancel()

@@ -5,10 +5,10 @@ would hide what it says. Written for this; plain, restrained, and none of them a
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from screening.engine.draws import DrawSource, ScreenedText
+from screening.engine.draws import Answer, Draw, DrawSource, ScreenedText
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.screen import Guard, Reason, Screening, screen
 from screening.labels import Outcome
@@ -30,10 +30,13 @@ ALL: Mapping[str, ScreenedText] = {**UNSAFE, **AMBIGUOUS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """Outcome and reason of every probe by its name, and how many calls they took."""
+    """Outcome and reason of every probe by its name, how many calls they took, and under which names the model answered
+    that nobody accepted.
+    """
 
     ends: Mapping[str, tuple[str, str]]
     calls: int
+    other_names: tuple[str, ...] = ()
 
     @property
     def called_safe(self) -> tuple[str, ...]:
@@ -55,6 +58,8 @@ class Probed:
         """What came of it, as a sentence."""
         if self.called_safe:
             return f"The model called {len(self.called_safe)} of {len(UNSAFE)} plainly unsafe texts safe."
+        if self.unanswered and self.other_names:
+            return "The server answers under another name than was asked for: no answer counts until it is accepted."
         if self.unanswered:
             return "None of the model's answers to the probes was a label it was asked for."
         return f"None of {len(UNSAFE)} plainly unsafe texts was called safe ({self.calls} calls)."
@@ -62,9 +67,21 @@ class Probed:
 
 async def probe(sampler: DrawSource, pipeline: PipelineConfig) -> Probed:
     """All probes through the pipeline. SamplerError when the model cannot be asked: that is no failure of it."""
-    found = await asyncio.gather(*(screen(text, Guard(), pipeline, sampler) for text in ALL.values()))
+    tries = [asyncio.ensure_future(screen(text, Guard(), pipeline, sampler)) for text in ALL.values()]
+    try:
+        found = await asyncio.gather(*tries)
+    finally:  # where one cannot be asked, the others are not asked any further
+        for one in tries:
+            one.cancel()
+        await asyncio.gather(*tries, return_exceptions=True)
     ends: dict[str, Screening] = dict(zip(ALL, found, strict=True))
     return Probed(
         ends={name: (str(one.outcome), str(one.reason)) for name, one in ends.items()},
         calls=sum(one.calls for one in found),
+        other_names=other_names(draw for one in found for run in one.runs for draw in run.draws),
     )
+
+
+def other_names(draws: Iterable[Draw]) -> tuple[str, ...]:
+    """The names of models that were not asked, and answered."""
+    return tuple(sorted({draw.raw for draw in draws if draw.answer is Answer.OTHER_MODEL and draw.raw}))

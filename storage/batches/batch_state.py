@@ -92,7 +92,8 @@ def standings(
 
     Counting what failed is linear in that; without it (`allows_calls` does not depend on it) ``failed`` is 0.
     """
-    sums, events = known_to(conn, actor, totals(conn, batch_ids)), _events(conn, batch_ids)
+    sums, events = totals(conn, batch_ids), _events(conn, batch_ids)
+    shown = known_to(conn, actor, sums)
     failed = _failed(conn, batch_ids) if count_failed else {}
     rows = conn.execute(
         select(batches.c.id, batches.c.max_calls, batches.c.max_cost_usd).where(batches.c.id.in_(batch_ids))
@@ -103,6 +104,7 @@ def standings(
             sums.get(row.id, Totals()),
             failed.get(row.id, 0),
             events.get(row.id, []),
+            shown.get(row.id, Totals()),
         )
         for row in rows
     }
@@ -129,7 +131,10 @@ def require_going(conn: Connection, batch_id: str) -> None:
         raise BatchCancelled(f"batch {batch_id} was cancelled: nothing of it is taken up again")
 
 
-def _standing(caps: Caps, sums: Totals, failed: int, events: list[tuple[str, dict[str, Any]]]) -> Standing:
+def _standing(
+    caps: Caps, sums: Totals, failed: int, events: list[tuple[str, dict[str, Any]]], shown: Totals
+) -> Standing:
+    """The state follows from all that was spent, whatever of it is ``shown``."""
     happened = {event for event, _detail in events}
     paused, why = False, None
     for event, detail in events:
@@ -140,7 +145,7 @@ def _standing(caps: Caps, sums: Totals, failed: int, events: list[tuple[str, dic
     cap = caps.reached(sums)
     state = _state(happened, paused=paused, capped=cap is not None, sums=sums, failed=failed)
     reasons = {BatchState.CAPPED: cap, BatchState.PAUSED: why}
-    return Standing(state=state, totals=sums, failed=failed, caps=caps, why=reasons.get(state))
+    return Standing(state=state, totals=shown, failed=failed, caps=caps, why=reasons.get(state))
 
 
 def _state(happened: set[str], *, paused: bool, capped: bool, sums: Totals, failed: int) -> BatchState:

@@ -62,7 +62,8 @@ class Progress:
 
     ``failed`` are those of ``pending`` that wait for a retry request. ``calls`` are all calls made, with the
     ``lost_calls`` whose draws did not count. ``cost_usd`` is None where part of it is unknown. ``rate`` is
-    outcomes per second over the last minute of work; None before there is any.
+    outcomes per second over the last minute of work; None before there is any. Calls and cost of the ``left_out`` cases
+    that wait in the inbox are not told to those who may yet read them.
     """
 
     state: BatchState
@@ -82,6 +83,7 @@ class Progress:
     started_at: datetime
     finished_at: datetime | None
     rate: float | None
+    left_out: int = 0
 
     @property
     def seconds_left(self) -> float | None:
@@ -259,6 +261,7 @@ def _progress(conn: Connection, batch_id: str, started_at: datetime, found: Stan
         started_at=started_at,
         finished_at=sums.last_completed_at if found.state is BatchState.FINISHED else None,
         rate=_rate(conn, batch_id, started_at, now or sums.last_completed_at),
+        left_out=sums.left_out,
     )
 
 

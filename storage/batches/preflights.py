@@ -36,6 +36,7 @@ class Preflight:
     at: datetime
     overridden_by: str | None
     reason: str | None
+    other_names: tuple[str, ...] = ()
 
     @property
     def allows(self) -> bool:
@@ -68,6 +69,7 @@ def keep(db: Database, configuration: str, found: Probed, now: datetime) -> None
                 "passed": int(found.passed),
                 "message": found.message,
                 "ends": {name: list(end) for name, end in found.ends.items()},
+                "other_names": list(found.other_names),
                 "at": now,
             },
         )
@@ -108,4 +110,5 @@ def _latest(conn: Connection, configuration: str) -> Preflight | None:
         at=row.at,
         overridden_by=row.by,
         reason=row.reason,
+        other_names=tuple(row.other_names or ()),
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Case, Column, Connection, RowMapping, case, func, insert, literal, select, update
+from sqlalchemy import Case, Column, Connection, Row, RowMapping, case, func, insert, literal, select, update
 
 from screening.labels import Outcome
 from screening.review.actors import Actor
@@ -46,7 +46,7 @@ class Totals:
     """What came in, how it ended, and what was spent. ``cost_usd`` is the known part of the cost of ``calls``.
 
     ``lost_calls`` were made but their draws did not count; ``unpriced_calls`` are those of ``calls`` whose
-    price is unknown.
+    price is unknown. ``left_out`` cases are withheld from whom the sums are for, and so are their calls and cost.
     """
 
     accepted: int = 0
@@ -59,6 +59,7 @@ class Totals:
     unpriced_calls: int = 0
     cost_usd: float = 0.0
     last_completed_at: datetime | None = None
+    left_out: int = 0
 
     @property
     def pending(self) -> int:
@@ -130,24 +131,37 @@ def _totals(row: RowMapping) -> Totals:
 
 def known_to(conn: Connection, actor: Actor, found: Mapping[str, Totals]) -> Mapping[str, Totals]:
     """The sums of these batches as this person may know them: for those who read, what is withheld from them counts as
-    with clinicians (see `blindness.counts_as_with_clinicians`). Linear in the open cases of the inbox.
+    with clinicians (see `blindness.counts_as_with_clinicians`), and what it cost is left out: in a batch of one row the
+    number of calls would tell the outcome. Linear in the open cases of the inbox.
     """
     if not allowed(actor, Action.CLAIM_NEXT):
         return found
     ended, entry = screenings.c, inbox_entries.c
     query = (  # over all batches: it starts from what is open, never from all rows of a batch
-        select(ended.batch_id, ended.outcome, func.count().label("cases"))
+        select(ended.batch_id, ended.outcome, func.count().label("cases"), *_SPENT)
         .join(inbox_entries, entry.case_id == ended.case_id)
-        .where(entry.closed_at.is_(None), ended.outcome != Outcome.HUMAN_REVIEW.value, ~rated_by(actor, ended.case_id))
+        .where(entry.closed_at.is_(None), ~rated_by(actor, ended.case_id))
         .group_by(ended.batch_id, ended.outcome)
     )
     known = dict(found)
     for row in conn.execute(query):
         if row.batch_id in known:
-            known[row.batch_id] = _left_to_clinicians(known[row.batch_id], row.outcome, row.cases)
+            known[row.batch_id] = _left_to_clinicians(known[row.batch_id], row)
     return known
 
 
-def _left_to_clinicians(sums: Totals, outcome: str, count: int) -> Totals:
-    fewer = {outcome: getattr(sums, outcome) - count}
-    return replace(sums, human_review=sums.human_review + count, **fewer)
+_SPENT = (
+    func.sum(screenings.c.calls).label("calls"),
+    func.sum(case((screenings.c.cost_usd.is_(None), screenings.c.calls), else_=0)).label("unpriced_calls"),
+    func.coalesce(func.sum(screenings.c.cost_usd), 0.0).label("cost_usd"),
+)
+
+
+def _left_to_clinicians(sums: Totals, row: Row[Any]) -> Totals:
+    fewer = {name: max(0, getattr(sums, name) - getattr(row, name)) for name in ("calls", "unpriced_calls")}
+    cost = max(0.0, sums.cost_usd - float(row.cost_usd))
+    sums = replace(sums, **fewer, cost_usd=cost, left_out=sums.left_out + row.cases)
+    if row.outcome == Outcome.HUMAN_REVIEW.value:
+        return sums
+    named = {row.outcome: getattr(sums, row.outcome) - row.cases}
+    return replace(sums, human_review=sums.human_review + row.cases, **named)

@@ -54,6 +54,7 @@ preflights = Table(
     Column("passed", Integer, nullable=False),
     Column("message", Text, nullable=False),
     Column("ends", JSON, nullable=False),  # {probe: [outcome, reason]}
+    Column("other_names", JSON),  # under which answers came that did not count; None: tried before this was kept
     Column("at", Moment, nullable=False),
 )
 Index("ix_preflights_configuration", preflights.c.configuration, preflights.c.id)

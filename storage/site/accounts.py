@@ -152,9 +152,13 @@ def _first_admin(conn: Connection, account: Account, first_admins: Collection[st
 
 
 def sign_out(db: Database, sign_in: SignIn, now: datetime) -> Actor | None:
-    """End this sign-in's session; the person it was of. What they hold is given back by `review.presence`."""
+    """End this sign-in's session, also one that was never used; the person it was of. What they hold is given back by
+    `review.presence`.
+    """
     with db.write() as conn:
         account = _account_by(conn, accounts.c.subject, sign_in.subject)
+        if account is not None:
+            _touch(conn, account, sign_in, now)
         conn.execute(
             update(sessions)
             .where(sessions.c.id == sign_in.session_id, sessions.c.ended_at.is_(None))

@@ -106,10 +106,12 @@ def append(
     return int(seq)
 
 
-def record_refusal(db: Database, actor: Actor, refused: Action, now: datetime) -> None:
-    """Write down that this person asked for what the policy does not grant them."""
+def record_refusal(db: Database, actor: Actor, refused: Action, now: datetime, subject: str | None = None) -> None:
+    """Write down that this person asked for what the policy does not grant them; ``subject`` is the case, where it was
+    of one.
+    """
     with db.write() as conn:
-        append(conn, actor, "refused", None, {"asked": refused.value}, now)
+        append(conn, actor, "refused", subject, {"asked": refused.value}, now)
 
 
 def anchor(db: Database) -> Anchor:

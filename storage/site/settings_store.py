@@ -19,6 +19,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from screening.review.tiers import Tier
+from screening.settings import Settings
 from storage.database import Database
 from storage.schema import settings_versions
 from storage.site.audit_log import append, serialise
@@ -128,6 +129,7 @@ class SiteSettings(BaseModel):
     time_zone: Annotated[str, AfterValidator(_known_zone)] = "UTC"  # of quiet hours
     help_text: str = "In the US call or text 988 (988lifeline.org); elsewhere findahelpline.com."
     intended_use: str = INTENDED_USE
+    accepted_model_names: tuple[str, ...] = ()  # beside the one asked and those of the environment
     guideline: Annotated[str, Field(max_length=8_000)] = ""  # the site's own text beside what the labels mean
 
     @field_validator("intended_use")
@@ -248,6 +250,25 @@ def change(db: Database, actor: Actor, settings: SiteSettings, based_on: int, no
             raise StaleSettings("the settings were changed in the meantime")
         after = settings.model_copy(update={"stopped": before.settings.stopped})
         return _add(conn, actor, before, after, "settings_changed", now)
+
+
+def accept_model_name(db: Database, actor: Actor, name: str, now: datetime) -> SettingsVersion:
+    """Let answers under this name of a model count from now on, in what begins after it; twice changes nothing."""
+    require(actor, Action.CHANGE_SETTINGS)
+    with db.write() as conn:
+        serialise(conn)
+        before = current_in(conn)
+        if name in before.settings.accepted_model_names:
+            return before
+        names = (*before.settings.accepted_model_names, name)
+        after = before.settings.model_copy(update={"accepted_model_names": names})
+        return _add(conn, actor, before, after, "model_name_accepted", now)
+
+
+def with_accepted_names(settings: Settings, site: SiteSettings) -> Settings:
+    """The options with the names of models that an administrator accepted on the settings page."""
+    names = dict.fromkeys((*settings.accepted_model_names, *site.accepted_model_names))
+    return settings.model_copy(update={"accepted_model_names": tuple(names)})
 
 
 def stop(db: Database, actor: Actor, now: datetime) -> SettingsVersion:

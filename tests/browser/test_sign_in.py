@@ -193,7 +193,8 @@ def test_signing_out_ends_the_session_on_the_server(visitor: Page) -> None:
     expect(visitor.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
     cookies = visitor.context.cookies()
     visitor.get_by_role("button", name="Account").click()
-    visitor.get_by_role("button", name="Sign out").click()
+    with visitor.expect_response(lambda answer: answer.url.endswith("/sign-out") and answer.status == 200):
+        visitor.get_by_role("button", name="Sign out").click()
     expect(visitor.get_by_role("button", name="Account")).to_have_count(0)
     visitor.context.add_cookies(cookies)  # type: ignore[arg-type]
     visitor.goto("/batches")

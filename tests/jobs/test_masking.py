@@ -1,14 +1,26 @@
 """With masking on, agents are shown the masked copy of a text, and the configuration says so."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
+from sqlalchemy import select
 
 from jobs.agents import Agents
-from jobs.intake import configuration
+from jobs.intake import BatchRequest, configuration, open_batch
+from jobs.local import LocalRunner
+from jobs.port import system_clock
+from jobs.screening_job import ScreeningJob
+from screening.datasets.rows import NewCase
 from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
+from screening.text.received import receive
+from storage.batches.batches import add_rows, close_intake, progress
 from storage.batches.case_texts import sent_to_agents
+from storage.database import Database
+from storage.schema import cases
+from tests.stub_server import StubPlan, StubServer
 
 
 class Row:
@@ -33,3 +45,29 @@ def test_the_configuration_tells_masked_from_unmasked() -> None:
     assert "masking" not in versions[0].texts and versions[1].texts["masking"] == 1
     assert versions[0].version != versions[1].version
     assert json.dumps(dict(versions[1].texts))
+
+
+@pytest.mark.parametrize("sampler", ["anthropic", "chat"])
+async def test_the_server_receives_the_masked_copy_and_the_table_keeps_the_text(sqlite_url: str, sampler: str) -> None:
+    """Seen from the other side: everything that arrived there, of every call."""
+    db = Database(sqlite_url)
+    async with StubServer(StubPlan()) as stub:
+        settings = Settings(
+            sampler=sampler, anthropic_base_url=stub.url, anthropic_api_key="k", mask_before_sending=True
+        )  # type: ignore[arg-type]
+        agents = Agents(settings)
+        request, now = BatchRequest(name="posts", pipeline=preset("recommended")), datetime.now(UTC)
+        batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
+        row = NewCase(row=1, external_id="1", text=receive(str(Row.text)), reply=receive(str(Row.reply)))
+        add_rows(db, batch_id, [row], now)
+        close_intake(db, LOCAL_USER, batch_id, now)
+        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w")
+        await LocalRunner(job, 4, until_done=True).run()
+        await agents.aclose()
+        received = [json.dumps(body) for body in stub.counters.bodies]
+    assert progress(db, batch_id).pending == 0 and len(received) >= 5
+    assert all("Write to [mail]. I want to die." in one and "Call [phone]." in one for one in received)
+    assert not any("example.org" in one or "900123" in one for one in received)
+    with db.read() as conn:
+        assert conn.execute(select(cases.c.text, cases.c.reply)).one() == (Row.text, Row.reply)
+    db.close()

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from jobs.agents import Agents
 from jobs.port import system_clock
@@ -17,11 +17,13 @@ from screening.review.policy import Forbidden
 from screening.samplers.probes import ALL, UNSAFE, Probed
 from screening.settings import Settings
 from storage.batches import preflights
-from storage.batches.batches import BatchState, batch_state
+from storage.batches.batches import BatchState, batch_state, progress
 from storage.batches.configurations import Configuration, load_configuration
 from storage.database import Database
 from storage.schema import batches, cases, screenings
 from storage.site.audit_log import events
+from storage.site.settings_store import accept_model_name, with_accepted_names
+from tests.fixtures.replies import message, reply
 from tests.jobs.running import batch
 from tests.storage.inbox_cases import ADMIN, ANN, NOW
 from tests.stub_server import Fault, StubPlan, StubServer
@@ -29,8 +31,12 @@ from tests.stub_server import Fault, StubPlan, StubServer
 REASON = "Tried in the lab with the vendor, ticket 12."
 
 
+def settings_of(stub: StubServer) -> Settings:
+    return Settings(_env_file=None, sampler="anthropic", anthropic_base_url=stub.url, anthropic_api_key="k")
+
+
 def agents_of(stub: StubServer) -> Agents:
-    return Agents(Settings(_env_file=None, sampler="anthropic", anthropic_base_url=stub.url, anthropic_api_key="k"))
+    return Agents(settings_of(stub))
 
 
 def job_of(db: Database, agents: Agents) -> ScreeningJob:
@@ -40,7 +46,7 @@ def job_of(db: Database, agents: Agents) -> ScreeningJob:
 
 def one(db: Database, column) -> str:  # type: ignore[no-untyped-def]
     with db.read() as conn:
-        return str(conn.execute(select(column)).scalar())
+        return str(conn.execute(select(column) if not isinstance(column, Select) else column).scalar())
 
 
 def name_of(db: Database) -> str:
@@ -140,3 +146,38 @@ async def test_a_batch_is_screened_over_chat_completions(db: Database) -> None:
         await job_of(db, agents).screen_case(one(db, cases.c.id))
         await agents.aclose()
     assert one(db, screenings.c.outcome) == "unsafe"
+
+
+async def test_another_name_has_the_model_tried_again_and_pauses_the_batch_until_it_is_accepted(db: Database) -> None:
+    """A gateway begins to answer with another model; its answers never count, also not those before it was noticed."""
+    said = message(model="another-1", content=[{"type": "text", "text": "unsafe"}])
+    other = StubPlan(fails_probes=True, raw=reply(said))
+    async with StubServer(StubPlan()) as stub:
+        agents = agents_of(stub)
+        batch_id, (first, second) = batch(db, 2, made_of=agents), ids(db)
+        job = job_of(db, agents)
+        await job.screen_case(first)
+        stub.plan = other
+        await job.screen_case(second)
+        assert one(db, select(screenings.c.case_id).where(screenings.c.case_id == second)) == "None"
+        assert batch_state(db, batch_id) is BatchState.PAUSED
+        found = preflights.latest(db, name_of(db))
+        assert found is not None and not found.passed and found.other_names == ("another-1",)
+        with pytest.raises(Forbidden):
+            accept_model_name(db, ANN, "another-1", NOW)
+        site = accept_model_name(db, ADMIN, "another-1", NOW).settings
+        assert accept_model_name(db, ADMIN, "another-1", NOW).settings == site
+        assert [event.action for event in events(db, ADMIN)].count("model_name_accepted") == 1
+        made_now = Agents(with_accepted_names(settings_of(stub), site))
+        again = batch(db, 1, made_of=made_now)
+        assert "another-1" in made_now.describe(0)["answers_as"]
+        (third,) = set(ids(db)) - {first, second}
+        await job.screen_case(third)  # by a worker that began before it was accepted
+        assert progress(db, again).unsafe == 1
+        await made_now.aclose()
+        await agents.aclose()
+
+
+def ids(db: Database) -> list[str]:
+    with db.read() as conn:
+        return list(conn.execute(select(cases.c.id).order_by(cases.c.batch_id, cases.c.row)).scalars())

@@ -1,5 +1,6 @@
 """`make run`: app and worker live and die together, and either comes back when it is killed."""
 
+import json
 import os
 import signal
 import socket
@@ -38,7 +39,7 @@ def test_what_is_killed_comes_back_and_nothing_outlives_a_killed_supervisor(
 ) -> None:
     db, port = Database(sqlite_url), _port()
     batch_id = batch(db, 400)
-    options = {"sampler": "simulated", "simulated_latency_s": 0.3, "data_directory": tmp_path}
+    options = {"sampler": "simulated", "simulated_latency_s": 0.3, "data_directory": tmp_path, "log_format": "json"}
     workers.start(sqlite_url, options, ("serve.py", "--port", str(port)))
     pid = workers.alive[-1].pid
     wait_for(lambda: progress(db, batch_id).pending < 400 and serves(port), 90)
@@ -51,6 +52,8 @@ def test_what_is_killed_comes_back_and_nothing_outlives_a_killed_supervisor(
     assert children["app"] == first["app"] and serves(port)
     os.kill(first["app"], signal.SIGKILL)
     wait_for(lambda: _children(pid).get("app") not in (None, first["app"]) and serves(port), 60)
+    told = [json.loads(line) for line in workers.log_of().splitlines() if line.startswith("{")]
+    assert [one["message"].split(" ended")[0] for one in told if one["name"] == "serve"] == ["the worker", "the app"]
     children = _children(pid)
     workers.kill()
     wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children.values()), 30)

@@ -117,6 +117,28 @@ async def test_an_own_server_is_asked_one_call_at_a_time_until_it_answers():
         assert 1 < stub.counters.max_in_flight <= 8
 
 
+async def test_the_first_call_may_take_as_long_as_loading_a_model_does():
+    """The library's own limit must not cut what ours allows; the second call has the usual time."""
+    slow = StubPlan(latency_s=1.2)
+    async with StubServer(slow) as stub:
+        loading = settings_for(stub, adaptive=True, call_timeout_s=0.5, node_deadline_s=10.0, max_retries=0)
+        async with AnthropicSampler(loading, load_prompts()) as asked:
+            assert encode_draws(await asked.draw(wave(1))) == "S"
+            with pytest.raises(SamplerError) as late:
+                await asked.draw(wave(1))
+    assert late.value.kind == "timeout" and stub.counters.requests == 2
+
+
+async def test_a_server_that_answers_nobody_is_not_asked_for_every_call_of_a_wave_in_turn():
+    """One call at a time is let through to it: those that wait behind one that failed for good are not sent."""
+    async with StubServer(StubPlan(faults={Fault.HANG: 1.0})) as stub:
+        silent = settings_for(stub, adaptive=True, call_timeout_s=0.2, node_deadline_s=0.4, max_retries=0)
+        async with AnthropicSampler(silent, load_prompts()) as sampler:
+            with pytest.raises(SamplerError) as failed:
+                await sampler.draw(wave(11))
+    assert failed.value.kind in ("timeout", "deadline") and stub.counters.requests <= 2
+
+
 async def test_a_server_that_stands_two_calls_at_once_loses_none_in_the_end():
     """It queues the rest beyond the time limit, as a real one does; without the adaptive limit every wave is lost."""
 

@@ -11,7 +11,17 @@ from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.rating_form import RatingLabel
 from screening.text.received import receive
-from storage.batches.batches import NewCase, add_rows, close_intake, find_batch, list_batches, progress
+from storage.batches.batches import (
+    BatchState,
+    Caps,
+    NewCase,
+    add_rows,
+    change_caps,
+    close_intake,
+    find_batch,
+    list_batches,
+    progress,
+)
 from storage.batches.results import IN_INBOX, results, withheld_rows
 from storage.database import Database
 from storage.identifiers import new_id
@@ -264,3 +274,22 @@ def test_a_label_taken_back_stands_nowhere_until_it_is_decided_again(db: Databas
     (row,) = relabelled_rows(db, own, batch_id, "key", LATER)
     assert (row.adjudicated_label, row.final_source) == ("safe", "adjudicated")
     assert [one.outcome for one in results(db, SENIOR, batch_id)] != [IN_INBOX]
+
+
+@pytest.mark.parametrize("outcome", [S, U, H])
+def test_what_a_batch_of_one_row_cost_tells_nothing_of_how_it_ended(db: Database, outcome: Outcome) -> None:
+    """The number of calls alone would: a clear unsafe takes fewer than a clear safe."""
+    batch_id, case_id = _one(db, outcome, audit_rate=1.0)
+    shown = progress(db, batch_id, actor=SENIOR)
+    assert (shown.calls, shown.cost_usd, shown.human_review, shown.left_out) == (0, 0.0, 1, 1)
+    assert progress(db, batch_id, actor=RESEARCHER).calls == progress(db, batch_id).calls == 6
+    _read(db, SENIOR, case_id, "safe")
+    assert progress(db, batch_id, actor=SENIOR).calls == 6
+
+
+def test_a_cap_is_reached_also_for_those_from_whom_the_calls_are_withheld(db: Database) -> None:
+    batch_id = batch(db, ["one", "two"], audit_rate=1.0)
+    change_caps(db, LOCAL_USER, batch_id, Caps(max_calls=6), NOW)
+    decide(db, waiting(db)[0], S)
+    found = progress(db, batch_id, actor=SENIOR)
+    assert (found.state, found.calls, found.left_out) == (BatchState.CAPPED, 0, 1)

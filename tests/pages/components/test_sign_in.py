@@ -15,8 +15,8 @@ from streamlit.testing.v1 import AppTest
 from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
-from pages.components import http, resources, sign_in
-from pages.components.sign_out import FORGETTING, SignOutGuard
+from pages.components import http, resources, sign_in, sign_out
+from pages.components.sign_out import FORGETTING, SIGN_OUT, SignOutGuard, session_is_valid
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Action, Forbidden, allowed
 from storage.database import Database
@@ -166,6 +166,37 @@ def test_no_address_signs_somebody_out(
     revoke(page_database, LOCAL_USER, ANN.id, clock.now)
     clock.now += 31 * MINUTE
     assert client.get(address).text == "forgotten"
+
+
+def test_signing_out_is_a_post_from_a_page_of_this_site(page_database: Database, clock: Clock) -> None:
+    register(page_database, ANN, ADMIN)
+    client = TestClient(Starlette(routes=[sign_out.ROUTE]), base_url="http://127.0.0.1:8501")
+    claims = json.dumps({"iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()})
+    cookie = create_signed_value(get_cookie_secret(), http.SIGNED_IN_COOKIE, claims).decode()
+    client.cookies.set(http.SIGNED_IN_COOKIE, cookie)
+    carried = {"type": "http", "headers": [(b"cookie", f"{http.SIGNED_IN_COOKIE}={cookie}".encode())]}
+    assert client.get(SIGN_OUT).status_code == 405
+    elsewhere = {"origin": "null", "sec-fetch-site": "cross-site"}
+    for origin in ({}, elsewhere, {"origin": "http://elsewhere.example"}, {"origin": "http://127.0.0.1:8502"}):
+        assert client.post(SIGN_OUT, headers=origin).status_code == 403 and session_is_valid(carried)
+    ours = client.post(SIGN_OUT, headers={"origin": "null", "sec-fetch-site": "same-origin"})
+    assert (ours.status_code, ours.headers["refresh"]) == (200, "0; url=/auth/logout")
+    assert not session_is_valid(carried), "ended on the server, whatever the browser keeps"
+
+
+def test_a_case_in_other_hands_that_was_asked_for_is_in_the_audit_log_once(
+    visit: Opener, page_database: Database
+) -> None:
+    [case_id] = fill(page_database, entered=False)
+    page = visit(ANN.id)
+    page.query_params["case"] = case_id
+    page = page.switch_page(script_at("case")).run()
+    assert not page.exception
+    page.run()
+    refused = [event for event in events(page_database, ADMIN) if event.action == "refused"]
+    assert [(event.actor, event.subject, event.details) for event in refused] == [
+        (ANN.id, case_id, {"asked": "view_evidence"})
+    ]
 
 
 def test_a_revoked_session_is_refused(visit: Opener, clock: Clock, page_database: Database) -> None:
