@@ -7,6 +7,7 @@ from datetime import datetime
 
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
+from screening.review.reach import Reach
 from screening.statistics.verification import (
     AuditEstimates,
     Drift,
@@ -25,6 +26,7 @@ from screening.statistics.verification import (
     switch_rate,
     tallied,
     upper_limits,
+    without_specificity,
 )
 from storage.research.reading_table import Switch
 from storage.research.reliability import AuditSample, OutcomeMix, Reading
@@ -69,8 +71,8 @@ def verified(sample: AuditSample, mix: OutcomeMix, switched: Sequence[Switch], p
         plan=plan,
         too_early=_too_early(sample, plan),
         strata=strata,
-        estimates=estimate(strata),
-        single_reader=estimate(tallied((case.as_first_read(), count) for case, count in sample.counted)),
+        estimates=_claimed(strata, sample),
+        single_reader=_claimed(tallied((case.as_first_read(), count) for case, count in sample.counted), sample),
         looks=missed_sequence(sample.readings, floor),
         at_most=missed_sequence(sample.readings, floor, from_above=True),
         below_floor=sum(each.case.coin_probability < floor for each in under_plan),
@@ -85,6 +87,15 @@ def verified(sample: AuditSample, mix: OutcomeMix, switched: Sequence[Switch], p
         drift=drift(mix.reference, mix.looks),
         switches=switch_rate([_revision(each) for each in switched]),
     )
+
+
+FEW_READ = "some of these batches only list or count what is called unsafe, so that too few of it are read"
+
+
+def _claimed(strata: tuple[Stratum, ...], sample: AuditSample) -> AuditEstimates:
+    """What may be said of them: nothing of specificity where not all that was called unsafe is read."""
+    found = estimate(strata)
+    return found if sample.reaches <= {Reach.READ} else without_specificity(found, FEW_READ)
 
 
 def _too_early(sample: AuditSample, plan: AuditPlan) -> TooEarly:

@@ -21,7 +21,8 @@ _entry = inbox_entries.c
 class TierShift:
     """One tier in a period. Of the cases that ``arrived`` in it: how many were ``looked_at`` by its end, how many
     were overdue by then (``overdue``, looked at too late or not at all), and the times to the first look; ``read``
-    counts the readings given in the period, whenever their cases arrived. Median, p90 and share are None without
+    counts the readings given in the period, by the tier shown with them, whenever their cases arrived; a revision is
+    no other reading. Median, p90 and share are None without
     a case to tell them from.
     """
 
@@ -71,8 +72,11 @@ def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
 def tier_shifts(conn: Connection, begin: datetime, end: datetime) -> tuple[TierShift, ...]:
     """Each tier in the period, inside the caller's transaction."""
     arrived = _arrived(conn, begin, end)
-    read = _by_tier(conn, select(_entry.tier, func.count()).select_from(ratings), ratings, begin, end)
+    shown = func.coalesce(ratings.c.tier, _entry.tier)
+    readings = select(shown, func.count()).select_from(ratings).where(ratings.c.version == 1)
+    read = _by_tier(conn, readings.group_by(shown), ratings, begin, end)
     notes = select(_entry.tier, func.count()).select_from(case_notes).where(case_notes.c.kind == "hand_over")
+    notes = notes.group_by(_entry.tier)
     handed = _by_tier(conn, notes, case_notes, begin, end)
     return tuple(
         _tier(tier, [row for row in arrived if row.tier == tier], read.get(tier, 0), handed.get(tier, 0), end)
@@ -88,7 +92,7 @@ def _arrived(conn: Connection, begin: datetime, end: datetime) -> Sequence[Any]:
 
 def _by_tier(conn: Connection, query: Any, table: Any, begin: datetime, end: datetime) -> dict[int, int]:
     joined = query.join(inbox_entries, _entry.case_id == table.c.case_id)
-    rows = conn.execute(joined.where(table.c.at >= begin, table.c.at < end).group_by(_entry.tier))
+    rows = conn.execute(joined.where(table.c.at >= begin, table.c.at < end))
     return {row[0]: row[1] for row in rows}
 
 

@@ -24,6 +24,7 @@ from screening.statistics.verification.weighted import (
     estimate,
     rule_of_three,
     upper_bound,
+    without_specificity,
 )
 
 __all__ = [
@@ -56,4 +57,5 @@ __all__ = [
     "tallied",
     "upper_bound",
     "upper_limits",
+    "without_specificity",
 ]

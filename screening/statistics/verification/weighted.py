@@ -76,6 +76,12 @@ def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstima
     )
 
 
+def without_specificity(found: AuditEstimates, reason: str) -> AuditEstimates:
+    """The same, with no claim about specificity: its naive figure stays, and why it says nothing."""
+    said = WeightedRate(value=None, low=None, high=None, naive=found.specificity.naive, reason=reason)
+    return replace(found, specificity=said)
+
+
 def _at_extremes(kept: Sequence[Stratum], lost: Sequence[Stratum], kind: Label, confidence: float) -> WeightedRate:
     """The share of texts of this kind that lie in ``kept``: estimated without the inconclusive, bounded with them."""
     unsafe = kind is Label.UNSAFE

@@ -11,6 +11,7 @@ from pages.research.stard import missed_sentence, report_html
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import LOCAL_USER
+from screening.review.reach import Reach
 from screening.statistics.verification import AuditCase, Binding, Standing
 from storage.database import Database
 from storage.identifiers import new_id
@@ -51,6 +52,21 @@ def sample(*readings: Reading, without_audit: int = 0) -> AuditSample:
 
 PLAN = AuditPlan(at_most=0.05, confidence=0.95, allowed_misses=0)
 NO_MIX = OutcomeMix(reference={}, looks=(), until=None)
+
+
+@pytest.mark.parametrize("reach", [Reach.LIST, Reach.COUNT])
+def test_nothing_is_claimed_of_specificity_where_not_all_that_is_called_unsafe_is_read(reach: Reach) -> None:
+    readings = [reading(Outcome.UNSAFE, Label.UNSAFE), *[reading(Outcome.SAFE, Label.SAFE)] * 30]
+    read = replace(sample(*readings), reaches=frozenset({Reach.READ}))
+    every = verified(read, NO_MIX, (), PLAN)
+    assert every.estimates.specificity.value == every.single_reader.specificity.value == 1.0
+    some = verified(replace(read, reaches=frozenset({Reach.READ, reach})), NO_MIX, (), PLAN)
+    for found in (some.estimates, some.single_reader):
+        assert (found.specificity.value, found.specificity.low) == (None, None)
+        assert "only list or count" in str(found.specificity.reason)
+    assert some.estimates.sensitivity == every.estimates.sensitivity
+    report = report_html(some, binding_of(BODY), AT)
+    assert "undefined: some of these batches only list or count" in report
 
 
 def test_41_truly_unsafe_texts_caught_are_not_yet_a_guarantee_and_59_are() -> None:

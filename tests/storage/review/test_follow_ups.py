@@ -11,7 +11,7 @@ from storage.database import Database
 from storage.review import follow_ups, inbox
 from storage.review.evidence import case_text
 from storage.review.follow_ups import How, NoteMissing, NotOpen
-from storage.review.ratings import submit_rating
+from storage.review.ratings import revise, submit_rating
 from storage.review.shift import shift
 from storage.site.settings_store import SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
@@ -98,6 +98,15 @@ def test_a_shift_is_counted_by_tier_with_waits_and_shares(db: Database) -> None:
     assert (found.follow_ups_opened, found.follow_ups_closed, found.follow_ups_overdue) == (1, 0, 0)
     with pytest.raises(ValueError, match="before it begins"):
         shift(db, ADMIN, NOW, NOW - timedelta(minutes=1))
+
+
+def test_a_revision_is_no_other_reading_of_the_shift(db: Database) -> None:
+    register(db, ANN)
+    (case_id,) = fill(db, (Tier.P0,))
+    read(db, ANN, case_id, "urgent")
+    revise(db, ANN, case_id, form("insufficient_information"), "read again", NOW, "2" * 32)
+    found = shift(db, ADMIN, NOW - MINUTE, NOW + MINUTE).tiers
+    assert [one.read for one in found] == [1, 0, 0, 0]
 
 
 def test_a_look_in_a_list_is_no_first_look(db: Database) -> None:
