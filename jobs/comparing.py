@@ -4,16 +4,18 @@ decides."""
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from jobs.agents import Agents
 from jobs.patience import to_the_end
 from jobs.preflights import Preflights
-from screening.engine.draws import Bill, Draw, DrawRequest, SamplerError, Usage
+from screening.engine.distribution import LabelDistribution
+from screening.engine.draws import Bill, Draw, DrawRequest, DrawSource, SamplerError, Usage
 from screening.engine.guard import guard_for
-from screening.engine.screen import Screening, screen
+from screening.engine.screen import DistributionSource, Screening, screen
 from screening.review.actors import SYSTEM
 from storage.batches.batch_state import Caps
 from storage.batches.configurations import Configuration
@@ -32,6 +34,8 @@ AGAIN_AFTER_S = 60.0
 """What failed is tried again after so long, and after twice as long each further time."""
 DUTY = "comparing"
 DUTY_LASTS = timedelta(minutes=5)
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -78,22 +82,22 @@ class Comparing:
         if (reached := purse.caps.reached(purse.totals)) is not None:
             await to_the_end(end_comparison, self.db, SYSTEM, due.comparison_id, reached, self.clock())
             return 0
-        each = (self._compare(due.comparison_id, number, case, purse) for number, case in due.cases)
+        each = (self._compare(due.comparison_id, case, purse) for case in due.cases)
         return sum(await asyncio.gather(*each))
 
-    async def _compare(self, comparison_id: str, number: int, case: CaseForScreening, purse: "_Purse") -> int:
+    async def _compare(self, comparison_id: str, case: CaseForScreening, purse: "_Purse") -> int:
         begun, metered = time.monotonic(), _Metered(self.agents, case, purse)
         try:
             if self.preflights is not None:
                 await self.preflights.require(case.configuration, case.seed)
-            found = await screen(case.text, guard_for(case.flags), case.configuration.pipeline, metered)
+            found = await screen(case.text, guard_for(case.flags), case.pipeline, metered)
         except SamplerError as error:
             await self._give_up(comparison_id, case.case_id, error, metered.calls)
             return 0
         made = Compared(
             comparison_id=comparison_id,
             case_id=case.case_id,
-            number=number,
+            number=case.number,
             found=found,
             cost_usd=self._cost(case.configuration, found),
             seconds=time.monotonic() - begun,
@@ -150,16 +154,37 @@ class _Metered:
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         """A wave, if the purse allows it."""
-        sampler = self.agents.sampler(self.case.configuration, self.case.seed)
-        self.purse.take(request.count)
         bill = Bill()
+        asked = self._sampler().draw(replace(request, bill=bill))
+        draws = await self._paid_for(asked, request.count, bill)
+        self._pay(request, request.count, len(draws), sum((draw.usage for draw in draws), Usage()))
+        return draws
+
+    def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
+        """The node's whole distribution where its server gives one, as one call."""
+        sampler, bill = self._sampler(), Bill()
+        if not isinstance(sampler, DistributionSource):
+            return None
+        found = sampler.distribution(replace(request, bill=bill))
+        return None if found is None else self._told(request, found, bill)
+
+    async def _told(self, request: DrawRequest, found: Awaitable[LabelDistribution], bill: Bill) -> LabelDistribution:
+        told = await self._paid_for(found, 1, bill)
+        self._pay(request, 1, 1, told.usage)
+        return told
+
+    def _sampler(self) -> DrawSource:
+        return self.agents.sampler(self.case.configuration, self.case.seed)
+
+    async def _paid_for(self, work: Awaitable[T], calls: int, bill: Bill) -> T:
+        self.purse.take(calls)
         try:
-            draws = await sampler.draw(replace(request, bill=bill))
+            return await work
         except SamplerError:
             self.calls += bill.requests
-            self.purse.pay(request.count, bill.requests, 0.0)
+            self.purse.pay(calls, bill.requests, 0.0)
             raise
-        usage = sum((draw.usage for draw in draws), Usage())
-        self.calls += len(draws)
-        self.purse.pay(request.count, len(draws), self.agents.cost_usd(self.case.configuration, usage, request.node))
-        return draws
+
+    def _pay(self, request: DrawRequest, asked: int, made: int, usage: Usage) -> None:
+        self.calls += made
+        self.purse.pay(asked, made, self.agents.cost_usd(self.case.configuration, usage, request.node))

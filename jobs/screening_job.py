@@ -144,7 +144,7 @@ class ScreeningJob:
         result = await screen(
             case.text,
             guard_for(case.flags),
-            case.configuration.pipeline,
+            case.pipeline,
             progress,
             committed=started.runs,
             commit=progress.commit,

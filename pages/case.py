@@ -10,7 +10,7 @@ from pages.components.where_to_act import where_html
 from pages.components.words import DELTA_MEANING
 from pages.review.case_amendment import adjudication_form
 from pages.review.case_trail import errors_html, facts_html
-from pages.review.evidence_view import evidence_html, outcome_html
+from pages.review.evidence_view import evidence_html, outcome_html, trail_html
 from pages.review.inbox_desk import Here, named_case
 from pages.review.inbox_style import STYLE
 from pages.review.readings_view import readings_html, versions_html
@@ -42,7 +42,7 @@ def engine(shown: Evidence, file: CaseFile) -> None:
     """What the agents did, and what failed."""
     st.html('<h2 class="sl-h2">What the engine did</h2>')
     st.html(f'<p class="sl-say">{outcome_html(shown)}</p>')
-    st.html(evidence_html(shown, opened=True))
+    st.html(trail_html(shown) + evidence_html(shown, opened=True))
     if any(run.label for run in shown.runs):
         st.caption(DELTA_MEANING)
     if file.errors:

@@ -126,7 +126,7 @@ with left:
             show_text(single.reply, label="The reply to it")
     st.caption(
         "What you enter goes to the configured agents and into this site's database, never into a log. "
-        + least_calls(single.configuration.pipeline if single else resources.usual_pipeline())
+        + least_calls(single.pipeline if single else resources.usual_pipeline())
     )
 with right:
     if single is None:

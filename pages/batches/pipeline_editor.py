@@ -11,6 +11,7 @@ from screening.engine.certified_mixture import CertificateConfig, CertifiedMixtu
 from screening.engine.prompting import PromptSet
 from screening.labels import LABELS
 from screening.settings import ModelServer
+from screening.statistics.bounds import Schedule
 from screening.statistics.certification.certificates import CERTIFICATES, DEFAULT_CONTRACT, EACH_PAIR_CONTRACT
 
 RULES = {
@@ -21,6 +22,11 @@ RULES = {
 }
 ROLES = {"worker": "Worker", "risk": "Risk", "legal": "Legal"}
 ABSTAINS = {"human_review": "goes to a clinician", "next": "goes where escalate goes"}
+SCHEDULES = {
+    Schedule.CONSTANT.value: "the same for every text",
+    Schedule.HARMONIC.value: "δ/t at the t-th text",
+    Schedule.SUMMABLE.value: "6δ/(π²t²) at the t-th text",
+}
 OWN = "its own, written here"
 CONTRACTS = {
     "any wrong label 0.05 in all, safe 0.001": DEFAULT_CONTRACT,
@@ -90,27 +96,42 @@ def _written(value: object) -> str:
 
 def _rule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
     rule = dict(node["rule"])
-    kind = st.selectbox("Rule", list(RULES), index=list(RULES).index(rule["kind"]), format_func=RULES.__getitem__,
+    kind: str = st.selectbox("Rule", list(RULES), index=list(RULES).index(rule["kind"]), format_func=RULES.__getitem__,
                         key=f"{key}_rule")  # fmt: skip
-    left, right = st.columns(2)
+    left, _ = st.columns(2)
     if kind == "majority-vote":
-        return {"rule": {"kind": kind, "n": left.number_input("Draws", 1, 1_000, rule.get("n", 3), key=f"{key}_n")}}
+        votes = left.number_input("Draws", 1, 1_000, rule.get("n", 3), key=f"{key}_n")
+        return {"schedule": None, "rule": {"kind": kind, "n": votes}}
     kept = rule if kind == rule["kind"] else {}
     if kind == "certified-mixture":
-        return _certified(kept, left, key)
+        return {"schedule": None} | _certified(kept, left, key)
+    return _uncertified(kind, rule, kept, key) | _schedule(node, key)
+
+
+def _schedule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
+    kept = str(node.get("schedule", Schedule.CONSTANT.value))
+    schedule = st.selectbox(
+        "Error levels over the texts", list(SCHEDULES), index=list(SCHEDULES).index(kept),
+        format_func=SCHEDULES.__getitem__, key=f"{key}_schedule",
+        help="A constant level: wrong labels grow with the number of texts. δ/t: like its logarithm. 6δ/(π²t²): at "
+        "most δ for ever. The smaller the level, the more calls.",
+    )  # fmt: skip
+    return {"schedule": None if schedule == Schedule.CONSTANT.value else schedule}
+
+
+def _uncertified(kind: str, rule: Mapping[str, Any], kept: Mapping[str, Any], key: str) -> dict[str, Any]:
+    left, right = st.columns(2)
     budget = left.number_input("Calls at most", 1, 100_000, rule.get("budget", 100), key=f"{key}_budget")
     if kind == "successive-elimination":
         delta = right.number_input("δ", 1e-6, 0.5, kept.get("delta", 0.05), format="%g", key=f"{key}_delta")
-        return {"rule": kept | {"kind": kind, "budget": budget, "delta": delta}}
+        return {"rule": {**kept, "kind": kind, "budget": budget, "delta": delta}}
     level = right.number_input("Any wrong label", 1e-6, 0.5, kept.get("default_error", 0.025), format="%g",
                                key=f"{key}_level")  # fmt: skip
     errors = dict(kept.get("errors", {"safe|unsafe": 0.001}))
     words, now = "Safe, when its mode is unsafe", errors.get("safe|unsafe", level)
     strict = left.number_input(words, 1e-6, 0.5, now, format="%g", key=f"{key}_strict")
-    return {
-        "rule": kept
-        | {"kind": kind, "budget": budget, "default_error": level, "errors": errors | {"safe|unsafe": strict}}
-    }
+    levels = {"default_error": level, "errors": errors | {"safe|unsafe": strict}}
+    return {"rule": {**kept, "kind": kind, "budget": budget, **levels}}
 
 
 def _certified(rule: Mapping[str, Any], place: DeltaGenerator, key: str) -> dict[str, Any]:

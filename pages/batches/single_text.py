@@ -99,7 +99,7 @@ def most_calls(pipeline: PipelineConfig) -> int:
 
 def view_html(single: SingleText, now: datetime) -> str:
     """The budget and the nodes as they stand."""
-    pipeline = single.configuration.pipeline
+    pipeline = single.pipeline
     until = single.completed_at or (None if single.ended else now)
     seconds = max((until - single.submitted_at).total_seconds(), 0.0) if until else None  # by two machines' clocks
     cost = single.cost_usd if single.completed_at else 0.0 if _simulated(single.configuration) else None
@@ -166,10 +166,10 @@ def outcome_sentences(single: SingleText) -> list[str]:
     reason = single.reason or Reason.UNREADABLE
     if reason is Reason.IDENTIFIED:
         label = Label(single.outcome or Outcome.HUMAN_REVIEW)
-        node = single.configuration.pipeline.node(single.node or "")
+        node = single.pipeline.node(single.node or "")
         said = evidence_sentence(node, single.draws[f"{node.name}/main"], label)
         return [f"{node.title}: {said}."]
-    at = f"{single.configuration.pipeline.node(single.node).title}: " if single.node else ""
+    at = f"{single.pipeline.node(single.node).title}: " if single.node else ""
     words = REASON_WORDS[reason]
     return [f"{at}{words if at else words[0].upper() + words[1:]}."]
 

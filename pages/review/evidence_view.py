@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from pages.batches.live_style import STYLE
 from pages.batches.live_view import badge_html, money, node_arms_html
 from pages.batches.trail import NodeView, State, distribution_words, evidence_sentence, node_view
+from pages.batches.way_taken import way_html
 from pages.components.words import OUTCOME_WORDS, REASON_WORDS
 from pages.review.band_chart import STYLE as BAND_STYLE
 from pages.review.band_chart import bands_html
@@ -54,9 +55,9 @@ _OWN_STYLE = """<style>
 
 
 def pipeline_of(evidence: Evidence) -> PipelineConfig | None:
-    """The pipeline it ran with; None where this version cannot read it."""
+    """The pipeline it ran with, as it decided this case; None where this version cannot read it."""
     try:
-        return PipelineConfig.model_validate((evidence.configuration or {}).get("pipeline"))
+        return PipelineConfig.model_validate((evidence.configuration or {}).get("pipeline")).at(evidence.number)
     except ValidationError:
         return None
 
@@ -74,6 +75,15 @@ def evidence_html(evidence: Evidence, *, opened: bool = False) -> str:
     unasked = [node.title for node in nodes.values() if node.name not in asked]
     rest = f'<p class="sl-unasked">– Not asked: {escape(", ".join(unasked))}</p>' if unasked else ""
     return f'{STYLE}{BAND_STYLE}{_OWN_STYLE}<div class="sl-live">{runs}{rest}{charts}</div>'
+
+
+def trail_html(evidence: Evidence) -> str:
+    """The way that the case took, on the drawing of its pipeline; empty where nothing was asked."""
+    pipeline = pipeline_of(evidence)
+    if pipeline is None or not evidence.runs:
+        return ""
+    draws = {f"{run.node}/{run.variant}": run.draws or run.distribution or "" for run in evidence.runs}
+    return way_html(pipeline, draws, ended=True, outcome=evidence.outcome)
 
 
 def outcome_words(evidence: Evidence) -> str:

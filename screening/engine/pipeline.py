@@ -17,7 +17,8 @@ from pydantic import (
 
 from screening.engine.certified_mixture import CertifiedMixtureConfig
 from screening.engine.draws import NodeAgent, Protocol
-from screening.labels import OUTCOMES, Label, Outcome
+from screening.labels import LABELS, OUTCOMES, Label, Outcome
+from screening.statistics.bounds import Schedule, scheduled_delta
 from screening.statistics.certification.certificates import DEFAULT_CONTRACT, EACH_PAIR_CONTRACT, symmetric_contract
 from screening.statistics.rules.majority_vote import MajorityVote
 from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
@@ -55,6 +56,12 @@ class PairwiseMixtureConfig(_Data):
         """δ split evenly over the K − 1 rivals."""
         return cls(budget=budget, default_error=delta / (len(Label) - 1), errors={})
 
+    def at(self, schedule: Schedule, number: int) -> Self:
+        """With the levels of the case of this number."""
+        errors = {pair: scheduled_delta(schedule, level, number) for pair, level in self.errors.items()}
+        default = scheduled_delta(schedule, self.default_error, number)
+        return self.model_copy(update={"default_error": default, "errors": errors})
+
     def rule(self) -> StoppingRule:
         """The rule with these settings."""
         overrides = tuple(
@@ -72,6 +79,10 @@ class SuccessiveEliminationConfig(_Data):
     budget: Budget = 100
     delta: ErrorRate = 0.05
     curtail: bool = True
+
+    def at(self, schedule: Schedule, number: int) -> Self:
+        """With the δ of the case of this number."""
+        return self.model_copy(update={"delta": scheduled_delta(schedule, self.delta, number)})
 
     def rule(self) -> StoppingRule:
         """The rule with these settings."""
@@ -95,6 +106,8 @@ RuleConfig = Annotated[
 ]
 
 
+Schedulable = PairwiseMixtureConfig | SuccessiveEliminationConfig
+"""The rules whose levels may follow a schedule: each level is a bound by itself, whatever its size."""
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
 OF_THE_AGENT = ("prompt", "instructions", "role", "model", "temperature", "server", "protocol")
 
@@ -103,7 +116,8 @@ class NodeConfig(_Data):
     """One agent: who answers, its rule, and where each label leads (an outcome or another node).
 
     What is said of the agent beyond its name is optional, as in `NodeAgent`; what is not said stays out of the record,
-    so that it is the same pipeline as before the option existed.
+    so that it is the same pipeline as before the option existed. So does a constant ``schedule``: what becomes of the
+    rule's error levels over the cases of the pipeline.
     """
 
     name: Name
@@ -119,10 +133,13 @@ class NodeConfig(_Data):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     server: Name | None = None
     protocol: Protocol | None = None
+    schedule: Schedule = Schedule.CONSTANT
 
     @model_serializer(mode="wrap")
     def _said(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = serialize(self)
+        if self.schedule is Schedule.CONSTANT:
+            written.pop("schedule", None)
         return {key: value for key, value in written.items() if value is not None or key not in OF_THE_AGENT}
 
     @model_validator(mode="after")
@@ -135,6 +152,30 @@ class NodeConfig(_Data):
         if self.prompt is not None and self.instructions is not None:
             raise ValueError(f"node {self.name}: give the name of a prompt or instructions of its own, not both")
         return self
+
+    @model_validator(mode="after")
+    def _schedulable(self) -> Self:
+        if self.schedule is Schedule.CONSTANT or isinstance(self.rule, Schedulable):
+            return self
+        why = (
+            "a certificate is proven for its own levels alone"
+            if isinstance(self.rule, CertifiedMixtureConfig)
+            else "a majority vote has no δ"
+        )
+        raise ValueError(f"node {self.name}: the rule takes no {self.schedule} δ schedule: {why}")
+
+    def at(self, number: int) -> Self:
+        """As it decides the case of this number, counted from 1 over the pipeline's cases: with that case's levels.
+
+        >>> rule = PairwiseMixtureConfig(default_error=0.02, errors={"safe|unsafe": 0.001})
+        >>> node = chain("x", rule, "next").nodes[0].model_copy(update={"schedule": Schedule.HARMONIC})
+        >>> node.at(4).rule.default_error, node.at(4).rule.errors
+        (0.005, {'safe|unsafe': 0.00025})
+        """
+        if self.schedule is Schedule.CONSTANT or not isinstance(self.rule, Schedulable):
+            return self
+        rule = self.rule.at(self.schedule, number)
+        return self.model_copy(update={"rule": rule, "schedule": Schedule.CONSTANT})
 
     @property
     def agent(self) -> NodeAgent:
@@ -186,6 +227,15 @@ class PipelineConfig(_Data):
                 may_end_safe.add(node.name)
         return self
 
+    @property
+    def scheduled(self) -> bool:
+        """Whether an agent's error levels depend on how many cases came before."""
+        return any(node.schedule is not Schedule.CONSTANT for node in self.nodes)
+
+    def at(self, number: int) -> Self:
+        """As it decides the case of this number, counted from 1 over all cases of this pipeline."""
+        return self.model_copy(update={"nodes": tuple(node.at(number) for node in self.nodes)})
+
     def node(self, name: str) -> NodeConfig:
         """The node of that name. KeyError when there is none."""
         for node in self.nodes:
@@ -209,15 +259,45 @@ class UndecidableError(ValueError):
 
 
 def require_decidable(pipeline: PipelineConfig) -> PipelineConfig:
-    """The pipeline itself, or `UndecidableError` naming the node and the minimum budget it needs."""
+    """The pipeline itself, or `UndecidableError` naming the node, a label that it could never identify, and the
+    smallest budget that could.
+    """
     for node in pipeline.nodes:
         rule = node.rule.rule()
-        if (needed := rule.minimum_budget()) > rule.budget:
+        cannot, needed = _hardest(rule)
+        if needed > rule.budget:
             raise UndecidableError(
-                f"node {node.name}: with a budget of {rule.budget} calls no label can ever be identified "
+                f"node {node.name}: with a budget of {rule.budget} calls {cannot} "
                 f"at these error levels; the minimum is {needed} calls"
             )
     return pipeline
+
+
+def _hardest(rule: StoppingRule) -> tuple[str, int]:
+    """What cannot be decided within too small a budget, in words, and the fewest calls that decide it."""
+    if not isinstance(rule, PairwiseMixture):
+        return "no label can ever be identified", rule.minimum_budget()
+    needed = {label: rule.minimum_budget_for(label) for label in LABELS}
+    hardest = max(LABELS, key=needed.__getitem__)
+    if min(needed.values()) > rule.budget:
+        return "no label can ever be identified", needed[hardest]
+    return f"{hardest} can never be identified", needed[hardest]
+
+
+def last_decidable(node: NodeConfig, most: int = 10**9) -> int | None:
+    """The last case of a scheduled node up to which every label can be identified; None beyond ``most`` cases."""
+
+    def decides(number: int) -> bool:
+        rule = node.at(number).rule.rule()
+        return _hardest(rule)[1] <= rule.budget
+
+    if decides(most):
+        return None
+    low, high = 1, most  # decides at low, not at high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if decides(middle) else (low, middle)
+    return low
 
 
 _ROLES = (

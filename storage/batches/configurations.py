@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from screening.engine.pipeline import PipelineConfig
+from screening.engine.pipeline import PipelineConfig, version_of
 from storage.database import Database, insert_into
 from storage.schema import configurations
 
@@ -56,6 +56,14 @@ def load_configuration(db: Database, version: str) -> Configuration:
     return Configuration(
         pipeline=PipelineConfig.model_validate(body["pipeline"]), sampler=body["sampler"], texts=body["texts"]
     )
+
+
+def scheduled_version(db: Database, version: str) -> str | None:
+    """The version of this configuration's pipeline, where that has a δ schedule: only then its cases are counted."""
+    with db.read() as conn:
+        body = conn.execute(select(configurations.c.body).where(configurations.c.version == version)).scalar_one()
+    nodes = body["pipeline"].get("nodes", ())
+    return version_of(body["pipeline"]) if any("schedule" in node for node in nodes) else None
 
 
 class Configurations:

@@ -15,12 +15,13 @@ from screening.statistics.verification.audit import audit_coin
 from screening.text.received import ReceivedText
 from storage.batches import tallies
 from storage.batches.batch_state import BatchEvent, UnknownBatch
+from storage.batches.configurations import scheduled_version
 from storage.batches.tallies import totals
 from storage.batches.text_pages import text_page
 from storage.clock import shared_now
-from storage.database import Database
+from storage.database import Database, insert_into
 from storage.identifiers import new_id
-from storage.schema import batch_events, batches, cases, live_runs, pending_cases, rejected_rows
+from storage.schema import batch_events, batches, case_numbers, cases, live_runs, pending_cases, rejected_rows
 from storage.site import audit_log
 
 CHUNK = 250
@@ -46,6 +47,7 @@ class _Target:
     seed: str
     audit_rate: float
     interactive: bool
+    scheduled: str | None  # the version of its pipeline, where that has a δ schedule
 
 
 def add_rows(
@@ -123,6 +125,7 @@ def _target(db: Database, batch_id: str) -> _Target:
         seed=str(found.seed),
         audit_rate=found.audit_rate,
         interactive=found.kind == "interactive",
+        scheduled=scheduled_version(db, found.configuration),
     )
 
 
@@ -164,7 +167,7 @@ def _insert(conn: Connection, target: _Target, part: Sequence[NewCase | Rejected
     accepted = [_case_row(target, row, now) for row in part if isinstance(row, NewCase)]
     refused = [_rejected_row(target, row) for row in part if isinstance(row, RejectedRow)]
     if accepted:
-        conn.execute(insert(cases), accepted)
+        conn.execute(insert(cases), _numbered(conn, target.scheduled, accepted))
         waiting = [
             {"case_id": row["id"], "batch_id": target.batch_id, "row": row["row"], "ready_at": now} for row in accepted
         ]
@@ -175,6 +178,17 @@ def _insert(conn: Connection, target: _Target, part: Sequence[NewCase | Rejected
     if refused:
         conn.execute(insert(rejected_rows), refused)
     tallies.add(conn, target.batch_id, 0, tallies.Totals(accepted=len(accepted), rejected=len(refused)))
+
+
+def _numbered(conn: Connection, pipeline: str | None, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, counted on from the last case of the pipeline: each has a number of its own, whoever adds them."""
+    if pipeline is None:
+        return rows
+    counted = insert_into(conn, case_numbers).values(pipeline=pipeline, last=len(rows))
+    more = {"last": case_numbers.c.last + len(rows)}
+    updated = counted.on_conflict_do_update(index_elements=["pipeline"], set_=more).returning(case_numbers.c.last)
+    first = conn.execute(updated).scalar_one() - len(rows) + 1
+    return [row | {"number": number} for number, row in enumerate(rows, start=first)]
 
 
 def _case_row(target: _Target, case: NewCase, now: datetime) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Row, delete, select
 
 from screening.engine.draws import ScreenedText
+from screening.engine.pipeline import PipelineConfig
 from screening.engine.screen import NodeRun, Screening
 from screening.labels import Label, Outcome
 from screening.review.reach import Reach
@@ -46,7 +47,9 @@ class UnsafeCommit(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseForScreening:
-    """A pending case as its job needs it. ``flags`` were found in the text or the reply; ``seed`` is the batch's."""
+    """A pending case as its job needs it. ``flags`` were found in the text or the reply; ``seed`` is the batch's,
+    ``number`` the case's among those of its pipeline.
+    """
 
     case_id: str
     batch_id: str
@@ -56,6 +59,12 @@ class CaseForScreening:
     configuration: Configuration
     seed: int
     interactive: bool
+    number: int = 1
+
+    @property
+    def pipeline(self) -> PipelineConfig:
+        """The configuration's pipeline as it decides this case."""
+        return self.configuration.pipeline.at(self.number)
 
 
 def case_for_screening(db: Database, case_id: str) -> CaseForScreening | None:
@@ -83,8 +92,8 @@ def case_row(conn: Connection, case_id: str) -> Row[Any]:
     return row
 
 
-def case_of(row: Row[Any], configuration: Configuration) -> CaseForScreening:
-    """What `case_row` found, as its job takes it."""
+def case_of(row: Row[Any], configuration: Configuration, number: int | None = None) -> CaseForScreening:
+    """What `case_row` found, as its job takes it; a comparison counts its cases by itself."""
     return CaseForScreening(
         case_id=row.id,
         batch_id=row.batch_id,
@@ -94,6 +103,7 @@ def case_of(row: Row[Any], configuration: Configuration) -> CaseForScreening:
         configuration=configuration,
         seed=row.seed,
         interactive=row.kind == "interactive",
+        number=number or row.number or 1,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, exists, select
 
 from screening.engine.distribution import read_distribution
+from screening.engine.pipeline import PipelineConfig
 from screening.engine.screen import NodeRun, Reason
 from screening.labels import Outcome
 from screening.review.actors import Actor
@@ -59,6 +60,12 @@ class SingleText:
     in_inbox: bool
     submitted_at: datetime
     completed_at: datetime | None
+    number: int = 1
+
+    @property
+    def pipeline(self) -> PipelineConfig:
+        """The configuration's pipeline as it decides this text."""
+        return self.configuration.pipeline.at(self.number)
 
     @property
     def calls(self) -> int:
@@ -113,6 +120,7 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         started=bool(row.started),
         in_inbox=bool(row.in_inbox),
         submitted_at=row.created_at,
+        number=row.number or 1,
         **_outcome(row),
     )
 

@@ -21,10 +21,10 @@ from storage.schema import batches, cases, comparison_outcomes, comparisons, con
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """The next cases of one comparison, each with its number within it, its caps, and what it has cost so far."""
+    """The next cases of one comparison, numbered within it, its caps, and what it has cost so far."""
 
     comparison_id: str
-    cases: tuple[tuple[int, CaseForScreening], ...]
+    cases: tuple[CaseForScreening, ...]
     caps: Caps
     totals: Totals
 
@@ -42,7 +42,7 @@ def next_due(db: Database, limit: int, put_off: Collection[str] = ()) -> Due | N
         else:
             return None
     configuration = load_configuration(db, one.configuration)
-    numbered = tuple((last + place, case_of(row, configuration)) for place, row in enumerate(rows, start=1))
+    numbered = tuple(case_of(row, configuration, last + place) for place, row in enumerate(rows, start=1))
     caps = Caps(max_calls=one.max_calls, max_cost_usd=one.max_cost_usd)
     return Due(comparison_id=one.id, cases=numbered, caps=caps, totals=spent[one.id])
 

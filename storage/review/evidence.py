@@ -82,6 +82,7 @@ class Evidence:
     reference: str | None
     reference_value: str | None
     where_to_act: str | None = None
+    number: int = 1  # of the case among those of its pipeline, where error levels follow a schedule
 
 
 def case_text(db: Database, actor: Actor, case_id: str, now: datetime, token: str | None = None) -> CaseText:
@@ -114,7 +115,7 @@ def owns_text(conn: Connection, actor: Actor, case_id: str, token: str | None, n
     )
 
 
-_OF_A_CASE = (cases.c.reference, cases.c.reference_value, cases.c.where_to_act)
+_OF_A_CASE = (cases.c.number, cases.c.reference, cases.c.reference_value, cases.c.where_to_act)
 
 
 def evidence(db: Database, actor: Actor, case_id: str, now: datetime, *, open_at_once: bool = False) -> Evidence:
@@ -156,6 +157,7 @@ def _evidence(conn: Connection, case_id: str, case: Any) -> Evidence:
         reference=case.reference,
         reference_value=case.reference_value,
         where_to_act=case.where_to_act,
+        number=case.number or 1,
     )
 
 
