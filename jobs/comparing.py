@@ -154,9 +154,9 @@ class _Metered:
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         """A wave, if the purse allows it."""
-        bill = Bill()
-        asked = self._sampler().draw(replace(request, bill=bill))
-        draws = await self._paid_for(asked, request.count, bill)
+        sampler, bill = self._sampler(), Bill()
+        self.purse.take(request.count)
+        draws = await self._paid_for(sampler.draw(replace(request, bill=bill)), request.count, bill)
         self._pay(request, request.count, len(draws), sum((draw.usage for draw in draws), Usage()))
         return draws
 
@@ -165,8 +165,12 @@ class _Metered:
         sampler, bill = self._sampler(), Bill()
         if not isinstance(sampler, DistributionSource):
             return None
+        self.purse.take(1)
         found = sampler.distribution(replace(request, bill=bill))
-        return None if found is None else self._told(request, found, bill)
+        if found is None:
+            self.purse.pay(1, 0, 0.0)
+            return None
+        return self._told(request, found, bill)
 
     async def _told(self, request: DrawRequest, found: Awaitable[LabelDistribution], bill: Bill) -> LabelDistribution:
         told = await self._paid_for(found, 1, bill)
@@ -177,7 +181,6 @@ class _Metered:
         return self.agents.sampler(self.case.configuration, self.case.seed)
 
     async def _paid_for(self, work: Awaitable[T], calls: int, bill: Bill) -> T:
-        self.purse.take(calls)
         try:
             return await work
         except SamplerError:
