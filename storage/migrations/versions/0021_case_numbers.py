@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = '0020'
-down_revision = '0019'
+revision = '0021'
+down_revision = '0020'
 branch_labels = None
 depends_on = None
 
