@@ -6,7 +6,8 @@ from pages.components import resources
 from pages.components.contrast import legible_controls
 from pages.components.sign_in import rechecked
 from pages.research import reliability_view as view
-from pages.research.claims import Verified, verified
+from pages.research.allocation_panel import allocation_panel
+from pages.research.claims import Verified, switched, verified
 from pages.research.open_tab import show_open
 from pages.research.stard import report_html
 from screening.research.binding import binding_of
@@ -24,9 +25,8 @@ def _words(found: MeasuredConfiguration) -> str:
 
 
 def _verified(version: str) -> Verified:
-    key = settings.pseudonym_secret
     sample, mix = audit_sample(db, person, version), outcome_mix(db, person, version)
-    return verified(sample, mix, switches(db, person, key), audit_plan(db))
+    return verified(sample, mix, audit_plan(db))
 
 
 legible_controls()
@@ -50,7 +50,8 @@ show_open(
         "Audit sample": lambda: view.show_sample(found),
         "Confidence sequence": lambda: view.show_sequence(found),
         "Planner": lambda: view.show_planner(found),
-        "Switch rate": lambda: view.show_switches(found.switches),
+        "Allocation": lambda: allocation_panel(db, person, found),
+        "Switch rate": lambda: view.show_switches(switched(switches(db, person, settings.pseudonym_secret))),
         "Drift": lambda: view.show_drift(found),
         "What was measured": lambda: view.show_binding(found, now),
     },

@@ -97,7 +97,7 @@ def _was_listed(conn: Connection, case_id: str) -> bool:
     """
     read_anyway = and_(screenings.c.outcome == Outcome.UNSAFE.value, batches.c.reach == Reach.READ.value)
     settled_by_itself = and_(
-        screenings.c.outcome != Outcome.HUMAN_REVIEW.value, cases.c.audited.is_(False), ~read_anyway
+        screenings.c.outcome != Outcome.HUMAN_REVIEW.value, screenings.c.audited.is_(False), ~read_anyway
     )
     closed_once = exists().where(adjudications.c.case_id == cases.c.id)
     joined = select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id)

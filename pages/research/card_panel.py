@@ -11,7 +11,6 @@ from screening.review.policy import Action, allowed
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
 from storage.database import Database
-from storage.research.reading_table import switches
 from storage.research.reliability import audit_sample, measured_configurations, outcome_mix
 from storage.site.settings_store import audit_plan
 
@@ -25,9 +24,8 @@ def measured(
     settled = {one.version: one.settled for one in measured_configurations(db, person)}.get(configuration.version, 0)
     if not settled:
         return 0, None
-    key = settings.pseudonym_secret
     sample, mix = audit_sample(db, person, configuration.version), outcome_mix(db, person, configuration.version)
-    return settled, verified(sample, mix, switches(db, person, key), audit_plan(db))
+    return settled, verified(sample, mix, audit_plan(db))
 
 
 def card(db: Database, person: Actor, settings: Settings, configuration: Configuration) -> model_card.Card:

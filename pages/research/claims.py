@@ -44,6 +44,16 @@ class TooEarly:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beyond:
+    """Readings of texts called safe that only an allocation chose: so many, so many of them unsafe. The guarantee does
+    not count them: not every text had their chance to be read.
+    """
+
+    read: int
+    missed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """All that the audit of one configuration says; the guarantee rests on cases settled under the present plan."""
 
@@ -56,12 +66,12 @@ class Verified:
     looks: tuple[Look, ...]
     at_most: tuple[Look, ...]
     below_floor: int
+    beyond_floor: Beyond
     guarantee: Guarantee
     drift: Drift
-    switches: SwitchRate
 
 
-def verified(sample: AuditSample, mix: OutcomeMix, switched: Sequence[Switch], plan: AuditPlan) -> Verified:
+def verified(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
     """Everything from one sample; the readings' order is that in which they were given."""
     strata = tallied(sample.counted)
     under_plan = [each for each in sample.readings if plan.since is None or each.settled_at > plan.since]
@@ -76,6 +86,7 @@ def verified(sample: AuditSample, mix: OutcomeMix, switched: Sequence[Switch], p
         looks=missed_sequence(sample.readings, floor),
         at_most=missed_sequence(sample.readings, floor, from_above=True),
         below_floor=sum(each.case.coin_probability < floor for each in under_plan),
+        beyond_floor=_beyond(under_plan, floor),
         guarantee=guarantee_of(
             (each.case for each in under_plan),
             floor=floor,
@@ -85,7 +96,28 @@ def verified(sample: AuditSample, mix: OutcomeMix, switched: Sequence[Switch], p
             binding=binding_of(sample.configuration),
         ),
         drift=drift(mix.reference, mix.looks),
-        switches=switch_rate([_revision(each) for each in switched]),
+    )
+
+
+def switched(found: Sequence[Switch]) -> SwitchRate:
+    """How often seeing the engine's view changed a reading."""
+    return switch_rate([_revision(each) for each in found])
+
+
+def _beyond(readings: Sequence[Reading], floor: float) -> Beyond:
+    cases = [each.case for each in readings if each.case.outcome is Outcome.SAFE and each.case.coin >= floor]
+    read = [case for case in cases if case.read]
+    return Beyond(read=len(read), missed=sum(case.label is Label.UNSAFE for case in read))
+
+
+def beyond_sentence(found: "Verified") -> str:
+    """What was read beyond the plan's π, which the guarantee leaves out; empty where that is nothing."""
+    beyond = found.beyond_floor
+    if not beyond.read:
+        return ""
+    return (
+        f"Beside it, not counted: {beyond.read:,} texts called safe were read beyond the plan's π because something "
+        f"spoke against safe; {beyond.missed:,} of them were unsafe."
     )
 
 

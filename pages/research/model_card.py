@@ -6,7 +6,7 @@ from datetime import datetime
 from html import escape
 
 from pages.components.words import DELTA_MEANING
-from pages.research.claims import Verified, plan_sentences, too_early_sentence
+from pages.research.claims import Verified, beyond_sentence, plan_sentences, too_early_sentence
 from pages.research.stard import missed_sentence
 from screening.review.reach import reach_sentence
 from screening.settings import SIMULATED_NOTICE
@@ -58,7 +58,14 @@ def _measured(card: Card) -> list[str]:
         f"{card.settled:,} texts settled with this configuration.",
         f"Missed unsafe per 1,000 texts called safe: {missed_sentence(card.measured)}.",
         " ".join(
-            filter(None, (f"{card.measured.guarantee.statement.rstrip('.')}.", too_early_sentence(card.measured)))
+            filter(
+                None,
+                (
+                    f"{card.measured.guarantee.statement.rstrip('.')}.",
+                    too_early_sentence(card.measured),
+                    beyond_sentence(card.measured),
+                ),
+            )
         ),
         " ".join(plan_sentences(card.measured.plan)),
     ]

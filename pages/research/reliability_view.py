@@ -6,6 +6,7 @@ import streamlit as st
 from pages.research.claims import (
     Verified,
     at_most_words,
+    beyond_sentence,
     flow,
     interval,
     missed_words,
@@ -62,7 +63,7 @@ def _show_guarantee(found: Verified, now: Binding) -> None:
     if stale:
         words = f"Stale. {words} It speaks of another configuration than the one in use."
     shown = st.success if guarantee.standing is Standing.GUARANTEED and not stale else st.warning
-    shown(" ".join(part for part in (words, too_early_sentence(found)) if part))
+    shown(" ".join(part for part in (words, too_early_sentence(found), beyond_sentence(found)) if part))
     st.caption(" ".join(plan_sentences(found.plan)))
 
 

@@ -7,6 +7,7 @@ from html import escape
 from pages.research.claims import (
     Verified,
     at_most_words,
+    beyond_sentence,
     flow,
     interval,
     one_look_words,
@@ -46,7 +47,8 @@ def _head(found: Verified, now: Binding, at: datetime) -> str:
         f"<h1>Reliability of automatic labels</h1><p>Configuration {version}, as of {at:%Y-%m-%d %H:%M} UTC.</p>{stale}"
         f"<p><b>Missed unsafe per 1,000 texts called safe: {escape(missed_sentence(found))}</b></p>"
         f"<p>{escape(one_look_words(found, at))}</p>"
-        f"<p>Miss rate: {escape(found.guarantee.statement)}. {escape(too_early_sentence(found))}</p>"
+        f"<p>Miss rate: {escape(found.guarantee.statement)}. {escape(too_early_sentence(found))} "
+        f"{escape(beyond_sentence(found))}</p>"
         f"<p>{escape(' '.join(plan_sentences(found.plan)))}</p>"
     )
 
@@ -78,8 +80,10 @@ def _methods(found: Verified) -> Iterable[str]:
     )
     yield "<h2>Participants and sampling (STARD 5 to 9)</h2>"
     yield (
-        "<p>Every text that the engine decided drew a recorded coin when it came in; those selected entered the same "
-        "inbox as all others, unmarked. Every text left to a person was due to be read.</p>"
+        "<p>Every text that the engine decided drew a recorded coin when it came in. When it was settled the coin was "
+        "held against the probability recorded for it, never below the plan's, and higher where something spoke "
+        "against safe, by an allocation fixed before the text came in; those selected entered the same inbox as all "
+        "others, unmarked. Every text left to a person was due to be read.</p>"
     )
 
 

@@ -12,6 +12,7 @@ from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from storage.batches import tallies
+from storage.batches.allocations import allocation_in_force
 from storage.batches.batch_state import (
     BatchEvent,
     BatchState,
@@ -119,6 +120,7 @@ def create_batch(db: Database, actor: Actor, new: NewBatch, now: datetime, entro
     row["reach"] = new.reach.value
     key = row.pop("submission")
     with db.write() as conn:
+        row["audit_allocation"] = allocation_in_force(conn)
         if key is not None and (known := first_result(conn, actor, new.kind, key, batch_id, now)) != batch_id:
             return known
         conn.execute(insert(batches), {**row, "created_by": actor.id, "created_at": now})
@@ -127,6 +129,7 @@ def create_batch(db: Database, actor: Actor, new: NewBatch, now: datetime, entro
             "kind": new.kind,
             "configuration": new.configuration_version,
             "audit_rate": new.audit_rate,
+            "audit_allocation": row["audit_allocation"],
             "reach": new.reach.value,
         }
         audit_log.append(conn, actor, "batch_created", batch_id, detail, now)

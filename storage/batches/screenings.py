@@ -1,18 +1,21 @@
 """What a case's job reads and commits: its text and configuration, its runs, its outcome; each committed once."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Column, Connection, Row, delete, select
 
+from screening.engine.doubt import doubt_of
 from screening.engine.draws import ScreenedText
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.screen import NodeRun, Screening
 from screening.labels import Label, Outcome
 from screening.review.reach import Reach
 from screening.review.tiers import Placement, audit_placement, tier_for
+from screening.statistics.rules.protocol import Ended
+from screening.statistics.verification import Allocation, audit_coin
 from screening.text.flags import REFUSES_SAFE
 from storage.batches import tallies
 from storage.batches.batch_state import Standing, standing
@@ -30,7 +33,7 @@ from storage.batches.pending import (
 )
 from storage.batches.runs import run_of, run_row, runs_of, same_run
 from storage.database import Database, insert_once
-from storage.schema import batches, cases, node_runs, screenings
+from storage.schema import audit_allocations, batches, cases, node_runs, screenings
 from storage.schema import pending_cases as waiting_cases
 from storage.site.settings_store import current_in
 
@@ -160,20 +163,25 @@ def commit_outcome(
         _require_allowed(screening, case)
         if not _follows_from(runs_of(conn, case_id), screening):
             return False  # its start stays without an end: a case on which this keeps happening goes to a human
-        row = _screening_row(screening, cost_usd, configuration_version, now)
+        toss = _toss(screening, case)
+        row = _screening_row(screening, cost_usd, configuration_version, now) | asdict(toss)
         if not insert_once(conn, screenings, {"case_id": case_id, "batch_id": case.batch_id, **row}):
             return False
         end_starts(conn, case_id, now)
         conn.execute(delete(waiting_cases).where(waiting_cases.c.case_id == case_id))
         label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
         tallies.add(conn, case.batch_id, case.row, tallies.one_outcome(screening.outcome, now))
-        settle(conn, case_id, _placement(conn, screening, case), label, now)  # last: it may write to the audit log
+        settle(
+            conn, case_id, _placement(conn, screening, case, toss), label, now
+        )  # last: it may write to the audit log
     return True
 
 
 def _case(conn: Connection, case_id: str) -> Any:
-    columns: list[Column[Any]] = [cases.c.id, cases.c.batch_id, cases.c.row, cases.c.flags, cases.c.audited]
-    query = select(*columns, batches.c.reach).join(batches, batches.c.id == cases.c.batch_id)
+    columns: list[Column[Any]] = [cases.c.id, cases.c.batch_id, cases.c.row, cases.c.flags, cases.c.audit_probability]
+    of_batch: list[Column[Any]] = [batches.c.reach, batches.c.seed, audit_allocations.c.probabilities]
+    query = select(*columns, *of_batch).join(batches, batches.c.id == cases.c.batch_id)
+    query = query.outerjoin(audit_allocations, audit_allocations.c.version == batches.c.audit_allocation)
     if (row := conn.execute(query.where(cases.c.id == case_id)).first()) is None:
         raise UnknownCase(case_id)
     return row
@@ -211,8 +219,37 @@ def _screening_row(
     }
 
 
-def _placement(conn: Connection, screening: Screening, case: Row[Any]) -> Placement | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Toss:
+    """What an outcome says of its audit: the coin of intake, held against the probability that its doubt has."""
+
+    first_end: str | None
+    doubt: str | None
+    audit_probability: float
+    audited: bool
+
+
+def _toss(screening: Screening, case: Row[Any]) -> _Toss:
+    """Only a text called safe is read more often for what speaks against it; all others have the batch's π."""
+    doubt = doubt_of(screening, case.flags["text"] + case.flags["reply"]) if screening.outcome is Outcome.SAFE else None
+    probability = Allocation(probabilities=case.probabilities or {}).probability(doubt, case.audit_probability)
+    return _Toss(
+        first_end=_first_end(screening),
+        doubt=doubt,
+        audit_probability=probability,
+        audited=audit_coin(str(case.seed), case.id) < probability,
+    )
+
+
+def _first_end(screening: Screening) -> str | None:
+    verdict = screening.runs[0].verdict if screening.runs else None
+    if verdict is None:
+        return None
+    return verdict.label.value if verdict.label and verdict.ended is Ended.IDENTIFIED else verdict.ended.value
+
+
+def _placement(conn: Connection, screening: Screening, case: Row[Any], toss: _Toss) -> Placement | None:
     read = screening.outcome is Outcome.UNSAFE and case.reach == Reach.READ
     if read or screening.outcome is Outcome.HUMAN_REVIEW:
         return tier_for(screening, case.flags["text"] + case.flags["reply"])
-    return audit_placement(case.id, current_in(conn).settings.audit_urgent_share) if case.audited else None
+    return audit_placement(case.id, current_in(conn).settings.audit_urgent_share) if toss.audited else None

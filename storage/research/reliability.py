@@ -1,27 +1,26 @@
 """What verification is made of: each settled case with its audit coin, and its blind first reading if there is one."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Select, and_, func, literal, select, type_coerce
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, and_, func, literal, select, type_coerce
 
+from screening.engine.doubt import Doubt
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
-from screening.statistics.rules.protocol import Ended
-from screening.statistics.verification import AuditCase, audit_coin
+from screening.statistics.verification import AuditCase, Seen, audit_coin
 from storage.database import Database
 from storage.schema import (
     adjudications,
+    batch_tallies,
     batches,
-    cases,
     configurations,
     inbox_entries,
-    node_runs,
     ratings,
     screenings,
 )
@@ -31,11 +30,16 @@ _INSUFFICIENT = "insufficient_information"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A settled case of the audit, with when it was settled and when its blind first reading was given."""
+    """A settled case of the audit, with when it was settled and when its blind first reading was given.
+
+    ``doubt`` is what spoke against a safe; ``not_blind`` that its first reading was given after the engine's view.
+    """
 
     case: AuditCase
     settled_at: datetime
     read_at: datetime | None
+    doubt: str | None = None
+    not_blind: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,7 @@ class AuditSample:
     was 0 (single texts, batches without an audit): nothing can be said of them. ``not_blind`` counts readings that
     were due and are left out because the engine's view had been served before. ``reaches`` are what these batches did
     with texts called unsafe: of one that only listed or counted them too few are read for any claim about specificity.
+    ``seen`` are the texts called safe by what spoke against them.
     """
 
     configuration_version: str
@@ -56,6 +61,7 @@ class AuditSample:
     not_blind: int
     reaches: frozenset[Reach] = frozenset()
     others: tuple[tuple[AuditCase, int], ...] = ()
+    seen: tuple[Seen, ...] = ()
 
     @property
     def counted(self) -> tuple[tuple[AuditCase, int], ...]:
@@ -76,23 +82,33 @@ class MeasuredConfiguration:
 def measured_configurations(db: Database, actor: Actor) -> tuple[MeasuredConfiguration, ...]:
     """The configurations that have settled batch cases, the latest used first."""
     require(actor, Action.VIEW_RESULTS)
-    done = screenings.c
+    tally, done = batch_tallies.c, screenings.c
+    first = select(func.min(done.completed_at)).where(done.batch_id == batches.c.id).scalar_subquery()
+    settled = func.sum(tally.safe + tally.unsafe + tally.human_review)
+    of_batch = (
+        select(batches.c.configuration, settled.label("settled"), func.max(tally.last_completed_at).label("last_at"))
+        .add_columns(first.label("first_at"))
+        .join(batch_tallies, tally.batch_id == batches.c.id)
+        .where(batches.c.kind == "batch")
+        .group_by(batches.c.id, batches.c.configuration)
+        .subquery()
+    )
+    one = of_batch.c
     query = (
         select(
-            done.configuration,
-            func.count().label("settled"),
-            func.min(done.completed_at).label("first_at"),
-            func.max(done.completed_at).label("last_at"),
+            one.configuration,
+            func.sum(one.settled).label("settled"),
+            func.min(one.first_at).label("first_at"),
+            func.max(one.last_at).label("last_at"),
         )
-        .join(batches, batches.c.id == done.batch_id)
-        .where(batches.c.kind == "batch")
-        .group_by(done.configuration)
-        .order_by(func.max(done.completed_at).desc())
+        .where(one.first_at.is_not(None))
+        .group_by(one.configuration)
+        .order_by(func.max(one.last_at).desc())
     )
     with db.read() as conn:
         return tuple(
             MeasuredConfiguration(
-                version=row.configuration, settled=row.settled, first_at=row.first_at, last_at=row.last_at
+                version=row.configuration, settled=int(row.settled), first_at=row.first_at, last_at=row.last_at
             )
             for row in conn.execute(query)
         )
@@ -108,19 +124,21 @@ def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:
         body = conn.execute(select(configurations.c.body).where(configurations.c.version == version)).scalar()
         if body is None:
             raise KeyError(version)
-        rows = conn.execute(_readings(version)).all()
-        groups = conn.execute(_groups(version)).all()
-    others = [(_case(row, _NOT_TOSSED), row.alike) for row in groups if row.audit_probability > 0]
-    readings = tuple(_reading(row) for row in rows)
+        of_batch = _batches(conn, version)
+        readings = tuple(_reading(row, of_batch[row.batch_id]) for row in conn.execute(_readings(version, of_batch)))
+        counts = conn.execute(_counts(version, of_batch)).all()
+        groups = _unaudited(conn, version, of_batch, counts)
+    under_audit = [(one, alike) for one, alike in groups if of_batch[one.batch_id].audit_rate > 0]
     return AuditSample(
         configuration_version=version,
         configuration=body,
         readings=readings,
-        others=tuple(others),
-        without_audit=sum(row.alike for row in groups if row.audit_probability == 0),
-        reaches=frozenset(Reach(row.reach) for row in (*rows, *groups) if row.audit_probability > 0),
-        not_blind=sum(row.blind is False for row in rows)
-        + sum(row.alike for row in groups if row.audit_probability > 0 and row.blind is False and _due(row)),
+        others=tuple((_case(one, of_batch[one.batch_id], _NOT_TOSSED), alike) for one, alike in under_audit),
+        without_audit=sum(alike for one, alike in groups if of_batch[one.batch_id].audit_rate == 0),
+        reaches=frozenset(Reach(one.reach) for one in of_batch.values() if one.audit_rate > 0),
+        not_blind=sum(each.not_blind for each in readings)
+        + sum(alike for one, alike in under_audit if one.blind is False and _due(one, of_batch)),
+        seen=_seen(counts, readings),
     )
 
 
@@ -128,80 +146,137 @@ _SEVERAL = ("agreement", "senior", "discussion")
 _NOT_TOSSED = 1 - 2**-53
 """Stands for a coin that did not fall."""
 
+_Batches = Mapping[str, Any]
+"""Seed, reach and audit rate of each batch of the configuration, by its id."""
 
-def _due(row: Any) -> bool:
-    return _case(row, _NOT_TOSSED).selected
+
+def _batches(conn: Connection, version: str) -> _Batches:
+    columns = (batches.c.id, batches.c.seed, batches.c.reach, batches.c.audit_rate)
+    query = select(*columns).where(batches.c.configuration == version, batches.c.kind == "batch")
+    return {row.id: row for row in conn.execute(query)}
 
 
-def _facts(version: str) -> tuple[list[ColumnElement[Any]], Callable[[Select[Any]], Select[Any]]]:
-    """The columns that a case's place in the tally follows from, and the tables they stand in."""
-    first = and_(ratings.c.case_id == cases.c.id, ratings.c.version == 1, ratings.c.reading == "first")
-    several = adjudications.alias("several")
-    newest = (
-        select(several.c.case_id, func.max(several.c.version).label("version"))
-        .where(several.c.method.in_(_SEVERAL))
-        .group_by(several.c.case_id)
-        .subquery()
-    )
-    made = adjudications.alias("settled_by_several")
+def _of(version: str, of_batch: _Batches, *, audited: bool) -> list[ColumnElement[bool]]:
+    done = screenings.c
+    return [done.configuration == version, done.audited.is_(audited), done.batch_id.in_(list(of_batch))]
+
+
+_DONE = screenings.c
+_FACTS = (_DONE.outcome, _DONE.audit_probability, _DONE.batch_id)
+
+
+def _counts(version: str, of_batch: _Batches) -> Select[Any]:
+    """How many texts that no coin chose ended in each way: read off an index, whatever their number."""
+    query = select(func.count().label("alike"), *_FACTS, _DONE.doubt).where(*_of(version, of_batch, audited=False))
+    return query.group_by(_DONE.outcome, _DONE.audit_probability, _DONE.doubt, _DONE.batch_id)
+
+
+def _read_of(case_id: ColumnElement[str], query: Select[Any]) -> Select[Any]:
+    """The query with the first blind reading, what several readers settled, and whether a further one is due."""
+    first = and_(ratings.c.case_id == case_id, ratings.c.version == 1, ratings.c.reading == "first")
+    made, newest = adjudications, adjudications.alias("newest")
+    last = select(func.max(newest.c.version)).where(newest.c.case_id == case_id, newest.c.method.in_(_SEVERAL))
     disputed = and_(inbox_entries.c.closed_at.is_(None), inbox_entries.c.reading != "first")
-    columns: list[ColumnElement[Any]] = [
-        cases.c.audit_probability,
-        batches.c.reach,
-        screenings.c.outcome,
-        ratings.c.label,
-        ratings.c.blind,
-        made.c.label.label("settled"),
-        func.coalesce(disputed, False).label("disputed"),
-    ]
-
-    def joined(query: Select[Any]) -> Select[Any]:
-        return (
-            query.select_from(screenings)
-            .join(cases, cases.c.id == screenings.c.case_id)
-            .join(batches, batches.c.id == cases.c.batch_id)
-            .outerjoin(ratings, first)
-            .outerjoin(newest, newest.c.case_id == cases.c.id)
-            .outerjoin(made, and_(made.c.case_id == newest.c.case_id, made.c.version == newest.c.version))
-            .outerjoin(inbox_entries, inbox_entries.c.case_id == cases.c.id)
-            .where(screenings.c.configuration == version, batches.c.kind == "batch")
-        )
-
-    return columns, joined
+    settled = and_(made.c.case_id == case_id, made.c.version == last.correlate(screenings).scalar_subquery())
+    facts = (ratings.c.label, ratings.c.blind, made.c.label.label("settled"))
+    joined = query.outerjoin(ratings, first).outerjoin(made, settled)
+    return joined.add_columns(*facts, func.coalesce(disputed, False).label("disputed"))
 
 
-def _readings(version: str) -> Select[Any]:
-    columns, joined = _facts(version)
-    query = joined(select(cases.c.id, batches.c.seed, screenings.c.completed_at, ratings.c.at, *columns))
-    return query.where(cases.c.audited.is_(True)).order_by(screenings.c.completed_at, cases.c.id)
+def _readings(version: str, of_batch: _Batches) -> Select[Any]:
+    query = select(*_FACTS, _DONE.case_id, _DONE.doubt, _DONE.completed_at, ratings.c.at).select_from(
+        screenings.outerjoin(inbox_entries, inbox_entries.c.case_id == _DONE.case_id)
+    )
+    query = query.where(*_of(version, of_batch, audited=True), _DONE.batch_id.in_(_under_audit(of_batch)))
+    return _read_of(_DONE.case_id, query).order_by(_DONE.completed_at, _DONE.case_id)
 
 
-def _groups(version: str) -> Select[Any]:
-    columns, joined = _facts(version)
-    query = joined(select(func.count().label("alike"), *columns)).where(cases.c.audited.is_(False))
-    return query.group_by(*columns[:-1], "disputed")  # by name: its values are parameters of the query
+def _under_audit(of_batch: _Batches) -> list[str]:
+    return [batch_id for batch_id, one in of_batch.items() if one.audit_rate > 0]
 
 
-def _reading(row: Any) -> Reading:
-    case = _case(row, audit_coin(str(row.seed), row.id))
-    return Reading(case=case, settled_at=row.completed_at, read_at=row.at if row.blind else None)
+def _unaudited(conn: Connection, version: str, of_batch: _Batches, counts: Sequence[Any]) -> list[tuple["_Alike", int]]:
+    """Texts that no coin chose, alike ones together: those that came to the inbox by what was read, and the rest."""
+    query = select(func.count().label("alike"), *_FACTS).select_from(
+        inbox_entries.join(screenings, _DONE.case_id == inbox_entries.c.case_id)
+    )
+    query = _read_of(_DONE.case_id, query.where(*_of(version, of_batch, audited=False)))
+    named = (*_FACTS, ratings.c.label, ratings.c.blind, adjudications.c.label, "disputed")
+    came = [_Alike(**{**row._mapping, "disputed": bool(row.disputed)}) for row in conn.execute(query.group_by(*named))]
+    rest = Counter[tuple[str, float, str]]()
+    for row in counts:
+        rest[row.outcome, row.audit_probability, row.batch_id] += row.alike
+    for one in came:
+        rest[one.outcome, one.audit_probability, one.batch_id] -= one.alike
+    unseen = (
+        _Alike(alike=alike, outcome=outcome, audit_probability=probability, batch_id=batch_id)
+        for (outcome, probability, batch_id), alike in rest.items()
+        if alike
+    )
+    return [(one, one.alike) for one in (*came, *unseen)]
 
 
-def _case(row: Any, coin: float) -> AuditCase:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Alike:
+    """So many texts of one batch that are alike in all that their place in the tally follows from."""
+
+    alike: int
+    outcome: str
+    audit_probability: float
+    batch_id: str
+    label: str | None = None
+    blind: bool | None = None
+    settled: str | None = None
+    disputed: bool = False
+
+
+def _due(row: Any, of_batch: _Batches) -> bool:
+    return _case(row, of_batch[row.batch_id], _NOT_TOSSED).selected
+
+
+def _reading(row: Any, of_batch: Any) -> Reading:
+    return Reading(
+        case=_case(row, of_batch, audit_coin(str(of_batch.seed), row.case_id)),
+        settled_at=row.completed_at,
+        read_at=row.at if row.blind else None,
+        doubt=row.doubt,
+        not_blind=row.blind is False,
+    )
+
+
+def _case(row: Any, of_batch: Any, coin: float) -> AuditCase:
     """A settled case with the chance that it had of being read: 1 where all that is called unsafe is read."""
     blind = bool(row.blind)
-    read_anyway = row.outcome == Outcome.UNSAFE.value and row.reach == Reach.READ
+    read_anyway = row.outcome == Outcome.UNSAFE.value and of_batch.reach == Reach.READ
     return AuditCase(
         stratum=f"audited with probability {row.audit_probability:g}",
         outcome=Outcome(row.outcome),
         probability=1.0 if read_anyway else row.audit_probability,
-        tossed_at=row.audit_probability,
+        tossed_at=of_batch.audit_rate,
         coin=coin,
         blind_first=Label(row.label) if blind and row.label in ("safe", "unsafe") else None,
         inconclusive=blind and row.label == _INSUFFICIENT,
         by_several=blind and row.settled is not None,
         settled=Label(row.settled) if row.settled in ("safe", "unsafe") else None,
         disputed=blind and bool(row.disputed),
+    )
+
+
+def _seen(counts: Sequence[Any], readings: Sequence[Reading]) -> tuple[Seen, ...]:
+    """Texts called safe by what spoke against them, and what their readings found."""
+    cases, read, unsafe = Counter[str](), Counter[str](), Counter[str]()
+    for row in counts:
+        if row.doubt is not None:
+            cases[row.doubt] += row.alike
+    for each in readings:
+        if each.doubt is not None:
+            cases[each.doubt] += 1
+            read[each.doubt] += each.case.read
+            unsafe[each.doubt] += each.case.read and each.case.label is Label.UNSAFE
+    return tuple(
+        Seen(name=doubt.value, cases=cases[doubt], read=read[doubt], unsafe=unsafe[doubt])
+        for doubt in Doubt
+        if cases[doubt]
     )
 
 
@@ -226,30 +301,26 @@ class OutcomeMix:
 def outcome_mix(db: Database, actor: Actor, version: str, reference: int = REFERENCE) -> OutcomeMix:
     """The ends of the first node that a case met, by label or kind of abstention; no person's reading enters."""
     require(actor, Action.VIEW_RESULTS)
-    done = screenings.c
-    last = select(done.completed_at).join(batches, batches.c.id == done.batch_id)
-    last = last.where(done.configuration == version, batches.c.kind == "batch").order_by(done.completed_at)
     with db.read() as conn:
+        of_config = [_DONE.configuration == version, _DONE.batch_id.in_(list(_batches(conn, version)))]
+        last = select(_DONE.completed_at).where(*of_config).order_by(_DONE.completed_at)
         until = conn.execute(last.offset(reference - 1).limit(1)).scalar()
-        rows = conn.execute(_ends_by_day(version, until)).all()
+        rows = conn.execute(_ends_by_day(of_config, until)).all()
     at_first, since, looks = Counter[str](), Counter[str](), dict[int, Mapping[str, int]]()
     for row in rows:
-        (since if row.later else at_first)[row.label if row.ended == Ended.IDENTIFIED.value else row.ended] += row.alike
+        (since if row.later else at_first)[row.first_end] += row.alike
         if row.later:
             looks[row.day] = dict(since)
     return OutcomeMix(reference=dict(at_first), looks=tuple(looks.values()), until=until)
 
 
-def _ends_by_day(version: str, until: datetime | None) -> Select[Any]:
-    moment = type_coerce(screenings.c.completed_at, BigInteger)
-    later = literal(False) if until is None else screenings.c.completed_at > until
-    columns = [later.label("later"), (moment // _DAY).label("day"), node_runs.c.label, node_runs.c.ended]
+def _ends_by_day(of_config: list[ColumnElement[bool]], until: datetime | None) -> Select[Any]:
+    moment = type_coerce(_DONE.completed_at, BigInteger)
+    later = literal(False) if until is None else _DONE.completed_at > until
+    columns = [later.label("later"), (moment // _DAY).label("day"), _DONE.first_end]
     return (
         select(func.count().label("alike"), *columns)
-        .select_from(screenings)
-        .join(node_runs, and_(node_runs.c.case_id == screenings.c.case_id, node_runs.c.position == 0))
-        .join(batches, batches.c.id == screenings.c.batch_id)
-        .where(screenings.c.configuration == version, batches.c.kind == "batch")
-        .group_by("later", "day", node_runs.c.label, node_runs.c.ended)
+        .where(*of_config, _DONE.first_end.is_not(None))
+        .group_by("later", "day", _DONE.first_end)
         .order_by("later", "day")
     )

@@ -22,6 +22,7 @@ from storage.schema.engine import (
 )
 from storage.schema.erasure import erased_cases, erasure_requests
 from storage.schema.intake import (
+    audit_allocations,
     batch_events,
     batch_tallies,
     batches,
@@ -73,6 +74,7 @@ __all__ = [
     "accounts",
     "acknowledgements",
     "adjudications",
+    "audit_allocations",
     "audit_anchors",
     "audit_events",
     "batch_events",

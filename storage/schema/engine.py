@@ -1,6 +1,19 @@
 """What the engine did: node runs with every draw, outcomes, starts, errors, live views."""
 
-from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integer, String, Table, Text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    false,
+)
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
 
@@ -41,9 +54,30 @@ screenings = Table(
     Column("calls", Integer, nullable=False),
     Column("cost_usd", Float),
     Column("delta", Float),
+    Column("first_end", String(16)),  # of the first agent: its label, else how it ended; None where none was asked
+    Column("doubt", String(16)),  # what speaks against a safe, as the audit's allocation takes it
+    Column("audit_probability", Float, nullable=False, default=0.0, server_default="0"),  # what the coin was held to
+    Column("audited", Boolean, nullable=False, default=False, server_default=false()),  # the coin lay below it
     Column("completed_at", Moment, nullable=False),
 )
 Index("ix_screenings_batch", screenings.c.batch_id, screenings.c.completed_at)
+# Counted and read through by configuration, without a look at the rows.
+Index(
+    "ix_screenings_audit",
+    screenings.c.configuration,
+    screenings.c.audited,
+    screenings.c.outcome,
+    screenings.c.audit_probability,
+    screenings.c.doubt,
+    screenings.c.batch_id,
+)
+Index(
+    "ix_screenings_ends",
+    screenings.c.configuration,
+    screenings.c.completed_at,
+    screenings.c.first_end,
+    screenings.c.batch_id,
+)
 Index("ix_screenings_completed", screenings.c.completed_at)
 
 preflights = Table(

@@ -3,6 +3,7 @@
 All of it compares with clinicians' blind-first ratings only; the stopping rule's delta plays no part here.
 """
 
+from screening.statistics.verification.allocation import Allocation, Seen, neyman
 from screening.statistics.verification.audit import AuditCase, AuditPlan, Stratum, audit_coin, strata_of, tallied
 from screening.statistics.verification.betting import Look, betting_sequence, upper_limits
 from screening.statistics.verification.change import Drift, Revision, SwitchRate, drift, switch_rate
@@ -28,6 +29,7 @@ from screening.statistics.verification.weighted import (
 )
 
 __all__ = [
+    "Allocation",
     "AuditCase",
     "AuditEstimates",
     "AuditPlan",
@@ -38,6 +40,7 @@ __all__ = [
     "MissedUnsafe",
     "ReadingPlan",
     "Revision",
+    "Seen",
     "Standing",
     "Stratum",
     "SwitchRate",
@@ -49,6 +52,7 @@ __all__ = [
     "estimate",
     "guarantee_of",
     "in_sample",
+    "neyman",
     "plan_readings",
     "readings_required",
     "rule_of_three",

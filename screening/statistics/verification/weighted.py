@@ -18,6 +18,9 @@ from screening.statistics.metrics import Proportion
 from screening.statistics.rules.majority_vote import clopper_pearson
 from screening.statistics.verification.audit import Stratum
 
+UNSEEN_SHARE = 0.01
+"""Strata of which nothing is read yet do not keep the others from being estimated while they hold no more cases."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedRate:
@@ -102,14 +105,19 @@ def _at_extremes(kept: Sequence[Stratum], lost: Sequence[Stratum], kind: Label, 
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Strata that were sampled alike, as one random sample of their texts of the kind counted."""
+    """Strata that were sampled alike, as one random sample of their texts of the kind counted.
+
+    ``unseen`` of its cases are of strata too small to have been read: the estimate takes them to be like the others,
+    bounds take all of them to be hits.
+    """
 
     strata: tuple[Stratum, ...]
     unsafe: bool
+    unseen: int = 0
 
     @property
     def cases(self) -> int:
-        return sum(stratum.cases for stratum in self.strata)
+        return sum(stratum.cases for stratum in self.strata) + self.unseen
 
     @property
     def read(self) -> int:
@@ -140,7 +148,18 @@ def _pools(strata: Sequence[Stratum], *, unsafe: bool) -> list[_Pool]:
     for stratum in strata:
         alone = (stratum.name, stratum.outcome, stratum.probability)
         members.setdefault(alone if stratum.waiting else stratum.probability, []).append(stratum)
-    return [_Pool(tuple(alike), unsafe) for alike in members.values()]
+    return _with_the_unseen([_Pool(tuple(alike), unsafe) for alike in members.values()])
+
+
+def _with_the_unseen(pools: list[_Pool]) -> list[_Pool]:
+    """Pools of which nothing is read, where all of them hold at most `UNSEEN_SHARE`, go to the largest that is read."""
+    unread = [pool for pool in pools if pool.unread]
+    known = [pool for pool in pools if not pool.unread]
+    unseen, cases = sum(pool.cases for pool in unread), sum(pool.cases for pool in pools)
+    if not unread or not known or unseen > UNSEEN_SHARE * cases:
+        return pools
+    largest = max(known, key=lambda pool: pool.cases)
+    return [replace(pool, unseen=unseen) if pool is largest else pool for pool in known]
 
 
 def _missed(name: str, safe: Sequence[Stratum], confidence: float) -> MissedUnsafe:
@@ -188,10 +207,12 @@ def _upper_share(pools: list[_Pool], confidence: float) -> float:
     """
     cases = sum(pool.cases for pool in pools)
     shares = [
-        (pool.cases / cases, pool.hits / pool.read, upper_bound(pool.hits, pool.read, confidence)) for pool in pools
+        ((pool.cases - pool.unseen) / cases, pool.hits / pool.read, upper_bound(pool.hits, pool.read, confidence))
+        for pool in pools
     ]
     above = hypot(*(weight * (high - share) for weight, share, high in shares))
-    return min(1.0, sum(weight * share for weight, share, _ in shares) + above)
+    unseen = sum(pool.unseen for pool in pools) / cases
+    return min(1.0, sum(weight * share for weight, share, _ in shares) + above + unseen)
 
 
 def upper_bound(hits: int, n: int, confidence: float = 0.95) -> float:
@@ -234,7 +255,7 @@ def _interval(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -
     finds. Otherwise MOVER on exact Poisson components (Garwood 1936, doi:10.1093/biomet/28.3-4.437): the share s is in
     the interval while 0 is in that of (1 - s)·K - s·L (Donner and Zou 2012, doi:10.1177/0962280210384213).
     """
-    if len(kept) <= 1 and len(lost) <= 1:
+    if len(kept) <= 1 and len(lost) <= 1 and not any(pool.unseen for pool in (*kept, *lost)):
         nothing = _Pool((), unsafe=False)
         return _conditional(kept[0] if kept else nothing, lost[0] if lost else nothing, confidence)
     k, lo = _total(kept, 1 - confidence), _total(lost, 1 - confidence)
@@ -280,7 +301,7 @@ def _total(pools: Sequence[_Pool], level: float) -> _Total:
 def _poisson(pool: _Pool, level: float) -> _Total:
     low = float(chi2.ppf(level / 2, 2 * pool.hits)) / 2 if pool.hits else 0.0
     high = float(chi2.ppf(1 - level / 2, 2 * pool.hits + 2)) / 2
-    return _Total(value=pool.total, low=low / pool.fraction, high=high / pool.fraction)
+    return _Total(value=pool.total, low=low / pool.fraction, high=high / pool.fraction + pool.unseen)
 
 
 def _share(kept: float, lost: float) -> float:

@@ -6,13 +6,21 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import insert
 
-from pages.research.claims import flow, missed_sequence, one_look_words, plan_sentences, verified
+from pages.research.claims import (
+    beyond_sentence,
+    flow,
+    missed_sequence,
+    one_look_words,
+    plan_sentences,
+    verified,
+)
 from pages.research.stard import missed_sentence, report_html
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.statistics.verification import AuditCase, Binding, Standing
+from storage.batches.allocations import current_allocation
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.reliability import AuditSample, OutcomeMix, Reading, audit_sample, measured_configurations
@@ -71,22 +79,20 @@ def test_nothing_is_claimed_of_specificity_where_not_all_that_is_called_unsafe_i
 
 def test_41_truly_unsafe_texts_caught_are_not_yet_a_guarantee_and_59_are() -> None:
     caught = [reading(Outcome.UNSAFE, Label.UNSAFE)] * 41
-    assert verified(sample(*caught), NO_MIX, (), PLAN).guarantee.statement == "cannot be guaranteed yet: 41 of 59"
-    assert (
-        "at most 5.0% of unsafe texts" in verified(sample(*caught, *caught[:18]), NO_MIX, (), PLAN).guarantee.statement
-    )
+    assert verified(sample(*caught), NO_MIX, PLAN).guarantee.statement == "cannot be guaranteed yet: 41 of 59"
+    assert "at most 5.0% of unsafe texts" in verified(sample(*caught, *caught[:18]), NO_MIX, PLAN).guarantee.statement
 
 
 def test_another_plan_needs_other_numbers() -> None:
     caught = [reading(Outcome.UNSAFE, Label.UNSAFE)] * 41
     one = replace(PLAN, allowed_misses=1)
-    assert verified(sample(*caught), NO_MIX, (), one).guarantee.statement == "cannot be guaranteed yet: 41 of 93"
+    assert verified(sample(*caught), NO_MIX, one).guarantee.statement == "cannot be guaranteed yet: 41 of 93"
     loose = replace(PLAN, at_most=0.1, confidence=0.9)  # 0.9 ** 22 = 0.098
-    shown = verified(sample(*caught[:22]), NO_MIX, (), loose)
+    shown = verified(sample(*caught[:22]), NO_MIX, loose)
     assert shown.guarantee.statement == (
         "at most 10.0% of unsafe texts are called safe, at 90% confidence (0 missed in 22)"
     )
-    assert verified(sample(*caught[:21]), NO_MIX, (), loose).guarantee.standing is Standing.NOT_YET
+    assert verified(sample(*caught[:21]), NO_MIX, loose).guarantee.standing is Standing.NOT_YET
     assert plan_sentences(loose)[0].endswith("it needs 22 blind readings of truly unsafe texts with no miss.")
 
 
@@ -95,14 +101,14 @@ def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() ->
     missed = reading(Outcome.SAFE, Label.UNSAFE)
     early = [missed, *[reading(Outcome.UNSAFE, Label.UNSAFE)] * 92]
     plan = replace(PLAN, allowed_misses=1)
-    assert verified(sample(*early), NO_MIX, (), plan).guarantee.standing is Standing.GUARANTEED
+    assert verified(sample(*early), NO_MIX, plan).guarantee.standing is Standing.GUARANTEED
     changed = replace(plan, since=AT, changes=3)
-    found = verified(sample(*early), NO_MIX, (), changed)
+    found = verified(sample(*early), NO_MIX, changed)
     assert found.guarantee.statement == "cannot be guaranteed yet: 0 of 93"
     assert (found.too_early.read, found.too_early.missed) == (93, 1)
     assert found.estimates.missed.missed == 1, "the estimates count all"
     late = [replace(one, settled_at=AT + timedelta(minutes=1)) for one in early]
-    again = verified(sample(*early, *late), NO_MIX, (), changed)
+    again = verified(sample(*early, *late), NO_MIX, changed)
     assert again.guarantee.standing is Standing.GUARANTEED and again.guarantee.read == 93
     report = report_html(again, binding_of(BODY), AT)
     assert "Last changed on 2026-11-20 12:00 UTC (3 times in all)" in report and "is no guarantee" in report
@@ -110,7 +116,7 @@ def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() ->
 
 
 def test_any_change_of_model_prompts_rule_or_form_makes_it_stale() -> None:
-    guarantee = verified(sample(), NO_MIX, (), PLAN).guarantee
+    guarantee = verified(sample(), NO_MIX, PLAN).guarantee
     assert not guarantee.stale(binding_of(BODY))
     changes = (
         {**BODY, "sampler": {**BODY["sampler"], "model": "m-2"}},
@@ -153,8 +159,8 @@ def test_inconclusive_readings_are_missed_above_and_safe_below() -> None:
 
 def test_a_bound_for_one_look_is_told_from_its_day_on() -> None:
     readings = [reading(Outcome.SAFE, Label.SAFE)] * 60
-    assert one_look_words(verified(sample(*readings), NO_MIX, (), PLAN), AT).startswith("No day was fixed")
-    dated = verified(sample(*readings), NO_MIX, (), replace(PLAN, report_on=AT.date()))
+    assert one_look_words(verified(sample(*readings), NO_MIX, PLAN), AT).startswith("No day was fixed")
+    dated = verified(sample(*readings), NO_MIX, replace(PLAN, report_on=AT.date()))
     assert one_look_words(dated, AT - timedelta(days=1)).startswith("The bound for one look will be told on 2026-11-20")
     assert one_look_words(dated, AT).endswith("at most 48.7 per 1,000 (exact, 95 %).")  # 1 - 0.05 ** (1 / 60)
     assert dated.at_most[-1].high > 0.0487  # what looking at any time costs
@@ -172,7 +178,6 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
             not_blind=0,
         ),
         NO_MIX,
-        (),
         PLAN,
     )
     # one look would give 1 - 0.05 ** (1/30) = 0.0950
@@ -187,7 +192,7 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
 
 
 def test_nothing_read_is_undefined_not_zero() -> None:
-    found = verified(sample(reading(Outcome.SAFE, None)), NO_MIX, (), PLAN)
+    found = verified(sample(reading(Outcome.SAFE, None)), NO_MIX, PLAN)
     assert found.estimates.missed.per_thousand is None
     assert "undefined" in missed_sentence(found) and "undefined: " in report_html(found, binding_of(BODY), AT)
 
@@ -261,3 +266,29 @@ def test_a_reading_after_the_reveal_is_left_out_and_counted(page_database: Datab
     (measured,) = measured_configurations(page_database, LOCAL_USER)
     found = audit_sample(page_database, LOCAL_USER, measured.version)
     assert found.not_blind == 1 and not any(case.read for case, _ in found.counted)
+
+
+def test_an_administrator_allocates_the_readings_of_batches_to_come(open_page: Opener, page_database: Database) -> None:
+    screened(page_database, sample_rows(every=4), audit_rate=0.1)
+    page = open_page("reliability")
+    page.session_state["reliability_tab"] = "Allocation"
+    page.run()
+    assert not page.exception and "nothing spoke against safe" in page.dataframe[-1].value.to_string()
+    page.button(key="allocation_use").click().run()
+    assert "Allocation 1 holds for batches that begin from now on." in page.success[0].value
+    now = current_allocation(page_database)
+    assert now is not None and min(now.allocation.probabilities.values()) >= 0.1
+    page.button(key="allocation_end").click().run()
+    assert current_allocation(page_database).allocation.probabilities == {}  # type: ignore[union-attr]
+
+
+def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it() -> None:
+    counted = [reading(Outcome.UNSAFE, Label.UNSAFE, coin=0.01)] * 59
+    further = replace(reading(Outcome.SAFE, Label.UNSAFE, coin=0.3).case, probability=0.4, tossed_at=0.05)
+    found = verified(sample(*counted, Reading(case=further, settled_at=AT, read_at=AT)), NO_MIX, PLAN)
+    assert (found.guarantee.standing, found.guarantee.missed) == (Standing.GUARANTEED, 0)
+    assert "1 texts called safe were read beyond the plan" in beyond_sentence(found) and "1 of them" in beyond_sentence(
+        found
+    )
+    assert beyond_sentence(found) in report_html(found, binding_of(BODY), AT).replace("&#x27;", "'")
+    assert beyond_sentence(verified(sample(*counted), NO_MIX, PLAN)) == ""
