@@ -42,6 +42,10 @@ def doubt_of(screening: Screening, flags: Collection[str]) -> Doubt:
 
 
 def _gap(run: NodeRun) -> float:
-    """The lead of the most frequent label over the next, as a share of the draws; 0 without any."""
+    """The lead of the most frequent label over the next, as a share of the draws, or of the probabilities that the
+    verdict was read off; 0 without either.
+    """
+    if run.read_off and run.distribution is not None:
+        return run.distribution.gap
     counts = sorted((sum(draw.label is label for draw in run.draws) for label in LABELS), reverse=True)
     return (counts[0] - counts[1]) / len(run.draws) if run.draws else 0.0

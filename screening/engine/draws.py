@@ -1,6 +1,6 @@
 """One model answer as a draw, what an unusable answer means, and the port that draws come through."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -203,7 +203,9 @@ class DrawRequest:
     """A wave: ``count`` draws of one node on one text, the first of them being number ``first`` (from 0).
 
     ``urgent`` says that somebody waits for it: its calls go first where a limit holds calls back. A sampler whose
-    draws are paid for writes them on ``bill``, where there is one, as they are made.
+    draws are paid for writes them on ``bill``, where there is one, as they are made. ``enough`` says of the first
+    draws of the wave whether the node's end no longer depends on the rest: then, and only then, a sampler may break
+    off what is under way and give fewer than ``count``.
     """
 
     node: str
@@ -214,6 +216,7 @@ class DrawRequest:
     agent: NodeAgent = NodeAgent()
     urgent: bool = False
     bill: Bill | None = field(default=None, compare=False, repr=False)
+    enough: Callable[[Sequence["Draw"]], bool] | None = field(default=None, compare=False, repr=False)
 
 
 TOO_LONG = "too_long"
@@ -237,7 +240,9 @@ class DrawSource(Port):
     """Where draws come from, as far as the engine asks: any sampler, or what stands before one."""
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        """Exactly ``request.count`` draws in request order. Raises SamplerError when it cannot."""
+        """``request.count`` draws in request order, or the first of them that are ``enough``. Raises SamplerError when
+        it cannot.
+        """
         ...
 
 

@@ -7,7 +7,7 @@ and where ended nodes are kept is the driver's business (`screen`).
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import reduce
+from functools import partial, reduce
 from typing import Protocol, runtime_checkable
 
 from screening.engine.distribution import LabelDistribution
@@ -24,7 +24,7 @@ from screening.engine.draws import (
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.usable import with_usable_grounds
 from screening.labels import OUTCOMES, Label, Outcome
-from screening.statistics.rules.protocol import Ended, Verdict
+from screening.statistics.rules.protocol import Ended, RuleState, Verdict
 
 MAIN = "main"
 SECOND_LOOK = "second_look"
@@ -175,14 +175,20 @@ def _node_run(
     distribution: LabelDistribution | None = None
     while (verdict := with_usable_grounds(rule, draws, state.verdict())) is None:
         wave = yield DrawRequest(
-            node=node.name, text=text, first=len(draws), count=state.next_wave(), variant=variant, agent=node.agent
+            node=node.name,
+            text=text,
+            first=len(draws),
+            count=state.next_wave(),
+            variant=variant,
+            agent=node.agent,
+            enough=partial(_hopeless, state),
         )
         if isinstance(wave, LabelDistribution) and not draws and distribution is None:
             distribution = wave
             if (verdict := wave.verdict()) is not None:
                 break
             continue
-        for draw in _whole(wave, state.next_wave()):
+        for draw in _sufficient(wave, state):
             state = state.observe(draw.label)
             draws.append(draw)
     run = NodeRun(node=node.name, variant=variant, draws=tuple(draws), verdict=verdict, distribution=distribution)
@@ -191,10 +197,23 @@ def _node_run(
     return run
 
 
-def _whole(wave: Answer, count: int) -> Sequence[Draw]:
-    if wave is None or isinstance(wave, LabelDistribution) or len(wave) != count:
-        raise ValueError("a sampler must give exactly the draws that were asked for")
+def _sufficient(wave: Answer, state: RuleState) -> Sequence[Draw]:
+    """The wave, where it is whole or ends where nothing is left to be identified."""
+    if wave is None or isinstance(wave, LabelDistribution):
+        raise ValueError("a sampler must give draws")
+    if len(wave) != state.next_wave() and not (len(wave) < state.next_wave() and _hopeless(state, wave)):
+        raise ValueError("a sampler must give exactly the draws that were asked for, or the first that are enough")
     return wave
+
+
+def _hopeless(state: RuleState, wave: Sequence[Draw]) -> bool:
+    """Whether after these first draws of a wave nothing can be identified any more, whatever the others say. No label
+    is identified before the end of its wave, so this is all that the first answers can settle.
+    """
+    for draw in wave:
+        state = state.observe(draw.label)
+    verdict = state.verdict()
+    return verdict is not None and verdict.ended is Ended.CURTAILED
 
 
 def _reason(verdict: Verdict, outcome: Outcome) -> Reason:

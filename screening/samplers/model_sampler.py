@@ -153,7 +153,8 @@ class ModelSampler:
         return True
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        """``request.count`` concurrent calls, their draws in request order.
+        """``request.count`` concurrent calls, their draws in request order. A server of one's own is spared what no
+        longer matters: once the first answers are enough the others are broken off. A service bills those anyway.
 
         SamplerError when a call fails for good or the node's deadline passes; then there are no draws,
         and what was paid for is on the request's bill and in `counts`.
@@ -183,7 +184,10 @@ class ModelSampler:
         begun: set[int] = set()
         tasks = [asyncio.create_task(self._call(call, request, place, begun)) for place, call in enumerate(calls)]
         try:
-            draws = await _all_settled(tasks, begun)
+            if self._settings.own_server and request.enough is not None:
+                draws = await _until_enough(tasks, begun, request.enough)
+            else:
+                draws = await _all_settled(tasks, begun)
         finally:
             for task in tasks:
                 task.cancel()
@@ -212,6 +216,26 @@ def default_gate(settings: ModelSettings, limiter: Limiter | None = None) -> Rat
         limiter=limiter or (None if limit is None else at_most(limit)),
         pause_cap_s=settings.pause_cap_s,
     )
+
+
+async def _until_enough(
+    tasks: Sequence[asyncio.Task[Draw]], begun: Collection[int], enough: Callable[[Sequence[Draw]], bool]
+) -> list[Draw]:
+    """As `_all_settled`, but no longer than until the first draws, in the order of the tasks, are enough."""
+    whole = asyncio.ensure_future(_all_settled(tasks, begun))
+    first: list[Draw] = []
+    try:
+        for task in tasks:
+            await asyncio.wait([whole, task], return_when=asyncio.FIRST_COMPLETED)
+            if not task.done() or task.cancelled() or task.exception() is not None:
+                return await whole  # it failed: the wave ends as any other does
+            first.append(task.result())
+            if enough(first):
+                return first
+        return first
+    finally:
+        whole.cancel()
+        await asyncio.gather(whole, return_exceptions=True)
 
 
 async def _all_settled(tasks: Sequence[asyncio.Task[Draw]], begun: Collection[int]) -> list[Draw]:

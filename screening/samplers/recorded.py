@@ -45,11 +45,13 @@ class RecordedSampler:
         self._draws = {key: decode_draws(codes) for key, codes in recordings.items()}
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        """The draws numbered ``first`` and following. SamplerError where fewer were recorded: none is made up."""
+        """The draws numbered ``first`` and following. SamplerError where fewer were recorded, and what was recorded of
+        the wave does not settle how the node ends: none is made up.
+        """
         key = Recording(node=request.node, text=request.text, variant=request.variant)
         recorded = self._draws.get(key, ())
         asked = recorded[request.first : request.first + request.count]
-        if len(asked) < request.count:
+        if len(asked) < request.count and not (request.enough and request.enough(asked)):
             known = f"{len(recorded)} draws are recorded at {request.node}"
             raise SamplerError("not_recorded", f"{known}, {request.first + request.count} were asked for.")
         return await handed_out(request, asked, self._gate)

@@ -42,7 +42,7 @@ def test_a_handful_of_readings_moves_little_and_none_moves_nothing() -> None:
     nothing = neyman(seen((900, 0, 0), (100, 0, 0)), floor=0.05, mean=0.1).probabilities
     assert nothing == {"0": 0.1, "1": 0.1}
     one_miss = neyman(seen((900, 45, 0), (100, 5, 1)), floor=0.05, mean=0.1).probabilities
-    assert 0.1 < one_miss["1"] < 0.13
+    assert 0.1 < one_miss["1"] < 0.14
 
 
 @given(

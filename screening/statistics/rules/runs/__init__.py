@@ -1,6 +1,7 @@
 """A stopping rule run on many recorded sequences of draws at once, with the same ends as draw by draw.
 
-The looks are those of the engine: a rule is asked for its verdict when a whole wave is in. Label numbers follow
+The looks are those of the engine: a rule is asked for its verdict when a whole wave is in, or where the record ends
+because nothing could be identified any more and the rest of the wave was broken off. Label numbers follow
 the order of `LABELS`; a value above them is no draw (the padding after a sequence's end).
 """
 
@@ -62,6 +63,10 @@ def _(rule: PairwiseMixture, draws: Draws, lengths: Integers) -> Runs:
         stopped = runs.abstain(rows, _abstentions(rule, earliest, remaining), position)
         position = position + np.minimum(earliest, remaining)
         going = ~named & ~stopped & (position <= lengths[rows])
+        broken_off = rows[~named & ~stopped & ~going]
+        needed = pairwise_draws_needed(seen[:, broken_off, lengths[broken_off]], table)
+        ended = _abstentions(rule, needed.min(axis=0), rule.budget - lengths[broken_off])
+        runs.abstain(broken_off, ended, lengths[broken_off])
         rows, position = rows[going], position[going]
     return runs
 

@@ -101,7 +101,14 @@ class EliminationPaths:
             stopped = runs.abstain(rows, ended, position)
             position = position + wave
             going = ~stopped & (position <= self.lengths[rows])
+            self._break_off(runs, rows[~stopped & ~going], drops)
             rows, position = rows[going], position[going]
+
+    def _break_off(self, runs: Runs, rows: Integers, drops: Integers) -> None:
+        """Abstain where the record ends within a wave because it was without hope."""
+        ended, _ = self._look(rows, self.lengths[rows], drops)
+        hopeless = np.where(ended == ENDS.index(Ended.CURTAILED), ended, NONE).astype(np.int8)
+        runs.abstain(rows, hopeless, self.lengths[rows])
 
     def _look(self, rows: Integers, position: Integers, drops: Integers) -> tuple[Codes, Integers]:
         """How each run has ended at its position, or `NONE`, and then how long the next wave is."""

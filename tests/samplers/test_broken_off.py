@@ -1,0 +1,65 @@
+"""A wave to a server of one's own ends as soon as its first answers leave nothing to be identified."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from screening.engine.draws import Draw, DrawRequest, ScreenedText, decode_draws, encode_draws
+from screening.engine.pipeline import PairwiseMixtureConfig, SuccessiveEliminationConfig, chain
+from screening.engine.prompting import load_prompts
+from screening.engine.screen import Guard, Reason, screen
+from screening.labels import LABELS, Outcome
+from screening.samplers.chat import ChatSampler
+from screening.samplers.model_settings import ModelSettings
+from screening.statistics.rules.protocol import Ended
+from screening.statistics.rules.runs import ENDS, NONE, run
+from tests.stub_server import Fault, StubPlan, StubServer
+
+TEXT = ScreenedText(text="We walked the dog by the river.")
+SIX = chain("six", PairwiseMixtureConfig.symmetric(0.05, 6), "human_review")
+"""A label takes six draws of six, so two different answers settle that nothing can be said."""
+
+
+async def test_calls_under_way_are_broken_off_and_those_behind_them_are_not_made() -> None:
+    """One call at a time; safe and unsafe come before the calls that would hang for a minute."""
+    plan = StubPlan(weights={"safe": 1.0, "unsafe": 1.0}, seed=4, script=(None, None, None, *[Fault.HANG] * 9))
+    async with StubServer(plan) as stub:
+        asked = ModelSettings(base_url=stub.url, api_key="k", model="m", requests_per_minute=None, concurrency=1)
+        async with ChatSampler(asked, load_prompts()) as sampler:
+            begun = time.monotonic()
+            result = await asyncio.wait_for(screen(TEXT, Guard(), SIX, sampler), timeout=20)
+        requests = stub.counters.requests
+    assert (result.outcome, result.reason) == (Outcome.HUMAN_REVIEW, Reason.CURTAILED)
+    assert 2 <= result.calls <= 3 and requests <= 4 and time.monotonic() - begun < 20
+    assert {"S", "U"} <= set(encode_draws(result.runs[0].draws))
+
+
+class _Short:
+    """Gives so many draws of every wave."""
+
+    def __init__(self, codes: str) -> None:
+        self.codes = codes
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        return decode_draws(self.codes)[: request.count]
+
+
+async def test_a_short_wave_is_taken_only_where_nothing_is_left_to_be_identified() -> None:
+    assert (await screen(TEXT, Guard(), SIX, _Short("SU"))).calls == 2
+    with pytest.raises(ValueError, match="the first that are enough"):
+        await screen(TEXT, Guard(), SIX, _Short("SSS"))
+
+
+@pytest.mark.parametrize("rule", [PairwiseMixtureConfig.symmetric(0.05, 6), SuccessiveEliminationConfig(budget=72)])
+def test_a_record_that_was_broken_off_is_replayed_as_what_it_was(
+    rule: PairwiseMixtureConfig | SuccessiveEliminationConfig,
+) -> None:
+    """Safe and unsafe in turn: hopeless after two draws of six, and of Algorithm 1 once one pull has failed."""
+    for codes, ended in (("SU", Ended.CURTAILED), ("S", None)):
+        draws = np.array([[LABELS.index(draw.label) for draw in decode_draws(codes)]], dtype=np.uint8)
+        found = run(rule.rule(), draws, np.array([len(codes)]))
+        assert found.ended[0] == (NONE if ended is None else ENDS.index(ended)), codes
+        assert found.calls[0] == len(codes) and found.label[0] == NONE
