@@ -4,7 +4,7 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test quick check faults bench certify simulate lock sbom backup restore audit clean
+.PHONY: run test quick check faults mutants bench certify simulate lock sbom backup restore audit clean
 
 run: $(VENV)/.runtime
 	SECOND_LOOK_SIMULATED_LATENCY_S=$${SECOND_LOOK_SIMULATED_LATENCY_S:-0.3} $(BIN)/python serve.py --port $(PORT)
@@ -34,6 +34,11 @@ check: $(VENV)/.development
 # Fails for a known vulnerability that an update fixes; .ci/audit.py says what else it finds and why it does not fail.
 audit: $(VENV)/.development
 	$(BIN)/python .ci/audit.py
+
+# Hours for all; a part by name: make mutants ARGS='"screening.statistics.metrics*"'. The survivors are listed at the end.
+mutants: $(VENV)/.development
+	$(BIN)/mutmut run $(ARGS)
+	$(BIN)/mutmut results
 
 faults: $(VENV)/.development
 	$(BIN)/python -m tests.faults
