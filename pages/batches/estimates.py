@@ -1,9 +1,6 @@
 """Calls, cost and time of a batch before its first call: the worst case, and what is to be expected."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from pages.batches.file_check import Check
 from pages.batches.live_view import money
@@ -11,13 +8,14 @@ from screening.engine.cost import estimate, usage_per_call
 from screening.engine.draws import Usage
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.prompting import load_prompts
-from screening.labels import LABELS
+from screening.engine.whole_way import most_calls, whole_way
+from screening.labels import LABELS, Label
 from screening.settings import Settings
-from storage.batches.batches import BatchSummary
+from storage.batches.spent import Spent
 
 ASSUMED = (0.9, 0.05, 0.05)
-"""Label distribution of a fairly sure agent, for sites that have not screened anything yet."""
-RUNS = 200
+"""How an agent that is fairly sure of a label answers: that label nine times in ten. For sites without a batch yet."""
+GUESS = "a guess, as no batch ran with this pipeline yet: agents that give their usual answer nine times in ten"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,55 +29,64 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchEstimate:
-    """Before the first call. ``basis`` says what the expectation rests on."""
+    """Before the first call. ``basis`` says what the expectation rests on; ``low`` and ``high`` are where the calls
+    lie in 95 of 100 batches like the last ones, None for a guess.
+    """
 
     worst: Case
     expected: Case
     basis: str
+    low: Case | None = None
+    high: Case | None = None
+
+    @property
+    def record(self) -> dict[str, float | None]:
+        """What is kept with the batch, to be shown beside what it came to."""
+        low, high = (None if one is None else one.calls for one in (self.low, self.high))
+        return {"expected": self.expected.calls, "low": low, "high": high, "worst": self.worst.calls}
 
 
-def batch_estimate(found: Check, pipeline: PipelineConfig, settings: Settings, observed: float | None) -> BatchEstimate:
-    """``observed`` is calls per text so far under this very configuration, None where nothing was screened yet."""
+def batch_estimate(found: Check, pipeline: PipelineConfig, settings: Settings, spent: Spent | None) -> BatchEstimate:
+    """``spent`` is what the last batches of this pipeline have used, None where nothing was screened yet."""
     texts = found.accepted - found.without_call
-    per_text = assumed_calls(pipeline) if observed is None else observed
-    basis = (
-        "agents that give their usual answer nine times in ten"
-        if observed is None
-        else f"{observed:.1f} calls a text so far under these settings"
-    )
     most = texts * sum(node.rule.rule().budget for node in pipeline.nodes)
+    worst = _case(most, found, pipeline, settings, None)
+    if spent is None:
+        guessed = _case(min(most, texts * assumed_calls(pipeline)), found, pipeline, settings, None)
+        return BatchEstimate(worst=worst, expected=guessed, basis=GUESS)
+    low, high = (_case(min(most, one), found, pipeline, settings, spent) for one in spent.interval(texts))
     return BatchEstimate(
-        worst=_case(most, found, pipeline, settings),
-        expected=_case(min(most, texts * per_text), found, pipeline, settings),
-        basis=basis,
+        worst=worst,
+        expected=_case(min(most, texts * spent.calls), found, pipeline, settings, spent),
+        low=low,
+        high=high,
+        basis=f"{spent.calls:.1f} calls a text in the last {spent.batches} batches with this pipeline "
+        f"({spent.texts:,} texts); the range holds for 95 of 100 batches of such texts",
     )
-
-
-def observed_calls(batches: Sequence[BatchSummary], version: str) -> float | None:
-    """Mean calls per decided text of the batches that ran under this configuration, None without any."""
-    same = [one.progress for one in batches if one.configuration_version == version]
-    decided = sum(one.safe + one.unsafe + one.human_review for one in same)
-    return sum(one.calls for one in same) / decided if decided else None
 
 
 def assumed_calls(pipeline: PipelineConfig) -> float:
-    """Mean calls of the first node where labels come with probability `ASSUMED`, by simulation with a fixed seed."""
-    rule, generator = pipeline.nodes[0].rule.rule(), np.random.default_rng(0)
-    total = 0
-    for _ in range(RUNS):
-        state = rule.start()
-        while (verdict := state.verdict()) is None:
-            state = state.observe(LABELS[int(generator.choice(len(LABELS), p=ASSUMED))])
-        total += verdict.calls
-    return total / RUNS
+    """Mean calls over the whole way of a text where every agent is fairly sure of one label, averaged over the three
+    labels; every budget spent where that is too
+    much to compute.
+    """
+    found = [whole_way(pipeline, {node.name: _sure_of(label) for node in pipeline.nodes}) for label in LABELS]
+    known = [one.calls for one in found if one is not None]
+    return sum(known) / len(known) if known else float(most_calls(pipeline))
 
 
-def _case(calls: float, found: Check, pipeline: PipelineConfig, settings: Settings) -> Case:
+def _sure_of(label: Label) -> tuple[float, ...]:
+    return tuple(ASSUMED[0] if other is label else ASSUMED[1] for other in LABELS)
+
+
+def _case(calls: float, found: Check, pipeline: PipelineConfig, settings: Settings, spent: Spent | None) -> Case:
     if settings.simulated:
         return Case(calls=calls, usd=0.0, seconds=None)
     seconds = 60 * calls / settings.requests_per_minute
     if settings.anthropic_base_url:
         return Case(calls=calls, usd=None, seconds=seconds)
+    if spent is not None and spent.usd_a_call is not None:
+        return Case(calls=calls, usd=calls * spent.usd_a_call, seconds=seconds)
     usd = estimate(settings.model, calls, _per_call(found, pipeline, settings)).usd
     return Case(calls=calls, usd=None if usd is None else float(usd), seconds=seconds)
 
@@ -104,9 +111,15 @@ def duration(seconds: float | None) -> str:
 
 
 def estimate_rows(estimated: BatchEstimate) -> list[dict[str, str]]:
-    """The two lines as rows of a table."""
-    lines = (("At most", estimated.worst), ("Expected", estimated.expected))
+    """The lines as rows of a table."""
+    lines = (
+        ("At most", estimated.worst),
+        ("Expected", estimated.expected),
+        ("Expected at least", estimated.low),
+        ("Expected at most", estimated.high),
+    )
     return [
         {"": name, "Calls": f"{case.calls:,.0f}", "Cost": money(case.usd), "Time": duration(case.seconds)}
         for name, case in lines
+        if case is not None
     ]

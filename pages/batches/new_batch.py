@@ -10,7 +10,7 @@ from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch
 from pages.batches import uploads
 from pages.batches.column_choice import chosen_sheet, confirm_columns, kept_mapping, offer_mapping, sheet_key
-from pages.batches.estimates import batch_estimate, estimate_rows, observed_calls
+from pages.batches.estimates import batch_estimate, estimate_rows
 from pages.batches.file_check import Check, preview_rows, rejected_rows, report_html
 from pages.batches.file_reading import checked, mapped, profile
 from pages.batches.intake_runs import intake_runs
@@ -28,6 +28,7 @@ from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.text.display import visible
 from storage.batches.batches import list_batches
 from storage.batches.pipelines import active_version
+from storage.batches.spent import spent_lately
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +155,8 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
         return
     with right:
         earlier = list_batches(resources.database(), resources.actor(), limit=20)
-        observed = observed_calls(earlier, resources.configuration(pipeline).version)
-        estimated = batch_estimate(final.found, pipeline, settings, observed)
+        spent = spent_lately(resources.database(), resources.actor(), pipeline.version)
+        estimated = batch_estimate(final.found, pipeline, settings, spent)
         st.dataframe(estimate_rows(estimated), hide_index=True)
         st.caption(f"Expected: {estimated.basis}. {least_calls(pipeline)}")
         reach = choose_reach(resources.site().reach(labelled=final.found.mostly_referenced))
@@ -172,7 +173,7 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
                 max_cost_usd=cost,
                 reach=reach,
                 submission=upload.token,
-                intake=announced(final.table.report),
+                intake=announced(final.table.report) | {"estimate": estimated.record},
             )
             start(upload, request, mapping, labels)
         leave(upload)

@@ -4,6 +4,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from pages.batches.cost_panel import cost_panel
 from pages.components.diagram import NOT_SETTLED, STYLE, NodeMark, Way, WayMark, diagram_html
 from screening.engine.pipeline import PipelineConfig
 from screening.labels import OUTCOMES, Label
@@ -25,6 +26,7 @@ def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
         said.append(f"{found.withheld:,} that wait to be read blind are counted nowhere here.")
     if said:
         st.caption(" ".join(said))
+    cost_panel(db, person, one, pipeline)
 
 
 def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str) -> str:

@@ -1,11 +1,12 @@
 """What is said of a batch's price before its first call: never less than its calls can cost, or nothing."""
 
-from pages.batches.estimates import batch_estimate
+from pages.batches.estimates import assumed_calls, batch_estimate, estimate_rows
 from pages.batches.file_check import Check
 from screening.engine.cost import cost_usd, usage_per_call
 from screening.engine.pipeline import preset
 from screening.engine.prompting import load_prompts
 from screening.settings import Settings
+from storage.batches.spent import Spent
 
 PIPELINE = preset("recommended")
 NODES = PIPELINE.nodes
@@ -25,9 +26,22 @@ def test_at_most_is_every_budget_spent_on_every_text_that_is_asked_about() -> No
     assert abs(worst.usd - float(one) * worst.calls) < 1e-6 and worst.seconds == worst.calls / 10
 
 
-def test_what_was_seen_counts_for_more_than_what_is_assumed() -> None:
-    found = batch_estimate(FOUND, PIPELINE, _settings(), 20.0)
-    assert found.expected.calls == 90 * 20 < found.worst.calls and found.basis.startswith("20.0 calls a text so far")
+def test_what_was_seen_counts_for_more_than_what_is_assumed_with_its_interval_and_its_price() -> None:
+    spent = Spent(batches=2, texts=400, calls=20.0, spread=10.0, usd_a_call=0.002)
+    found = batch_estimate(FOUND, PIPELINE, _settings(), spent)
+    assert found.expected.calls == 90 * 20 < found.worst.calls and found.basis.startswith("20.0 calls a text")
+    half = 1.959963984540054 * 10 * (90 + 90**2 / 400) ** 0.5
+    assert found.low is not None and found.high is not None and found.expected.usd is not None
+    assert abs(found.low.calls - (1800 - half)) < 1e-9 and abs(found.high.calls - (1800 + half)) < 1e-9
+    assert abs(found.expected.usd - 3.6) < 1e-9
+    assert [row[""] for row in estimate_rows(found)] == ["At most", "Expected", "Expected at least", "Expected at most"]
+
+
+def test_a_guess_counts_the_whole_way_and_says_that_it_is_one() -> None:
+    guess = batch_estimate(FOUND, PIPELINE, _settings(), None)
+    one = PIPELINE.model_copy(update={"nodes": PIPELINE.nodes[:1]})
+    assert guess.low is None and guess.basis.startswith("a guess") and len(estimate_rows(guess)) == 2
+    assert guess.expected.calls > 90 * assumed_calls(one)  # what is escalated goes on to two more agents
 
 
 def test_an_unknown_price_is_not_called_free_and_simulated_agents_are() -> None:

@@ -1,0 +1,60 @@
+"""What a batch has cost so far: beside what was said before it began, and agent by agent."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from pages.batches.live_view import money
+from screening.engine.pipeline import PipelineConfig
+from screening.review.actors import Actor
+from storage.batches.batches import BatchSummary, progress
+from storage.batches.spent import NodeCost, cost_by_node
+from storage.database import Database
+
+
+def cost_panel(db: Database, person: Actor, one: BatchSummary, pipeline: PipelineConfig) -> None:
+    """The figures of this moment."""
+    found = {each.node: each for each in cost_by_node(db, person, one.id)}
+    if not found:
+        return
+    calls = progress(db, one.id, actor=person).calls
+    st.caption(said_before(one.intake.get("estimate"), calls))
+    rows = [row(node.title, found[node.name]) for node in pipeline.nodes if node.name in found]
+    st.dataframe(rows, hide_index=True, alt="Calls and cost by agent")
+
+
+def said_before(estimate: Mapping[str, Any] | None, calls: int) -> str:
+    """What was made, beside what was expected.
+
+    >>> said_before({"expected": 1200.4, "low": 900.0, "high": 1500.0, "worst": 30000}, 1310)
+    'Made so far: 1,310 calls. Said before it began: 1,200 expected (900 to 1,500), at most 30,000.'
+    >>> said_before(None, 12)
+    'Made so far: 12 calls.'
+    """
+    made = f"Made so far: {calls:,} calls."
+    if not estimate:
+        return made
+    spread = f" ({estimate['low']:,.0f} to {estimate['high']:,.0f})" if estimate.get("low") is not None else ""
+    return (
+        f"{made} Said before it began: {estimate['expected']:,.0f} expected{spread}, at most {estimate['worst']:,.0f}."
+    )
+
+
+def row(title: str, one: NodeCost) -> dict[str, str]:
+    """One agent as a row of the table.
+
+    >>> used = dict(node="risk", texts=3, calls=30, input_tokens=4000, output_tokens=60, cached=1000, cost_usd=0.5)
+    >>> row("Risk", NodeCost(**used))["From the cache"]
+    '25 %'
+    """
+    cached = f"{100 * one.cached / one.input_tokens:.0f} %" if one.input_tokens else "–"
+    return {
+        "Agent": title,
+        "Texts": f"{one.texts:,}",
+        "Calls": f"{one.calls:,}",
+        "Tokens in": f"{one.input_tokens:,}",
+        "From the cache": cached,
+        "Tokens out": f"{one.output_tokens:,}",
+        "Cost": money(one.cost_usd),
+    }

@@ -1,0 +1,48 @@
+"""What the last batches of a pipeline have used, and what one batch has, agent by agent."""
+
+from math import sqrt
+
+from sqlalchemy import select
+
+from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER
+from storage.batches.batches import list_batches
+from storage.batches.screenings import commit_run
+from storage.batches.spent import cost_by_node, spent_lately
+from storage.database import Database
+from storage.schema import screenings
+from tests.jobs.running import screened
+from tests.storage.batch_of import NOW, batch, run, waiting
+
+
+async def test_the_mean_and_the_spread_are_those_of_the_settled_texts(db: Database) -> None:
+    assert spent_lately(db, LOCAL_USER, preset("recommended").version) is None
+    await screened(db, 12)
+    found = spent_lately(db, LOCAL_USER, preset("recommended").version)
+    assert found is not None and (found.batches, found.texts, found.usd_a_call) == (1, 12, 0.0)
+    per_node = {one.node: one for one in cost_by_node(db, LOCAL_USER, _only_batch(db))}
+    calls = _calls(db)
+    mean = sum(calls) / 12
+    assert found.calls == mean and abs(found.spread - sqrt(sum((one - mean) ** 2 for one in calls) / 11)) < 1e-9
+    assert per_node["worker"].texts <= 12
+    assert spent_lately(db, LOCAL_USER, preset("paper").version) is None
+
+
+def _only_batch(db: Database) -> str:
+    return list_batches(db, LOCAL_USER)[0].id
+
+
+def _calls(db: Database) -> list[int]:
+    with db.read() as conn:
+        return list(conn.execute(select(screenings.c.calls)).scalars())
+
+
+def test_each_agent_has_its_calls_and_its_cost_which_is_unknown_where_part_of_it_is(db: Database) -> None:
+    batch_id = batch(db, ["a plain text of words", "another plain text"])
+    first, second = waiting(db)
+    commit_run(db, first, 0, run("S" * 11), 0.25, NOW, NOW)
+    (worker,) = cost_by_node(db, LOCAL_USER, batch_id)
+    assert (worker.node, worker.texts, worker.calls, worker.cost_usd) == ("worker", 1, 11, 0.25)
+    commit_run(db, second, 0, run("S" * 11), None, NOW, NOW)
+    (worker,) = cost_by_node(db, LOCAL_USER, batch_id)
+    assert (worker.texts, worker.calls, worker.cost_usd) == (2, 22, None)
