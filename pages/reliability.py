@@ -9,11 +9,17 @@ from pages.research import reliability_view as view
 from pages.research.allocation_panel import allocation_panel
 from pages.research.claims import Verified, switched, verified
 from pages.research.open_tab import show_open
-from pages.research.stard import report_html
+from pages.research.stard import Study, report_html
 from screening.research.binding import binding_of
 from screening.review.policy import Action, require
 from storage.research.reading_table import switches
-from storage.research.reliability import MeasuredConfiguration, audit_sample, measured_configurations, outcome_mix
+from storage.research.reliability import (
+    MeasuredConfiguration,
+    audit_sample,
+    measured_configurations,
+    outcome_mix,
+    severities,
+)
 from storage.site.settings_store import audit_plan
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
@@ -58,7 +64,15 @@ show_open(
 )
 report.download_button(
     "Report to print (STARD)",
-    data=rechecked(Action.VIEW_RESULTS, lambda: report_html(found, now, resources.now())),
+    data=rechecked(
+        Action.VIEW_RESULTS,
+        lambda: report_html(
+            found,
+            now,
+            resources.now(),
+            Study(site=resources.site(), severities=severities(db, person, version)),
+        ),
+    ),
     file_name=f"reliability-{version}.html",
     mime="text/html",
     on_click="ignore",

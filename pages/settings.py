@@ -7,6 +7,7 @@ from pages.components import resources
 from pages.components.controls import stop_panel
 from pages.research.audit_plan import plan_panel
 from pages.research.card_panel import card_panel
+from pages.research.study_panel import study_panel
 from pages.review.erasure_panel import erasure_panel
 from pages.site import live_configuration as live
 from pages.site.accounts_panel import accounts_panel
@@ -95,6 +96,8 @@ for tab, name in zip(st.tabs(names), names, strict=True):
             settings_form(db, person)
             st.subheader("Plan of the audit")
             plan_panel(db, person)
+            st.subheader("For the reliability report")
+            study_panel(db, person)
             st.subheader("Versions")
             versions(db, person)
         elif name == "Stop":

@@ -1,8 +1,10 @@
 """The report of a verification as one printable HTML page, after the items of STARD 2015 that apply."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from html import escape
+from statistics import median
 
 from pages.research.claims import (
     Verified,
@@ -13,10 +15,13 @@ from pages.research.claims import (
     one_look_words,
     per_thousand,
     percent,
+    plain_percent,
     plan_sentences,
     too_early_sentence,
 )
+from pages.research.study_panel import answers
 from screening.statistics.verification import Binding, Stratum, WeightedRate
+from storage.site.settings_store import SiteSettings
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#10191f;max-width:46rem;margin:2rem auto;padding:0 1rem}
@@ -27,9 +32,25 @@ table{border-collapse:collapse;width:100%}td,th{border:1px solid #c8d1d8;padding
 """
 
 
-def report_html(found: Verified, now: Binding, at: datetime) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """What the report says beside the figures: the site's answers, and how severe the unsafe texts were."""
+
+    site: SiteSettings
+    severities: Mapping[int | None, int]
+
+
+def report_html(found: Verified, now: Binding, at: datetime, study: Study) -> str:
     """The whole page; nothing in it is fetched from anywhere, and no text or person is in it."""
-    parts = [_head(found, now, at), *_methods(found), *_results(found), *_limits()]
+    parts = [
+        _head(found, now, at),
+        *_methods(found),
+        *_sizes(found, study.site),
+        *_results(found),
+        *_spectrum(found, study.severities),
+        *_limits(),
+        *_of_the_site(study.site),
+    ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Reliability report</title>'
         f"<style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>"
@@ -78,6 +99,12 @@ def _methods(found: Verified) -> Iterable[str]:
         "what several readers settled, where a text was read more than once. Readings after the reveal do not count."
         "</p>"
     )
+    yield "<h2>What counts as positive, and who knew what (STARD 12b, 13a)</h2>"
+    yield (
+        "<p>Positive is the label unsafe, as the rating form defines it: no cut-off of a score, and none was chosen on "
+        "these data. The agents were shown the text and the reply to it, if there is one: no reading, no reference "
+        "label and nothing else about whoever wrote it.</p>"
+    )
     yield "<h2>Participants and sampling (STARD 5 to 9)</h2>"
     yield (
         "<p>Every text that the engine decided drew a recorded coin when it came in. When it was settled the coin was "
@@ -85,6 +112,64 @@ def _methods(found: Verified) -> Iterable[str]:
         "against safe, by an allocation fixed before the text came in; those selected entered the same inbox as all "
         "others, unmarked. Every text left to a person was due to be read.</p>"
     )
+
+
+def _sizes(found: Verified, site: SiteSettings) -> Iterable[str]:
+    guarantee = found.guarantee
+    yield "<h2>Indeterminate results (STARD 15)</h2>"
+    yield (
+        "<p>A text that no agent settled goes to a person and counts as caught, never as safe. A reading that found "
+        "too little information counts as missing, and every bound holds at both extremes.</p>"
+    )
+    yield "<h2>Variability (STARD 17)</h2>"
+    yield (
+        "<p>Fixed beforehand: one estimate for each audit probability, weighted together, and the figures by the first "
+        f"reader's word alone beside those of settled labels ({percent(site.second_reading_rate)} of other readings "
+        "are read twice at random). Nothing else was looked at by subgroup here.</p>"
+    )
+    yield "<h2>Sample size (STARD 18)</h2>"
+    yield (
+        f"<p>For a miss rate of at most {plain_percent(guarantee.at_most)} at {plain_percent(guarantee.confidence)} "
+        f"confidence with {guarantee.allowed_misses} misses allowed: {guarantee.required:,} blind readings of truly "
+        f"unsafe texts (exact binomial), fixed with the plan. So far {guarantee.read:,}, with {guarantee.missed:,} "
+        "missed.</p>"
+    )
+
+
+def _spectrum(found: Verified, severities: Mapping[int | None, int]) -> Iterable[str]:
+    yield "<h2>Severity of the unsafe texts that were audited (STARD 21a)</h2>"
+    if severities:
+        levels = sorted(severities, key=lambda level: -1 if level is None else level)
+        yield _table((_level(level), f"{severities[level]:,}") for level in levels)
+    else:
+        yield "<p>No audited text has been read as unsafe yet.</p>"
+    yield "<h2>Texts without risk (STARD 21b)</h2>"
+    yield "<p>Not told apart: the form asks for no other condition of whoever wrote a text.</p>"
+    yield "<h2>From the outcome to its reading (STARD 22)</h2>"
+    yield f"<p>{escape(_interval_words(found))}</p>"
+
+
+def _level(level: int | None) -> str:
+    return "ideation not stated" if level is None else f"ideation level {level} of 5"
+
+
+def _interval_words(found: Verified) -> str:
+    hours = sorted(
+        (each.read_at - each.settled_at).total_seconds() / 3600
+        for each in found.sample.readings
+        if each.read_at is not None
+    )
+    if not hours:
+        return "No audited text has been read blind yet."
+    return (
+        f"Hours from the outcome to the blind reading: median {median(hours):,.1f}, from {hours[0]:,.1f} to "
+        f"{hours[-1]:,.1f}, over {len(hours):,} readings. Both are of one unchanging text; nothing was done in between."
+    )
+
+
+def _of_the_site(site: SiteSettings) -> Iterable[str]:
+    yield "<h2>Stated by the site (STARD 8, 20, 25, 28 to 30)</h2>"
+    yield _table(answers(site))
 
 
 def _results(found: Verified) -> Iterable[str]:

@@ -203,3 +203,48 @@ def claims(delta: float = 0.05) -> tuple[Claim, ...]:
             "clinicians, on the Reliability page.",
         ),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Work of others on the same or a neighbouring question, as far as its abstract says."""
+
+    name: str
+    source: str
+    says: str
+    beside: str
+
+
+OTHERS = (
+    Work(
+        name="Martingale Majority Certificate",
+        source="Cordero-Encinar and Duncan, arXiv:2510.17472",
+        says="An anytime-valid rule that stops once majority voting is certified to give the mode of a model's "
+        "answers.",
+        beside="The same question and the same kind of test as Ville's rule here. Here every pair of labels has an "
+        "error level of its own, draws come in waves, and for a known budget the levels are calibrated exactly.",
+    ),
+    Work(
+        name="CITE",
+        source="arXiv:2605.05873",
+        says="Certifies, at any stopping time, that an answer named beforehand is the unique mode, without knowing "
+        "which answers are possible; that is not the same as the answer being right.",
+        beside="Here the labels are three and known, so each rival is tested by itself. Like CITE, δ says nothing of "
+        "truth; that is measured on the page Reliability.",
+    ),
+    Work(
+        name="Trust or Escalate",
+        source="Jung, Brahman and Choi, arXiv:2407.18370",
+        says="Guarantees that judgements agree with people to a chosen level, by trusting a cheaper model only where "
+        "its confidence allows it and escalating to a stronger one otherwise.",
+        beside="A guarantee about people, as the miss rate on the page Reliability is, and not about the mode. Here "
+        "nothing is tuned on readings: the audit tests the pipeline as it stands.",
+    ),
+    Work(
+        name="Prediction-powered inference",
+        source="Angelopoulos and others, arXiv:2301.09633",
+        says="Valid intervals from few gold-standard labels and many predictions, without assumptions on the model.",
+        beside="Here the audit's strata take that part: what the engine said and what spoke against it decide how much "
+        "is read, each reading is weighted by its probability, and the intervals are exact or MOVER.",
+    ),
+)

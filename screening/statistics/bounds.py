@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import lru_cache
 from math import inf, log, pi, sqrt
 
-from scipy.special import betaln, xlog1py, xlogy
+from scipy.special import betaincinv, betaln, xlog1py, xlogy
 
 JEFFREYS = 0.5
 """Both parameters of the Beta prior that the confidence sequence mixes over."""
@@ -120,6 +120,19 @@ def _crossing(successes: int, draws: int, delta: float, end: float) -> float:
     from scipy.optimize import brentq  # takes longer to import than most calls here to answer
 
     return float(brentq(excess, edge, successes / draws)) if excess(edge) > 0 else end
+
+
+def clopper_pearson(successes: int, draws: int, delta: float) -> Band:
+    """Exact interval of a probability at one fixed number of draws (Clopper & Pearson 1934).
+
+    [0, 1] without draws.
+
+    >>> clopper_pearson(0, 3, 0.05).low, round(clopper_pearson(0, 3, 0.05).high, 4)
+    (0.0, 0.7076)
+    """
+    low = 0.0 if successes == 0 else betaincinv(successes, draws - successes + 1, delta / 2)
+    high = 1.0 if successes == draws else betaincinv(successes + 1, draws - successes, 1 - delta / 2)
+    return Band(low=float(low), high=float(high))
 
 
 class Schedule(StrEnum):

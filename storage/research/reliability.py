@@ -280,6 +280,17 @@ def _seen(counts: Sequence[Any], readings: Sequence[Reading]) -> tuple[Seen, ...
     )
 
 
+def severities(db: Database, actor: Actor, version: str) -> Mapping[int | None, int]:
+    """How many blind first readings of audited texts said unsafe, by the level of ideation; None: not stated."""
+    require(actor, Action.VIEW_RESULTS)
+    first = and_(ratings.c.case_id == _DONE.case_id, ratings.c.version == 1, ratings.c.reading == "first")
+    query = select(ratings.c.fields).join(screenings, first)
+    with db.read() as conn:
+        chosen = _of(version, _batches(conn, version), audited=True)
+        found = conn.execute(query.where(*chosen, ratings.c.blind.is_(True), ratings.c.label == Label.UNSAFE.value))
+        return Counter(fields["ideation"] for (fields,) in found)
+
+
 REFERENCE = 500
 """Cases of the reference window: the first that a configuration settled. It never moves."""
 

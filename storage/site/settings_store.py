@@ -68,6 +68,9 @@ Words = Annotated[
     StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_WORDING),
     AfterValidator(_without_controls),
 ]
+StudyWords = Annotated[
+    str, StringConstraints(strip_whitespace=True, max_length=1_000), AfterValidator(_without_controls)
+]
 BREAK_WORDING = "You have opened {texts} texts since your last break. A pause loses nothing."
 INTENDED_USE = (
     "Second Look labels texts. It does not predict what a person will do, it is not a crisis service, and nobody "
@@ -108,6 +111,11 @@ class SiteSettings(BaseModel):
     audit_allowed_misses: Annotated[int, Field(ge=0, le=100)] = 0
     audit_floor: Annotated[Share, Field(ge=0.001, le=1)] | None = None  # π of the plan; None: its first case's
     audit_report_on: date | None = None  # when the bound that holds at one look may be told
+    study_texts: StudyWords = ""  # what a report says of a study and nothing else here knows: STARD 8, 20, 25, 28-30
+    study_events: StudyWords = ""
+    study_registration: StudyWords = ""
+    study_protocol: StudyWords = ""
+    study_funding: StudyWords = ""
     follow_up_minutes: tuple[Minutes, Minutes] = (60, 1440)  # urgent, safeguarding: by when somebody sees to it
     break_wording: Words = BREAK_WORDING  # {texts} stands for the number since the last break
     notify_minutes: tuple[Minutes, Minutes, Minutes, Minutes] = (

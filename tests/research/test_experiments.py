@@ -262,6 +262,14 @@ def test_who_decides_all_nearly_as_well_is_not_beaten_by_who_decides_a_tenth() -
     assert frontier((all_decided, few_decided, beaten)) == {"all", "few"}
 
 
+def test_conditions_that_tie_beat_each_other_on_no_axis_and_all_stay() -> None:
+    """As accurate at as few calls: neither is better anywhere, so both stay; one call more is beaten by both."""
+    one, twin = (_result(name, calls=10, right=18, wrong=1, escalated=1) for name in ("one", "twin"))
+    dearer = _result("dearer", calls=11, right=18, wrong=1, escalated=1)
+    assert frontier((one, twin)) == {"one", "twin"} == frontier((twin, dearer, one))
+    assert frontier((one,)) == {"one"}
+
+
 def test_two_conditions_are_compared_on_the_cases_that_both_settle() -> None:
     items, live = items_of([NEARLY_ALL_SAFE] * 12 + [NEARLY_ALL_UNSAFE] * 8)
     items = (Item(id="planted", text=items[0].text, reference=Label.UNSAFE), *items[1:])

@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import binom
 
 from screening.labels import Label, Outcome
+from screening.statistics.bounds import clopper_pearson
 from screening.statistics.metrics import Proportion
-from screening.statistics.rules.majority_vote import clopper_pearson
 from screening.statistics.verification import (
     AuditCase,
     Binding,

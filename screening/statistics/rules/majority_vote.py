@@ -1,11 +1,10 @@
 """The paper's baseline: a fixed number of draws and the label that most of them gave."""
 
-from dataclasses import dataclass, replace
-
-from scipy.special import betaincinv
+from dataclasses import dataclass
 
 from screening.labels import LABELS, Label
-from screening.statistics.bounds import Band
+from screening.statistics.bounds import clopper_pearson
+from screening.statistics.rules.counts import LabelCounts
 from screening.statistics.rules.protocol import Arm, Ended, Verdict
 
 BAND_DELTA = 0.05
@@ -46,22 +45,16 @@ class MajorityVote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VoteState:
+class VoteState(LabelCounts):
     """How often each label was drawn, in the order of `LABELS`."""
 
     rule: MajorityVote
-    counts: tuple[int, ...] = (0,) * len(LABELS)
-
-    @property
-    def calls(self) -> int:
-        """Draws observed so far."""
-        return sum(self.counts)
 
     def observe(self, label: Label) -> "VoteState":
         """The state after one more vote; ValueError after a verdict."""
         if self.verdict() is not None:
             raise ValueError("the rule has stopped")
-        return replace(self, counts=tuple(n + (other is label) for other, n in zip(LABELS, self.counts, strict=True)))
+        return self.with_one_more(label)
 
     def verdict(self) -> Verdict | None:
         """None before n votes; then the plurality as identified (no more is meant), a tie as exhausted."""
@@ -98,16 +91,3 @@ class VoteState:
             high=band.high,
             eliminated=False,
         )
-
-
-def clopper_pearson(successes: int, draws: int, delta: float) -> Band:
-    """Exact interval of a probability at one fixed number of draws (Clopper & Pearson 1934).
-
-    [0, 1] without draws.
-
-    >>> clopper_pearson(0, 3, 0.05).low, round(clopper_pearson(0, 3, 0.05).high, 4)
-    (0.0, 0.7076)
-    """
-    low = 0.0 if successes == 0 else betaincinv(successes, draws - successes + 1, delta / 2)
-    high = 1.0 if successes == draws else betaincinv(successes + 1, draws - successes, 1 - delta / 2)
-    return Band(low=float(low), high=float(high))

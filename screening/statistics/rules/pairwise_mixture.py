@@ -1,11 +1,12 @@
 """The recommended rule: every draw informs all labels; a mixture martingale compares them pair by pair."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from screening.labels import LABELS, Label
 from screening.statistics.bounds import confidence_sequence
 from screening.statistics.rules.contract import Contract, Pair
+from screening.statistics.rules.counts import LabelCounts
 from screening.statistics.rules.evidence import least_count, log_evidence
 from screening.statistics.rules.protocol import Arm, Ended, Verdict
 
@@ -127,16 +128,10 @@ class PairwiseMixture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairwiseState:
+class PairwiseState(LabelCounts):
     """How often each label was drawn, in the order of `LABELS`."""
 
     rule: PairwiseMixture
-    counts: tuple[int, ...] = (0,) * len(LABELS)
-
-    @property
-    def calls(self) -> int:
-        """Draws observed so far."""
-        return sum(self.counts)
 
     @property
     def remaining(self) -> int:
@@ -148,7 +143,7 @@ class PairwiseState:
         verdict = self.verdict()
         if verdict is not None and verdict.ended is not Ended.CURTAILED:
             raise ValueError("the rule has stopped")
-        return replace(self, counts=tuple(n + (other is label) for other, n in zip(LABELS, self.counts, strict=True)))
+        return self.with_one_more(label)
 
     def verdict(self) -> Verdict | None:
         """Identified when one label beats every rival, exhausted when no draw is left, curtailed if hopeless."""

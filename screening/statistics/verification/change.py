@@ -6,9 +6,8 @@ from math import exp
 
 from scipy.special import xlog1py, xlogy
 
-from screening.statistics.bounds import Band
+from screening.statistics.bounds import Band, clopper_pearson
 from screening.statistics.metrics import Proportion
-from screening.statistics.rules.majority_vote import clopper_pearson
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

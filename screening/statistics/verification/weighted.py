@@ -14,8 +14,8 @@ from scipy.special import betaincinv
 from scipy.stats import chi2
 
 from screening.labels import Label, Outcome
+from screening.statistics.bounds import clopper_pearson
 from screening.statistics.metrics import Proportion
-from screening.statistics.rules.majority_vote import clopper_pearson
 from screening.statistics.verification.audit import Stratum
 
 UNSEEN_SHARE = 0.01

@@ -1,5 +1,6 @@
 """The reliability page claims what the audit shows and no more, and says when the evidence is stale."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +15,7 @@ from pages.research.claims import (
     plan_sentences,
     verified,
 )
-from pages.research.stard import missed_sentence, report_html
+from pages.research.stard import Study, missed_sentence, report_html
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import LOCAL_USER
@@ -23,11 +24,18 @@ from screening.statistics.verification import AuditCase, Binding, Standing
 from storage.batches.allocations import current_allocation
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.research.reliability import AuditSample, OutcomeMix, Reading, audit_sample, measured_configurations
+from storage.research.reliability import (
+    AuditSample,
+    OutcomeMix,
+    Reading,
+    audit_sample,
+    measured_configurations,
+    severities,
+)
 from storage.review.inbox import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import reveals
-from storage.site.settings_store import AuditPlan, SiteSettings, change
+from storage.site.settings_store import AuditPlan, SiteSettings, change, current
 from tests.pages.conftest import Opener
 from tests.pages.researched import sample_rows, screened
 from tests.storage.inbox_cases import form
@@ -59,6 +67,7 @@ def sample(*readings: Reading, without_audit: int = 0) -> AuditSample:
 
 
 PLAN = AuditPlan(at_most=0.05, confidence=0.95, allowed_misses=0)
+STUDY = Study(site=SiteSettings(), severities={})
 NO_MIX = OutcomeMix(reference={}, looks=(), until=None)
 
 
@@ -110,7 +119,7 @@ def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() ->
     late = [replace(one, settled_at=AT + timedelta(minutes=1)) for one in early]
     again = verified(sample(*early, *late), NO_MIX, changed)
     assert again.guarantee.standing is Standing.GUARANTEED and again.guarantee.read == 93
-    report = report_html(again, binding_of(BODY), AT)
+    report = report_html(again, binding_of(BODY), AT, STUDY)
     assert "Last changed on 2026-11-20 12:00 UTC (3 times in all)" in report and "is no guarantee" in report
     assert "Left out, settled before the change: 93 readings of unsafe texts, 1 missed." in report
 
@@ -184,7 +193,7 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
     assert missed_sentence(found) == (
         "estimated 0.0, at most 122.8 at 95 % confidence at every look together (0 missed in 30 read of 600)"
     )
-    html = report_html(found, binding_of({}), AT)
+    html = report_html(found, binding_of({}), AT, STUDY)
     assert html.index("Missed unsafe per 1,000") < html.index("Sensitivity")
     assert "<b>v1</b>" not in html and "&lt;b&gt;v1" in html and "Stale" in html
     assert "http" not in html  # nothing is fetched
@@ -194,7 +203,7 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
 def test_nothing_read_is_undefined_not_zero() -> None:
     found = verified(sample(reading(Outcome.SAFE, None)), NO_MIX, PLAN)
     assert found.estimates.missed.per_thousand is None
-    assert "undefined" in missed_sentence(found) and "undefined: " in report_html(found, binding_of(BODY), AT)
+    assert "undefined" in missed_sentence(found) and "undefined: " in report_html(found, binding_of(BODY), AT, STUDY)
 
 
 def read_all(db: Database, label: str = "safe") -> int:
@@ -290,5 +299,52 @@ def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it
     assert "1 texts called safe were read beyond the plan" in beyond_sentence(found) and "1 of them" in beyond_sentence(
         found
     )
-    assert beyond_sentence(found) in report_html(found, binding_of(BODY), AT).replace("&#x27;", "'")
+    assert beyond_sentence(found) in report_html(found, binding_of(BODY), AT, STUDY).replace("&#x27;", "'")
     assert beyond_sentence(verified(sample(*counted), NO_MIX, PLAN)) == ""
+
+
+def test_the_report_has_every_item_that_applies_and_says_what_the_site_left_open() -> None:
+    read_late = replace(reading(Outcome.UNSAFE, Label.UNSAFE), read_at=AT + timedelta(hours=3))
+    found = verified(sample(reading(Outcome.SAFE, Label.SAFE, minute=60), read_late), NO_MIX, PLAN)
+    told = SiteSettings(study_funding="a <b>foundation</b>", study_registration="DRKS0")
+    html = report_html(found, binding_of(BODY), AT, Study(site=told, severities={4: 1, None: 2}))
+    for item in (
+        "12b",
+        "13a",
+        "15",
+        "17",
+        "18",
+        "21a",
+        "21b",
+        "22",
+        "28",
+        "29",
+        "30",
+        "25",
+        "20",
+        "10b",
+        "19",
+        "23",
+        "24",
+    ):
+        assert re.search(rf"STARD [^)]*\b{item}\b|STARD 28 to 30", html), item
+    assert "median 2.0, from 1.0 to 3.0, over 2 readings" in html and "59 blind readings" in html
+    assert "a &lt;b&gt;foundation" in html and "DRKS0" in html and html.count("not stated by this site") == 3
+    assert "<th>ideation not stated</th><td>2</td>" in html and "<th>ideation level 4 of 5</th><td>1</td>" in html
+
+
+def test_an_administrator_is_asked_once_for_what_no_table_holds(open_page: Opener, page_database: Database) -> None:
+    page = open_page("settings")
+    page.text_area(key="study_funding_v0").set_value("the university").run()
+    page.button(key="study_keep").click().run()
+    assert not page.exception and current(page_database).settings.study_funding == "the university"
+    assert open_page("settings").text_area(key="study_funding_v1").value == "the university"
+
+
+def test_severity_is_that_of_audited_texts_read_as_unsafe(page_database: Database) -> None:
+    screened(page_database, sample_rows(every=4), audit_rate=0.5)
+    read_all(page_database, "unsafe")
+    (measured,) = measured_configurations(page_database, LOCAL_USER)
+    found = severities(page_database, LOCAL_USER, measured.version)
+    audited = audit_sample(page_database, LOCAL_USER, measured.version).readings
+    assert sum(found.values()) == sum(each.read_at is not None for each in audited) > 0

@@ -3,7 +3,8 @@
 import pytest
 
 from screening.labels import LABELS, Label
-from screening.statistics.rules.majority_vote import MajorityVote, VoteState, clopper_pearson
+from screening.statistics.bounds import clopper_pearson
+from screening.statistics.rules.majority_vote import MajorityVote, VoteState
 from screening.statistics.rules.protocol import Ended
 
 SAFE, UNSAFE, ESCALATE = LABELS
