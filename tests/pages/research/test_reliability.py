@@ -75,14 +75,14 @@ NO_MIX = OutcomeMix(reference={}, looks=(), until=None)
 def test_nothing_is_claimed_of_specificity_where_not_all_that_is_called_unsafe_is_read(reach: Reach) -> None:
     readings = [reading(Outcome.UNSAFE, Label.UNSAFE), *[reading(Outcome.SAFE, Label.SAFE)] * 30]
     read = replace(sample(*readings), reaches=frozenset({Reach.READ}))
-    every = verified(read, NO_MIX, (), PLAN)
+    every = verified(read, NO_MIX, PLAN)
     assert every.estimates.specificity.value == every.single_reader.specificity.value == 1.0
-    some = verified(replace(read, reaches=frozenset({Reach.READ, reach})), NO_MIX, (), PLAN)
+    some = verified(replace(read, reaches=frozenset({Reach.READ, reach})), NO_MIX, PLAN)
     for found in (some.estimates, some.single_reader):
         assert (found.specificity.value, found.specificity.low) == (None, None)
         assert "only list or count" in str(found.specificity.reason)
     assert some.estimates.sensitivity == every.estimates.sensitivity
-    report = report_html(some, binding_of(BODY), AT)
+    report = report_html(some, binding_of(BODY), AT, STUDY)
     assert "undefined: some of these batches only list or count" in report
 
 
