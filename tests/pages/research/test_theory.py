@@ -54,7 +54,9 @@ def test_the_page_shows_every_part_and_follows_the_slider(page: AppTest) -> None
     assert not page.exception
     assert [each.value for each in page.title] == ["Theory"]
     headings = [each.value for each in page.header]
-    assert "Wrong commits over many cases" in headings and headings[-1].startswith("The paper's claims")
+    assert "Wrong commits over many cases" in headings and headings[-2].startswith("The paper's claims")
+    assert headings[-1] == "Beside the work of others"
+    assert all(any(work.source in each.value for each in page.markdown) for work in theory.OTHERS)
     before = page.dataframe[0].value
     page.select_slider[0].set_value(0.2).run()
     assert not page.exception
