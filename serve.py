@@ -66,6 +66,10 @@ def _worker() -> subprocess.Popen[bytes]:
     return _start(str(HERE / "worker.py"))
 
 
+def _api(port: str) -> subprocess.Popen[bytes]:
+    return _start("-m", "screening", "api", "--port", port)
+
+
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
@@ -109,6 +113,8 @@ class Kept:
 def serve(port: int) -> int:
     """Run until a signal comes; 1 where the app cannot even start (its settings are refused, its port is taken)."""
     app, worker = Kept("app", lambda: _app(port)), Kept("worker", _worker)
+    api_port = os.environ.get("SECOND_LOOK_API_PORT", "")
+    beside = [worker, Kept("api", lambda: _api(api_port))] if api_port else [worker]
     seen = False
     try:
         logs.set_up(_log_format())
@@ -117,12 +123,12 @@ def serve(port: int) -> int:
             seen = seen or _answers(port)
             if app.process.poll() is not None and not seen:
                 return app.process.returncode or 1
-            app.look()
-            worker.look()
+            for kept in (app, *beside):
+                kept.look()
     except (Ended, KeyboardInterrupt):
         return 0
     finally:
-        for kept in (worker, app):
+        for kept in (*beside, app):
             kept.stop()
 
 

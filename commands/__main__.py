@@ -18,6 +18,7 @@ COMMANDS = {
     "restore": ("backup", "a backup into an empty database of the same kind"),
     "erase": ("erase", "erase texts, replies, notes and drafts; hashes and counts stay"),
     "retention": ("erase", "erase what is past the times that the site has set"),
+    "api": ("api", "serve /api/v1 to programs"),
     "move": ("move", "a site's embedded database into an empty PostgreSQL"),
 }
 """Each subcommand's module and what it is for. The module of the one that is asked for is imported, and no other."""

@@ -13,6 +13,7 @@ from pages.site import live_configuration as live
 from pages.site.accounts_panel import accounts_panel
 from pages.site.notifications_panel import notifications_panel
 from pages.site.preflight_panel import preflight_panel
+from pages.site.programs_panel import programs_panel
 from pages.site.site_settings import settings_form, versions
 from screening.engine.draws import Preflight
 from screening.review.policy import Action, allowed, require
@@ -84,7 +85,7 @@ names = ["Live configuration", "Site", "Stop", "Model card"]
 if allowed(person, Action.CHANGE_SETTINGS):
     names.insert(2, "Notifications")
 if allowed(person, Action.MANAGE_ACCOUNTS):
-    names.insert(-1, "Accounts")
+    names[-1:-1] = ["Accounts", "Programs"]
 if allowed(person, Action.ERASE):
     names.insert(-1, "Erasure")
 for tab, name in zip(st.tabs(names), names, strict=True):
@@ -108,5 +109,7 @@ for tab, name in zip(st.tabs(names), names, strict=True):
             erasure_panel(db, person)
         elif name == "Accounts":
             accounts_panel(db, person)
+        elif name == "Programs":
+            programs_panel(db, person)
         else:
             card_panel(db, person, settings, configuration)

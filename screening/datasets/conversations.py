@@ -91,6 +91,14 @@ def _cases(record: Record, fields: Fields, mapping: ColumnMapping, reading: Conv
         yield fields | {mapping.text: judged} | _named(fields, mapping, reading, one)
 
 
+def one_case(cell: str, reading: ConversationReading) -> ConversationCell:
+    """The one case that a conversation becomes: its last, where several are asked about. TurnsRefused."""
+    found = list(_asked(_turns(cell, reading), reading))
+    if not found or not found[-1].judged:
+        raise TurnsRefused(Reason.NO_JUDGED_TURN, NO_REPLY)
+    return found[-1]
+
+
 def _turns(cell: str | None, reading: ConversationReading) -> tuple[Turn, ...]:
     if isinstance(cell, RefusedTurns):
         raise TurnsRefused(cell.reason, str(cell))

@@ -90,11 +90,11 @@ def _accepted(
         reference=map_label(value, labels),
         reference_value=value,
         group=single(fields, mapping.group) or None,
-        where=_where(single(fields, mapping.where)),
+        where=where_of(single(fields, mapping.where)),
     )
 
 
-def _where(cell: str | None) -> str | None:
+def where_of(cell: str | None) -> str | None:
     """Where to act, on one line and short enough to be shown; None for nothing."""
     kept = " ".join((cell or "").split())[:WHERE_LIMIT]
     return kept or None

@@ -1,7 +1,7 @@
 """Rows into a batch: in chunks, each its own transaction, so that a million rows need the memory of a thousand."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -70,6 +70,16 @@ def add_rows(
     return Intake(accepted=sums.accepted, rejected=sums.rejected)
 
 
+def add_case(conn: Connection, batch_id: str, case: NewCase, now: datetime) -> str:
+    """One more case after the last row, in the caller's transaction; its id. Raises UnknownBatch, IntakeClosed."""
+    _alone(conn, batch_id)
+    _require_open(conn, batch_id)
+    row = replace(case, row=_last_row(conn, batch_id) + 1)
+    _insert(conn, _target_in(conn, batch_id), [row], now)
+    placed = select(cases.c.id).where(cases.c.batch_id == batch_id, cases.c.row == row.row)
+    return str(conn.execute(placed).scalar_one())
+
+
 def last_row(db: Database, batch_id: str) -> int:
     """The last row of its file that a batch has taken in, accepted or rejected; 0 for none."""
     with db.read() as conn:
@@ -117,9 +127,13 @@ def rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[RejectedRow]
 def _target(db: Database, batch_id: str) -> _Target:
     """What every row needs to know of its batch."""
     with db.read() as conn:
-        found = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
-        if found is None:
-            raise UnknownBatch(batch_id)
+        return _target_in(conn, batch_id)
+
+
+def _target_in(conn: Connection, batch_id: str) -> _Target:
+    found = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
+    if found is None:
+        raise UnknownBatch(batch_id)
     return _Target(
         batch_id=batch_id,
         seed=str(found.seed),

@@ -41,6 +41,7 @@ from storage.schema.notifications import (
     site_faults,
 )
 from storage.schema.pipelines import pipeline_activations, pipeline_versions
+from storage.schema.programs import program_texts, programs
 from storage.schema.research import case_remarks, case_tags, saved_views
 from storage.schema.review import (
     acknowledgements,
@@ -110,6 +111,8 @@ __all__ = [
     "preflight_overrides",
     "preflights",
     "process_heartbeats",
+    "program_texts",
+    "programs",
     "ratings",
     "readings_taken_back",
     "rejected_rows",

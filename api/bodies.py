@@ -1,0 +1,124 @@
+"""What programs send and are answered: parsed at the edge, with errors that name the field and never quote a text."""
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from screening.datasets.columns import ConversationReading, Shape
+from screening.datasets.conversations import one_case
+from screening.datasets.judged import Receive, where_of
+from screening.datasets.rows import NewCase
+from screening.datasets.turns import TurnsRefused
+from screening.text.conversation import CONTEXT_TOKENS, Judged, receive_conversation
+from screening.text.received import ReceivedText
+
+Short = Annotated[str, Field(max_length=200)]
+
+
+class NotTaken(ValueError):
+    """The text or conversation is not taken; the sentence says why."""
+
+
+class NewText(BaseModel):
+    """A text, or a conversation in `messages`: one of them. `id` is the program's own name for it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str | None = None
+    reply: str | None = None
+    messages: list[dict[str, Any]] | None = None
+    judged: Literal["last_user", "whole"] = "last_user"
+    id: Short | None = None
+    group: Short | None = None
+    where_to_act: Annotated[str, Field(max_length=500)] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.text is None) == (self.messages is None):
+            raise ValueError("send text, or messages")
+        if self.messages is not None and self.reply is not None:
+            raise ValueError("a conversation holds its replies: leave out reply")
+        return self
+
+    def sha256(self) -> str:
+        """Of all that was sent: the same key with another body is told by it."""
+        body = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(body.encode()).hexdigest()
+
+    def case(self, receive: Receive, key: str) -> NewCase:
+        """The case it becomes. NotTaken for a text without words, or turns that cannot be read."""
+        named: dict[str, Any] = {
+            "row": 0,
+            "external_id": self.id or key,
+            "group": self.group,
+            "where": where_of(self.where_to_act),
+        }
+        if self.messages is not None:
+            return self._conversation(receive, named)
+        text = self._received(receive, self.text or "")
+        reply = receive(self.reply) if self.reply and self.reply.strip() else None
+        return NewCase(**named, text=text, reply=reply)
+
+    def _conversation(self, receive: Receive, named: dict[str, Any]) -> NewCase:
+        reading = ConversationReading(shape=Shape.MESSAGES, judged=Judged(self.judged))
+        try:
+            cell = one_case(json.dumps(self.messages), reading)
+        except TurnsRefused as refusal:
+            raise NotTaken(str(refusal)) from None
+        text, thread = receive_conversation(cell.turns, cell.judged, receive, context_tokens=CONTEXT_TOKENS)
+        if not text.stored.strip():
+            raise NotTaken("nothing but spaces or invisible characters")
+        reply = receive(cell.reply) if cell.reply else None
+        return NewCase(**named, text=text, thread=thread, reply=reply)
+
+    def _received(self, receive: Receive, raw: str) -> ReceivedText:
+        if not raw.strip():
+            raise NotTaken("the text is empty")
+        received = receive(raw)
+        if "empty" in received.flags:
+            raise NotTaken("nothing but spaces or invisible characters")
+        return received
+
+
+class Submitted(BaseModel):
+    """Where a text is kept from now on."""
+
+    id: str
+    state: str
+
+
+class Found(BaseModel):
+    """How far a text is. `label` and `decided_by` are given once it is settled, to tokens that may fetch outcomes."""
+
+    id: str
+    external_id: str
+    submitted_at: str
+    state: Literal["pending", "failed", "in_review", "settled"]
+    label: str | None = None
+    decided_by: Literal["agents", "people"] | None = None
+
+
+class Listed(BaseModel):
+    """Texts in the order in which they came; `after` asks for the next ones, None where there are none."""
+
+    texts: list[Found]
+    after: str | None
+
+
+class BatchFound(BaseModel):
+    """How far a file is: rows in = accepted + rejected; what waits for people counts as with them."""
+
+    id: str
+    state: str
+    rows_in: int
+    accepted: int
+    rejected: int
+    pending: int
+
+
+class Problem(BaseModel):
+    """What is wrong, in a sentence."""
+
+    error: str

@@ -1,0 +1,237 @@
+"""`/api/v1` as an application of its own: every request by a token, every answer JSON, nothing kept by a cache."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Header, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from api.bodies import BatchFound, Found, Listed, NewText, NotTaken, Problem, Submitted
+from api.files import FileIntake, TooLarge
+from api.guard import Limits, Refused, asking
+from api.reference import reference_html
+from jobs.intake import receiver
+from jobs.port import Clock
+from jobs.programs import TELL_EVERY_S, DailyBatches, hand_in, tell_settled
+from screening.datasets.mapping import FileMapping, read_mapping
+from screening.datasets.refused import FileRefused
+from screening.review.actors import SYSTEM
+from screening.settings import Settings
+from storage.batches.batches import UnknownBatch, progress
+from storage.batches.exports import exported_results
+from storage.batches.intake import IntakeClosed
+from storage.database import Database
+from storage.review import program_texts
+from storage.review.program_texts import KeyUsed, ProgramText, UnknownText
+from storage.site.programs import Program, Scope, UnknownToken
+
+ROOT = "/api/v1"
+LARGEST_TEXT = 2_000_000
+LARGEST_FILE = 200_000_000
+_KEY = re.compile(r"[A-Za-z0-9._:~-]{1,100}")
+_ID = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    code: {"model": Problem} for code in (400, 401, 403, 404, 409, 413, 422, 429, 503)
+}
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+}
+
+
+def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | None = None) -> FastAPI:
+    """The application on this database. It tells programs what is settled for as long as it runs."""
+    app = FastAPI(
+        title="Second Look",
+        version="1",
+        openapi_url=f"{ROOT}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        responses=_PROBLEMS,
+        lifespan=_telling(db, settings, clock),
+    )
+    guard = limits or Limits()
+    app.middleware("http")(_plain)
+    _say_what_is_wrong(app)
+    _texts(app, db, settings, clock, guard)
+    _files(app, db, settings, clock, guard)
+
+    @app.get(f"{ROOT}/docs", include_in_schema=False)
+    def reference() -> HTMLResponse:
+        return HTMLResponse(reference_html(app.openapi()))
+
+    @app.get("/healthz", include_in_schema=False)
+    def healthy() -> dict[str, str]:
+        return {"state": "up"}
+
+    return app
+
+
+def _telling(db: Database, settings: Settings, clock: Clock) -> Callable[[FastAPI], Any]:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async def tell() -> None:
+            while True:
+                await asyncio.sleep(TELL_EVERY_S)
+                await asyncio.to_thread(tell_settled, db, clock(), private=settings.notify_private_addresses)
+
+        task = asyncio.create_task(tell())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    return lifespan
+
+
+async def _plain(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+    """No body beyond its limit is read, and no answer is kept."""
+    limit = LARGEST_FILE if request.url.path == f"{ROOT}/batches" else LARGEST_TEXT
+    length = request.headers.get("content-length", "0")
+    if request.method == "POST" and (
+        not length.isdigit() or int(length) > limit or "transfer-encoding" in request.headers
+    ):
+        return _problem(413, f"send at most {limit:,} bytes, with their length")
+    response = await answer(request)
+    response.headers.update(_HEADERS)
+    return response
+
+
+def _problem(status: int, sentence: str, retry_after_s: int | None = None) -> JSONResponse:
+    more = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
+    return JSONResponse({"error": sentence}, status_code=status, headers=_HEADERS | more)
+
+
+def _say_what_is_wrong(app: FastAPI) -> None:
+    known: dict[type[Exception], Callable[[Exception], tuple[int, str]]] = {
+        UnknownToken: lambda _: (401, "no such token, or it was revoked"),
+        KeyUsed: lambda _: (409, "this Idempotency-Key came with another text before; nothing was stored"),
+        UnknownText: lambda _: (404, "no text of this id was handed in by this program"),
+        UnknownBatch: lambda _: (404, "no batch of this id was handed in by this program"),
+        IntakeClosed: lambda _: (503, "today's batch of this program was cancelled; it takes texts again tomorrow"),
+        NotTaken: lambda refusal: (422, str(refusal)),
+        FileRefused: lambda refusal: (422, str(refusal)),
+        TooLarge: lambda refusal: (413, str(refusal)),
+    }
+    for kind, words in known.items():
+        app.add_exception_handler(kind, _handler(words))
+
+    @app.exception_handler(Refused)
+    async def refused(_request: Request, refusal: Refused) -> JSONResponse:
+        return _problem(refusal.status, str(refusal), refusal.retry_after_s)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_request: Request, wrong: RequestValidationError) -> JSONResponse:
+        first = wrong.errors()[0]
+        place = ".".join(str(part) for part in first["loc"] if part != "body")
+        return _problem(422, f"{place}: {first['msg']}" if place else str(first["msg"]))
+
+
+def _handler(words: Callable[[Exception], tuple[int, str]]) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
+    async def handle(_request: Request, error: Exception) -> JSONResponse:
+        return _problem(*words(error))
+
+    return handle
+
+
+def _by(db: Database, guard: Limits, scope: Scope) -> Callable[..., Program]:
+    def program(authorization: Annotated[str | None, Header()] = None) -> Program:
+        return asking(db, guard, authorization, scope)
+
+    return program
+
+
+def _texts(app: FastAPI, db: Database, settings: Settings, clock: Clock, guard: Limits) -> None:
+    daily, receive = DailyBatches(db=db, settings=settings, clock=clock), receiver(settings)
+    Submits = Annotated[Program, Depends(_by(db, guard, Scope.SUBMIT))]
+
+    @app.post(f"{ROOT}/texts", status_code=202, response_model=Submitted)
+    def submit(
+        body: NewText, program: Submits, response: Response, idempotency_key: Annotated[str, Header()]
+    ) -> Submitted:
+        """Hand in a text or a conversation. The same Idempotency-Key with the same body is the same text (200)."""
+        if not _KEY.fullmatch(idempotency_key):
+            raise Refused(400, "an Idempotency-Key is 1 to 100 letters, digits, or . _ : ~ -")
+        case = body.case(receive, idempotency_key)
+        case_id, new = hand_in(daily, program, idempotency_key, body.sha256(), case)
+        response.status_code = 202 if new else 200
+        return Submitted(id=case_id, state="pending")
+
+    @app.get(f"{ROOT}/texts/{{text_id}}", response_model=Found)
+    def look(text_id: _ID, program: Submits) -> Found:
+        """How far a text is, and its label once it is settled, where the token may fetch outcomes."""
+        outcome = Scope.OUTCOMES in program.scopes
+        return _found(program_texts.look(db, program, text_id, clock(), outcome=outcome))
+
+    @app.get(f"{ROOT}/texts", response_model=Listed)
+    def listed(
+        program: Submits,
+        after: Annotated[str, Query(pattern="^([0-9a-f]{32})?$")] = "",
+        limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    ) -> Listed:
+        """The program's texts in the order in which they came, without labels."""
+        texts = program_texts.list_texts(db, program, after, limit)
+        return Listed(texts=[_found(one) for one in texts], after=texts[-1].id if len(texts) == limit else None)
+
+
+def _found(one: ProgramText) -> Found:
+    return Found(
+        id=one.id,
+        external_id=one.external_id,
+        submitted_at=one.submitted_at.isoformat(),
+        state=one.state.value,
+        label=one.label,
+        decided_by=one.decided_by,
+    )
+
+
+def _files(app: FastAPI, db: Database, settings: Settings, clock: Clock, guard: Limits) -> None:
+    intake = FileIntake(db=db, settings=settings, clock=clock)
+    Sends = Annotated[Program, Depends(_by(db, guard, Scope.BATCHES))]
+
+    @app.post(f"{ROOT}/batches", status_code=202, response_model=BatchFound)
+    async def send(
+        request: Request,
+        program: Sends,
+        idempotency_key: Annotated[str, Header()],
+        name: Annotated[str, Query(max_length=120)] = "file",
+        mapping: str | None = None,
+    ) -> BatchFound:
+        """Hand in a file as the body of the request; `mapping` is a saved mapping (JSON), else columns go by name."""
+        if not _KEY.fullmatch(idempotency_key):
+            raise Refused(400, "an Idempotency-Key is 1 to 100 letters, digits, or . _ : ~ -")
+        kept = FileMapping() if mapping is None else read_mapping(mapping)
+        path = await intake.receive(request.stream(), LARGEST_FILE)
+        batch_id = await run_in_threadpool(intake.begin, program, idempotency_key, path, name, kept)
+        return await run_in_threadpool(_batch, batch_id)
+
+    def _batch(batch_id: str) -> BatchFound:
+        found = progress(db, batch_id, clock(), actor=SYSTEM)
+        counts = {part: getattr(found, part) for part in ("rows_in", "accepted", "rejected", "pending")}
+        return BatchFound(id=batch_id, state=found.state.value, **counts)
+
+    @app.get(f"{ROOT}/batches/{{batch_id}}", response_model=BatchFound)
+    def batch(batch_id: _ID, program: Sends) -> BatchFound:
+        """How far a file is."""
+        return _batch(program_texts.batch_of(db, program, batch_id))
+
+    @app.get(f"{ROOT}/batches/{{batch_id}}/results")
+    def batch_results(batch_id: _ID, program: Annotated[Program, Depends(_by(db, guard, Scope.OUTCOMES))]) -> Response:
+        """What became of each row, as JSON lines; of a case that people still have to read only that it is there."""
+        program_texts.batch_of(db, program, batch_id)
+        rows = exported_results(db, program.actor, batch_id, clock())
+        return StreamingResponse(_lines(rows), media_type="application/jsonl")
+
+
+def _lines(rows: Any) -> Iterator[str]:
+    for row in rows:
+        told = {"id": row.external_id, "row": row.row, "outcome": row.outcome, "reason": row.reason or row.error}
+        yield json.dumps(told) + "\n"

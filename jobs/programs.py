@@ -1,0 +1,114 @@
+"""What programs hand in becomes cases of a batch a day; and they are told when one is settled, never as what."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from jobs import notifications_webhook
+from jobs.agents import Agents
+from jobs.intake import BatchRequest, configuration, open_batch
+from jobs.notifications_webhook import NotSent
+from jobs.port import Clock
+from screening.datasets.rows import NewCase
+from screening.engine.pipeline import PipelineConfig, preset
+from screening.review.actors import SYSTEM
+from screening.settings import Settings
+from storage.batches.intake import close_intake
+from storage.batches.kept_preset import with_kept_preset
+from storage.batches.pipelines import active_version
+from storage.database import Database
+from storage.review import program_texts
+from storage.review.program_texts import Told
+from storage.site.programs import Program
+from storage.site.settings_store import current
+
+TELL_EVERY_S = 2.0
+LOOKED_UP_FOR = timedelta(seconds=10)
+"""How long the pipeline in force is taken as known, so that a text does not ask for it anew."""
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def closing(agents: Agents) -> Iterator[Agents]:
+    """Agents that are only asked to describe themselves."""
+    try:
+        yield agents
+    finally:
+        asyncio.run(agents.aclose())
+
+
+def usual_pipeline(db: Database, settings: Settings) -> PipelineConfig:
+    """The pipeline in force at this site."""
+    own = active_version(db)
+    kept = with_kept_preset(settings, db)
+    return own.pipeline if own else preset(kept.preset, budget=kept.budget)
+
+
+@dataclass(slots=True, kw_only=True)
+class DailyBatches:
+    """One open batch a program, day and configuration: its name says whose and when."""
+
+    db: Database
+    settings: Settings
+    clock: Clock
+    _known: dict[tuple[str, str], tuple[str, datetime]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, program: Program) -> str:
+        """The batch that takes this program's texts now; those of earlier days are closed."""
+        now = self.clock()
+        key = program.id, f"{now:%Y-%m-%d}"
+        with self._lock:
+            known = self._known.get(key)
+            if known is None or now - known[1] > LOOKED_UP_FOR:
+                self._known[key] = known = self._opened(program, key[1]), now
+        return known[0]
+
+    def _opened(self, program: Program, day: str) -> str:
+        pipeline, agents = usual_pipeline(self.db, self.settings), Agents(self.settings)
+        with closing(agents):
+            version = configuration(self.settings, agents, pipeline).version
+            request = BatchRequest(
+                name=f"{program.name}, {day}",
+                pipeline=pipeline,
+                reach=current(self.db).settings.reach(labelled=False),
+                submission=f"{program.id[:16]}-{day}-{version[:16]}",
+                intake={"format": "API", "program": program.name},
+            )
+            batch_id = open_batch(self.db, program.actor, request, self.settings, agents, self.clock)
+        for earlier in program_texts.open_batches(self.db, program):
+            if earlier != batch_id:
+                close_intake(self.db, SYSTEM, earlier, self.clock())
+        return batch_id
+
+
+def hand_in(daily: DailyBatches, program: Program, key: str, content_sha256: str, case: NewCase) -> tuple[str, bool]:
+    """The case's id, and whether it is new. Raises as `program_texts.hand_in`."""
+    now = daily.clock()
+    return program_texts.hand_in(daily.db, program, key, content_sha256, daily.of(program), case, now)
+
+
+def tell_settled(db: Database, now: datetime, *, private: bool) -> int:
+    """Tell every program that is due what of its texts is settled: the id alone. How many were told."""
+    done = 0
+    for one in program_texts.due_to_tell(db, now):
+        done += _tell(db, one, now, private=private)
+    return done
+
+
+def _tell(db: Database, one: Told, now: datetime, *, private: bool) -> bool:
+    said = {"event": "settled", "id": one.case_id}
+    try:
+        timestamp = int(now.timestamp())
+        notifications_webhook.post(one.webhook, one.secret, one.case_id, said, timestamp, private=private)
+    except (NotSent, ValueError) as failed:
+        log.warning("a program could not be told that a case is settled: %s", failed)
+        program_texts.not_told(db, one, now)
+        return False
+    program_texts.told(db, one.case_id)
+    return True

@@ -1,0 +1,78 @@
+"""Programs that hand texts in by themselves: a token each, what it may be used for, and its end. For administrators."""
+
+import streamlit as st
+
+from jobs.notifications_webhook import target_of
+from pages.components import resources
+from pages.components.words import sentence
+from screening.review.actors import Actor
+from screening.text.display import visible
+from storage.database import Database
+from storage.site.programs import MOST_PER_MINUTE, Made, Program, Scope, list_programs, make_program, revoke_program
+
+SCOPE_WORDS = {
+    Scope.SUBMIT: "hand in texts, see how far its own are",
+    Scope.OUTCOMES: "fetch the label of its own once settled",
+    Scope.BATCHES: "hand in files",
+}
+
+
+def programs_panel(db: Database, person: Actor) -> None:
+    """All of them, and a new one."""
+    st.caption(
+        "A program sends texts to `/api/v1` with its token (`python -m screening api` serves it). It is told a label "
+        "once a case is settled, and nothing of it while people still have to read the case."
+    )
+    _say()
+    found = list_programs(db, person)
+    if not found:
+        st.info("No program may hand in texts.", icon=":material/key_off:")
+    for one in found:
+        _one(db, person, one)
+    _add(db, person)
+
+
+def _say() -> None:
+    made: Made | None = st.session_state.pop("program_made", None)
+    if made is None:
+        return
+    st.success("The program's token. It is shown once and not kept:")
+    st.code(made.token, language=None)
+    if made.webhook_secret is not None:
+        st.write("The secret that signs what its webhook is told. It is shown once:")
+        st.code(made.webhook_secret, language=None)
+
+
+def _one(db: Database, person: Actor, one: Program) -> None:
+    with st.container(border=True, key=f"program_{one.id}"):
+        st.text(visible(one.name))
+        scopes = ", ".join(SCOPE_WORDS[scope] for scope in Scope if scope in one.scopes)
+        st.caption(f"May {scopes}; {one.per_minute:,} requests a minute; made {one.created_at:%Y-%m-%d %H:%M} UTC.")
+        if one.webhook is not None:
+            st.text(f"Told what is settled: {visible(one.webhook)}")
+        if one.revoked_at is not None:
+            st.caption(f"Revoked {one.revoked_at:%Y-%m-%d %H:%M} UTC.")
+        elif st.button("Revoke the token", key=f"revoke_program_{one.id}", icon=":material/key_off:"):
+            revoke_program(db, person, one.id, resources.now())
+            st.rerun()
+
+
+def _add(db: Database, person: Actor) -> None:
+    with st.form("new_program", clear_on_submit=False):
+        st.markdown("**A new program**")
+        name = st.text_input("Name", max_chars=100)
+        scopes = st.multiselect("May", list(Scope), [Scope.SUBMIT, Scope.OUTCOMES], format_func=SCOPE_WORDS.__getitem__)
+        per_minute = st.number_input("Requests a minute", min_value=1, max_value=MOST_PER_MINUTE, value=600)
+        webhook = st.text_input("Webhook (https), told what is settled", placeholder="none")
+        if not st.form_submit_button("Make a token", icon=":material/key:"):
+            return
+    try:
+        if webhook.strip():
+            target_of(webhook, private=resources.settings().notify_private_addresses)
+        now = resources.now()
+        made = make_program(db, person, name, scopes, int(per_minute), now, webhook.strip() or None)
+    except ValueError as wrong:
+        st.error(sentence(wrong))
+        return
+    st.session_state["program_made"] = made
+    st.rerun()

@@ -1,0 +1,229 @@
+"""Texts that programs hand in: each once under its key, and what a program is told of them, which is nothing of what
+people still have to read blind.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, Select, exists, insert, select, update
+
+from screening.datasets.rows import NewCase
+from screening.labels import Outcome
+from storage.batches.batch_state import BatchEvent, UnknownBatch
+from storage.batches.intake import add_case
+from storage.blindness import waiting
+from storage.database import Database
+from storage.review.accepted import accepted_label
+from storage.schema import batch_events, batches, cases, pending_cases, program_texts, programs, screenings
+from storage.site.audit_log import append
+from storage.site.programs import Program, require_in_force
+
+LOOK_AGAIN = timedelta(seconds=20)
+LONGEST_WAIT = timedelta(hours=6)
+_text = program_texts.c
+
+
+class KeyUsed(Exception):
+    """This key came with another text before: nothing was stored."""
+
+
+class UnknownText(LookupError):
+    """This program handed in no such text."""
+
+
+class State(StrEnum):
+    """How far a text is. Whoever is told IN_REVIEW is told nothing of what the agents made of it."""
+
+    PENDING = "pending"
+    FAILED = "failed"  # waits until somebody has it tried again
+    IN_REVIEW = "in_review"
+    SETTLED = "settled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramText:
+    """One text of a program. ``label`` is given once it is settled: what people accepted, else what the agents ended
+    with; None where people closed it without a label. ``decided_by`` is "people" or "agents".
+    """
+
+    id: str
+    external_id: str
+    submitted_at: datetime
+    state: State
+    label: str | None = None
+    decided_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A settled case that a program is to be told of, and where."""
+
+    case_id: str
+    webhook: str
+    secret: str
+    tries: int
+
+
+def hand_in(
+    db: Database, program: Program, key: str, content_sha256: str, batch_id: str, case: NewCase, now: datetime
+) -> tuple[str, bool]:
+    """The case's id, and whether it is new. The same key with the same content is the same case.
+
+    One transaction: the token is in force when it commits, or nothing is stored. Raises UnknownToken, KeyUsed,
+    UnknownBatch, IntakeClosed.
+    """
+    with db.write() as conn:
+        require_in_force(conn, program)
+        if (known := _known(conn, program, key, content_sha256)) is not None:
+            return known, False
+        case_id = add_case(conn, batch_id, case, now)
+        row = {"case_id": case_id, "program_id": program.id, "key": key, "content_sha256": content_sha256}
+        tell_at = now if program.webhook else None
+        conn.execute(insert(program_texts).values(**row, tell_at=tell_at))
+    return case_id, True
+
+
+def _known(conn: Connection, program: Program, key: str, content_sha256: str) -> str | None:
+    row = conn.execute(select(program_texts).where(_text.program_id == program.id, _text.key == key)).first()
+    if row is None:
+        return None
+    if row.content_sha256 != content_sha256:
+        raise KeyUsed(key)
+    return str(row.case_id)
+
+
+def look(db: Database, program: Program, case_id: str, now: datetime, *, outcome: bool) -> ProgramText:
+    """One of its texts; with ``outcome`` its label too, which is in the audit log. Raises UnknownText, UnknownToken."""
+    with db.write() as conn:
+        require_in_force(conn, program)
+        row = conn.execute(_texts(program).where(cases.c.id == case_id)).first()
+        if row is None:
+            raise UnknownText(case_id)
+        found = _program_text(row, outcome=outcome)
+        if outcome and found.state is State.SETTLED:
+            append(conn, program.actor, "outcome_fetched", case_id, {}, now)
+    return found
+
+
+def list_texts(db: Database, program: Program, after: str = "", limit: int = 100) -> tuple[ProgramText, ...]:
+    """Its texts in the order in which they came, those after one of them, without labels."""
+    query = _texts(program).where(_text.case_id > after).order_by(_text.case_id).limit(limit)
+    with db.read() as conn:
+        return tuple(_program_text(row, outcome=False) for row in conn.execute(query))
+
+
+def _texts(program: Program) -> Select[Any]:
+    return (
+        select(
+            cases.c.id,
+            cases.c.external_id,
+            cases.c.created_at,
+            screenings.c.outcome,
+            waiting(cases.c.id).label("waiting"),
+            accepted_label(cases.c.id).label("accepted"),
+            exists().where(pending_cases.c.case_id == cases.c.id, pending_cases.c.ready_at.is_(None)).label("failed"),
+        )
+        .select_from(program_texts)
+        .join(cases, cases.c.id == _text.case_id)
+        .outerjoin(screenings, screenings.c.case_id == cases.c.id)
+        .where(_text.program_id == program.id)
+    )
+
+
+def _program_text(row: Any, *, outcome: bool) -> ProgramText:
+    state = _state(row)
+    label = decided_by = None
+    if outcome and state is State.SETTLED:
+        decided_by = "agents" if row.accepted is None and row.outcome != Outcome.HUMAN_REVIEW.value else "people"
+        label = row.outcome if decided_by == "agents" else row.accepted
+    return ProgramText(
+        id=row.id,
+        external_id=row.external_id,
+        submitted_at=row.created_at,
+        state=state,
+        label=label,
+        decided_by=decided_by,
+    )
+
+
+def _state(row: Any) -> State:
+    if row.waiting:
+        return State.IN_REVIEW
+    if row.outcome is None and row.accepted is None:
+        return State.FAILED if row.failed else State.PENDING
+    return State.SETTLED
+
+
+def open_batches(db: Database, program: Program) -> tuple[str, ...]:
+    """Its batches of texts that still take some in."""
+    ended = exists().where(
+        batch_events.c.batch_id == batches.c.id,
+        batch_events.c.event.in_([BatchEvent.INTAKE_CLOSED.value, BatchEvent.CANCELLED.value]),
+    )
+    held = exists().where(_text.case_id == cases.c.id, cases.c.batch_id == batches.c.id)
+    query = select(batches.c.id).where(batches.c.created_by == program.actor.id, held, ~ended)
+    with db.read() as conn:
+        return tuple(conn.execute(query).scalars())
+
+
+def batch_of(db: Database, program: Program, batch_id: str) -> str:
+    """A batch that this program began. Raises UnknownBatch for any other."""
+    query = select(batches.c.id).where(batches.c.id == batch_id, batches.c.created_by == program.actor.id)
+    with db.read() as conn:
+        if conn.execute(query).first() is None:
+            raise UnknownBatch(batch_id)
+    return batch_id
+
+
+def require_same_file(db: Database, batch_id: str, content_sha256: str) -> None:
+    """That the batch of a key was made of this file. Raises KeyUsed."""
+    with db.read() as conn:
+        intake = conn.execute(select(batches.c.intake).where(batches.c.id == batch_id)).scalar_one()
+    if intake.get("sha256") != content_sha256:
+        raise KeyUsed(batch_id)
+
+
+def due_to_tell(db: Database, now: datetime, most: int = 100) -> tuple[Told, ...]:
+    """Settled cases whose programs are to be told now. What is not settled yet is looked at again a little later."""
+    with db.write() as conn:
+        due = _due(conn, now, most)
+        again = [row.case_id for row in due]
+        conn.execute(update(program_texts).where(_text.case_id.in_(again)).values(tell_at=now + LOOK_AGAIN))
+    return tuple(
+        Told(case_id=row.case_id, webhook=row.webhook, secret=row.webhook_secret, tries=row.tries)
+        for row in due
+        if _state(row) is State.SETTLED
+    )
+
+
+def _due(conn: Connection, now: datetime, most: int) -> Sequence[Any]:
+    query = (
+        select(_text.case_id, _text.tries, programs.c.webhook, programs.c.webhook_secret, screenings.c.outcome)
+        .add_columns(waiting(_text.case_id).label("waiting"), accepted_label(_text.case_id).label("accepted"))
+        .add_columns(exists().where(pending_cases.c.case_id == _text.case_id).label("failed"))
+        .select_from(program_texts)
+        .join(programs, programs.c.id == _text.program_id)
+        .outerjoin(screenings, screenings.c.case_id == _text.case_id)
+        .where(_text.tell_at <= now, programs.c.webhook.is_not(None), programs.c.revoked_at.is_(None))
+        .order_by(_text.tell_at)
+        .limit(most)
+        .with_for_update(of=program_texts, skip_locked=True)
+    )
+    return conn.execute(query).all()
+
+
+def told(db: Database, case_id: str) -> None:
+    """The program knows."""
+    with db.write() as conn:
+        conn.execute(update(program_texts).where(_text.case_id == case_id).values(tell_at=None))
+
+
+def not_told(db: Database, told_of: Told, now: datetime) -> None:
+    """It could not be told: again after twice as long as the last time, six hours at most."""
+    wait = min(LONGEST_WAIT, LOOK_AGAIN * 2 ** min(told_of.tries, 12))
+    with db.write() as conn:
+        values = {"tell_at": now + wait, "tries": told_of.tries + 1}
+        conn.execute(update(program_texts).where(_text.case_id == told_of.case_id).values(values))

@@ -1,0 +1,3 @@
+"""The API is tested on both kinds of database."""
+
+from tests.databases import *  # noqa: F403

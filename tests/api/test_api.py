@@ -1,0 +1,247 @@
+"""`/api/v1`: tokens, idempotency, what a program is told and what it is not, on both databases."""
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+from starlette.testclient import TestClient
+
+from api.guard import Limits
+from api.service import create_app
+from jobs.notifications_webhook import signature
+from jobs.programs import tell_settled
+from screening.labels import Outcome
+from screening.review.actors import LOCAL_USER
+from screening.review.policy import Forbidden
+from screening.settings import Settings
+from storage.batches.configurations import save_configuration
+from storage.database import Database
+from storage.review import program_texts
+from storage.schema import audit_events, batches, cases, inbox_entries, programs
+from storage.site.programs import Made, Scope, list_programs, make_program, revoke_program
+from tests.storage.batch_of import CONFIGURATION, decide
+from tests.storage.inbox_cases import ANN
+
+NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
+TEXT = "We walked along the river and talked."
+
+
+class Site:
+    """The application on a database, a clock that a test moves, and a token."""
+
+    def __init__(self, db: Database, folder: Path) -> None:
+        self.db, self.now = db, NOW
+        save_configuration(db, CONFIGURATION, NOW)
+        self.settings = Settings(sampler="simulated", data_directory=folder)
+        self.client = TestClient(create_app(db, self.settings, lambda: self.now, Limits(clock=lambda: 0.0)))
+
+    def made(self, *scopes: Scope, per_minute: int = 100, webhook: str | None = None) -> Made:
+        return make_program(self.db, LOCAL_USER, "chat", scopes or set(Scope), per_minute, NOW, webhook)
+
+    def submit(self, made: Made, key: str, **body: Any) -> tuple[int, dict[str, Any]]:
+        headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": key}
+        answer = self.client.post("/api/v1/texts", headers=headers, json=body or {"text": TEXT})
+        return answer.status_code, answer.json()
+
+    def get(self, made: Made, path: str) -> tuple[int, Any]:
+        answer = self.client.get(f"/api/v1/{path}", headers={"Authorization": f"Bearer {made.token}"})
+        return answer.status_code, answer.json()
+
+    def count(self, table: Any) -> int:
+        with self.db.read() as conn:
+            return int(conn.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+@pytest.fixture
+def site(db: Database, tmp_path: Path) -> Iterator[Site]:
+    made = Site(db, tmp_path)
+    yield made
+    made.client.close()
+
+
+def test_a_text_is_taken_once_under_its_key_and_another_text_under_it_is_refused(site: Site) -> None:
+    made = site.made()
+    status, first = site.submit(made, "k1", text=TEXT, id="msg 7", where_to_act="ticket 7")
+    assert status == 202
+    assert site.submit(made, "k1", text=TEXT, id="msg 7", where_to_act="ticket 7") == (200, first)
+    status, problem = site.submit(made, "k1", text="Another text.")
+    assert status == 409 and "nothing was stored" in problem["error"] and TEXT not in str(problem)
+    assert site.count(cases) == 1
+    other = site.made()
+    assert site.submit(other, "k1")[0] == 202, "keys are each program's own"
+    assert site.get(other, f"texts/{first['id']}")[0] == 404
+    status, found = site.get(made, f"texts/{first['id']}")
+    assert (status, found["state"], found["external_id"], found["label"]) == (200, "pending", "msg 7", None)
+
+
+def test_a_conversation_is_a_case_with_its_turns(site: Site) -> None:
+    made = site.made()
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    assert site.submit(made, "k", messages=[*turns, {"role": "user", "content": "I cannot go on."}])[0] == 202
+    with site.db.read() as conn:
+        row = conn.execute(select(cases)).one()
+    assert [turn["judged"] for turn in row.turns["turns"]] == [False, False, True]
+    assert site.submit(made, "k2", messages=[{"content": "x"}]) == (422, {"error": "turn 1 has no role"})
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"text": " "}, "the text is empty"),
+        ({"text": "\u200b"}, "nothing but spaces"),
+        ({"text": "a", "messages": []}, "send text, or messages"),
+        ({"reply": "a"}, "send text, or messages"),
+        ({"text": "a", "label": "safe"}, "label"),
+        ({"messages": "a"}, "messages"),
+    ],
+)
+def test_what_is_wrong_is_said_without_quoting_a_text(site: Site, body: dict[str, Any], words: str) -> None:
+    status, problem = site.submit(site.made(), "k", **body)
+    assert status == 422 and words in problem["error"]
+    assert site.count(cases) == 0
+
+
+def test_tokens_are_hashed_scoped_revocable_limited_and_logged(site: Site) -> None:
+    made = site.made(Scope.SUBMIT, per_minute=3)
+    with site.db.read() as conn:
+        assert made.token not in str(conn.execute(select(programs)).all())
+    assert site.submit(made, "bad key!")[0] == 400
+    status, first = site.submit(made, "k")
+    assert status == 202 and site.get(made, f"batches/{first['id']}")[0] == 403
+    status, problem = site.submit(made, "k2")
+    assert status == 429 and "3 requests a minute" in problem["error"]
+    assert [one.id for one in list_programs(site.db, LOCAL_USER)] == [made.program.id]
+    with pytest.raises(Forbidden):
+        list_programs(site.db, ANN)
+    other = site.made()
+    revoke_program(site.db, LOCAL_USER, other.program.id, NOW)
+    assert site.submit(other, "k")[0] == 401 and site.client.get("/api/v1/texts").status_code == 401
+    with site.db.read() as conn:
+        logged = set(conn.execute(select(audit_events.c.action)).scalars())
+    assert {"program_made", "program_revoked", "batch_created"} <= logged
+
+
+def test_a_token_that_is_revoked_mid_request_stores_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = site.made()
+    taken = program_texts.hand_in
+
+    def revoked_just_before(*given: Any) -> tuple[str, bool]:
+        revoke_program(site.db, LOCAL_USER, made.program.id, NOW)
+        return taken(*given)
+
+    monkeypatch.setattr(program_texts, "hand_in", revoked_just_before)
+    assert site.submit(made, "k") == (401, {"error": "no such token, or it was revoked"})
+    assert site.count(cases) == 0
+
+
+def test_nothing_is_told_of_a_case_that_waits_for_a_reading(site: Site) -> None:
+    made, blind = site.made(), site.made(Scope.SUBMIT)
+    _, settled = site.submit(made, "safe")
+    _, waits = site.submit(made, "waits")
+    _, theirs = site.submit(blind, "safe")
+    for one in (settled, theirs):
+        decide(site.db, one["id"])
+    decide(site.db, waits["id"], Outcome.HUMAN_REVIEW)
+    assert site.get(made, f"texts/{settled['id']}")[1] | {"submitted_at": ""} == {
+        "id": settled["id"], "external_id": "safe", "submitted_at": "", "state": "settled", "label": "safe",
+        "decided_by": "agents",
+    }  # fmt: skip
+    found = site.get(made, f"texts/{waits['id']}")[1]
+    assert (found["state"], found["label"], found["decided_by"]) == ("in_review", None, None)
+    assert site.get(blind, f"texts/{theirs['id']}")[1]["label"] is None, "without the scope the state alone"
+    listed = site.get(made, "texts?limit=1")[1]
+    assert [one["id"] for one in listed["texts"]] == [settled["id"]] and listed["after"] == settled["id"]
+    assert [one["id"] for one in site.get(made, f"texts?after={listed['after']}")[1]["texts"]] == [waits["id"]]
+    assert "safe" not in [one["label"] for one in listed["texts"]]
+
+
+def test_a_day_is_a_batch_and_the_day_before_is_closed(site: Site) -> None:
+    made = site.made()
+    for number in range(3):
+        site.submit(made, f"k{number}")
+    site.now += timedelta(days=1)
+    assert site.submit(made, "next-day")[0] == 202
+    with site.db.read() as conn:
+        names = conn.execute(select(batches.c.name).order_by(batches.c.name)).scalars().all()
+        rows = conn.execute(select(cases.c.row).order_by(cases.c.created_at, cases.c.row)).scalars().all()
+    assert names == ["chat, 2026-11-22", "chat, 2026-11-23"] and rows == [1, 2, 3, 1]
+    assert len(program_texts.open_batches(site.db, made.program)) == 1
+
+
+class _Hook(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.heard.append((dict(self.headers), body))  # type: ignore[attr-defined]
+        self.send_response(self.server.answers.pop(0) if self.server.answers else 200)  # type: ignore[attr-defined]
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_the_webhook_says_settled_and_the_id_signed_and_again_after_a_failure(site: Site) -> None:
+    hook = HTTPServer(("127.0.0.1", 0), _Hook)
+    hook.heard, hook.answers = [], [500]  # type: ignore[attr-defined]
+    threading.Thread(target=hook.serve_forever, daemon=True).start()
+    try:
+        made = site.made(webhook=f"http://127.0.0.1:{hook.server_port}/hook")
+        _, one = site.submit(made, "k")
+        assert tell_settled(site.db, site.now, private=True) == 0, "it is pending"
+        decide(site.db, one["id"])
+        later = site.now + timedelta(minutes=1)
+        assert tell_settled(site.db, later, private=True) == 0 and len(hook.heard) == 1  # type: ignore[attr-defined]
+        assert tell_settled(site.db, later + timedelta(seconds=5), private=True) == 0
+        assert tell_settled(site.db, later + timedelta(minutes=1), private=True) == 1
+        assert tell_settled(site.db, later + timedelta(hours=9), private=True) == 0, "told once"
+        headers, body = hook.heard[-1]  # type: ignore[attr-defined]
+        assert json.loads(body) == {"event": "settled", "id": one["id"]}
+        signed = signature(str(made.webhook_secret), int(headers["X-Second-Look-Timestamp"]), body)
+        assert headers["X-Second-Look-Signature"] == signed
+    finally:
+        hook.shutdown()
+        hook.server_close()
+
+
+def test_a_file_is_a_batch_with_the_counts_of_the_page(site: Site) -> None:
+    made = site.made()
+    headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": "file-1"}
+    content = b"id,text\n1,a day by the lake\n2,\n3,I want to die\n"
+    for _ in range(2):
+        answer = site.client.post("/api/v1/batches?name=a.csv", headers=headers, content=content)
+        assert answer.status_code == 202, answer.text
+    batch_id = answer.json()["id"]
+    for _ in range(200):
+        found = site.get(made, f"batches/{batch_id}")[1]
+        if found["rows_in"] == 3 and found["state"] != "taking_in":
+            break
+        threading.Event().wait(0.05)
+    assert (found["accepted"], found["rejected"], site.count(batches)) == (2, 1, 1)
+    assert site.get(site.made(), f"batches/{batch_id}")[0] == 404
+    other = site.client.post("/api/v1/batches", headers=headers, content=content + b"4,more\n")
+    assert other.status_code == 409 and "another" in other.json()["error"]
+    refused = site.client.post("/api/v1/batches", headers=headers | {"Idempotency-Key": "2"}, content=b"%PDF-1.4")
+    assert refused.status_code == 422 and "PDF" in refused.json()["error"]
+    lines = site.client.get(f"/api/v1/batches/{batch_id}/results", headers=headers).text.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["1", "3"]
+
+
+def test_a_body_that_is_too_long_or_of_unknown_length_is_not_read(site: Site) -> None:
+    made = site.made()
+    assert site.submit(made, "k", text="x" * 2_100_000)[0] == 413
+    headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": "k"}
+    assert site.client.post("/api/v1/texts", headers=headers, content=iter([b"{}"])).status_code == 413
+
+
+def test_the_reference_names_every_operation_and_nothing_is_cached(site: Site) -> None:
+    page = site.client.get("/api/v1/docs")
+    for words in ("POST /api/v1/texts", "GET /api/v1/batches/{batch_id}/results", "NewText", "where_to_act"):
+        assert words in page.text
+    assert "<script" not in page.text and page.headers["cache-control"] == "no-store"
+    assert site.client.get("/api/v1/openapi.json").json()["info"]["title"] == "Second Look"
+    assert site.count(inbox_entries) == 0
