@@ -42,7 +42,9 @@ class Intake:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Target:
+class Target:
+    """What every row needs to know of its batch."""
+
     batch_id: str
     seed: str
     audit_rate: float
@@ -57,7 +59,7 @@ def add_rows(
     after `last_row`: what is stored is skipped, also when another process adds the same rows at the same time.
     Raises UnknownBatch, IntakeClosed, and ValueError for rows out of order.
     """
-    target = _target(db, batch_id)
+    target = target_of(db, batch_id)
     remaining = _ascending(rows)
     while part := list(islice(remaining, chunk)):
         with db.write() as conn:
@@ -70,12 +72,13 @@ def add_rows(
     return Intake(accepted=sums.accepted, rejected=sums.rejected)
 
 
-def add_case(conn: Connection, batch_id: str, case: NewCase, now: datetime) -> str:
+def add_case(conn: Connection, target: Target, case: NewCase, now: datetime) -> str:
     """One more case after the last row, in the caller's transaction; its id. Raises UnknownBatch, IntakeClosed."""
+    batch_id = target.batch_id
     _alone(conn, batch_id)
     _require_open(conn, batch_id)
     row = replace(case, row=_last_row(conn, batch_id) + 1)
-    _insert(conn, _target_in(conn, batch_id), [row], now)
+    _insert(conn, target, [row], now)
     placed = select(cases.c.id).where(cases.c.batch_id == batch_id, cases.c.row == row.row)
     return str(conn.execute(placed).scalar_one())
 
@@ -124,17 +127,13 @@ def rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[RejectedRow]
         last = page[-1].row
 
 
-def _target(db: Database, batch_id: str) -> _Target:
-    """What every row needs to know of its batch."""
+def target_of(db: Database, batch_id: str) -> Target:
+    """What every row needs to know of its batch. Raises UnknownBatch."""
     with db.read() as conn:
-        return _target_in(conn, batch_id)
-
-
-def _target_in(conn: Connection, batch_id: str) -> _Target:
-    found = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
-    if found is None:
-        raise UnknownBatch(batch_id)
-    return _Target(
+        found = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
+        if found is None:
+            raise UnknownBatch(batch_id)
+    return Target(
         batch_id=batch_id,
         seed=str(found.seed),
         audit_rate=found.audit_rate,
@@ -177,7 +176,7 @@ def _require_open(conn: Connection, batch_id: str) -> None:
         raise IntakeClosed(batch_id)
 
 
-def _insert(conn: Connection, target: _Target, part: Sequence[NewCase | RejectedRow], now: datetime) -> None:
+def _insert(conn: Connection, target: Target, part: Sequence[NewCase | RejectedRow], now: datetime) -> None:
     accepted = [_case_row(target, row, now) for row in part if isinstance(row, NewCase)]
     refused = [_rejected_row(target, row) for row in part if isinstance(row, RejectedRow)]
     if accepted:
@@ -205,7 +204,7 @@ def _numbered(conn: Connection, pipeline: str | None, rows: list[dict[str, Any]]
     return [row | {"number": number} for number, row in enumerate(rows, start=first)]
 
 
-def _case_row(target: _Target, case: NewCase, now: datetime) -> dict[str, Any]:
+def _case_row(target: Target, case: NewCase, now: datetime) -> dict[str, Any]:
     case_id = new_id(now, sequence=case.row)
     return {
         "id": case_id,
@@ -241,7 +240,7 @@ def _columns(name: str, received: ReceivedText | None) -> dict[str, str | None]:
     }
 
 
-def _rejected_row(target: _Target, row: RejectedRow) -> dict[str, Any]:
+def _rejected_row(target: Target, row: RejectedRow) -> dict[str, Any]:
     return {
         "batch_id": target.batch_id,
         "row": row.row,

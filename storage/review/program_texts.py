@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select, exists, insert, select, update
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
 from storage.batches.batch_state import BatchEvent, UnknownBatch
-from storage.batches.intake import add_case
+from storage.batches.intake import add_case, target_of
 from storage.blindness import waiting
 from storage.database import Database
 from storage.review.accepted import accepted_label
@@ -75,11 +75,12 @@ def hand_in(
     One transaction: the token is in force when it commits, or nothing is stored. Raises UnknownToken, KeyUsed,
     UnknownBatch, IntakeClosed.
     """
+    target = target_of(db, batch_id)
     with db.write() as conn:
         require_in_force(conn, program)
         if (known := _known(conn, program, key, content_sha256)) is not None:
             return known, False
-        case_id = add_case(conn, batch_id, case, now)
+        case_id = add_case(conn, target, case, now)
         row = {"case_id": case_id, "program_id": program.id, "key": key, "content_sha256": content_sha256}
         tell_at = now if program.webhook else None
         conn.execute(insert(program_texts).values(**row, tell_at=tell_at))
