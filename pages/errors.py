@@ -89,8 +89,13 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
     without = batch.progress.accepted - sum(counts.values())
     aside = f" {without:,} without a reference label left out." if without and group is None else ""
     st.caption(f"Choose a cell with the pointer, or with Tab and the arrow keys, to list its cases.{aside}")
-    columns = [matrix.Column(title=name, counts=found) for name, found in
-               (("Original labels", both.original), ("With adjudications", both.adjudicated))]  # fmt: skip
+    kinds: tuple[tuple[str, Labels, matrix.Counts], ...] = (
+        ("Original labels", "original", both.original), ("With adjudications", "adjudicated", both.adjudicated)
+    )  # fmt: skip
+    columns = [
+        matrix.Column(title=name, counts=found, addresses=matrix.addresses(batch.id, which, group))
+        for name, which, found in kinds
+    ]
     st.html(matrix.metrics_html(columns))
     if waiting := unread(db, person, batch.id, group):
         st.caption(matrix.unread_words(waiting))

@@ -91,6 +91,8 @@ parts: Mapping[str, Callable[[], None]] = {
     "Budget sweep": lambda: view.show_sweep(experiment, items, _key(items)),
     "Calls and tokens": lambda: view.show_calls(experiment, results),
     "What if": lambda: view.show_what_if(experiment, items, own, resources.settings().audit_rate),
-    "Cases": lambda: view.show_cases(experiment, items, results, waiting_for_a_reading(db, person, batch_id)),
+    "Cases": lambda: view.show_cases(
+        db, person, experiment, items, results, waiting_for_a_reading(db, person, batch_id)
+    ),
 }
 show_open("evaluation_tab", parts)

@@ -24,9 +24,13 @@ def _calls(probabilities: tuple[float, float, float], delta: float, budget: int)
 
 def _bounds(delta: float) -> None:
     st.header("How wide, after how many draws")
-    axes = Axes(x="draws", y="half width of the band", x_log=True, y_range=(0, 1))
+    axes = Axes(
+        title="How far off an estimate may be", x="draws (log scale)", y="half width of the band", x_log=True,
+        y_range=(0, 1),
+    )  # fmt: skip
     figure = curves(theory.radius_series(delta), axes, palette(st.context.theme.type))
     st.plotly_chart(figure, key="radii", alt="Half widths of four bounds against the number of draws")
+    st.caption("What to see: every line falls as draws are added; the lower it is, the sooner a label is told apart.")
     st.caption(
         "ε and 2ε hold at one number of draws fixed in advance; the other two hold at every look, which a rule that "
         "stops early needs. Algorithm 1 counts the pulls of one arm, so three labels take three times as many calls."
@@ -85,10 +89,17 @@ def _growth(delta: float) -> None:
     found = _regret(delta, budget)
     colours = palette(st.context.theme.type)
     left, right = st.columns(2)
-    axes = Axes(x="cases T", y="wrong commits so far (mean of 10 runs)")
+    axes = Axes(title="Simulated wrong commits", x="cases T", y="wrong commits so far (mean of 10 runs)")
     left.plotly_chart(curves(theory.regret_series(found), axes, colours), key="regret", alt="Simulated wrong commits")
-    log = Axes(x="cases T", y="bound on expected wrong commits", x_log=True, y_log=True)
+    log = Axes(
+        title="What the bounds allow", x="cases T (log scale)", y="expected wrong commits (log scale)", x_log=True,
+        y_log=True,
+    )  # fmt: skip
     right.plotly_chart(curves(theory.bound_series(delta, CASES), log, colours), key="bound", alt="Bounds by schedule")
+    left.caption("What to see: the steeper a line, the more often its rule names a label that is not the mode.")
+    right.caption(
+        "What to see: under a constant δ the bound grows with the cases; where δ falls from case to case it flattens."
+    )
     bounds = ["none"] + [f"{expected_wrong_commits(schedule, delta, CASES):.2f}" for schedule in Schedule]
     rows = [
         {

@@ -1,5 +1,6 @@
 """Files that leave a batch, line by line: neutralised CSV for spreadsheets and its lossless twin in JSON lines."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
@@ -17,15 +18,16 @@ Export = Callable[[Database, Actor, str, datetime], Iterator[str | bytes]]
 RESULT_KINDS: Mapping[str, Kind] = {
     "id": "text", "row": "int", "outcome": "text", "node": "text", "reason": "text", "calls": "int",
     "cost_usd": "float", "delta": "float", "pipeline_delta": "float", "grounds": "text", "reference": "text",
-    "reference_value": "text", "group": "text", "withheld": "bool",
+    "reference_value": "text", "group": "text", "withheld": "bool", "tags": "text", "remarks": "text",
 }  # fmt: skip
 RESULT_COLUMNS = tuple(RESULT_KINDS)
 
 
 def result_fields(result: Result) -> dict[str, object]:
-    """One row of the results; a pending row's reason is its last error."""
+    """One row of the results; a pending row's reason is its last error, tags and remarks are lists in JSON."""
     named = {name: getattr(result, name) for name in RESULT_COLUMNS[1:]}
-    return {"id": result.external_id, **named, "reason": result.reason or result.error}
+    noted = {name: json.dumps(getattr(result, name), ensure_ascii=False) for name in ("tags", "remarks")}
+    return {"id": result.external_id, **named, "reason": result.reason or result.error, **noted}
 
 
 def results_csv(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:

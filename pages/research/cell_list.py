@@ -21,7 +21,11 @@ from storage.research.cells import CaseInCell, Cell, CellPage, Sort, cell_choice
 PAGE = 25
 T = TypeVar("T", bound=str)
 GAPS: Mapping[str, float] = {"0.2 or less": 0.2, "0.5 or less": 0.5, "0.8 or less": 0.8}
-SORTS: Mapping[Sort, str] = {"calls": "Most calls", "cost": "Highest cost", "gap": "Narrowest gap"}
+SORTS: Mapping[Sort, str] = {
+    "calls": "Most calls", "cost": "Highest cost", "gap": "Narrowest gap", "value": "Label in the file",
+    "group": "Group", "id": "ID",
+}  # fmt: skip
+FROM_THE_MOST: frozenset[Sort] = frozenset({"calls", "cost"})
 SOURCES: Mapping[Literal["file", "adjudicated"], str] = {"file": "The file", "adjudicated": "Adjudicated"}
 
 
@@ -40,8 +44,8 @@ def filters(db: Database, person: Actor, cell: Cell) -> Cell:
 
 
 def _order(sort: str | None) -> dict[str, Any]:
-    """How a list is sorted by what was chosen: most calls and cost first, the narrowest gap first."""
-    return {} if sort is None else {"sort": sort, "descending": sort != "gap"}
+    """How a list is sorted by what was chosen: most calls and cost first, all else from its beginning."""
+    return {} if sort is None else {"sort": sort, "descending": sort in FROM_THE_MOST}
 
 
 def _choice(label: str, options: Sequence[T], words: Callable[[T], str]) -> T | None:

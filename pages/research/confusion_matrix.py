@@ -1,15 +1,17 @@
 """The confusion matrix and its metrics as the Errors page shows them: data in, tables and markup out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 
 import pandas as pd
 from pandas.io.formats.style import Styler
 
+from pages.components.result_links import results_address
 from screening.labels import Label, Outcome
 from screening.statistics.metrics import Metrics, Proportion, from_counts
 from storage.batches.results import PENDING
+from storage.research.confusion import Labels
 
 Counts = Mapping[tuple[str, str], int]
 
@@ -48,6 +50,18 @@ class Column:
 
     title: str
     counts: Counts
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Where the cases of a measure's count are listed, by the measure's name."""
+
+
+def addresses(batch_id: str, labels: Labels, group: str | None) -> Mapping[str, str]:
+    """Where the cases of each count that is one cell of the matrix are listed."""
+    shared = {"labels": str(labels)} if labels == "adjudicated" else {}
+    shared |= {"group": group} if group is not None else {}
+    return {
+        "Missed (FNR)": results_address(batch_id, outcome="safe", reference="unsafe", **shared),
+        "False alarms (FPR)": results_address(batch_id, outcome="unsafe", reference="safe", **shared),
+    }
 
 
 def kind(reference: str, outcome: str) -> str | None:
@@ -139,7 +153,11 @@ def metrics_html(columns: Sequence[Column]) -> str:
     ]
     head = "".join(f'<th scope="col">{escape(column.title)}</th>' for column in columns)
     body = "".join(
-        f'<tr><th scope="row">{name}<small>{of}</small></th>{"".join(map(_proportion_html, values))}</tr>'
+        f'<tr><th scope="row">{name}<small>{of}</small></th>'
+        + "".join(
+            _proportion_html(value, column.addresses.get(name)) for column, value in zip(columns, values, strict=True)
+        )
+        + "</tr>"
         for name, of, values in lines
     )
     return (
@@ -148,10 +166,10 @@ def metrics_html(columns: Sequence[Column]) -> str:
     )
 
 
-def _proportion_html(found: Proportion) -> str:
+def _proportion_html(found: Proportion, address: str | None) -> str:
     if found.value is None or found.low is None or found.high is None:
-        return "<td>undefined<small>no such case yet</small></td>"
-    return (
-        f"<td>{found.value:.3f} ({found.low:.3f}–{found.high:.3f})"
-        f"<small>{found.numerator:,} of {found.denominator:,}</small></td>"
-    )
+        return "<td>not yet<small>no such case so far</small></td>"
+    counted = f"{found.numerator:,} of {found.denominator:,}"
+    if address is not None and found.numerator:
+        counted = f'<a href="{escape(address, quote=True)}" target="_self">{counted}</a>'
+    return f"<td>{found.value:.3f} ({found.low:.3f}–{found.high:.3f})<small>{counted}</small></td>"

@@ -1,13 +1,15 @@
 """The parts of the evaluation page: table, sweep, frontier, what-if, and the cases behind a number."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
 
 from pages.components.sign_in import rechecked
+from pages.research.case_reader import opened, reader
+from pages.research.cell_list import case_list
 from pages.research.experiment import Experiment, WhatIf, budget_conditions
-from pages.research.figures import Axes, Series, bars, curves, histogram, palette
+from pages.research.figures import Axes, Palette, Series, bars, curves, histogram, palette
 from pages.research.provenance import provenance
 from screening.labels import Label, Outcome
 from screening.research.conditions import Condition
@@ -22,8 +24,11 @@ from screening.research.results_table import (
     rate_text,
     row_of,
 )
+from screening.review.actors import Actor
 from screening.review.policy import Action
 from screening.statistics.metrics import REFERENCES, Metrics, Proportion
+from storage.database import Database
+from storage.research.cells import Cell
 from storage.research.confusion import Labels
 
 Sweep = tuple[list[int], tuple[ConditionResult, ...]]
@@ -93,15 +98,22 @@ def show_sweep(experiment: Experiment, items: Sequence[Item], key: tuple[object,
     chosen = st.selectbox("Rule", list(names), key="sweep_rule")
     budgets, results = _sweep(experiment, items, names[str(chosen)], key)
     series = (
-        _rate_series("FNR", budgets, [each.metrics.fnr for each in results]),
-        _rate_series("FPR", budgets, [each.metrics.fpr for each in results]),
-        _rate_series("Escalated", budgets, [each.metrics.escalation_rate for each in results]),
+        _rate_series("FNR: unsafe called safe", budgets, [each.metrics.fnr for each in results]),
+        _rate_series("FPR: safe called unsafe", budgets, [each.metrics.fpr for each in results]),
+        _rate_series("Escalated: left to a person", budgets, [each.metrics.escalation_rate for each in results]),
     )
-    axes = Axes(x="budget per node (calls)", y="rate", y_percent=True, y_range=(-0.02, 1.02))
+    axes = Axes(
+        title=f"Errors and escalations by budget: {chosen}",
+        x="budget per node (calls)",
+        y="share of texts",
+        y_percent=True,
+        y_range=(-0.02, 1.02),
+    )
     st.plotly_chart(curves(series, axes, palette(st.context.theme.type)), key="sweep", alt="Rates by budget")
     undecided = [budget for budget, each in zip(budgets, results, strict=True) if not each.metrics.accuracy.denominator]
     shown = f" Undefined where nothing was decided: B = {', '.join(map(str, undecided))}." if undecided else ""
     counted = sweep_counts(budgets, results)
+    st.caption("What to see: where the escalated fall, a larger budget decides more texts; the other two say how well.")
     st.caption(f"Bands are Wilson 95 %; {counted}; symmetric δ = 0.05; abstentions go on.{shown}")
 
 
@@ -125,27 +137,50 @@ def show_calls(experiment: Experiment, results: Sequence[ConditionResult]) -> No
     colours, kept = palette(st.context.theme.type), frontier(results)
     defined = _without_twins(each for each in results if each.metrics.accuracy.value is not None)
     defined.sort(key=lambda each: each.metrics.mean_calls or 0)
-    best = [each for each in defined if each.name in kept]
-    others = [each for each in defined if each.name not in kept]
-    series = [_points("On the frontier", best, "lines+markers"), _points("Beaten", others, "markers")]
-    axes = Axes(x="mean calls per text", y="accuracy of decided cases", x_log=True, y_percent=True)
+    series = [_frontier([each for each in defined if each.name in kept])]
+    for words, belongs in FAMILIES.items():
+        if members := [each for each in defined if belongs(each.name)]:
+            series.append(_points(words, members))
+    axes = Axes(
+        title="What accuracy costs: every condition on the same draws",
+        x="mean calls per text",
+        y="accuracy of decided cases",
+        x_log=True,
+        y_percent=True,
+    )
     st.plotly_chart(curves(series, axes, colours), key="frontier", alt="Accuracy against mean calls per text")
+    st.caption(
+        "What to see: the further left and up the better; what lies on the line is beaten by no other condition, and "
+        "the rest is, in calls, accuracy or texts decided."
+    )
     st.caption("Bars are Wilson 95 %; the counts behind each point, and the texts left out, stand under Results.")
     left, right = st.columns(2)
-    tokens = [each.metrics.tokens for each in results]
-    if any(value is not None for value in tokens):
-        figure = bars([each.name for each in results], tokens, Axes(x="", y="tokens in all"), colours)
-        left.plotly_chart(figure, key="tokens", alt="Tokens by condition")
-    else:
-        calls = [each.metrics.calls for each in results]
-        figure = bars([each.name for each in results], calls, Axes(x="", y="calls in all"), colours)
-        left.plotly_chart(figure, key="tokens", alt="Calls by condition")
-        left.caption("Tokens are undefined: these draws came without any (simulated agents use none).")
+    with left:
+        _show_spending(results, colours)
+    with right:
+        _show_gaps(experiment, colours)
+
+
+def _show_spending(results: Sequence[ConditionResult], colours: Palette) -> None:
+    names, tokens = [each.name for each in results], [each.metrics.tokens for each in results]
+    known = any(value is not None for value in tokens)
+    what, values = ("Tokens", tokens) if known else ("Calls", [each.metrics.calls for each in results])
+    figure = bars(names, values, Axes(title=f"{what} by condition", x="", y=f"{what.lower()} in all"), colours)
+    st.plotly_chart(figure, key="tokens", alt=f"{what} by condition")
+    instead = "" if known else " Calls stand for tokens: these draws came without any (simulated agents use none)."
+    st.caption(f"What to see: the taller the bar, the more the same texts cost under that condition.{instead}")
+
+
+def _show_gaps(experiment: Experiment, colours: Palette) -> None:
     node = experiment.batch.configuration.pipeline.nodes[0].name
     gaps = empirical_gaps(experiment.record, node)
-    axes = Axes(x=f"gap p̂₁ − p̂₂ at {node}", y="texts")
-    right.plotly_chart(histogram(gaps, 20, axes, colours), key="gaps", alt="Histogram of the gap between two labels")
-    right.caption(f"n = {len(gaps)} texts, over all draws at the first node. Small gaps are what takes calls.")
+    axes = Axes(title=f"How clear the answers are: {node}", x="gap between the two most frequent labels", y="texts")
+    figure = histogram(gaps, 20, axes, colours)
+    st.plotly_chart(figure, key="gaps", alt="Histogram of the gap between two labels")
+    st.caption(
+        f"What to see: texts at the left are in two minds and take the calls. n = {len(gaps):,} texts, all draws at "
+        "the first node; the gap is a share of its draws."
+    )
 
 
 def _without_twins(results: Iterable[ConditionResult]) -> list[ConditionResult]:
@@ -154,7 +189,25 @@ def _without_twins(results: Iterable[ConditionResult]) -> list[ConditionResult]:
     return list(reversed(seen.values()))
 
 
-def _points(name: str, results: Sequence[ConditionResult], mode: str) -> Series:
+FAMILIES: Mapping[str, Callable[[str], bool]] = {
+    "single-agent: one answer of one agent": lambda name: name == "single-agent",
+    "MV n: majority of n answers at each node": lambda name: name.startswith("MV"),
+    "B: Algorithm 1, at most B calls at each node": lambda name: name.startswith("B="),
+    "ours: pooled draws, and this batch": lambda name: name != "single-agent" and not name.startswith(("MV", "B=")),
+}
+"""The kinds of conditions, in words for the legend."""
+
+
+def _frontier(results: Sequence[ConditionResult]) -> Series:
+    return Series(
+        name="beaten by no other",
+        x=[each.metrics.mean_calls or 0 for each in results],
+        y=[each.metrics.accuracy.value for each in results],
+        stepped=True,
+    )
+
+
+def _points(name: str, results: Sequence[ConditionResult]) -> Series:
     return Series(
         name=name,
         x=[each.metrics.mean_calls or 0 for each in results],
@@ -162,7 +215,7 @@ def _points(name: str, results: Sequence[ConditionResult], mode: str) -> Series:
         low=[each.metrics.accuracy.low for each in results],
         high=[each.metrics.accuracy.high for each in results],
         names=[each.name for each in results],
-        mode="lines+markers" if mode == "lines+markers" else "markers",
+        mode="markers",
         stepped=True,
     )
 
@@ -202,23 +255,43 @@ def show_what_if(experiment: Experiment, items: Sequence[Item], now: ConditionRe
 
 
 def _percent(rate: Proportion) -> str:
-    return "undefined" if rate.value is None else f"{rate.value:.1%}"
+    return "not yet" if rate.value is None else f"{rate.value:.1%}"
 
 
 def _reviews(metrics: Metrics, per_day: int, audit_rate: float) -> str:
     escalated = metrics.escalation_rate.value
     if escalated is None:
-        return "undefined"
+        return "not yet"
     return f"{per_day * (escalated + (1 - escalated) * audit_rate):,.0f}"
 
 
+CELL, MISSED = "A cell of the matrix", "Missed by every condition"
+
+
 def show_cases(
-    experiment: Experiment, items: Sequence[Item], results: Sequence[ConditionResult], waiting: frozenset[str]
+    db: Database,
+    person: Actor,
+    experiment: Experiment,
+    items: Sequence[Item],
+    results: Sequence[ConditionResult],
+    waiting: frozenset[str],
 ) -> None:
     """The confusion matrix of one condition, whose cells open their cases; and what every condition misses.
 
     Cases that ``waiting`` names are counted but not listed: somebody must read them blind first.
     """
+    missed = consistently_missed(items, results)
+    words = {CELL: CELL, MISSED: f"{MISSED}: {len(missed):,}"}
+    which = st.segmented_control(
+        "Cases", list(words), format_func=words.__getitem__, default=CELL, required=True, key="evaluation_cases"
+    )
+    if which == MISSED:
+        st.caption(
+            "Called safe by every condition that decided it, against an unsafe reference: either all of them are wrong "
+            "in the same way, or the reference is. Worth a second look."
+        )
+        show_list(db, person, experiment, missed, waiting)
+        return
     names = [each.name for each in results]
     chosen = st.selectbox("Condition", names, index=len(names) - 1)
     result = next(each for each in results if each.name == chosen)
@@ -227,12 +300,8 @@ def show_cases(
     if cell is not None:
         reference, outcome = cell
         cases = [i for i, item in enumerate(items) if item.reference is reference and result.outcomes[i] is outcome]
-        st.write(f"{len(cases)} cases: reference {reference}, outcome {outcome.replace('_', ' ')}")
-        show_list(experiment, items, cases, waiting)
-    missed = consistently_missed(items, results)
-    st.header(f"Called safe by every condition that decided it, against an unsafe reference: {len(missed)}")
-    st.caption("Either all conditions are wrong in the same way, or the reference is: worth a second look.")
-    show_list(experiment, items, missed, waiting)
+        st.write(f"{len(cases):,} cases: reference {reference}, {chosen} says {outcome.replace('_', ' ')}")
+        show_list(db, person, experiment, cases, waiting)
 
 
 def _selected_cell(result: ConditionResult) -> tuple[Label, Outcome] | None:
@@ -251,16 +320,15 @@ def _selected_cell(result: ConditionResult) -> tuple[Label, Outcome] | None:
     return (REFERENCES[int(row)], tuple(Outcome)[places.index(column)]) if column in places else None
 
 
-def show_list(experiment: Experiment, items: Sequence[Item], cases: Sequence[int], waiting: frozenset[str]) -> None:
-    """Cases as a list without text, each with a link to its page."""
-    shown = [i for i in cases if experiment.batch.case_ids[i] not in waiting]
-    if len(shown) < len(cases):
-        st.caption(f"{len(cases) - len(shown)} of them wait for a blind reading and are not listed.")
-    if not shown:
+def show_list(
+    db: Database, person: Actor, experiment: Experiment, cases: Sequence[int], waiting: frozenset[str]
+) -> None:
+    """Cases as a list; choosing one opens it below, with the way to the one before and after it."""
+    ids = tuple(experiment.batch.case_ids[i] for i in cases if experiment.batch.case_ids[i] not in waiting)
+    if len(ids) < len(cases):
+        st.caption(f"{len(cases) - len(ids):,} of them wait for a blind reading and are not listed.")
+    if not ids:
         return
-    rows = [
-        {"Case": items[i].id, "Group": items[i].group or "", "Open": f"/case?case={experiment.batch.case_ids[i]}"}
-        for i in shown
-    ]
-    columns = {"Open": st.column_config.LinkColumn(display_text="open")}
-    st.dataframe(pd.DataFrame(rows), hide_index=True, column_config=columns, key=f"list_{hash(tuple(cases))}")
+    page = case_list(db, person, Cell(batch_id=experiment.batch.batch_id, ids=ids), all_outcomes=True)
+    if (case_id := opened(page.ids)) is not None:
+        reader(db, person, experiment.batch.batch_id, page.ids, case_id)

@@ -1,7 +1,8 @@
 """Plotly figures of the researcher's pages: data in, figure out, legible on a light and on a dark page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log10
 from typing import Literal
 
 import plotly.graph_objects as go
@@ -25,8 +26,8 @@ LIGHT = Palette(
 DARK = Palette(series=("#5bb8cf", "#e89a4c", "#b296e3", "#57bd86", "#f0796f", "#98a5ae"), ink="#e8eef1", grid="#35424b")
 
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-_BESIDE = ("top left", "bottom right")
-"""Where names stand in turn: beside the bar of their point, and neighbours not on one another."""
+_WIDE, _HIGH, _LETTER, _LINE = 760.0, 190.0, 7.0, 15.0
+"""Pixels that points spread over in a figure of usual width, and those of a letter and a line of a name."""
 _MARKERS = ("circle", "x", "square", "diamond", "triangle-up", "cross")
 
 
@@ -50,8 +51,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """What the axes say and how they run."""
+    """What the figure is called, what the axes say and how they run."""
 
+    title: str
     x: str
     y: str
     x_log: bool = False
@@ -68,11 +70,12 @@ def palette(theme: str | None) -> Palette:
 def curves(series: Sequence[Series], axes: Axes, colours: Palette) -> go.Figure:
     """Lines and points in one figure. Series differ in dash and marker too, not by colour alone."""
     figure = go.Figure()
+    shown = _without_collisions(series, axes)
     for number, one in enumerate(series):
         colour = colours.series[number % len(colours.series)]
         if one.low is not None and one.high is not None and not one.stepped:
             figure.add_trace(_band(one, colour))
-        figure.add_trace(_line(one, colour, number, colours))
+        figure.add_trace(_line(one, shown[number], colour, number, colours))
     return _laid_out(figure, axes, colours)
 
 
@@ -90,14 +93,65 @@ def histogram(values: Sequence[float], edges: int, axes: Axes, colours: Palette)
     return figure.update_layout(bargap=0.05).update_xaxes(range=[0, 1.02])
 
 
-def _line(one: Series, colour: str, number: int, colours: Palette) -> go.Scatter:
+Box = tuple[float, float, float, float]
+"""Left, right, bottom and top of what is drawn."""
+
+
+def _without_collisions(series: Sequence[Series], axes: Axes) -> list[tuple[list[str], list[str]]]:
+    """For each series its names and where they stand: beside their point, where neither another point nor another name
+    is; a name without such a place is left to the pointer and the table.
+    """
+    spots = [
+        (number, at, x, y) for number, one in enumerate(series) for at, (x, y) in enumerate(_places(one, series, axes))
+    ]
+    taken: list[Box] = [(x - 3, x + 3, y - 3, y + 3) for _, _, x, y in spots]
+    found = [(["" for _ in one.x], ["top right" for _ in one.x]) for one in series]
+    for number, at, x, y in sorted(spots, key=lambda spot: (spot[2], spot[3])):
+        names = series[number].names
+        for where, box in _boxes(names[at], x, y) if names else ():
+            if not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                found[number][0][at], found[number][1][at] = names[at] if names else "", where
+                break
+    return found
+
+
+def _places(one: Series, series: Sequence[Series], axes: Axes) -> list[tuple[float, float]]:
+    """The points of a series in pixels, undefined ones far outside; the axes span all points."""
+    xs = [_scaled(x, axes.x_log) for each in series for x in each.x]
+    ys = [y for each in series for of_one in (each.y, each.low or (), each.high or ()) for y in of_one if y is not None]
+    low_x, low_y = min(xs, default=0.0), min(ys, default=0.0)
+    wide, high = max(xs, default=1.0) - low_x or 1.0, max(ys, default=1.0) - low_y or 1.0
+    return [
+        (_WIDE * (_scaled(x, axes.x_log) - low_x) / wide, -9_999.0 if y is None else _HIGH * (y - low_y) / high)
+        for x, y in zip(one.x, one.y, strict=True)
+    ]
+
+
+def _scaled(value: float, log: bool) -> float:
+    return log10(value) if log and value > 0 else value
+
+
+def _boxes(name: str, x: float, y: float) -> Iterator[tuple[str, Box]]:
+    wide = _LETTER * len(name)
+    for across, left in (("right", x + 4), ("left", x - 4 - wide)):
+        for along, bottom in (("top", y + 4), ("bottom", y - 4 - _LINE)):
+            yield f"{along} {across}", (left, left + wide, bottom, bottom + _LINE)
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+
+
+def _line(one: Series, shown: tuple[list[str], list[str]], colour: str, number: int, colours: Palette) -> go.Scatter:
     return go.Scatter(
         name=one.name,
         x=list(one.x),
         y=list(one.y),
         mode=one.mode + ("+text" if one.names else ""),
-        text=list(one.names) if one.names else None,
-        textposition=[_BESIDE[at % len(_BESIDE)] for at in range(len(one.x))],
+        text=shown[0] if one.names else None,
+        textposition=shown[1],
+        hovertext=list(one.names) if one.names else None,
         textfont={"color": colours.ink, "size": 11},
         line={
             "color": colour,
@@ -150,7 +204,8 @@ def _faded(colour: str) -> str:
 def _laid_out(figure: go.Figure, axes: Axes, colours: Palette) -> go.Figure:
     figure.update_layout(
         height=HEIGHT,
-        margin={"l": 8, "r": 8, "t": 36, "b": 8},
+        title={"text": axes.title, "x": 0, "xref": "paper", "font": {"size": 15, "color": colours.ink}},
+        margin={"l": 8, "r": 8, "t": 76 if _named(figure) else 40, "b": 8},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": colours.ink, "size": 13},
@@ -158,13 +213,36 @@ def _laid_out(figure: go.Figure, axes: Axes, colours: Palette) -> go.Figure:
         hovermode="closest",
     )
     look = {"gridcolor": colours.grid, "zerolinecolor": colours.grid, "color": colours.ink, "automargin": True}
-    log = {"type": "log", "dtick": "D2"} if axes.x_log else {}
-    figure.update_xaxes(title={"text": axes.x}, **log, **look)
+    figure.update_xaxes(title={"text": axes.x}, **(_log_axis(figure, "x") if axes.x_log else {}), **look)
     figure.update_yaxes(
         title={"text": axes.y},
-        type="log" if axes.y_log else None,
+        **(_log_axis(figure, "y") if axes.y_log else {}),
         tickformat=".0%" if axes.y_percent else None,
         range=list(axes.y_range) if axes.y_range else None,
         **look,
     )
     return figure
+
+
+def _named(figure: go.Figure) -> int:
+    """How many names the legend has."""
+    return sum(trace.showlegend is not False and bool(trace.name) for trace in figure.data)
+
+
+def _log_axis(figure: go.Figure, axis: Literal["x", "y"]) -> dict[str, object]:
+    """A logarithmic axis with its numbers written out, as many as are read without crowding."""
+    values = [float(one) for trace in figure.data for one in (trace[axis] or ()) if one is not None and one > 0]
+    ticks = log_ticks(min(values, default=1.0), max(values, default=10.0))
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.10g}" for tick in ticks]}
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """1, 2 and 5 of every power of ten from ``low`` to ``high``; the powers alone where they span more than three.
+
+    >>> log_ticks(3, 60), log_ticks(0.05, 700)
+    ([2.0, 5.0, 10.0, 20.0, 50.0], [0.01, 0.1, 1.0, 10.0, 100.0])
+    """
+    first, last = floor(log10(low)), ceil(log10(high))
+    steps = (1, 2, 5) if last - first <= 3 else (1,)
+    ticks = [float(f"{step}e{power}") for power in range(first, last + 1) for step in steps]
+    return [tick for at, tick in enumerate(ticks) if (at + 1 == len(ticks) or ticks[at + 1] > low) and tick <= high]

@@ -34,7 +34,7 @@ def show_claims(found: Verified, now: Binding, second_rate: float) -> None:
     """The missed first, then sensitivity and specificity, each with its bound and its n."""
     first, second, third = st.columns(3, border=True)
     with first:
-        st.metric("Missed unsafe per 1,000 called safe", at_most_words(found))
+        st.metric("Missed unsafe per 1,000 called safe", at_most_words(found) if found.at_most else NOT_YET)
         st.caption(missed_words(found))
     for cell, name, rate in (
         (second, "Sensitivity, weighted", "sensitivity"),
@@ -42,17 +42,24 @@ def show_claims(found: Verified, now: Binding, second_rate: float) -> None:
     ):
         with cell:
             settled: WeightedRate = getattr(found.estimates, rate)
-            st.metric(name, percent(settled.value))
-            single = percent(getattr(found.single_reader, rate).value)
-            st.caption(f"{_rate_words(settled)} With the first reader's word alone: {single}.")
+            st.metric(name, NOT_YET if settled.value is None else percent(settled.value))
+            single = getattr(found.single_reader, rate).value
+            alone = "" if single is None else f" With the first reader's word alone: {percent(single)}."
+            st.caption(f"{_rate_words(settled, found)}{alone}")
     st.caption(remaining_words(second_rate))
     _show_guarantee(found, now)
 
 
-def _rate_words(rate: WeightedRate) -> str:
-    naive = f"Naive, among what was read, and not to be used: {rate_text(rate.naive)}."
+NOT_YET = "not yet"
+
+
+def _rate_words(rate: WeightedRate, found: Verified) -> str:
+    """The interval; before there is one, how far the readings are on the way to the plan's first sentence."""
     if rate.value is None:
-        return f"Undefined: {rate.reason}. {naive}"
+        plan = found.guarantee
+        done = f"{plan.read:,} of {plan.required:,} readings of unsafe texts that the plan takes"
+        return f"Not yet: {done}. {str(rate.reason)[:1].upper()}{str(rate.reason)[1:]}."
+    naive = f"Naive, among what was read, and not to be used: {rate_text(rate.naive)}."
     return f"{interval(rate.low, rate.high)}. {naive}"
 
 
@@ -121,9 +128,16 @@ def show_sequence(found: Verified) -> None:
         high=[look.high for look in found.looks],
         mode="lines",
     )
-    axes = Axes(x="readings of texts called safe", y="share unsafe", y_percent=True, y_range=(-0.02, 1.02))
+    axes = Axes(
+        title="What readings have shown so far of the texts called safe",
+        x="readings of texts called safe",
+        y="share unsafe",
+        y_percent=True,
+        y_range=(-0.02, 1.02),
+    )
     figure = curves([series], axes, palette(st.context.theme.type))
     st.plotly_chart(figure, key="sequence", alt="Confidence sequence of the share of unsafe among texts called safe")
+    st.caption("What to see: the more clinicians have read, the narrower the band around the share of misses.")
     st.caption(
         f"Now {percent(last.estimate)}, between {percent(last.low)} and {percent(last.high)} after "
         f"{last.observations:,}. The band holds at all looks together at 95 %, so it may be looked at every day; "

@@ -9,7 +9,7 @@ import streamlit as st
 from pages.components import resources
 from pages.components.options import told_apart
 from pages.research.case_words import outcome_words, reason_words
-from pages.research.cell_list import GAPS, SORTS
+from pages.research.cell_list import FROM_THE_MOST, GAPS, SORTS, SOURCES
 from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.text.display import visible
@@ -20,8 +20,8 @@ from storage.site.saved_views import NAME_LIMIT, Place, forget_view, save_view, 
 
 OUTCOMES = (*map(str, Outcome), IN_INBOX, PENDING)
 WORDS: Mapping[str, str] = {
-    "outcome": "Outcome", "reference": "Reference", "node": "Node", "reason": "Reason", "gap": "Gap", "group": "Group",
-    "tag": "Tag", "sort": "Sort by",
+    "outcome": "Outcome", "reference": "Reference", "labels": "Reference as", "source": "Label from", "node": "Node",
+    "reason": "Reason", "gap": "Gap", "group": "Group", "tag": "Tag", "sort": "Sort by",
 }  # fmt: skip
 SEARCH = "q"
 
@@ -32,6 +32,8 @@ def chosen_filters(db: Database, person: Actor, batch_id: str) -> Cell:
     options: Mapping[str, Mapping[str, str]] = {
         "outcome": {one: outcome_words(one) for one in OUTCOMES},
         "reference": {"safe": "safe", "unsafe": "unsafe"},
+        "labels": {"adjudicated": "with adjudications"},
+        "source": {str(one): words for one, words in SOURCES.items()},
         "node": {one: one.title() for one in found["node"]},
         "reason": {one: reason_words(one) for one in found["reason"]},
         "gap": {one: one for one in GAPS},
@@ -60,14 +62,15 @@ def cell_of(batch_id: str, chosen: Mapping[str, str]) -> Cell:
     >>> cell_of("b", {"outcome": "safe", "gap": "0.5 or less", "sort": "gap"}).gap_at_most
     0.5
     """
-    names = ("outcome", "reference", "node", "reason", "group", "tag")
+    names = ("outcome", "reference", "source", "node", "reason", "group", "tag")
     plain: dict[str, Any] = {name: chosen.get(name) for name in names}
     sort = chosen.get("sort")
-    order = {} if sort is None else {"sort": sort, "descending": sort != "gap"}
+    order = {} if sort is None else {"sort": sort, "descending": sort in FROM_THE_MOST}
     return Cell(
         batch_id=batch_id,
         gap_at_most=GAPS.get(chosen.get("gap", "")),
         search=chosen.get(SEARCH),
+        labels="adjudicated" if chosen.get("labels") == "adjudicated" else "original",
         **plain,
         **order,  # type: ignore[arg-type]
     )
@@ -81,7 +84,7 @@ def _choice(name: str, values: Mapping[str, str], turn: int) -> str | None:
         list(values),
         index=list(values).index(before) if before is not None and before in values else None,
         format_func=shown.__getitem__,
-        placeholder="File's order" if name == "sort" else "Any",
+        placeholder={"sort": "File's order", "labels": "in the file"}.get(name, "Any"),
         key=f"results_{name}_{turn}",
         width=150,
     )

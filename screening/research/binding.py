@@ -28,7 +28,7 @@ def model_words(configuration: Mapping[str, Any]) -> str:
     'sampler simulated, seed 0'
     """
     sampler = configuration.get("sampler", {})
-    return ", ".join(f"{name} {value}" for name, value in sorted(sampler.items()) if name not in _PROMPTS) or "none"
+    return plain_words({name: value for name, value in sampler.items() if name not in _PROMPTS}) or "none"
 
 
 def prompt_version(configuration: Mapping[str, Any]) -> str:
@@ -45,9 +45,24 @@ def pipeline_version(configuration: Mapping[str, Any]) -> str:
 def rule_words(configuration: Mapping[str, Any]) -> str:
     """Each different rule once, with all its numbers."""
     rules = [node.get("rule", {}) for node in configuration.get("pipeline", {}).get("nodes", ())]
-    return "; ".join(
-        dict.fromkeys(", ".join(f"{name} {value}" for name, value in sorted(rule.items())) for rule in rules)
-    )
+    return "; ".join(dict.fromkeys(plain_words(rule) for rule in rules))
+
+
+def plain_words(value: object) -> str:
+    """A value of a configuration as a person reads it: no brackets, no quotation marks.
+
+    >>> plain_words({"errors": {"safe|unsafe": 0.001}, "budget": 100, "curtail": True, "role": None})
+    'budget 100, curtail yes, errors (safe|unsafe 0.001), role none'
+    """
+    if isinstance(value, Mapping):
+        parts = (
+            (name, f"({plain_words(one)})" if isinstance(one, Mapping) else plain_words(one))
+            for name, one in sorted(value.items())
+        )
+        return ", ".join(f"{str(name).replace('_', ' ')} {words}" for name, words in parts)
+    if isinstance(value, list | tuple):
+        return " and ".join(map(plain_words, value)) or "none"
+    return {True: "yes", False: "no", None: "none"}[value] if value is None or isinstance(value, bool) else str(value)
 
 
 def _digest(configuration: Mapping[str, Any]) -> str:

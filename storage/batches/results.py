@@ -1,6 +1,6 @@
 """What became of each row of a batch, in the file's order, read a page at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from screening.review.policy import Action, require
 from storage.batches.configurations import load_configuration
 from storage.blindness import withheld
 from storage.database import Database
-from storage.schema import batches, case_errors, cases, node_runs, screenings
+from storage.schema import batches, case_errors, case_remarks, case_tags, cases, node_runs, screenings
 
 PENDING = "pending"
 IN_INBOX = "in the inbox"
@@ -29,7 +29,8 @@ class Result:
     probabilities no error level holds, and ``delta`` is None.
 
     ``withheld`` marks an open case that the person asking may yet read: its outcome is ``in the inbox``, and nothing
-    else that the engine made of it is given, not even the number of calls.
+    else that the engine made of it is given, not even the number of calls; nor are the ``tags`` and
+    ``remarks`` of researchers.
 
     ``delta`` bounds errors on the way that the text took, ``pipeline_delta`` on any way through the batch's pipeline;
     None where an agent has no bound.
@@ -51,6 +52,8 @@ class Result:
     group: str | None
     error: str | None
     withheld: bool = False
+    tags: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +82,9 @@ def results(db: Database, actor: Actor, batch_id: str, *, after: int = 0) -> Ite
         with db.read() as conn:
             page = _page(conn, actor, batch_id, last)
             so_far = _so_far(conn, [row.case_id for row in page if row.outcome is None and not row.withheld])
-        yield from (_result(row, so_far.get(row.case_id, _NOTHING), bound) for row in page)
+            noted = _noted(conn, [row.case_id for row in page if not row.withheld])
+        for row in page:
+            yield _result(row, so_far.get(row.case_id, _NOTHING), noted.get(row.case_id, {}), bound)
         if len(page) < PAGE:
             return
         last = page[-1].row
@@ -146,10 +151,23 @@ def _pipeline_delta(db: Database, batch_id: str) -> float | None:
     return None if read_off else chain_bound(made.pipeline)
 
 
-def _result(row: Row[Any], so_far: _SoFar, bound: float | None) -> Result:
+def _noted(conn: Connection, case_ids: Sequence[str]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The tags and remarks of those of these cases that have some."""
+    tag, remark = case_tags.c, case_remarks.c
+    tags = select(tag.case_id, tag.tag.label("said")).where(tag.case_id.in_(case_ids)).order_by(tag.tag)
+    remarks = select(remark.case_id, remark.remark.label("said")).where(remark.case_id.in_(case_ids))
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for name, query in (("tags", tags), ("remarks", remarks.order_by(remark.id))):
+        for row in conn.execute(query):
+            of_case = found.setdefault(row.case_id, {})
+            of_case[name] = (*of_case.get(name, ()), row.said)
+    return found
+
+
+def _result(row: Row[Any], so_far: _SoFar, noted: Mapping[str, tuple[str, ...]], bound: float | None) -> Result:
     fields = dict(row._mapping) | {"withheld": bool(row.withheld), "pipeline_delta": bound}
     if row.withheld:
         fields |= dict.fromkeys(_OF_THE_ENGINE) | {"outcome": IN_INBOX}
     elif row.outcome is None:
         fields |= {"outcome": PENDING, "calls": so_far.calls, "cost_usd": so_far.cost_usd}
-    return Result(**fields, error=so_far.error)
+    return Result(**fields, error=so_far.error, tags=noted.get("tags", ()), remarks=noted.get("remarks", ()))

@@ -26,7 +26,7 @@ MOST_CHOICES = 200
 MOST_LISTED = 10_000
 """Cases of a list that are counted, paged and sorted; beyond that it is narrowed or read in the file's order."""
 
-Sort = Literal["row", "calls", "cost", "gap"]
+Sort = Literal["row", "calls", "cost", "gap", "value", "group", "id"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,8 +204,9 @@ def _ids(wanted: Cell, actor: Actor, limit: int) -> Select[Any]:
 def _order(wanted: Cell, hidden: ColumnElement[bool]) -> list[ColumnElement[Any]]:
     if wanted.sort == "row":
         return [cases.c.row.desc() if wanted.descending else cases.c.row]
-    columns = {"calls": screenings.c.calls, "cost": screenings.c.cost_usd, "gap": _gap()}
-    value = case((hidden, null()), else_=columns[wanted.sort])
+    of_file = {"value": cases.c.reference_value, "group": cases.c.group_name, "id": cases.c.external_id}
+    of_engine = {"calls": screenings.c.calls, "cost": screenings.c.cost_usd, "gap": _gap()}
+    value = of_file.get(wanted.sort, case((hidden, null()), else_=of_engine.get(wanted.sort, null())))
     return [value.is_(None), value.desc() if wanted.descending else value, cases.c.row]
 
 

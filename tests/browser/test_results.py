@@ -1,6 +1,7 @@
 """Results in a real browser: what was missed is read and tagged from the keyboard, and taken along."""
 
 import io
+import json
 import re
 import sqlite3
 from pathlib import Path
@@ -15,7 +16,9 @@ from tests.browser.conftest import RunningApp, screenshot
 pytestmark = pytest.mark.browser
 
 LABELS = {"Supportive": "safe", "Ideation": "unsafe", "Attempt": "unsafe"}
-ROWS = [("Supportive", "We walked by the lake and had tea."), ("Ideation", "I read a book about the sea."),
+ROWS = [("Ideation", "I read a book about the moon."), ("Attempt", "The tram was late again."),
+        ("Ideation", "We planted beans in the garden."), ("Supportive", "We walked by the lake and had tea."),
+        ("Ideation", "I read a book about the sea."),
         ("Attempt", "The bus was late again."), ("Ideation", "My sister called about the garden."),
         ("Supportive", "I cooked soup for the neighbours."), ("Attempt", "I read a book about the hills.")]  # fmt: skip
 MAPPING = (
@@ -36,13 +39,13 @@ def test_what_was_missed_is_read_tagged_and_taken_along(page: Page, running_app:
         files=[{"name": "mapping.json", "mimeType": "application/json", "buffer": MAPPING.encode()}]
     )
     page.get_by_role("button", name="Use this mapping").click()
-    page.get_by_role("button", name="Start screening 6 texts").click()
+    page.get_by_role("button", name="Start screening 9 texts").click()
     expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
     batch_id = page.url.partition("batch=")[2][:32]
     page.goto(f"/results?batch={batch_id}&outcome=safe&reference=unsafe")
     expect(page.get_by_text(re.compile(r"^\d cases?\."))).to_be_visible()
     missed = int(page.get_by_text(re.compile(r"^\d cases?\.")).inner_text().split()[0])
-    assert missed >= 2, "the simulated agents call harmless words safe"
+    assert missed >= 3, "the simulated agents call harmless words safe"
     _first_row(page)
     expect(page.get_by_text(f"1 of {missed}")).to_be_visible()
     page.get_by_role("textbox", name="New tag").fill("harmless words")
@@ -62,8 +65,14 @@ def test_what_was_missed_is_read_tagged_and_taken_along(page: Page, running_app:
     with page.expect_download() as started:
         page.get_by_role("link", name="Results (Parquet)").click()
     frame = pd.read_parquet(io.BytesIO(Path(started.value.path()).read_bytes()))
-    assert list(frame["id"]) == [f"p{n}" for n in range(1, 7)]
+    assert list(frame["id"]) == [f"p{n}" for n in range(1, 10)]
     assert list(frame["reference"]) == [LABELS[label] for label, _ in ROWS]
+    assert list(frame["reference_value"]) == [label for label, _ in ROWS]
+    assert frame["tags"].map(json.loads).map(len).sum() == missed
+    with page.expect_download() as started:
+        page.get_by_role("link", name="Results (JSON lines)").click()
+    lines = Path(started.value.path()).read_text(encoding="utf-8").splitlines()
+    assert frame.astype(object).where(frame.notna(), None).to_dict("records") == [json.loads(line) for line in lines]
 
 
 def _press(page: Page, key: str) -> None:

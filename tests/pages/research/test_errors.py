@@ -47,11 +47,11 @@ def test_a_batch_without_reference_labels_has_nothing_to_compare(open_page: Open
     assert not page.exception and "No text of this batch has a reference label" in page.info[0].value
 
 
-def test_a_batch_that_has_not_begun_shows_undefined_never_zero(open_page: Opener, page_database: Database) -> None:
+def test_a_batch_that_has_not_begun_says_not_yet_and_never_zero(open_page: Opener, page_database: Database) -> None:
     batch(page_database, TEXTS, references="SSUU-")
     page = open_page("errors")
     assert not page.exception
-    assert "undefined" in _shown(page) and "0.000" not in _shown(page)
+    assert "not yet" in _shown(page) and "0.000" not in _shown(page)
 
 
 def test_the_matrix_counts_and_the_metrics_have_intervals(open_page: Opener, page_database: Database) -> None:

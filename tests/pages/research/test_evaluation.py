@@ -142,3 +142,20 @@ def test_without_a_batch_or_labels_the_page_says_so(open_page: Opener, page_data
     app = open_page("evaluation")
     assert not app.exception
     assert "no reference labels" in app.info[0].value
+
+
+def test_what_every_condition_missed_is_listed_and_read(open_page: Opener, page_database: Database) -> None:
+    batch_id = screened(page_database, sample_rows(), audit_rate=0.0)
+    app = open_page("evaluation", batch=batch_id)
+    app.session_state["evaluation_tab"] = "Cases"
+    app.run()
+    app.session_state["evaluation_cases"] = "Missed by every condition"
+    app.run()
+    assert not app.exception, app.exception
+    listed = app.dataframe[0].value
+    assert len(listed) and set(listed["Reference"]) == {"unsafe"} and set(listed["Outcome"]) <= {"labelled safe"}
+    case_id = next(case for case, item in zip(*(getattr(load(page_database, LOCAL_USER, batch_id).batch, name)
+                   for name in ("case_ids", "items")), strict=True) if item.id == listed["ID"][0])  # fmt: skip
+    app.query_params["case"] = case_id
+    app.run()
+    assert not app.exception and any(button.label == "Next" for button in app.button)

@@ -1,5 +1,7 @@
 """Results: all cases of a batch in a table, each opened below it, and nothing told of what waits for a reading."""
 
+import html
+import re
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -125,3 +127,19 @@ def test_a_view_is_kept_and_used_for_another_batch(open_page: Opener, page_datab
     page.button(key="view_0").click().run()
     assert not page.exception and page.query_params["outcome"] in ("safe", ["safe"])
     assert page.button(key="view_0").label == "The \\*safe\\* ones"
+
+
+def test_a_count_of_the_errors_page_opens_its_cases(open_page: Opener, page_database: Database) -> None:
+    batch_id = decided(page_database)
+    links = [link for link in re.findall(r'href="([^"]+)"', shown(open_page("errors", batch=batch_id)))
+             if "outcome=safe&amp;reference=unsafe" in link]  # fmt: skip
+    assert len(links) == 2  # against the file's labels, and against those with adjudications
+    for link in links:
+        asked = {name: values[0] for name, values in parse_qs(urlparse(html.unescape(link)).query).items()}
+        assert ids(open_page("results", **asked)) == ["p2", "p3"]
+
+
+def test_the_list_is_sorted_by_what_the_file_says(page_database: Database) -> None:
+    batch_id = decided(page_database)
+    by_id = cell_page(page_database, LOCAL_USER, Cell(batch_id=batch_id, sort="id", descending=True))
+    assert [case.external_id for case in by_id.cases] == ["p5", "p4", "p3", "p2", "p1"]

@@ -2,14 +2,16 @@
 
 import pytest
 
+from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.policy import Forbidden
 from storage.batches.batches import RejectedRow, add_rows, rejected
 from storage.batches.exports import exported_rejected, exported_results
 from storage.batches.results import results
 from storage.database import Database
+from storage.research.case_tags import add_remark, add_tag
 from storage.site.audit_log import events
-from tests.storage.batch_of import LATER, NOW, batch
+from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER, SENIOR
 
 
@@ -46,3 +48,16 @@ def test_what_the_program_writes_is_logged_as_the_programs(db: Database) -> None
     batch_id = _batch(db)
     assert len(list(exported_results(db, SYSTEM, batch_id, LATER))) == 2
     assert _exports(db) == [("system", batch_id, "results")]
+
+
+def test_tags_and_remarks_leave_with_the_rows_and_not_with_those_that_wait(db: Database) -> None:
+    batch_id = batch(db, ["one", "two"])
+    first, second = waiting(db)
+    decide(db, first)
+    add_tag(db, RESEARCHER, first, "lyrics", NOW)
+    add_tag(db, RESEARCHER, first, "a, b", NOW)
+    add_remark(db, RESEARCHER, first, "from a song", NOW)
+    add_tag(db, RESEARCHER, second, "sarcasm", NOW)
+    decide(db, second, Outcome.HUMAN_REVIEW)  # and now it waits for a reading
+    noted = [(row.tags, row.remarks) for row in exported_results(db, RESEARCHER, batch_id, NOW)]
+    assert noted == [(("a, b", "lyrics"), ("from a song",)), ((), ())]
