@@ -19,7 +19,7 @@ def period() -> tuple[datetime, datetime]:
     """The period asked for; to the minute, so that a reload shows the same one."""
     now = resources.now().replace(second=0, microsecond=0) + timedelta(minutes=1)
     with st.container(key="period", horizontal=True, vertical_alignment="bottom"):
-        chosen = st.selectbox("The last", list(LENGTHS), key="shift_length", bind="query-params")
+        chosen = st.selectbox("The last", list(LENGTHS), key="shift_length", bind="query-params", width=240)
         hours = LENGTHS[chosen]
         if hours is not None:
             return now - timedelta(hours=hours), now
@@ -40,5 +40,6 @@ st.caption(
     "First look: of the cases that arrived in the period, those that somebody had claimed and opened by its end. "
     "Overdue: looked at after their target, or not at all when it passed. Within target: of the cases that were looked "
     "at or whose target has passed. Readings and hand-overs are those made in the period, whenever the case arrived. "
+    "Open at the end: all that nobody had closed by then, whenever it arrived; late: those whose target had passed. "
     "Numbers are by tier, never by person. To print, use the browser's own command (Ctrl+P)."
 )

@@ -150,13 +150,13 @@ def clock_words(left: timedelta) -> str:
 
 def counts_words(counts: Counts) -> str:
     """Every open case is in this sentence once; what is nought is left out, but for the free ones."""
-    parts = [f"{counts.free} free"]
+    parts = [f"{counts.free:,} free"]
     for state, words in STATE_WORDS.items():
         if state is not State.FREE and (number := counts.by_state[state]):
             until = {State.HELD: counts.held_until, State.RESERVED: counts.reserved_until}.get(state)
-            parts.append(f"{number} {words}" + (f" (until {until:%H:%M} UTC)" if until else ""))
+            parts.append(f"{number:,} {words}" + (f" (until {until:%H:%M} UTC)" if until else ""))
     if counts.outside_filter:
-        parts.append(f"{counts.outside_filter} outside your filter")
+        parts.append(f"{counts.outside_filter:,} outside your filter")
     return ", ".join(parts)
 
 

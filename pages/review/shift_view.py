@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from storage.review.shift import Shift, TierShift
+from storage.review.shift import Left, Shift, TierShift
 
 PRINT_STYLE = """<style>
 @media print{
@@ -10,25 +10,31 @@ PRINT_STYLE = """<style>
  .stMainBlockContainer{padding:0!important;max-width:none!important}
  @page{margin:1.5cm}
 }
+.sl-wide{overflow-x:auto}
 .sl-shift{border-collapse:collapse;width:100%}
 .sl-shift th,.sl-shift td{text-align:right;padding:.35rem .6rem;border-bottom:1px solid light-dark(#d5dde3,#35424b)}
 .sl-shift th:first-child{text-align:left}
 </style>"""
-COLUMNS = ("Tier", "Arrived", "First look", "Overdue", "Readings", "Handed over", "Median wait", "90 % within",
-           "Within target")  # fmt: skip
+COLUMNS = ("Tier", "Arrived", "First look", "Overdue", "Median wait", "90 % within", "Within target", "Readings",
+           "Handed over", "Open at the end", "Of these late")  # fmt: skip
 
 
 def table_html(found: Shift) -> str:
     """One line a tier; every share with the number of cases it is of."""
     head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
-    rows = "".join(f'<tr><th scope="row">{one.tier.name}</th>{_cells(one)}</tr>' for one in found.tiers)
-    return f'{PRINT_STYLE}<table class="sl-shift"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    rows = "".join(
+        f'<tr><th scope="row">{one.tier.name}</th>{_cells(one, found.left[one.tier])}</tr>' for one in found.tiers
+    )
+    table = f'<table class="sl-shift"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    return f'{PRINT_STYLE}<div class="sl-wide" tabindex="0" role="region" aria-label="The shift by tier">{table}</div>'
 
 
-def _cells(one: TierShift) -> str:
+def _cells(one: TierShift, left: Left) -> str:
     share = "–" if one.within_target is None else f"{one.within_target:.0%} of {one.told_from:,}"
-    counts = (one.arrived, one.looked_at, one.overdue, one.read, one.handed_over)
-    cells = [*(f"{count:,}" for count in counts), wait_words(one.median), wait_words(one.p90), share]
+    arrived = (one.arrived, one.looked_at, one.overdue)
+    done = (one.read, one.handed_over, left.open, left.late)
+    waits = (wait_words(one.median), wait_words(one.p90), share)
+    cells = [*(f"{count:,}" for count in arrived), *waits, *(f"{count:,}" for count in done)]
     return "".join(f"<td>{cell}</td>" for cell in cells)
 
 

@@ -1,11 +1,11 @@
 """What a shift was like, for a period: numbers by tier, never by person."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, or_, select
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
@@ -40,12 +40,21 @@ class TierShift:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What the next shift is left: cases that nobody had closed by the end, and those whose target had passed."""
+
+    open: int
+    late: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """All tiers, and the follow-ups."""
+    """All tiers, what was left of each at the end, and the follow-ups."""
 
     begin: datetime
     end: datetime
     tiers: tuple[TierShift, ...]
+    left: Mapping[Tier, Left]
     follow_ups_opened: int
     follow_ups_closed: int
     follow_ups_overdue: int
@@ -57,12 +66,13 @@ def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
     if begin >= end:
         raise ValueError("the period ends before it begins")
     with db.read() as conn:
-        tiers = tier_shifts(conn, begin, end)
+        tiers, left = tier_shifts(conn, begin, end), _left(conn, end)
         opened, closed, overdue = _follow_ups(conn, begin, end)
     return Shift(
         begin=begin,
         end=end,
         tiers=tiers,
+        left=left,
         follow_ups_opened=opened,
         follow_ups_closed=closed,
         follow_ups_overdue=overdue,
@@ -82,6 +92,14 @@ def tier_shifts(conn: Connection, begin: datetime, end: datetime) -> tuple[TierS
         _tier(tier, [row for row in arrived if row.tier == tier], read.get(tier, 0), handed.get(tier, 0), end)
         for tier in Tier
     )
+
+
+def _left(conn: Connection, end: datetime) -> Mapping[Tier, Left]:
+    waited = _entry.entered_at < end, or_(_entry.closed_at.is_(None), _entry.closed_at >= end)
+    late = func.count().filter(_entry.due_at <= end)
+    query = select(_entry.tier, func.count().label("open"), late.label("late")).where(*waited).group_by(_entry.tier)
+    found = {Tier(row.tier): Left(open=row.open, late=row.late) for row in conn.execute(query)}
+    return {tier: found.get(tier, Left(open=0, late=0)) for tier in Tier}
 
 
 def _arrived(conn: Connection, begin: datetime, end: datetime) -> Sequence[Any]:

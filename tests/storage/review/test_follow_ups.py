@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import update
 
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
@@ -12,7 +13,8 @@ from storage.review import follow_ups, inbox
 from storage.review.evidence import case_text
 from storage.review.follow_ups import How, NoteMissing, NotOpen
 from storage.review.ratings import revise, submit_rating
-from storage.review.shift import shift
+from storage.review.shift import Left, shift
+from storage.schema import inbox_entries
 from storage.site.settings_store import SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
 
@@ -98,6 +100,18 @@ def test_a_shift_is_counted_by_tier_with_waits_and_shares(db: Database) -> None:
     assert (found.follow_ups_opened, found.follow_ups_closed, found.follow_ups_overdue) == (1, 0, 0)
     with pytest.raises(ValueError, match="before it begins"):
         shift(db, ADMIN, NOW, NOW - timedelta(minutes=1))
+
+
+def test_what_a_shift_leaves_is_counted_whenever_it_came(db: Database) -> None:
+    register(db, ANN)
+    entered = [NOW - 600 * MINUTE, NOW - 10 * MINUTE, NOW - MINUTE, NOW + 2 * MINUTE]
+    first, *_ = fill(db, (Tier.P2, Tier.P0, Tier.P0, Tier.P0), entered_at=entered)
+    with db.write() as conn:
+        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == first).values(closed_at=NOW + MINUTE))
+    left = shift(db, ADMIN, NOW - 5 * MINUTE, NOW).left
+    assert (left[Tier.P0], left[Tier.P2]) == (Left(open=2, late=1), Left(open=1, late=1))
+    assert left[Tier.P1] == Left(open=0, late=0)
+    assert shift(db, ADMIN, NOW, NOW + 5 * MINUTE).left[Tier.P2].open == 0, "closed by then"
 
 
 def test_a_revision_is_no_other_reading_of_the_shift(db: Database) -> None:

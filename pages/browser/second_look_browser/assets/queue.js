@@ -5,7 +5,7 @@
 const queues = new WeakMap();
 const SOUND = "second-look-sound";
 const BASE = "Second Look";
-const ORDERS = [["urgent", "Most urgent first"], ["longest", "Waiting longest first"], ["newest", "Newest first"]];
+const ORDERS = [["urgent", "Most urgent"], ["longest", "Longest waiting"], ["newest", "Newest"]];
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -15,6 +15,8 @@ function make(tag, attributes = {}, ...children) {
   element.append(...children);
   return element;
 }
+
+const count = (number) => number.toLocaleString("en");
 
 function stored(name) {
   try { return window.localStorage.getItem(name); } catch { return null; }
@@ -198,7 +200,7 @@ class Queue {
   show(now) {
     this.at = now.at;
     this.root.querySelector(".queue").classList.remove("stale");
-    this.waits.textContent = now.late ? `${now.waits} wait · ${now.late}` : `${now.waits} wait`;
+    this.waits.textContent = `${count(now.waits)} wait${now.late ? ` · ${now.late}` : ""}`;
     this.waits.classList.toggle("late", Boolean(now.late));
     this.words.textContent = now.words;
     this.showStill(now.still);
@@ -212,12 +214,12 @@ class Queue {
     this.announce(now);
     this.showDisputed(now.disputed);
     const rest = now.of - now.rows.length;
-    this.of.textContent = now.browse ? `${now.rows.length} of ${now.of}${this.find.value.trim() ? " found" : ""}` : "";
+    this.of.textContent = now.browse ? `${now.rows.length} of ${count(now.of)}${this.find.value.trim() ? " found" : ""}` : "";
     this.more.textContent = `${Math.min(32, rest)} more`;
     this.more.hidden = rest <= 0 || !now.browse;
     this.bar.max = Math.max(1, now.done + now.waits);
     this.bar.value = now.done;
-    this.bar.title = `You read ${now.done} today; ${now.waits} to the end of the queue`;
+    this.bar.title = `You read ${count(now.done)} today; ${count(now.waits)} to the end of the queue`;
     this.offer(now);
   }
 
@@ -239,7 +241,7 @@ class Queue {
       const button = this.pillButtons[at];
       button.className = `pill t${at}`;
       button.setAttribute("aria-pressed", String(this.tiers.includes(pill.tier)));
-      button.replaceChildren(`${pill.mark} ${pill.tier} ${pill.meaning} `, make("b", {}, String(pill.open)));
+      button.replaceChildren(`${pill.mark} ${pill.tier} ${pill.meaning} `, make("b", {}, count(pill.open)));
       if (pill.late) button.append(make("span", { class: "late" }, ` · ${pill.late}`));
       button.onclick = () => this.choose(pill.tier);
     });
