@@ -13,6 +13,7 @@ from pages.batches.pipeline_draft import (
     price_at_worst,
 )
 from pages.batches.pipeline_editor import edit_node
+from pages.batches.prompt_panel import prompts_panel
 from pages.batches.whole_way_panel import whole_way_panel
 from pages.components import resources
 from pages.components.diagram import STYLE, NodeMark, diagram_html
@@ -86,8 +87,9 @@ def preview(draft: Draft) -> PipelineConfig | None:
     changed = differences(before, pipeline)
     with st.expander(f"Difference to what is in force ({before.name}): {len(changed)} lines"):
         st.code("\n".join(changed) or "None.", language="diff", wrap_lines=True)
+    whole = prompts_panel(before, pipeline, prompts)
     st.download_button("Export TOML", write_pipeline(pipeline), f"{pipeline.name}.toml", on_click="ignore")
-    return pipeline
+    return pipeline if whole else None
 
 
 def save(pipeline: PipelineConfig) -> None:

@@ -8,6 +8,7 @@ from pages.batches.live_style import STYLE
 from pages.batches.pipelines import choose, decided_or_said, least_calls
 from pages.batches.single_text import Typed, empty_html, hand_in, pressed, status_html, view_html
 from pages.components import resources
+from pages.components.diagram import STYLE as DIAGRAM
 from pages.components.refusals import remember_refusal
 from pages.components.sign_in import polled
 from pages.components.untrusted_text import show_text
@@ -110,7 +111,7 @@ def retry_button(single: SingleText) -> None:
         st.rerun()
 
 
-st.html(STYLE)  # once: what follows comes again with every tick
+st.html(STYLE + DIAGRAM)  # once: what follows comes again with every tick
 if st.query_params.pop("example", None) and not st.session_state.get("raw"):
     st.session_state["raw"] = EXAMPLE
 single = found()

@@ -59,7 +59,7 @@ def _values(
 
 def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, ModelServer], key: str) -> dict[str, Any]:
     own_name = node["name"] if node["name"] in prompts.nodes else None
-    named = node.get("prompt") or own_name
+    named = node["prompt"] if node.get("prompt") in prompts.nodes else own_name
     shown = OWN if node.get("instructions") or named is None else named
     options = [*prompts.nodes, OWN]
     prompt = st.selectbox("Prompt", options, index=options.index(shown), key=f"{key}_prompt")

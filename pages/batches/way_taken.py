@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from pages.batches.trail import ABSTAINED, NodeView, State, node_view
-from pages.components.diagram import NOT_SETTLED, STYLE, NodeMark, Way, WayMark, diagram_html
+from pages.components.diagram import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN
 
@@ -13,12 +13,13 @@ _WORDS = {State.WAITING: "waits", State.NOT_ASKED: "not asked", State.STOPPED: "
 def way_html(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool, outcome: str | None = None) -> str:
     """The diagram with the agents that were asked, the ways that were taken, and where it ended.
 
-    ``draws`` holds the codes so far by "node/variant"; ``ended`` says that no more will come.
+    ``draws`` holds the codes so far by "node/variant"; ``ended`` says that no more will come. The diagram's `STYLE`
+    belongs to it, once a page.
     """
     views = {node.name: node_view(node, draws.get(f"{node.name}/{MAIN}"), ended=ended) for node in pipeline.nodes}
     nodes = {node.name: _mark(views[node.name]) for node in pipeline.nodes}
     ways = dict(way for node in pipeline.nodes for way in _taken(node, views[node.name]))
-    return STYLE + diagram_html(pipeline, nodes, ways, outcome)
+    return diagram_html(pipeline, nodes, ways, outcome)
 
 
 def _mark(view: NodeView) -> NodeMark:

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from pages.batches.cost_panel import cost_panel
-from pages.components.diagram import NOT_SETTLED, STYLE, NodeMark, Way, WayMark, diagram_html
+from pages.components.diagram import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
 from screening.engine.pipeline import PipelineConfig
 from screening.labels import OUTCOMES, Label
 from screening.review.actors import Actor
@@ -39,7 +39,7 @@ def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str) -> str:
             count = found.taken.get((node.name, label), 0)
             href = _results(batch_id, node.name, target) if target in OUTCOMES else None
             ways[node.name, label.value if label else NOT_SETTLED] = WayMark(count=count, href=href)
-    return STYLE + diagram_html(pipeline, nodes, ways)
+    return diagram_html(pipeline, nodes, ways)
 
 
 def _results(batch_id: str, node: str, outcome: str) -> str:

@@ -10,6 +10,7 @@ from pages.batches.live_style import STYLE
 from pages.batches.live_view import badge_html, money, node_arms_html
 from pages.batches.trail import NodeView, State, distribution_words, evidence_sentence, node_view
 from pages.batches.way_taken import way_html
+from pages.components.diagram import STYLE as DIAGRAM
 from pages.components.words import OUTCOME_WORDS, REASON_WORDS
 from pages.review.band_chart import STYLE as BAND_STYLE
 from pages.review.band_chart import bands_html
@@ -83,7 +84,7 @@ def trail_html(evidence: Evidence) -> str:
     if pipeline is None or not evidence.runs:
         return ""
     draws = {f"{run.node}/{run.variant}": run.draws or run.distribution or "" for run in evidence.runs}
-    return way_html(pipeline, draws, ended=True, outcome=evidence.outcome)
+    return DIAGRAM + way_html(pipeline, draws, ended=True, outcome=evidence.outcome)
 
 
 def outcome_words(evidence: Evidence) -> str:

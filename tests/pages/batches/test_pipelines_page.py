@@ -1,9 +1,13 @@
 """Pipelines in the browser's page: drawn, changed, saved as a version, put in force, and then used."""
 
+from hashlib import sha256
+
 import pytest
 
+from pages.batches.prompt_panel import prompt_facts
 from pages.components import resources
 from screening.engine.pipeline import preset
+from screening.engine.prompting import PromptError, load_prompts
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from storage.batches.pipelines import active_version, keep_version, list_versions
@@ -44,6 +48,28 @@ def test_what_cannot_be_saved_says_why_and_offers_no_saving(open_page: Opener) -
     page.number_input(key="pipeline_1_worker_certified_budget").set_value(3).run()
     assert "Node worker: with a budget of 3 calls no label can ever be identified" in page.error[0].value
     assert "pipeline_save" not in [button.key for button in page.button]
+
+
+def test_prompts_are_shown_with_their_hash_and_what_differs_from_what_is_in_force() -> None:
+    before, prompts = preset("recommended"), load_prompts()
+    worker, risk, legal = before.nodes
+    own = f"{prompts.files['risk']}\nA further line."
+    after = before.model_copy(update={"nodes": (worker, risk.model_copy(update={"instructions": own}), legal)})
+    same, changed, _ = prompt_facts(before, after, prompts)
+    assert same.digest == sha256(prompts.system("worker").encode()).hexdigest()[:12]
+    assert not same.changed and same.words.endswith("as in force")
+    assert [line for line in changed.changed if line[0] in "+-"] == ["+A further line."]
+    with pytest.raises(PromptError, match="node 'other' has no prompt"):
+        other = risk.model_copy(update={"name": "other"})
+        prompt_facts(before, before.model_copy(update={"nodes": (worker, other, legal)}), prompts)
+
+
+def test_an_edited_prompt_differs_on_the_page(open_page: Opener) -> None:
+    page = open_page("pipelines")
+    assert any("Prompts: 0 of 3 differ" in one.label for one in page.expander)
+    page.selectbox(key="pipeline_1_worker_prompt").set_value("its own, written here").run()
+    page.text_area(key="pipeline_1_worker_instructions").set_value("# Worker\n\nAnother way.").run()
+    assert any("Prompts: 1 of 3 differ" in one.label for one in page.expander)
 
 
 def test_whoever_saves_on_an_old_version_is_told(open_page: Opener, page_database: Database) -> None:
