@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from commands.batch_files import add_export, export
 from commands.results_file import ResultsFile, exit_code, write_rejected
 from jobs.port import system_clock
 from screening.review.actors import LOCAL_USER, Actor
@@ -42,6 +43,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     taken.add_argument("batch", metavar="BATCH")
     taken.add_argument("--out", type=Path, required=True, help="results, one JSON object a row")
     taken.add_argument("--blind", action="store_true", help="leave out what the engine made of rows in the inbox")
+    add_export(actions)
     for name, (_control, help_text) in CONTROLS.items():
         actions.add_parser(name, help=help_text).add_argument("batch", metavar="BATCH")
 
@@ -60,6 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
         now = system_clock()
         stands = batches.progress(db, arguments.batch, now, actor=LOCAL_USER)
         _print(arguments.json, arguments.batch, None, stands)
+        if arguments.action == "export":
+            export(db, arguments)
         if arguments.action == "results":
             ResultsFile(db=db, out=arguments.out, blind=arguments.blind).write_all(arguments.batch)
             write_rejected(db, arguments.batch, arguments.out)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from jobs.port import system_clock
 from screening.datasets.export import jsonl_lines
@@ -78,6 +78,12 @@ def private_file(path: Path, *, more: bool = False) -> TextIO:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | mode, 0o600)
     os.fchmod(descriptor, 0o600)  # also where the file was there
     return os.fdopen(descriptor, "w", encoding="utf-8", newline="")
+
+
+def private_bytes(path: Path) -> BinaryIO:
+    """The same for a file of any kind, begun anew."""
+    private_file(path).close()
+    return path.open("wb")
 
 
 def rejected_beside(out: Path) -> Path:

@@ -5,10 +5,17 @@ from functools import partial
 
 import streamlit as st
 
-from pages.batches.exports import Export, rejected_rows_csv, results_csv, results_jsonl, results_parquet
+from pages.batches.exports import (
+    Export,
+    rejected_rows_csv,
+    results_csv,
+    results_jsonl,
+    results_label_studio,
+    results_parquet,
+)
 from pages.components import resources
 from pages.components.relabelled_export import relabelled_files
-from pages.components.streamed import CSV, JSONL, PARQUET, StreamedFile, show_files
+from pages.components.streamed import CSV, JSON, JSONL, PARQUET, StreamedFile, show_files
 from screening.review.actors import Actor
 from screening.review.policy import Action, allowed
 from storage.batches.batches import BatchSummary
@@ -52,6 +59,7 @@ def _results(db: Database, one: BatchSummary) -> Iterator[StreamedFile]:
         ("Results (CSV)", "results.csv", CSV): results_csv,
         ("Results (JSON lines)", "results.jsonl", JSONL): results_jsonl,
         ("Results (Parquet)", "results.parquet", PARQUET): results_parquet,
+        ("Results (Label Studio)", "results-label-studio.json", JSON): results_label_studio,
     }
     if one.progress.rejected:
         made["Rejected rows", "rejected.csv", CSV] = rejected_rows_csv

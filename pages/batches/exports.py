@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
 from screening.datasets.columnar import Kind, parquet_parts
-from screening.datasets.export import csv_lines, jsonl_lines
+from screening.datasets.export import csv_lines, json_array_lines, jsonl_lines, label_studio_task
 from screening.datasets.rows import rejected_csv
+from screening.labels import Label
 from screening.review.actors import Actor
 from storage.batches.exports import exported_rejected, exported_results
 from storage.batches.results import Result
@@ -45,6 +46,24 @@ def results_parquet(db: Database, actor: Actor, batch_id: str, now: datetime) ->
     """The results for programs that read columns."""
     rows = (result_fields(result) for result in exported_results(db, actor, batch_id, now))
     return parquet_parts(RESULT_KINDS, rows)
+
+
+def results_label_studio(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:
+    """The results as tasks for Label Studio: the engine's label as a prediction, without texts."""
+    return json_array_lines(_task(result) for result in exported_results(db, actor, batch_id, now))
+
+
+def _task(result: Result) -> dict[str, object]:
+    fields = result_fields(result)
+    data = {name: fields[name] for name in ("id", "row", "reference", "group", "outcome", "reason")}
+    predicted = result.outcome if result.outcome in (Label.SAFE, Label.UNSAFE) else None
+    return label_studio_task(result.row, data, {}, predicted)
+
+
+RESULTS: Mapping[str, Export] = {
+    "csv": results_csv, "jsonl": results_jsonl, "parquet": results_parquet, "label-studio": results_label_studio,
+}  # fmt: skip
+"""By the names that the command line has for them."""
 
 
 def rejected_rows_csv(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:

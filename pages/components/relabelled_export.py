@@ -13,7 +13,7 @@ from pages.components import resources
 from pages.components.data_card import as_data_card
 from pages.components.streamed import CSV, JSON, JSONL, MARKDOWN, PARQUET, StreamedFile
 from screening.datasets.columnar import Kind, parquet_parts
-from screening.datasets.export import csv_lines, json_array_lines, jsonl_lines
+from screening.datasets.export import csv_lines, json_array_lines, jsonl_lines, label_studio_task
 from screening.review.actors import Actor
 from storage.research.relabelled import RelabelledRow, relabelled_rows
 
@@ -72,13 +72,7 @@ def _task(row: RelabelledRow) -> dict[str, object]:
     plain = _plain_row(row)
     data = {name: plain[name] for name in ("id", "text", "reply", "group", "reference", "final_label", "final_source")}
     latest = {one.reader: one.label for one in row.ratings}
-    given = [{"result": [_choice(label)], "meta": {"reader": reader}} for reader, label in latest.items()]
-    predicted = [{"model_version": "second look", "result": [_choice(row.outcome)]}] if row.outcome else []
-    return {"id": row.row, "data": data, "annotations": given, "predictions": predicted}
-
-
-def _choice(label: str) -> dict[str, object]:
-    return {"from_name": "label", "to_name": "text", "type": "choices", "value": {"choices": [label]}}
+    return label_studio_task(row.row, data, latest, row.outcome)
 
 
 def _cells(row: RelabelledRow) -> list[object]:
@@ -118,3 +112,7 @@ KINDS: tuple[tuple[str, str, str, Callable[[Iterable[RelabelledRow]], Written]],
     ("Label Studio", "-label-studio.json", JSON, as_label_studio),
     ("data card", "-data-card.md", MARKDOWN, as_data_card),
 )
+WRITTEN: Mapping[str, Callable[[Iterable[RelabelledRow]], Written]] = {
+    "csv": as_csv, "jsonl": as_jsonl, "parquet": as_parquet, "label-studio": as_label_studio,
+}  # fmt: skip
+"""By the names that the command line has for them."""

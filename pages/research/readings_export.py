@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from pages.components import resources
-from pages.components.streamed import CSV, JSONL, PARQUET, StreamedFile
+from pages.components.streamed import CSV, JSON, JSONL, PARQUET, StreamedFile
 from pages.research import agreement_view as view
 from screening.datasets.columnar import Kind, parquet_parts
+from screening.datasets.export import json_array_lines, label_studio_task
 from screening.review.actors import Actor
 from storage.research.reading_table import ReadingTable, exported_readings
 
@@ -14,13 +15,21 @@ KINDS = (
     ("csv", "Matrix (CSV)", CSV),
     ("jsonl", "Readings (JSON lines)", JSONL),
     ("parquet", "Readings (Parquet)", PARQUET),
+    ("label-studio", "Readings (Label Studio)", JSON),
 )
+
+ENDINGS = {"label-studio": "-label-studio.json"}
 
 
 def readings_files(batch_id: str | None) -> list[StreamedFile]:
     """The files of one batch's blind first readings, of all with None."""
     return [
-        StreamedFile(label=label, name=f"readings.{kind}", media_type=media, lines=partial(_lines, batch_id, kind))
+        StreamedFile(
+            label=label,
+            name=f"readings{ENDINGS.get(kind, f'.{kind}')}",
+            media_type=media,
+            lines=partial(_lines, batch_id, kind),
+        )
         for kind, label, media in KINDS
     ]
 
@@ -28,9 +37,24 @@ def readings_files(batch_id: str | None) -> list[StreamedFile]:
 def _lines(batch_id: str | None, kind: str, who: Actor) -> Iterator[str] | Iterator[bytes]:
     key = resources.settings().pseudonym_secret
     found = exported_readings(resources.database(), who, key, resources.now(), batch_id)
+    return written(found, kind)
+
+
+def written(table: ReadingTable, kind: str) -> Iterator[str] | Iterator[bytes]:
+    """The table as a file of one of the kinds."""
     if kind == "parquet":
-        return _parquet(found)
-    return view.as_csv(found) if kind == "csv" else view.as_jsonl(found)
+        return _parquet(table)
+    if kind == "label-studio":
+        return json_array_lines(_tasks(table))
+    return view.as_csv(table) if kind == "csv" else view.as_jsonl(table)
+
+
+def _tasks(table: ReadingTable) -> Iterator[dict[str, object]]:
+    """A task a case, with an annotation for each reader; without texts."""
+    for row, case_id in enumerate(table.case_ids):
+        labels = zip(table.readers, table.labels[row], strict=True)
+        readings = {reader: label for reader, label in labels if label is not None}
+        yield label_studio_task(row + 1, {"case_id": case_id}, readings, None)
 
 
 def _parquet(table: ReadingTable) -> Iterator[bytes]:

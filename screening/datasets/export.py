@@ -75,6 +75,23 @@ def json_array_lines(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
     yield "\n]\n" if before == ",\n" else "[]\n"
 
 
+def label_studio_task(
+    number: int, data: Mapping[str, object], readings: Mapping[str, str], predicted: str | None
+) -> dict[str, object]:
+    """A task as Label Studio reads it: ``readings`` are labels by reader, ``predicted`` is what the engine ended with.
+
+    >>> label_studio_task(1, {"id": "a"}, {"R1": "safe"}, None)["annotations"][0]["result"][0]["value"]
+    {'choices': ['safe']}
+    """
+    given = [{"result": [_choice(label)], "meta": {"reader": reader}} for reader, label in readings.items()]
+    predictions = [{"model_version": "second look", "result": [_choice(predicted)]}] if predicted else []
+    return {"id": number, "data": dict(data), "annotations": given, "predictions": predictions}
+
+
+def _choice(label: str) -> dict[str, object]:
+    return {"from_name": "label", "to_name": "text", "type": "choices", "value": {"choices": [label]}}
+
+
 def _csv_line(cells: Sequence[str]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, quoting=csv.QUOTE_ALL, lineterminator="\r\n").writerow(cells)

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from commands.__main__ import main
@@ -12,6 +13,8 @@ from storage.batches.pending import record_error
 from storage.batches.screenings import pending_cases
 from storage.database import Database
 from tests.jobs.running import batch
+from tests.storage.batch_of import batch as texts
+from tests.storage.batch_of import decide
 
 
 def _told(capsys: pytest.CaptureFixture[str], url: str, *arguments: str) -> list[dict[str, object]]:
@@ -47,3 +50,22 @@ def test_the_list_names_each_batch_on_a_line(
 def test_a_batch_that_does_not_exist_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["batches", "--database", f"sqlite:///{tmp_path / 'x.db'}", "show", "nothing"]) == 2
     assert "there is no batch nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["results", "readings", "relabelled"])
+def test_everything_is_written_in_every_format(db: Database, database_url: str, tmp_path: Path, what: str) -> None:
+    batch_id = texts(db, ["one day", "another day", "a third day"])
+    decide(db, pending_cases(db, 1)[0])
+    written = {}
+    for kind in ("csv", "jsonl", "parquet", "label-studio"):
+        out = tmp_path / f"{what}.{kind}"
+        given = ["batches", "--database", database_url, "export", batch_id, "--what", what, "--format", kind]
+        assert main([*given, "--out", str(out)]) == 0
+        written[kind] = out.read_bytes()
+        assert out.stat().st_mode & 0o077 == 0
+    tasks, lines = json.loads(written["label-studio"]), written["jsonl"].splitlines()
+    assert len(tasks) == len(lines) == pq.read_table(tmp_path / f"{what}.parquet").num_rows
+    assert written["csv"].startswith(b"\xef\xbb\xbf")
+    if what != "readings":
+        assert [len(task["predictions"]) for task in tasks] == [1, 0, 0]
+        assert ("text" in tasks[0]["data"]) is (what == "relabelled")

@@ -1,0 +1,50 @@
+"""`batches export`: results, readings and the relabelled data set of a batch as files, as the pages give them."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from commands.results_file import private_bytes
+from jobs.port import system_clock
+from screening.review.actors import LOCAL_USER
+from screening.settings import Settings
+from storage.batches.batches import find_batch
+from storage.database import Database
+
+WHAT, FORMATS = ("relabelled", "results", "readings"), ("csv", "jsonl", "parquet", "label-studio")
+
+
+def add_export(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this action's arguments."""
+    parser = actions.add_parser("export", help="results, readings or the relabelled data set as a file")
+    parser.add_argument("batch", metavar="BATCH")
+    parser.add_argument("--what", choices=WHAT, default="relabelled")
+    parser.add_argument("--format", choices=FORMATS, default="jsonl")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--without-text", action="store_true", help="of the relabelled data set ids and labels alone")
+
+
+def export(db: Database, arguments: argparse.Namespace) -> None:
+    """Write the file, which its owner alone may read. What waits in the inbox says so, as on the pages."""
+    find_batch(db, LOCAL_USER, arguments.batch)
+    with private_bytes(arguments.out) as file:
+        for part in _parts(db, arguments):
+            file.write(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
+
+
+def _parts(db: Database, arguments: argparse.Namespace) -> Iterator[str] | Iterator[bytes] | Iterator[str | bytes]:
+    now, key = system_clock(), Settings().pseudonym_secret
+    if arguments.what == "results":
+        from pages.batches.exports import RESULTS
+
+        return RESULTS[arguments.format](db, LOCAL_USER, arguments.batch, now)
+    if arguments.what == "readings":
+        from pages.research.readings_export import written
+        from storage.research.reading_table import exported_readings
+
+        return written(exported_readings(db, LOCAL_USER, key, now, arguments.batch), arguments.format)
+    from pages.components.relabelled_export import WRITTEN
+    from storage.research.relabelled import relabelled_rows
+
+    text = not arguments.without_text
+    return WRITTEN[arguments.format](relabelled_rows(db, LOCAL_USER, arguments.batch, key, now, with_text=text))
