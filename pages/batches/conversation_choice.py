@@ -109,7 +109,7 @@ def _with_speakers(reading: ConversationReading, suffix: str) -> ConversationRea
         known,
         placeholder="Anna=user, Ben=assistant",
         key=f"conversation_speakers{suffix}",
-        help="user, assistant, system or tool. Known without it: user, human, client, assistant, bot, chatbot.",
+        help="user, assistant, system or tool. Known without it: user, human, client, assistant, chatbot and the like.",
     )
     found = speakers_of(words)
     if len(found) < len([part for part in words.split(",") if part.strip()]):
