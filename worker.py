@@ -16,6 +16,7 @@ from jobs.comparing import Comparing
 from jobs.intake import configuration
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
 from jobs.notifications import Notifier
+from jobs.overnight import Overnight
 from jobs.port import Runner, system_clock, worker_name
 from jobs.preflights import Preflights
 from jobs.procrastinate import ProcrastinateRunner, WorkerEnded
@@ -53,6 +54,15 @@ async def work(settings: Settings, db: Database) -> None:
         notifier = Notifier(db=db, settings=settings, name=name, kind="worker", clock=system_clock)
         notifier.start()
         tried = Comparing(db=db, agents=agents, clock=system_clock, worker=name, preflights=tries)
+        overnight = Overnight(
+            db=db,
+            agents=agents,
+            clock=system_clock,
+            worker=name,
+            poll_s=settings.overnight_poll_s,
+            preflights=tries,
+        )
+        rounds = asyncio.create_task(overnight.run())
         comparing = asyncio.create_task(tried.run())
         try:
             await runner.run()
@@ -60,7 +70,8 @@ async def work(settings: Settings, db: Database) -> None:
             notifier.stop()
             trying.cancel()
             comparing.cancel()
-            await asyncio.gather(trying, comparing, return_exceptions=True)
+            rounds.cancel()
+            await asyncio.gather(trying, comparing, rounds, return_exceptions=True)
 
 
 def _stop(runner: Runner) -> None:

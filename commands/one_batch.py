@@ -7,6 +7,7 @@ from collections.abc import Callable
 from jobs.agents import Agents
 from jobs.breaker import Breaker
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
+from jobs.overnight import Overnight
 from jobs.patience import to_the_end
 from jobs.port import Runner, system_clock, worker_name
 from jobs.preflights import Preflights
@@ -15,6 +16,7 @@ from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents
 from screening.settings import Settings
 from storage.batches.batches import BatchState, batch_state
+from storage.batches.overnight import is_overnight
 from storage.database import Database
 
 PATIENCE_S = 120.0
@@ -43,8 +45,14 @@ async def screen_batch(
         telling = asyncio.create_task(_tell(tell, batch_id))
         breaker = Breaker(patience_s=patience_s)
         job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, breaker=breaker, preflights=tries)
+        overnight = Overnight(
+            db=db, agents=agents, clock=system_clock, worker=name, poll_s=settings.overnight_poll_s, preflights=tries
+        )
         try:
-            await _work(job, settings.cases_in_flight, db, batch_id)
+            if is_overnight(db, batch_id):
+                await _work_overnight(overnight, db, batch_id)
+            else:
+                await _work(job, settings.cases_in_flight, db, batch_id)
         finally:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
@@ -58,6 +66,19 @@ async def _work(job: ScreeningJob, places: int, db: Database, batch_id: str) -> 
     try:
         with only_worker(db.lock_file):
             await LocalRunner(job, places, until_done=True).run()
+    except AlreadyRunning:
+        print(WAITING, file=sys.stderr)
+        await _over(db, batch_id)
+
+
+async def _work_overnight(overnight: Overnight, db: Database, batch_id: str) -> None:
+    """In rounds, by this process or, where one is at work on an embedded database, by that worker."""
+    if db.kind == "postgresql":
+        await overnight.until_over(batch_id)
+        return
+    try:
+        with only_worker(db.lock_file):
+            await overnight.until_over(batch_id)
     except AlreadyRunning:
         print(WAITING, file=sys.stderr)
         await _over(db, batch_id)

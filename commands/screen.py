@@ -17,7 +17,7 @@ from commands.one_batch import PATIENCE_S, screen_batch
 from commands.pipelines import chosen_pipeline
 from commands.results_file import ResultsFile, exit_code, write_rejected
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, fill_batch, open_batch
+from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight, unlabelled_rows
 from jobs.port import system_clock
 from screening.datasets.reader import FileReport, Table, announced
 from screening.engine.pipeline import PipelineConfig, Preset, preset
@@ -55,6 +55,12 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument("--delta", type=float, default=None, help="error level, symmetric over the labels")
     parser.add_argument("--budget", type=int, default=None, help="most calls a node may use on a text")
     parser.add_argument("--seed", type=int, default=None, help="seed of the simulated agents")
+    parser.add_argument(
+        "--overnight",
+        action="store_true",
+        help="by message batches, at about half the price and within a day a round; needs --database, its "
+        "administrator's leave, and a reference label in every row",
+    )
     parser.add_argument("--database", default=None, metavar="URL", help="keep everything here; else nothing is kept")
     parser.add_argument(
         "--blind", action="store_true", help="leave out what the engine made of rows that wait in the inbox"
@@ -95,7 +101,11 @@ def run(arguments: argparse.Namespace) -> int:
         settings = with_accepted_names(settings, current(db).settings)
         reach = arguments.unsafe or current(db).settings.reach(labelled=table.report.mapping.label is not None)
         intake = _intake(table, arguments.file)
-        request = BatchRequest(name=table.report.name, pipeline=pipeline, reach=reach, intake=intake)
+        if arguments.overnight:
+            require_overnight(db, settings, pipeline, unlabelled_rows(table, settings))
+        request = BatchRequest(
+            name=table.report.name, pipeline=pipeline, reach=reach, intake=intake, overnight=arguments.overnight
+        )
         batch_id = _screened(db, table, request, settings, arguments)
         waiting = withheld_rows(db, LOCAL_USER, batch_id) if arguments.database and not arguments.blind else 0
         found = progress(db, batch_id, actor=LOCAL_USER if arguments.blind else SYSTEM)

@@ -10,6 +10,7 @@ from screening.engine.draws import Draw, DrawRequest, DrawSource, NodeAgent, Pre
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.prompting import load_prompts
 from screening.engine.screen import DistributionSource
+from screening.samplers.message_batches import MessageBatches
 from screening.samplers.model_sampler import ModelSampler, default_gate
 from screening.samplers.model_settings import ModelSettings
 from screening.samplers.protocols import sampler_of
@@ -68,6 +69,15 @@ def reads_off(settings: Settings, pipeline: PipelineConfig) -> bool:
         return False
 
 
+def overnight_obstacle(settings: Settings, pipeline: PipelineConfig) -> str:
+    """Why this pipeline cannot be asked by message batches; empty where it can."""
+    if settings.simulated or settings.protocol != "messages":
+        return "Message batches need a model behind the Messages API."
+    usual = model_settings(settings)
+    others = [node.title for node in pipeline.nodes if settings_for(settings, node.agent) != usual]
+    return f"Message batches ask the site's own model alone, and {others[0]} has another." if others else ""
+
+
 class Agents:
     """The samplers of one process; close it. A `gate` shares one rate limit with other processes."""
 
@@ -117,6 +127,16 @@ class Agents:
             return None
         cost = cost_usd(agent.model or str(configuration.sampler["model"]), usage)
         return None if cost is None else float(cost)
+
+    def message_batches(self, configuration: Configuration) -> MessageBatches:
+        """The endpoint for this configuration. SamplerError where the present settings name other agents, or where an
+        agent is not asked over the Messages API of the usual server.
+        """
+        self.sampler(configuration, 0)
+        prompts, usual = load_prompts(self._settings.prompts_directory), model_settings(self._settings)
+        if why := overnight_obstacle(self._settings, configuration.pipeline):
+            raise SamplerError("no_message_batches", why, stops_batch=True)
+        return MessageBatches(usual, prompts)
 
     async def preflight(self) -> Preflight | None:
         """Ask the real model once, with a harmless text; None where agents are simulated."""

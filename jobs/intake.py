@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.agents import Agents
+from jobs.agents import Agents, overnight_obstacle
 from jobs.port import Clock
 from screening.datasets.reader import Table
+from screening.datasets.rows import NewCase
 from screening.engine.pipeline import PipelineConfig
 from screening.review.actors import Actor
 from screening.review.reach import Reach
@@ -18,6 +19,7 @@ from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake, last_row
 from storage.database import Database
+from storage.site.settings_store import current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +27,7 @@ class BatchRequest:
     """What somebody decided before the first call; a cap of None is no cap.
 
     ``intake`` is what was announced of the file, ``reach`` what becomes of texts that are called unsafe,
-    ``submission`` the key of the press that begins it.
+    ``submission`` the key of the press that begins it; ``overnight`` screens it by message batches.
     """
 
     name: str
@@ -35,6 +37,31 @@ class BatchRequest:
     reach: Reach = Reach.READ
     intake: dict[str, Any] = field(default_factory=dict)
     submission: str | None = None
+    overnight: bool = False
+
+
+class OvernightRefused(ValueError):
+    """This batch may not be screened by message batches; the sentence says why."""
+
+
+def require_overnight(db: Database, settings: Settings, pipeline: PipelineConfig, unlabelled: int) -> None:
+    """Raise OvernightRefused unless an administrator allows it, the agents can be asked so, and no row is without a
+    reference label.
+    """
+    if not current(db).settings.overnight_allowed:
+        raise OvernightRefused("an administrator has not allowed message batches (Settings, Site)")
+    if why := overnight_obstacle(settings, pipeline):
+        raise OvernightRefused(why[0].lower() + why[1:].rstrip("."))
+    if unlabelled:
+        raise OvernightRefused(
+            f"{unlabelled:,} rows have no reference label: message batches are for research files alone"
+        )
+
+
+def unlabelled_rows(table: Table, settings: Settings) -> int:
+    """Rows that would be taken in without a reference label; reads the file once."""
+    take = receiver(settings)
+    return sum(isinstance(row, NewCase) and row.reference is None for row in table.rows(take))
 
 
 def receiver(settings: Settings) -> Callable[[str], ReceivedText]:
@@ -65,7 +92,9 @@ def text_limits(settings: Settings) -> dict[str, Any]:
 def open_batch(
     db: Database, actor: Actor, request: BatchRequest, settings: Settings, agents: Agents, clock: Clock
 ) -> str:
-    """An empty batch that takes rows in; its id."""
+    """An empty batch that takes rows in; its id. OvernightRefused for message batches that are not allowed."""
+    if request.overnight:
+        require_overnight(db, settings, request.pipeline, 0)
     version = save_configuration(db, configuration(settings, agents, request.pipeline), clock())
     new = NewBatch(
         name=request.name,
@@ -75,6 +104,7 @@ def open_batch(
         max_calls=request.max_calls,
         max_cost_usd=request.max_cost_usd,
         reach=request.reach,
+        overnight=request.overnight,
         submission=request.submission,
         intake=request.intake,
     )

@@ -10,6 +10,7 @@ from pages.batches.batch_progress import ACTIVE, ENDED, list_row, progress_html
 from pages.batches.intake_runs import Stopped, intake_runs
 from pages.batches.missing_rows import missing_rows, stopped
 from pages.batches.new_batch import check_file, upload_file
+from pages.batches.overnight_panel import overnight_state
 from pages.batches.reach_choice import reach_fact
 from pages.batches.ways_panel import ways_panel
 from pages.components import resources
@@ -55,6 +56,7 @@ def live(batch_id: str, shown: BatchState, shown_stopped: Stopped | None) -> Non
     if (found.state, stopped(batch_id, found.state)) != (shown, shown_stopped):
         st.rerun(scope="app")
     st.html(progress_html(found, by_label=by_label, worker=worker_lives(db, resources.now())))
+    overnight_state(batch_id, found.state)
 
 
 def controls(one: BatchSummary) -> None:

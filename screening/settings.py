@@ -94,6 +94,9 @@ class Settings(BaseSettings):
         description="Longest wait for one wave of draws, retries and pauses included, from when the last of its "
         "calls was let through our own limits.",
     )
+    overnight_poll_s: Annotated[float, Field(gt=0)] = Field(
+        30.0, description="Between two looks at message batches under way."
+    )
     simulated_latency_s: Annotated[float, Field(ge=0)] = Field(
         0.0, description="Pause before each simulated answer, to watch the engine at a model's pace."
     )

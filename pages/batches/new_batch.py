@@ -15,6 +15,7 @@ from pages.batches.file_check import Check, preview_rows, rejected_rows, report_
 from pages.batches.file_reading import checked, mapped, profile
 from pages.batches.intake_runs import intake_runs
 from pages.batches.label_values import Labels, confirm_labels
+from pages.batches.overnight_panel import choose_overnight
 from pages.batches.pipelines import choose, decided_or_said, least_calls
 from pages.batches.reach_choice import choose_reach, readings_words
 from pages.batches.rejected_export import rejected_file
@@ -162,9 +163,8 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
         reach = choose_reach(resources.site().reach(labelled=final.found.mostly_referenced))
         version = resources.configuration(pipeline).version
         st.write(readings_words(final.found.accepted, reach, settings.audit_rate, earlier, version))
-        calls_cap, cost_cap = st.columns(2)
-        most = calls_cap.number_input("Stop after so many calls", min_value=1, value=None, placeholder="no cap")
-        cost = cost_cap.number_input("Stop after so many US dollars", min_value=0.01, value=None, placeholder="no cap")
+        overnight = choose_overnight(pipeline, final.found.accepted, final.found.referenced)
+        most, cost = caps()
         if st.button(f"Start screening {final.found.accepted:,} texts", type="primary", icon=":material/play_arrow:"):
             request = BatchRequest(
                 name=upload.name,
@@ -173,10 +173,19 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
                 max_cost_usd=cost,
                 reach=reach,
                 submission=upload.token,
+                overnight=overnight,
                 intake=announced(final.table.report) | {"estimate": estimated.record},
             )
             start(upload, request, mapping, labels)
         leave(upload)
+
+
+def caps() -> tuple[int | None, float | None]:
+    """The most calls and dollars; None is no cap."""
+    calls_cap, cost_cap = st.columns(2)
+    most = calls_cap.number_input("Stop after so many calls", min_value=1, value=None, placeholder="no cap")
+    cost = cost_cap.number_input("Stop after so many US dollars", min_value=0.01, value=None, placeholder="no cap")
+    return most, cost
 
 
 def start(upload: Upload, request: BatchRequest, mapping: ColumnMapping, labels: Labels) -> None:

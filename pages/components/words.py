@@ -78,6 +78,11 @@ ERROR_WORDS: Mapping[str, str] = {
     "connection_lost": "the connection to the database was lost",
     "preflight_failed": "the model failed the probes, and no administrator has allowed it",
     "no_usable_answer": "the model's answers to its first texts were no labels",
+    "no_reference": "it has no reference label, so it is not sent by message batch",
+    "no_message_batches": "the agents cannot be asked by message batches",
+    "expired": "the service did not come to it within a day",
+    "canceled": "the service ended its message batch early",
+    "no_result": "the service's results left it out",
     "cost_unknown": "it has a cap on cost, and the price of its calls is unknown",
 }
 
@@ -94,6 +99,11 @@ STATE_WORDS: Mapping[BatchState, str] = {
 DELTA_MEANING = (
     "δ bounds how often an agent's most frequent answer is misidentified. It speaks of what the model usually "
     "answers, not of whether that answer is right."
+)
+
+NOT_PRIVATE = (
+    "Message batches: the service answers within a day a round, most within an hour, and keeps texts and answers for "
+    "weeks. It is neither zero-retention nor HIPAA eligible: for research files alone, never for patients' texts."
 )
 
 PROBABILITIES_MEANING = (

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from pages.components.words import NOT_PRIVATE
 from screening.review.reach import Reach
 from storage.site.settings_store import SiteSettings
 
@@ -13,7 +14,12 @@ def reach_fields(now: SiteSettings, key: str, *, disabled: bool) -> dict[str, ob
     st.markdown("**What reaches a person**")
     plain, labelled, minutes, share = st.columns(4)
     options = list(Reach)
+    overnight = st.checkbox(
+        "Research files may be screened overnight by message batches", now.overnight_allowed, key=f"overnight_{key}",
+        disabled=disabled, help=NOT_PRIVATE,
+    )  # fmt: skip
     return {
+        "overnight_allowed": overnight,
         "unsafe_reach": plain.selectbox(
             "Texts called unsafe", options, options.index(now.unsafe_reach), format_func=WORDS.__getitem__,
             key=f"unsafe_{key}", disabled=disabled, help="For single texts and new batches; a batch may choose.",

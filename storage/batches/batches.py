@@ -42,7 +42,8 @@ RATE_WINDOW = timedelta(seconds=60)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBatch:
     """What a batch begins with. ``intake`` is what was announced before the first call: file, mapping, provenance;
-    ``reach`` is what becomes of texts that are called unsafe. ``submission`` is the key of the press that begins it.
+    ``reach`` is what becomes of texts that are called unsafe. ``submission`` is the key of the press that begins it,
+    ``overnight`` that it is screened by message batches.
     """
 
     name: str
@@ -53,6 +54,7 @@ class NewBatch:
     max_calls: int | None = None
     max_cost_usd: float | None = None
     reach: Reach = Reach.READ
+    overnight: bool = False
     intake: Mapping[str, Any] = field(default_factory=dict)
     submission: str | None = None
 
@@ -106,6 +108,7 @@ class BatchSummary:
     created_at: datetime
     intake: Mapping[str, Any]
     reach: Reach
+    overnight: bool
     progress: Progress
 
 
@@ -242,7 +245,7 @@ def add_event(
 
 
 def _summary(row: Row[Any], progress: Progress) -> BatchSummary:
-    names = ("id", "name", "kind", "created_by", "created_at", "intake")
+    names = ("id", "name", "kind", "created_by", "created_at", "intake", "overnight")
     fields = {name: getattr(row, name) for name in names}
     return BatchSummary(**fields, reach=Reach(row.reach), configuration_version=row.configuration, progress=progress)
 

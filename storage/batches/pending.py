@@ -152,7 +152,8 @@ def _place(conn: Connection, case_id: str) -> Row[Any, Any, Any]:
 def _groups(conn: Connection, with_work: list[str], interactive: bool | None) -> list[list[str]]:
     """Of the batches with work those in which it may be done now: those somebody waits for, then the others."""
     allowed = {id_ for id_, found in standings(conn, with_work, count_failed=False).items() if found.allows_calls}
-    kinds = conn.execute(select(batches.c.id, batches.c.kind).where(batches.c.id.in_(allowed)).order_by(batches.c.id))
+    live = (batches.c.id.in_(allowed), batches.c.overnight.is_(False))  # the others go by message batches
+    kinds = conn.execute(select(batches.c.id, batches.c.kind).where(*live).order_by(batches.c.id))
     groups: dict[bool, list[str]] = {True: [], False: []}
     for row in kinds:
         groups[row.kind == "interactive"].append(row.id)

@@ -77,6 +77,13 @@ def case_for_screening(db: Database, case_id: str) -> CaseForScreening | None:
     return None if row.outcome is not None else case_of(row, load_configuration(db, row.configuration))
 
 
+def text_for_agents(db: Database, case_id: str) -> ScreenedText:
+    """The text as agents are shown it, also of a case that has its outcome. Raises UnknownCase."""
+    with db.read() as conn:
+        row = case_row(conn, case_id)
+    return case_of(row, load_configuration(db, row.configuration)).text
+
+
 def batch_standing(db: Database, batch_id: str) -> Standing:
     """Where a batch stands just now; what failed is not counted. Raises UnknownBatch."""
     with db.read() as conn:

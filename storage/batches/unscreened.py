@@ -90,6 +90,8 @@ def _stopped(conn: Connection, batch_id: str, found: Standing, now: datetime, af
     if found.state is BatchState.PAUSED:
         by_person = found.why is None
     elif found.state is not BatchState.CAPPED:
+        if conn.execute(select(batches.c.overnight).where(batches.c.id == batch_id)).scalar():
+            return None  # it waits for hours by its nature, and says so itself
         cause = _stuck(conn, batch_id, since, now, after)
         if cause is None:
             return None

@@ -40,6 +40,7 @@ from storage.schema.notifications import (
     process_heartbeats,
     site_faults,
 )
+from storage.schema.overnight import message_batches, message_copies, message_requests
 from storage.schema.pipelines import pipeline_activations, pipeline_versions
 from storage.schema.programs import program_texts, programs
 from storage.schema.research import case_remarks, case_tags, saved_views
@@ -101,6 +102,9 @@ __all__ = [
     "inbox_entries",
     "inbox_tallies",
     "live_runs",
+    "message_batches",
+    "message_copies",
+    "message_requests",
     "metadata",
     "node_runs",
     "notification_recipients",

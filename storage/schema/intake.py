@@ -12,6 +12,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    false,
 )
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
@@ -47,6 +48,7 @@ batches = Table(
     Column("reach", String(8), nullable=False, default="read", server_default="count"),  # of what is called unsafe
     Column("max_calls", BigInteger),  # caps; None is no cap
     Column("max_cost_usd", Float),
+    Column("overnight", Boolean, nullable=False, default=False, server_default=false()),  # by message batches
     Column("intake", JSON, nullable=False),  # encoding, separator, mapping, label provenance, as announced
     Column("created_by", String(64), nullable=False),
     Column("created_at", Moment, nullable=False),

@@ -104,6 +104,7 @@ class SiteSettings(BaseModel):
     break_after_texts: Annotated[int, Field(ge=1)] = 25
     unsafe_reach: Reach = Reach.READ  # what becomes of a text called unsafe, unless its batch was set otherwise
     labelled_reach: Reach = Reach.COUNT  # the same in files with reference labels
+    overnight_allowed: bool = False  # research files by message batches, which keep texts for weeks outside
     unscreened_minutes: Minutes = 15  # what a fault has kept from being screened for so long enters the inbox
     audit_urgent_share: Annotated[Share, Field(ge=0, le=1)] = 0.1  # of audit samples: P1 among them
     audit_at_most: Annotated[Share, Field(ge=0.001, le=0.5)] = 0.05  # the plan of the audit: see `AuditPlan`

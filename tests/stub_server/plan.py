@@ -73,6 +73,8 @@ class StubPlan(_Data):
 
     ``script`` names the faults of the first requests in order of arrival, null for none.
     ``fails_probes`` answers the preflight's probes as any text; else they are answered as a sound model does.
+    ``batch_s`` is how long a message batch takes; ``batch_faults`` are probabilities of errored, expired, canceled and
+    garbled results; ``batch_lost`` says of each batch handed in whether the reply to that gets lost.
     ``limit_per_minute`` makes the stub itself answer 429 above that rate.
     """
 
@@ -89,6 +91,9 @@ class StubPlan(_Data):
     hang_s: float = 60.0
     drip_s: float = 0.2
     limit_per_minute: int | None = None
+    batch_s: float = 0.0
+    batch_faults: dict[str, float] = {}
+    batch_lost: tuple[bool, ...] = ()
     gullible: Gullible = Gullible.NO
     models: tuple[str, ...] | None = None
     api_key: str | None = None

@@ -16,6 +16,7 @@ from screening.engine.draws import ScreenedText
 from screening.samplers.probes import ALL
 from tests.stub_server.answering import answer_to, chat_completion, completion, message
 from tests.stub_server.asked import Asked, read_asked
+from tests.stub_server.batches import StubBatches
 from tests.stub_server.counters import Counters
 from tests.stub_server.plan import ANSWERED_FAULTS, Fault, RawReply, StubPlan
 
@@ -34,11 +35,13 @@ class StubServer:
         self._name = secrets.token_hex(4)  # two stubs never give the same id
         self._host, self._port = host, port
         self._runner: web.AppRunner | None = None
+        self.batches = StubBatches(lambda: self.plan, self.answer)
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=64 * 1024**2)
         app.router.add_post("/v1/messages", self._messages)
         app.router.add_post("/v1/chat/completions", self._completions)
+        self.batches.add_to(app)
         app.router.add_get("/stub/counters", self._counters)
         app.router.add_post("/stub/plan", self._set_plan)
         app.router.add_post("/stub/reset", self._reset)
@@ -73,6 +76,15 @@ class StubServer:
             return await self._answer(request, body, number)
         finally:
             self.counters.in_flight -= 1
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A whole message for one request of a message batch."""
+        asked = read_asked(body)
+        key = (asked.node, asked.everything)
+        self._asked[key] += 1
+        self.counters.answers += 1
+        words = answer_to(self.plan, asked, self._asked[key] - 1)
+        return message(body, words, None, f"msg_stub_{self._name}_b{self.counters.answers}")
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         """The chat form, for log probabilities: the first tokens of the answers with their shares."""

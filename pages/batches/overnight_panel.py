@@ -1,0 +1,72 @@
+"""Overnight at about half the price: offered for research files where it is allowed; and how far such a batch is."""
+
+import streamlit as st
+
+from jobs.agents import overnight_obstacle
+from pages.components import resources
+from pages.components.words import NOT_PRIVATE
+from screening.engine.pipeline import PipelineConfig
+from screening.settings import Settings
+from storage.batches.batch_state import BatchState
+from storage.batches.overnight import OvernightProgress, is_overnight, overnight_progress
+
+
+def choose_overnight(pipeline: PipelineConfig, accepted: int, referenced: int) -> bool:
+    """Whether it is chosen; said instead where it may not be. Nothing is shown where no administrator allows it."""
+    if not resources.site().overnight_allowed:
+        return False
+    if why := obstacle(resources.settings(), pipeline, accepted, referenced):
+        st.caption(f"Overnight is not possible: {why}")
+        return False
+    return st.checkbox("Overnight, about half the price", key="overnight", help=NOT_PRIVATE) and _said()
+
+
+def obstacle(settings: Settings, pipeline: PipelineConfig, accepted: int, referenced: int) -> str:
+    """Why this file cannot be screened so; empty where it can."""
+    if referenced < accepted:
+        return f"{accepted - referenced:,} of {accepted:,} rows have no reference label."
+    return overnight_obstacle(settings, pipeline)
+
+
+def _said() -> bool:
+    st.warning(NOT_PRIVATE, icon=":material/cloud_upload:")
+    return True
+
+
+def overnight_state(batch_id: str, state: BatchState) -> None:
+    """Of an overnight batch, how far its rounds are."""
+    db = resources.database()
+    if is_overnight(db, batch_id):
+        st.caption(overnight_words(overnight_progress(db, batch_id), state))
+
+
+def overnight_words(found: OvernightProgress, state: BatchState) -> str:
+    """How far it is, in words.
+
+    >>> overnight_words(OvernightProgress(round=2, requests=90, processed=40, rounds_left=3, answers=200, unneeded=10,
+    ...     duplicates=0, failed=1, under_way=True), BatchState.RUNNING)
+    'Round 2 is under way: 40 of 90 requests are worked off; about 3 more rounds. 200 answers so far, 10 of them (5 %) \
+beyond what was needed. 1 request failed and was or will be asked again.'
+    """
+    parts = [_round_words(found, state)]
+    if found.answers:
+        share = 100 * found.unneeded / found.answers
+        parts.append(
+            f"{found.answers:,} answers so far, {found.unneeded:,} of them ({share:.0f} %) beyond what was needed."
+        )
+    if found.duplicates:
+        parts.append(f"{found.duplicates:,} came twice and count once.")
+    if found.failed:
+        requests = "1 request" if found.failed == 1 else f"{found.failed:,} requests"
+        parts.append(f"{requests} failed and {'was' if found.failed == 1 else 'were'} or will be asked again.")
+    return " ".join(parts)
+
+
+def _round_words(found: OvernightProgress, state: BatchState) -> str:
+    if found.under_way:
+        left = "rounds left not known yet" if found.rounds_left is None else f"about {found.rounds_left} more rounds"
+        done = f"{found.processed:,} of {found.requests:,} requests are worked off"
+        return f"Round {found.round} is under way: {done}; {left}."
+    if state is BatchState.FINISHED:
+        return f"Done after {found.round} {'round' if found.round == 1 else 'rounds'}."
+    return "No round is under way." if found.round else "The first round has not begun."

@@ -1,0 +1,407 @@
+"""A batch by message batches: what is handed in is recorded first, what comes back counts once, and waste is counted.
+
+Every step may be done again after a crash: requests are recorded with their ids before they are sent, an answer is
+written only where there is none, and a round is planned only when the one before has ended.
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, func, insert, select, update
+
+from screening.engine.draws import Answer, Draw, Usage, decode_draws, unusable
+from screening.engine.screen import MAIN
+from storage.batches.batch_state import standing, was_cancelled
+from storage.batches.pending import batches_with_ready_cases
+from storage.database import Database, insert_once
+from storage.identifiers import new_id
+from storage.schema import (
+    batches,
+    case_errors,
+    cases,
+    message_batches,
+    message_copies,
+    message_requests,
+    node_runs,
+    pending_cases,
+)
+
+LARGEST = 5_000
+"""Requests of one message batch: far below the service's own limits, and little to hold in memory."""
+TIMES_KEPT = 2_000
+
+_of, _asked = message_batches.c, message_requests.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawWanted:
+    """One draw that a case needs, by node, variant and number."""
+
+    case_id: str
+    node: str
+    variant: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedIn:
+    """One message batch of ours. ``service_id`` None: not known to have been sent."""
+
+    id: str
+    batch_id: str
+    seed: str
+    service_id: str | None
+    requests: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What came back for one request: a draw under its reply's id, or a kind of failure."""
+
+    custom_id: str
+    draw: Draw | None = None
+    reply_id: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OvernightProgress:
+    """How far an overnight batch is: the round under way (0 before the first), its requests and how many of them the
+    service has worked off, rounds left after it (None: not known), answers bought, those no rule needed, those that
+    came twice, requests that failed and were or will be asked again.
+    """
+
+    round: int
+    requests: int
+    processed: int
+    rounds_left: int | None
+    answers: int
+    unneeded: int
+    duplicates: int
+    failed: int
+    under_way: bool
+
+
+def overnight_batches(db: Database) -> list[str]:
+    """Batches with something to do: cases that are ready, or message batches whose results were not counted."""
+    with db.read() as conn:
+        ready = batches_with_ready_cases(conn)
+        of_ready = select(batches.c.id).where(batches.c.id.in_(ready), batches.c.overnight.is_(True))
+        open_ones = select(_of.batch_id).where(_of.ended_at.is_(None))
+        return sorted({*conn.execute(of_ready).scalars(), *conn.execute(open_ones).scalars()})
+
+
+def is_overnight(db: Database, batch_id: str) -> bool:
+    """Whether the batch is screened by message batches."""
+    with db.read() as conn:
+        return bool(conn.execute(select(batches.c.overnight).where(batches.c.id == batch_id)).scalar())
+
+
+def configuration_of(db: Database, batch_id: str) -> str:
+    """The version of the configuration that the batch began with."""
+    with db.read() as conn:
+        return str(conn.execute(select(batches.c.configuration).where(batches.c.id == batch_id)).scalar_one())
+
+
+def allows_sending(db: Database, batch_id: str) -> bool:
+    """Whether its state allows further calls."""
+    with db.read() as conn:
+        return standing(conn, batch_id, count_failed=False).allows_calls
+
+
+def cancelled(db: Database, batch_id: str) -> bool:
+    """Whether somebody ended it for good."""
+    with db.read() as conn:
+        return was_cancelled(conn, batch_id)
+
+
+def calls_left(db: Database, batch_id: str) -> int | None:
+    """Answers that its cap on calls still allows to be asked for, those that were asked for counted; None: no cap."""
+    with db.read() as conn:
+        cap = standing(conn, batch_id, count_failed=False).caps.max_calls
+        if cap is None:
+            return None
+        asked = select(func.count()).select_from(message_requests).join(message_batches, _of.id == _asked.message_batch)
+        paid = asked.where(_of.batch_id == batch_id, _asked.error.is_(None))
+        return max(0, cap - int(conn.execute(paid).scalar_one()))
+
+
+def open_cases(db: Database, batch_id: str) -> list[str]:
+    """The cases that wait for no person, in the file's order."""
+    waits = pending_cases.c
+    query = select(waits.case_id).where(waits.batch_id == batch_id, waits.ready_at.is_not(None)).order_by(waits.row)
+    with db.read() as conn:
+        return list(conn.execute(query).scalars())
+
+
+def has_reference(db: Database, case_id: str) -> bool:
+    """Whether the case has a reference label: what has none does not leave by this way."""
+    with db.read() as conn:
+        return conn.execute(select(cases.c.reference).where(cases.c.id == case_id)).scalar() is not None
+
+
+def plan(
+    db: Database, batch_id: str, wanted: Sequence[DrawWanted], rounds_left: int | None, now: datetime
+) -> list[HandedIn]:
+    """Record the next round before anything of it is sent; nothing where one is open already."""
+    with db.write() as conn:
+        conn.execute(select(batches.c.id).where(batches.c.id == batch_id).with_for_update())
+        last = conn.execute(select(func.max(_of.round)).where(_of.batch_id == batch_id)).scalar() or 0
+        if open_message_batches(conn, batch_id):
+            return []
+        for part, start in enumerate(range(0, len(wanted), LARGEST)):
+            _record(conn, batch_id, (last + 1, part), wanted[start : start + LARGEST], rounds_left, now)
+        return open_message_batches(conn, batch_id)
+
+
+def _record(
+    conn: Connection,
+    batch_id: str,
+    place: tuple[int, int],
+    wanted: Sequence[DrawWanted],
+    rounds_left: int | None,
+    now: datetime,
+) -> None:
+    made = new_id(now)
+    row = {"id": made, "batch_id": batch_id, "round": place[0], "part": place[1], "seed": secrets.token_hex(16)}
+    conn.execute(
+        insert(message_batches),
+        {**row, "requests": len(wanted), "rounds_left": rounds_left, "processed": 0, "created_at": now},
+    )
+    rows = [
+        {
+            "custom_id": f"{made}-{at}", "message_batch": made, "case_id": one.case_id, "node": one.node,
+            "variant": one.variant, "number": one.number,
+        }
+        for at, one in enumerate(wanted)
+    ]  # fmt: skip
+    conn.execute(insert(message_requests), rows)
+
+
+def open_ones(db: Database, batch_id: str) -> list[HandedIn]:
+    """Its message batches whose results were not all counted."""
+    with db.read() as conn:
+        return open_message_batches(conn, batch_id)
+
+
+def open_message_batches(conn: Connection, batch_id: str) -> list[HandedIn]:
+    """The same in the caller's transaction."""
+    query = select(message_batches).where(_of.batch_id == batch_id, _of.ended_at.is_(None)).order_by(_of.part)
+    return [
+        HandedIn(
+            id=row.id,
+            batch_id=row.batch_id,
+            seed=row.seed,
+            service_id=row.service_id,
+            requests=row.requests,
+            created_at=row.created_at,
+        )
+        for row in conn.execute(query)
+    ]
+
+
+def wanted_of(db: Database, message_batch: str) -> dict[str, DrawWanted]:
+    """What was recorded under each custom id of a message batch and has no answer yet."""
+    query = select(message_requests).where(_asked.message_batch == message_batch, _asked.code.is_(None))
+    with db.read() as conn:
+        rows = conn.execute(query.order_by(_asked.custom_id)).all()
+    return {
+        row.custom_id: DrawWanted(case_id=row.case_id, node=row.node, variant=row.variant, number=row.number)
+        for row in rows
+    }
+
+
+def sent(db: Database, message_batch: str, service_id: str) -> None:
+    """Note under which id the service has it; the first stands."""
+    with db.write() as conn:
+        conn.execute(
+            update(message_batches)
+            .where(_of.id == message_batch, _of.service_id.is_(None))
+            .values(service_id=service_id)
+        )
+
+
+def worked_off(db: Database, message_batch: str, processed: int) -> None:
+    """Note how far the service is."""
+    with db.write() as conn:
+        conn.execute(update(message_batches).where(_of.id == message_batch).values(processed=processed))
+
+
+def known_ids(db: Database) -> set[str]:
+    """Ids of the service's batches that are ours or were looked into."""
+    with db.read() as conn:
+        ours = conn.execute(select(_of.service_id).where(_of.service_id.is_not(None))).scalars()
+        return {*ours, *conn.execute(select(message_copies.c.service_id)).scalars()}
+
+
+def reply_ids(db: Database, batch_id: str) -> list[str]:
+    """Ids of the replies that were counted, so that one sent again under another request is no draw."""
+    query = select(_asked.reply_id).join(message_batches, _of.id == _asked.message_batch)
+    with db.read() as conn:
+        return list(conn.execute(query.where(_of.batch_id == batch_id, _asked.reply_id.is_not(None))).scalars())
+
+
+def keep_answers(db: Database, found: Iterable[Answered]) -> None:
+    """Write each answer where there is none; one that is there stays."""
+    with db.write() as conn:
+        for one in found:
+            free = (_asked.custom_id == one.custom_id, _asked.code.is_(None))
+            conn.execute(update(message_requests).where(*free).values(_columns(one)))
+
+
+def _columns(one: Answered) -> dict[str, Any]:
+    if one.draw is None:
+        return {"error": (one.error or "malformed")[:40]}
+    usage = one.draw.usage
+    return {
+        "code": one.draw.code,
+        "raw": None if one.draw.answer is Answer.LABEL else one.draw.raw,
+        "reply_id": one.reply_id,
+        "error": None,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+    }
+
+
+def end_message_batch(db: Database, message_batch: str, now: datetime) -> None:
+    """All its results were counted: what has no answer has failed, and is asked for again in another round."""
+    of_it = _asked.message_batch == message_batch
+    with db.write() as conn:
+        unanswered = update(message_requests).where(of_it, _asked.code.is_(None), _asked.error.is_(None))
+        conn.execute(unanswered.values(error="no_result"))
+        open_one = update(message_batches).where(_of.id == message_batch, _of.ended_at.is_(None))
+        conn.execute(open_one.values(ended_at=now, processed=_of.requests))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseAnswers:
+    """What came back for one case: draws by (node, variant) and number, and failures with how often each failed."""
+
+    draws: Mapping[tuple[str, str], Mapping[int, Draw]]
+    failures: Mapping[tuple[str, str, int], Sequence[str]]
+    parked: int
+
+    def in_order(self, node: str, variant: str) -> list[Draw]:
+        """The first draws of a node, up to the first that is not there."""
+        known, found = self.draws.get((node, variant), {}), list[Draw]()
+        while (draw := known.get(len(found))) is not None:
+            found.append(draw)
+        return found
+
+
+def answers_of(db: Database, case_id: str) -> CaseAnswers:
+    """Everything that came back for a case; ``parked`` is how often it was left to a person for what failed."""
+    draws: dict[tuple[str, str], dict[int, Draw]] = {}
+    failures: dict[tuple[str, str, int], list[str]] = {}
+    with db.read() as conn:
+        rows = conn.execute(select(message_requests).where(_asked.case_id == case_id)).all()
+        errors = select(func.count()).where(case_errors.c.case_id == case_id)
+        parked = int(conn.execute(errors).scalar_one())
+    for row in rows:
+        if row.code is not None:
+            draws.setdefault((row.node, row.variant), {})[row.number] = _draw(row)
+        elif row.error is not None:
+            failures.setdefault((row.node, row.variant, row.number), []).append(row.error)
+    return CaseAnswers(draws=draws, failures=failures, parked=parked)
+
+
+def _draw(row: Row[Any]) -> Draw:
+    (read,) = decode_draws(row.code)
+    usage = Usage(
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        cache_read_tokens=row.cache_read_tokens,
+        cache_write_tokens=row.cache_write_tokens,
+    )
+    if read.answer is Answer.LABEL:
+        return Draw(label=read.label, usage=usage)
+    return unusable(read.answer, row.raw or "", usage)
+
+
+def stopping_times(db: Database, batch_id: str) -> dict[str, list[int]]:
+    """Calls that each node needed in the latest runs under this batch's configuration, whichever batch they were of."""
+    run = node_runs.c
+    same = select(batches.c.configuration).where(batches.c.id == batch_id).scalar_subquery()
+    query = (
+        select(run.node, run.calls)
+        .join(cases, cases.c.id == run.case_id)
+        .join(batches, and_(batches.c.id == cases.c.batch_id, batches.c.configuration == same))
+        .where(run.variant == MAIN)
+        .order_by(run.ended_at.desc())
+        .limit(TIMES_KEPT)
+    )
+    found: dict[str, list[int]] = {}
+    with db.read() as conn:
+        for row in conn.execute(query):
+            found.setdefault(row.node, []).append(row.calls)
+    return found
+
+
+def match(db: Database, service_id: str, custom_ids: Sequence[str]) -> None:
+    """What a batch on the account is, by its custom ids: one of ours that is not known to have been sent, the same
+    requests once more, or somebody else's. Kept, so that it is looked into once.
+    """
+    with db.write() as conn:
+        prefixes = sorted({custom_id.partition("-")[0] for custom_id in custom_ids})[:1]
+        row = conn.execute(select(_of.batch_id, _of.service_id).where(_of.id.in_(prefixes))).first()
+        if row is not None and row.service_id is None:
+            conn.execute(update(message_batches).where(_of.id == prefixes[0]).values(service_id=service_id))
+            return
+        found = {"service_id": service_id, "batch_id": None, "duplicates": 0}
+        if row is not None:
+            found |= {"batch_id": row.batch_id, "duplicates": len(custom_ids)}
+        insert_once(conn, message_copies, found)
+
+
+def costs_of(db: Database, case_id: str) -> list[float | None]:
+    """What each committed run of a case cost."""
+    with db.read() as conn:
+        return list(conn.execute(select(node_runs.c.cost_usd).where(node_runs.c.case_id == case_id)).scalars())
+
+
+def overnight_progress(db: Database, batch_id: str) -> OvernightProgress:
+    """How far it is, from the tables."""
+    with db.read() as conn:
+        rows = conn.execute(select(message_batches).where(_of.batch_id == batch_id)).all()
+        joined = select(func.count(_asked.code), func.count(_asked.error)).join(
+            message_batches, _of.id == _asked.message_batch
+        )
+        answers, failed = conn.execute(joined.where(_of.batch_id == batch_id)).one()
+        duplicates = select(func.sum(message_copies.c.duplicates)).where(message_copies.c.batch_id == batch_id)
+        twice = conn.execute(duplicates).scalar() or 0
+        unneeded = _unneeded(conn, batch_id)
+    last = max((row.round for row in rows), default=0)
+    latest = [row for row in rows if row.round == last]
+    return OvernightProgress(
+        round=last,
+        requests=sum(row.requests for row in latest),
+        processed=sum(row.processed for row in latest),
+        rounds_left=latest[0].rounds_left if latest else None,
+        answers=int(answers),
+        unneeded=unneeded,
+        duplicates=int(twice),
+        failed=int(failed),
+        under_way=any(row.ended_at is None for row in latest),
+    )
+
+
+def _unneeded(conn: Connection, batch_id: str) -> int:
+    """Answers beyond where their node ended."""
+    run = node_runs.c
+    beyond = (
+        select(func.count())
+        .select_from(message_requests)
+        .join(message_batches, _of.id == _asked.message_batch)
+        .join(
+            node_runs,
+            and_(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant),
+        )
+        .where(_of.batch_id == batch_id, _asked.code.is_not(None), _asked.number >= run.calls)
+    )
+    return int(conn.execute(beyond).scalar_one())

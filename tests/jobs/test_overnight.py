@@ -1,0 +1,296 @@
+"""Batches by message batches, against the stub: the same outcomes as live on the same draws, whatever is lost."""
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from jobs.agents import Agents
+from jobs.intake import OvernightRefused, configuration, require_overnight
+from jobs.overnight import MOST_TRIES, Overnight
+from jobs.port import system_clock
+from screening.engine.draws import encode_draws
+from screening.engine.guard import guard_for
+from screening.engine.pipeline import preset
+from screening.engine.screen import screen
+from screening.labels import Label
+from screening.review.actors import LOCAL_USER
+from screening.samplers.recorded import RecordedSampler, Recording
+from screening.settings import Settings
+from screening.text.received import receive
+from storage.batches import batches, overnight
+from storage.batches.batches import BatchState, NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.batches.configurations import save_configuration
+from storage.batches.pending import pending_cases
+from storage.batches.runs import runs_of
+from storage.batches.screenings import case_of, case_row
+from storage.database import Database
+from storage.schema import cases, message_batches, message_copies, message_requests, node_runs, screenings
+from storage.schema import pending_cases as waiting
+from storage.site.settings_store import change, current
+from tests.jobs.files import SENTENCES
+from tests.jobs.processes import NotingStub, Workers
+from tests.storage.inbox_cases import NOW
+from tests.stub_server import StubPlan, TextRule
+
+PLAN = StubPlan(
+    weights={"safe": 0.9, "escalate": 0.1},
+    texts=(
+        TextRule(contains="day 1", weights={"unsafe": 0.9, "escalate": 0.1}),
+        TextRule(contains="day 2", weights={"unsafe": 0.3, "escalate": 0.6, "safe": 0.1}),
+    ),
+    batch_s=0.1,
+)
+Stub = Callable[[StubPlan], NotingStub]
+
+
+def settings_for(stub: NotingStub, **more: Any) -> Settings:
+    return Settings(
+        _env_file=None, anthropic_base_url=stub.url, anthropic_api_key="k", sampler="anthropic", overnight_poll_s=0.05,
+        **more,
+    )  # fmt: skip
+
+
+def labelled_batch(db: Database, settings: Settings, rows: int, *, caps: int | None = None, unlabelled: int = 0) -> str:
+    """An overnight batch of research posts."""
+    now, agents = datetime.now(UTC), Agents(settings)
+    version = save_configuration(db, configuration(settings, agents, preset("certified")), now)
+    new = NewBatch(name="posts", configuration_version=version, seed=0, overnight=True, max_calls=caps)
+    batch_id = create_batch(db, LOCAL_USER, new, now)
+    posts = [
+        NewCase(
+            row=row,
+            external_id=f"p{row}",
+            text=receive(f"{SENTENCES[row % 4]}, day {row}."),
+            reference=None if row <= unlabelled else Label.SAFE,
+        )
+        for row in range(1, rows + 1)
+    ]
+    add_rows(db, batch_id, posts, now)
+    close_intake(db, LOCAL_USER, batch_id, now)
+    return batch_id
+
+
+def work(db: Database, settings: Settings) -> Overnight:
+    return Overnight(db=db, agents=Agents(settings), clock=system_clock, worker="w1", poll_s=0.05)
+
+
+async def as_live(db: Database, batch_id: str) -> Counter[str]:
+    """Screens every case live on the draws that came back, by number, and holds it against what was committed."""
+    found: Counter[str] = Counter()
+    with db.read() as conn:
+        ids = conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalars().all()
+    for case_id in ids:
+        with db.read() as conn:
+            row = case_row(conn, case_id)
+            kept = conn.execute(select(screenings).where(screenings.c.case_id == case_id)).one()
+            committed = runs_of(conn, case_id)
+        made = batches.find_batch(db, LOCAL_USER, batch_id)
+        case = case_of(row, overnight_configuration(db, made.configuration_version))
+        bought = overnight.answers_of(db, case_id).draws
+        recorded = {
+            Recording(node=node, text=case.text, variant=variant): encode_draws([draws[at] for at in sorted(draws)])
+            for (node, variant), draws in bought.items()
+        }
+        pipeline = case.configuration.pipeline
+        live = await screen(case.text, guard_for(case.flags), pipeline, RecordedSampler(recorded))
+        assert (live.outcome.value, live.reason.value, live.calls) == (kept.outcome, kept.reason, kept.calls)
+        assert [encode_draws(run.draws) for run in live.runs] == [encode_draws(run.draws) for run in committed]
+        found[kept.outcome] += 1
+    return found
+
+
+def overnight_configuration(db: Database, version: str) -> Any:
+    from storage.batches.configurations import load_configuration
+
+    return load_configuration(db, version)
+
+
+def each_draw_once(db: Database, batch_id: str) -> None:
+    """Every draw number of a node has one answer, and every answer a reply of its own."""
+    asked = message_requests.c
+    with db.read() as conn:
+        rows = conn.execute(
+            select(asked.case_id, asked.node, asked.variant, asked.number, asked.reply_id)
+            .join(message_batches, message_batches.c.id == asked.message_batch)
+            .where(message_batches.c.batch_id == batch_id, asked.code.is_not(None))
+        ).all()
+    assert len({row[:4] for row in rows}) == len(rows) == len({row.reply_id for row in rows})
+
+
+async def test_rounds_give_the_same_outcomes_as_live_on_the_same_draws(db: Database, stub: Stub) -> None:
+    server = stub(PLAN)
+    settings = settings_for(server)
+    batch_id = labelled_batch(db, settings, 60)
+    assert pending_cases(db, 10) == []  # nothing of it goes live
+    await work(db, settings).until_over(batch_id)
+    assert batches.batch_state(db, batch_id) is BatchState.FINISHED
+    ends = await as_live(db, batch_id)
+    each_draw_once(db, batch_id)
+    told = overnight.overnight_progress(db, batch_id)
+    with db.read() as conn:
+        used = conn.execute(select(func.sum(node_runs.c.calls))).scalar_one()
+    assert sum(ends.values()) == 60 and len(ends) == 3
+    assert told.answers == used + told.unneeded == len(server.batches.bodies)
+    assert told.duplicates == told.failed == 0 and not told.under_way
+    assert told.round == len(server.batches.all) < 25
+    assert server.counters.requests == 0  # not one live call
+
+
+async def test_what_fails_is_asked_for_again_by_itself(db: Database, stub: Stub) -> None:
+    """Errored, expired, cancelled and garbled results, each on its own: the others of its batch count."""
+    server = stub(
+        PLAN.model_copy(update={"batch_faults": dict.fromkeys(("errored", "expired", "canceled", "garbled"), 0.02)})
+    )
+    settings = settings_for(server)
+    batch_id = labelled_batch(db, settings, 20)
+    await work(db, settings).until_over(batch_id)
+    told = overnight.overnight_progress(db, batch_id)
+    assert batches.batch_state(db, batch_id) is BatchState.FINISHED
+    assert told.failed > 0 and told.answers + told.failed == len(server.batches.bodies)
+    await as_live(db, batch_id)
+    each_draw_once(db, batch_id)
+
+
+async def test_a_request_that_keeps_failing_leaves_its_case_to_a_person(db: Database, stub: Stub) -> None:
+    server = stub(PLAN.model_copy(update={"batch_faults": {"expired": 1.0}}))
+    settings = settings_for(server)
+    batch_id = labelled_batch(db, settings, 3)
+    await work(db, settings).until_over(batch_id)
+    assert batches.batch_state(db, batch_id) is BatchState.NEEDS_RETRY and len(server.batches.all) == MOST_TRIES
+    server.plan = PLAN
+    assert batches.retry_failed(db, LOCAL_USER, batch_id, datetime.now(UTC)) == 3
+    await work(db, settings).until_over(batch_id)
+    assert batches.batch_state(db, batch_id) is BatchState.FINISHED
+    await as_live(db, batch_id)
+
+
+async def test_a_lost_reply_is_found_again_by_the_ids_that_were_recorded(db: Database, stub: Stub) -> None:
+    """The first batch arrives, but the answer to handing it in does not: it is not handed in a second time."""
+    server = stub(PLAN.model_copy(update={"batch_lost": (True,), "batch_s": 0.5}))
+    settings = settings_for(server)
+    batch_id = labelled_batch(db, settings, 10)
+    await work(db, settings).until_over(batch_id)
+    assert batches.batch_state(db, batch_id) is BatchState.FINISHED
+    told = overnight.overnight_progress(db, batch_id)
+    assert told.duplicates == 0 and told.answers == len(server.batches.bodies)
+    await as_live(db, batch_id)
+
+
+async def test_a_batch_handed_in_twice_counts_once_and_is_told(db: Database, stub: Stub) -> None:
+    server = stub(PLAN.model_copy(update={"batch_s": 0.0}))
+    settings = settings_for(server)
+    batch_id = labelled_batch(db, settings, 5)
+    await work(db, settings).round()
+    first = server.batches.all[0]
+    again = replace(first, id="msgbatch_again", results=[{**one} for one in first.results])
+    server.batches.all.append(again)
+    await work(db, settings).until_over(batch_id)  # another process: it looks into what it does not know
+    told = overnight.overnight_progress(db, batch_id)
+    assert told.duplicates == len(first.results) and told.answers == len(server.batches.bodies)
+    each_draw_once(db, batch_id)
+
+
+async def test_a_reply_from_a_batch_passes_the_same_checks_as_a_live_one(db: Database, stub: Stub) -> None:
+    """The stub repeats one reply's id, names another model, adds a block: none of it ends safe."""
+    server = stub(StubPlan(weights={"safe": 1.0}))
+    made = server.batches._answer
+
+    def spoilt(body: dict[str, Any]) -> dict[str, Any]:
+        message = made(body)
+        kind = len(server.batches.bodies) % 3
+        return message | ({"id": "msg_same"}, {"model": "other"}, {"content": [*message["content"]] * 2})[kind]
+
+    server.batches._answer = spoilt
+    settings = settings_for(server)
+    batch_id = labelled_batch(db, settings, 3)
+    await work(db, settings).until_over(batch_id)
+    with db.read() as conn:
+        assert "safe" not in set(conn.execute(select(screenings.c.outcome)).scalars())
+
+
+async def test_text_without_a_reference_label_never_leaves_this_way(db: Database, stub: Stub) -> None:
+    server = stub(PLAN)
+    settings = settings_for(server)
+    batch_id = labelled_batch(db, settings, 6, unlabelled=2)
+    await work(db, settings).until_over(batch_id)
+    with db.read() as conn:
+        kept = conn.execute(select(cases.c.row).join(waiting, waiting.c.case_id == cases.c.id)).scalars().all()
+    assert sorted(kept) == [1, 2]
+    assert not any("day 1." in str(body) or "day 2." in str(body) for _, body in server.batches.bodies)
+
+
+async def test_a_cap_on_calls_and_a_cancellation_hold(db: Database, stub: Stub) -> None:
+    server = stub(PLAN.model_copy(update={"batch_s": 60.0}))
+    settings = settings_for(server)
+    capped = labelled_batch(db, settings, 10, caps=20)
+    await work(db, settings).until_over(capped)
+    assert batches.find_batch(db, LOCAL_USER, capped).progress.why == "max_calls" and not server.batches.all
+    batch_id, own = labelled_batch(db, settings, 5), work(db, settings)
+    await own.round()
+    batches.cancel(db, LOCAL_USER, batch_id, datetime.now(UTC))
+    await own.round()
+    assert server.batches.all[0].cancelled and not overnight.open_ones(db, batch_id)
+
+
+def test_it_is_off_until_allowed_and_for_labelled_files_on_the_messages_api_alone(db: Database) -> None:
+    real = Settings(_env_file=None, anthropic_api_key="k")
+    pipeline = preset("certified")
+    with pytest.raises(OvernightRefused, match="not allowed"):
+        require_overnight(db, real, pipeline, 0)
+    shown = current(db)
+    change(db, LOCAL_USER, shown.settings.model_copy(update={"overnight_allowed": True}), shown.version, NOW)
+    require_overnight(db, real, pipeline, 0)
+    with pytest.raises(OvernightRefused, match="3 rows have no reference label"):
+        require_overnight(db, real, pipeline, 3)
+    with pytest.raises(OvernightRefused, match="Messages API"):
+        require_overnight(db, Settings(_env_file=None, sampler="simulated"), pipeline, 0)
+    own = pipeline.model_copy(
+        update={"nodes": (pipeline.nodes[0].model_copy(update={"model": "x"}), *pipeline.nodes[1:])}
+    )
+    with pytest.raises(OvernightRefused, match="Worker has another"):
+        require_overnight(db, real, own, 0)
+
+
+FULL = pytest.mark.skipif("SECOND_LOOK_FULL" not in os.environ, reason="takes minutes: SECOND_LOOK_FULL=1 runs it")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rows", "kills"), [(30, 3), pytest.param(300, 10, marks=FULL)])
+def test_killed_again_and_again_every_draw_counts_once(
+    db: Database, database_url: str, stub: Stub, workers: Workers, rows: int, kills: int
+) -> None:
+    """Real workers, killed without warning at random moments, while some replies to handing in get lost as well."""
+    server = stub(PLAN.model_copy(update={"batch_s": 0.4, "batch_lost": (False, True, False, False, True)}))
+    options = {
+        "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "k", "sampler": "anthropic", "overnight_poll_s": 0.1,
+    }  # fmt: skip
+    batch_id = labelled_batch(db, settings_for(server), rows)
+    rng = random.Random(rows)
+    for _ in range(kills):
+        workers.start(database_url, options)
+        workers.up()
+        time.sleep(rng.uniform(0.0, 2.0))
+        workers.kill()
+    workers.start(database_url, options)
+    end = time.monotonic() + 300
+    while batches.batch_state(db, batch_id) is not BatchState.FINISHED:
+        assert time.monotonic() < end and not workers.dead(), workers.log_of()
+        time.sleep(0.2)
+    workers.end()
+    import asyncio
+
+    ends = asyncio.run(as_live(db, batch_id))
+    each_draw_once(db, batch_id)
+    told = overnight.overnight_progress(db, batch_id)
+    with db.read() as conn:
+        copies: Sequence[Any] = conn.execute(select(message_copies)).all()
+    assert sum(ends.values()) == rows
+    assert told.answers + told.duplicates == len(server.batches.bodies), copies
