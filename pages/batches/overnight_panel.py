@@ -8,7 +8,8 @@ from pages.components.words import NOT_PRIVATE
 from screening.engine.pipeline import PipelineConfig
 from screening.settings import Settings
 from storage.batches.batch_state import BatchState
-from storage.batches.overnight import OvernightProgress, is_overnight, overnight_progress
+from storage.batches.overnight import is_overnight
+from storage.batches.overnight_progress import OvernightProgress, overnight_progress
 
 
 def choose_overnight(pipeline: PipelineConfig, accepted: int, referenced: int) -> bool:

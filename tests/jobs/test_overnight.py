@@ -28,6 +28,7 @@ from screening.text.received import receive
 from storage.batches import batches, overnight
 from storage.batches.batches import BatchState, NewBatch, NewCase, add_rows, close_intake, create_batch
 from storage.batches.configurations import save_configuration
+from storage.batches.overnight_progress import overnight_progress
 from storage.batches.pending import pending_cases
 from storage.batches.runs import runs_of
 from storage.batches.screenings import case_of, case_row
@@ -134,7 +135,7 @@ async def test_rounds_give_the_same_outcomes_as_live_on_the_same_draws(db: Datab
     assert batches.batch_state(db, batch_id) is BatchState.FINISHED
     ends = await as_live(db, batch_id)
     each_draw_once(db, batch_id)
-    told = overnight.overnight_progress(db, batch_id)
+    told = overnight_progress(db, batch_id)
     with db.read() as conn:
         used = conn.execute(select(func.sum(node_runs.c.calls))).scalar_one()
     assert sum(ends.values()) == 60 and len(ends) == 3
@@ -152,7 +153,7 @@ async def test_what_fails_is_asked_for_again_by_itself(db: Database, stub: Stub)
     settings = settings_for(server)
     batch_id = labelled_batch(db, settings, 20)
     await work(db, settings).until_over(batch_id)
-    told = overnight.overnight_progress(db, batch_id)
+    told = overnight_progress(db, batch_id)
     assert batches.batch_state(db, batch_id) is BatchState.FINISHED
     assert told.failed > 0 and told.answers + told.failed == len(server.batches.bodies)
     await as_live(db, batch_id)
@@ -179,7 +180,7 @@ async def test_a_lost_reply_is_found_again_by_the_ids_that_were_recorded(db: Dat
     batch_id = labelled_batch(db, settings, 10)
     await work(db, settings).until_over(batch_id)
     assert batches.batch_state(db, batch_id) is BatchState.FINISHED
-    told = overnight.overnight_progress(db, batch_id)
+    told = overnight_progress(db, batch_id)
     assert told.duplicates == 0 and told.answers == len(server.batches.bodies)
     await as_live(db, batch_id)
 
@@ -193,7 +194,7 @@ async def test_a_batch_handed_in_twice_counts_once_and_is_told(db: Database, stu
     again = replace(first, id="msgbatch_again", results=[{**one} for one in first.results])
     server.batches.all.append(again)
     await work(db, settings).until_over(batch_id)  # another process: it looks into what it does not know
-    told = overnight.overnight_progress(db, batch_id)
+    told = overnight_progress(db, batch_id)
     assert told.duplicates == len(first.results) and told.answers == len(server.batches.bodies)
     each_draw_once(db, batch_id)
 
@@ -289,7 +290,7 @@ def test_killed_again_and_again_every_draw_counts_once(
 
     ends = asyncio.run(as_live(db, batch_id))
     each_draw_once(db, batch_id)
-    told = overnight.overnight_progress(db, batch_id)
+    told = overnight_progress(db, batch_id)
     with db.read() as conn:
         copies: Sequence[Any] = conn.execute(select(message_copies)).all()
     assert sum(ends.values()) == rows
