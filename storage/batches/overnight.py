@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, and_, func, insert, select, update
 from screening.engine.draws import Answer, Draw, Usage, decode_draws, unusable
 from screening.engine.screen import MAIN
 from storage.batches.batch_state import standing, was_cancelled
+from storage.batches.pending import batches_with_ready_cases
 from storage.database import Database, insert_once
 from storage.identifiers import new_id
 from storage.schema import (

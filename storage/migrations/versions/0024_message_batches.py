@@ -25,7 +25,7 @@ def upgrade() -> None:
     sa.Column('ended_at', sa.BigInteger(), nullable=True),
     sa.ForeignKeyConstraint(['batch_id'], ['batches.id'], name=op.f('fk_message_batches_batch_id_batches')),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_message_batches')),
-    sa.UniqueConstraint('batch_id', 'round', 'part', name=op.f('uq_message_batches_batch_id'))
+    sa.UniqueConstraint('batch_id', 'round', 'part', name=op.f('uq_message_batches_batch_id_round_part'))
     )
     op.create_table('message_requests',
     sa.Column('custom_id', sa.String(length=64), nullable=False),
