@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Float, Select, and_, case, cast, exists, false, func, null, or_, select
+from sqlalchemy import ColumnElement, Float, Select, and_, case, cast, false, func, null, or_, select
 
 from screening.engine.screen import MAIN
 from screening.review.actors import Actor
@@ -273,7 +273,7 @@ def _filtered(query: Select[Any], wanted: Cell, hidden: ColumnElement[bool]) -> 
         asked.append(accepted if wanted.source == "adjudicated" else ~accepted)
     if wanted.tag is not None:
         tagged = case_tags.alias().c
-        asked.append(exists().where(tagged.case_id == cases.c.id, tagged.tag == wanted.tag))
+        asked.append(cases.c.id.in_(select(tagged.case_id).where(tagged.tag == wanted.tag)))
     if wanted.ids is not None:
         asked.append(cases.c.id.in_(wanted.ids[:MOST_LISTED]))
     if wanted.search:
