@@ -1,6 +1,9 @@
 """The style sheet of the live view: every colour for light and dark, 4.5:1 for whatever is read."""
 
-STYLE = """<style>
+from pages.batches.band_chart import STYLE as BANDS
+from pages.batches.evidence_bars import STYLE as BARS
+
+_OWN = """<style>
 .sl-live{--ink:light-dark(#10191f,#e8eef1);--soft:light-dark(#55606a,#a6b2ba);--line:light-dark(#d5dde3,#35424b);
  --track:light-dark(#e4eaee,#26323a);--out:light-dark(#8a959d,#6d7a83);--card:light-dark(#ffffff,#151d22);
  --open:light-dark(#0f5f73,#5bb8cf);--safe:light-dark(#14703f,#5cc48d);--unsafe:light-dark(#b42318,#f5857b);
@@ -15,20 +18,6 @@ STYLE = """<style>
  color:var(--c);background:color-mix(in srgb,var(--c) 11%,transparent);line-height:1.35}
 .sl-c-open{--c:var(--open)}.sl-c-safe{--c:var(--safe)}.sl-c-unsafe{--c:var(--unsafe)}
 .sl-c-escalate{--c:var(--escalate)}.sl-c-quiet{--c:var(--soft)}
-.sl-arms{display:grid;grid-template-columns:4.6rem 1fr 10.6rem;gap:0 .8rem;align-items:center}
-.sl-arms .n{font-weight:600}.sl-arms .v{color:var(--soft);font-size:.82rem;font-variant-numeric:tabular-nums;
- white-space:nowrap}
-.sl-arms .chosen.v{color:var(--ink);font-weight:600}
-.sl-arms .out.n{font-weight:400;text-decoration:line-through;color:var(--soft)}
-.sl-track{position:relative;height:1.65rem}
-.sl-track:before{content:"";position:absolute;left:0;right:0;top:50%;border-top:1px solid var(--track)}
-.sl-band{position:absolute;top:22%;height:56%;border-radius:.4rem;border:1px solid var(--c);
- background:color-mix(in srgb,var(--c) 24%,transparent);transition:left .3s,width .3s}
-.sl-dot{position:absolute;top:50%;width:.65rem;height:.65rem;margin:-.325rem 0 0 -.325rem;border-radius:50%;
- background:var(--c);transition:left .3s}
-.out .sl-band{border:1px dashed var(--out);background:transparent}.out .sl-dot{background:var(--out)}
-.sl-best{position:absolute;top:0;bottom:0;border-left:2px dotted var(--open);opacity:.85}
-.sl-axis{display:flex;justify-content:space-between;color:var(--soft);font-size:.75rem}
 .sl-trace{color:var(--soft);font-size:.75rem;line-height:1.3}
 .sl-trace .g{display:flex;align-items:flex-end;gap:1px;height:3.4rem;margin-bottom:.25rem;
  border-bottom:1px solid var(--line);border-left:1px solid var(--line)}
@@ -46,6 +35,6 @@ STYLE = """<style>
 @media (prefers-reduced-motion:reduce){.sl-live *{transition:none!important}}
 @media (max-width:70rem){.sl-status{min-height:16rem}}@media (max-width:40rem){.sl-status{min-height:24rem}}
 @container (max-width:54rem){.sl-node{grid-template-columns:1fr}.sl-trace{display:none}}
-@container (max-width:30rem){.sl-arms{grid-template-columns:4.5rem 1fr}.sl-arms .v{grid-column:1/-1;
- margin:-.2rem 0 .35rem}.sl-arms .pad{display:none}}
 </style>"""
+STYLE = _OWN + BARS + BANDS
+"""All that the nodes of a picture need, once a page."""

@@ -1,11 +1,11 @@
-"""The nodes as rows on one axis from 0 to 1, as HTML for `st.html`: pure functions, a few milliseconds a tick."""
+"""The nodes as rows, each with its evidence against its lines, as HTML for `st.html`: pure functions, and fast."""
 
 from collections.abc import Sequence
 from html import escape
 
+from pages.batches.band_chart import bands_fold_html
+from pages.batches.evidence_bars import bars_html, legend_html
 from pages.batches.trail import ABSTAINED, NodeView, State, TracePoint
-from screening.labels import Label
-from screening.statistics.rules.protocol import Arm
 
 _ICONS = {
     State.WAITING: "○",
@@ -20,10 +20,13 @@ _ICONS = {
 }
 
 
-def live_html(views: Sequence[NodeView]) -> str:
-    """All nodes, one under the other. Every row keeps its height while it fills. `STYLE` belongs to it, once a page."""
-    rows = "".join(_node(number, view) for number, view in enumerate(views, start=1))
-    return f'<div class="sl-live">{rows}</div>'
+def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
+    """All nodes, one under the other. Every row keeps its height while it fills. `STYLE` belongs to it, once a page.
+
+    The shares with their bands are one click away once it has ``ended``: a tick would close them again.
+    """
+    rows = "".join(_node(number, view, ended) for number, view in enumerate(views, start=1))
+    return f'<div class="sl-live">{rows}{legend_html(view.rule for view in views)}</div>'
 
 
 def budget_html(calls: int, budget: int, *, cost_usd: float | None, seconds: float | None) -> str:
@@ -65,65 +68,31 @@ def _colour(view: NodeView) -> str:
     return "open" if view.state is State.SAMPLING else "quiet"
 
 
-def _node(number: int, view: NodeView) -> str:
+def _node(number: int, view: NodeView, ended: bool) -> str:
+    folded = bands_fold_html(view.rule, view.codes) if ended and view.compared else _NO_BANDS
     return (
         f'<section class="sl-node" aria-label="{escape(view.title, quote=True)}">'
         f'<div><h4>{number} {escape(view.title)}</h4><p class="q">{escape(view.question)}</p>{badge_html(view)}</div>'
-        f'<div class="sl-arms">{node_arms_html(view)}</div>{_trace(view.trace, view.budget)}</section>'
+        f"<div>{bars_html(view.compared, view.rule)}{folded}</div>{_trace(view)}</section>"
     )
 
 
-def node_arms_html(view: NodeView) -> str:
-    """A node's labels with their bands on one axis, the content of a ``sl-arms`` grid."""
-    return (
-        "".join(_arm(arm, view) for arm in view.arms)
-        + '<span class="pad"></span><div class="sl-axis" aria-hidden="true"><span>0</span><span>0.5</span>'
-        '<span>1</span></div><span class="pad"></span>'
-    )
+_NO_BANDS = '<p class="sl-later" aria-hidden="true">&nbsp;</p>'
+"""Keeps the place of the shares."""
 
 
-def _arm(arm: Arm, view: NodeView) -> str:
-    chosen = arm.label is view.label
-    mark = " out" if arm.eliminated else " chosen" if chosen else ""
-    colour = arm.label.value if chosen else "open"
-    return (
-        f'<span class="n{mark}">{escape(arm.label)}</span>'
-        f'<div class="sl-track{mark} sl-c-{colour}" aria-hidden="true">{_drawn(arm)}{_best(view.arms)}</div>'
-        f'<span class="v{mark}">{escape(arm_words(arm, chosen=view.label))}</span>'
-    )
-
-
-def arm_words(arm: Arm, *, chosen: Label | None) -> str:
-    """A label's estimate, draws and fate in words, such as ``0.93 · 14 draws · out``; a dash before any draw."""
-    if arm.estimate is None:
-        return "–"
-    fate = " · out" if arm.eliminated else " · identified" if arm.label is chosen else ""
-    if arm.draws == 0:  # read off, not drawn
-        return f"{arm.estimate:.3f} of probability{fate}"
-    return f"{arm.estimate:.2f} · {arm.draws} {'draw' if arm.draws == 1 else 'draws'}{fate}"
-
-
-def _drawn(arm: Arm) -> str:
-    if arm.estimate is None:
-        return ""
-    low, high = max(0.0, arm.low), min(1.0, arm.high)
-    return (
-        f'<i class="sl-band" style="left:{100 * low:.2f}%;width:{100 * (high - low):.2f}%"></i>'
-        f'<i class="sl-dot" style="left:{100 * arm.estimate:.2f}%"></i>'
-    )
-
-
-def _best(arms: Sequence[Arm]) -> str:
-    best = max(arm.low for arm in arms)
-    return f'<i class="sl-best" style="left:{100 * min(1.0, best):.2f}%"></i>' if best > 0 else ""
-
-
-def _trace(trace: Sequence[TracePoint], budget: int) -> str:
-    """The leading label's band width after ever more draws, from 0 (no bar) to 1 (full height)."""
-    if not trace:
-        return '<div class="sl-trace"></div>'
-    bars = "".join(f'<i style="height:{100 * min(1.0, point.width):.1f}%"></i>' for point in trace)
+def _trace(view: NodeView) -> str:
+    """How far the label in the lead was from being named, after ever more draws: full height is the line."""
+    drawn = f"{view.calls} of at most {view.budget} draws"
+    if not view.trace:
+        return f'<div class="sl-trace">{drawn if view.calls else ""}</div>'
+    bars = "".join(f'<i style="height:{100 * point.reached:.1f}%"></i>' for point in view.trace)
     return (
         f'<div class="sl-trace"><div class="g" aria-hidden="true">{bars}</div>'
-        f"band {trace[-1].width:.2f} wide after {trace[-1].draws} of {budget} draws</div>"
+        f"{_way(view.trace[-1])} of the way to the line after {drawn}</div>"
     )
+
+
+def _way(point: TracePoint) -> str:
+    """In percent, rounded down: 100 is the line itself."""
+    return f"{int(100 * point.reached)} %"

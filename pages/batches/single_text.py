@@ -106,7 +106,7 @@ def view_html(single: SingleText, now: datetime) -> str:
     return (
         budget_html(single.calls, most_calls(pipeline), cost_usd=cost, seconds=seconds)
         + way_html(pipeline, single.draws, ended=single.ended, outcome=single.outcome)
-        + live_html(node_views(pipeline, single.draws, ended=single.ended))
+        + live_html(node_views(pipeline, single.draws, ended=single.ended), ended=single.ended)
         + _MEANING
     )
 
@@ -114,7 +114,7 @@ def view_html(single: SingleText, now: datetime) -> str:
 def empty_html(pipeline: PipelineConfig) -> tuple[str, str]:
     """The same two places before anything is asked."""
     ready = _status_html("○ Ready", "quiet", ["Each agent is asked until its usual answer is clear."])
-    nodes = live_html(node_views(pipeline, {}, ended=False))
+    nodes = live_html(node_views(pipeline, {}, ended=False), ended=False)
     budget = budget_html(0, most_calls(pipeline), cost_usd=0.0, seconds=None)
     return ready, budget + way_html(pipeline, {}, ended=False) + nodes + _MEANING
 

@@ -1,4 +1,4 @@
-"""A case's draws as the live view and the case page show them: each node's labels, bands and state, replayed."""
+"""A case's draws as the live view and the case page show them: each node's labels, evidence and state, replayed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from functools import lru_cache
 from math import exp, floor, log10
 
 from screening.engine.distribution import LabelDistribution, read_distribution
-from screening.engine.draws import Answer, decode_draws
+from screening.engine.draws import decode_draws
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN
 from screening.engine.usable import with_usable_grounds
 from screening.labels import LABELS, Label
 from screening.statistics.rules.pairwise_mixture import PairwiseMixture, log_evidence
-from screening.statistics.rules.protocol import Arm, Ended, RuleState, StoppingRule, Verdict
+from screening.statistics.rules.protocol import Comparison, Ended, RuleState, StoppingRule, Verdict
 
 TRACE_POINTS = 24
 
@@ -37,23 +37,23 @@ ABSTAINED = frozenset({State.EXHAUSTED, State.CURTAILED, State.TOO_CLOSE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracePoint:
-    """Width of the leading label's band after so many draws."""
+    """How far the leading label was on the way to its line against the strongest rival, after so many draws."""
 
     draws: int
-    width: float
+    reached: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """One node as it stands after ``codes``."""
+    """One node as it stands after ``codes``. Nothing is compared before a draw, and where there was no answer."""
 
     title: str
     question: str
     state: State
     label: Label | None
-    budget: int
+    rule: StoppingRule
     codes: str
-    arms: tuple[Arm, ...]
+    compared: tuple[Comparison, ...]
     trace: tuple[TracePoint, ...]
 
     @property
@@ -65,6 +65,11 @@ class NodeView:
     def calls(self) -> int:
         """Calls so far."""
         return 1 if self.read_off else len(self.codes)
+
+    @property
+    def budget(self) -> int:
+        """Most draws of the node."""
+        return self.rule.budget
 
 
 def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool) -> tuple[NodeView, ...]:
@@ -84,17 +89,17 @@ def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: boo
 
 def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | None = None) -> NodeView:
     """One node after the draws ``codes``, or the distribution they stand for; None is a node that was not reached."""
-    told = read_distribution(codes or "")
-    replayed = _replayed(node.rule.rule(), codes or "") if told is None else _told(told)
+    rule, told = node.rule.rule(), read_distribution(codes or "")
+    replayed = _replayed(rule, codes or "") if told is None else _told(told)
     verdict = replayed.verdict if codes else None
     return NodeView(
         title=title or node.title,
         question=node.question,
         state=_state(verdict, asked=codes is not None, ended=ended),
         label=verdict.label if verdict else None,
-        budget=node.rule.rule().budget,
+        rule=rule,
         codes=codes or "",
-        arms=replayed.arms,
+        compared=replayed.compared if codes else (),
         trace=replayed.trace,
     )
 
@@ -104,12 +109,12 @@ class _Replayed:
     """A rule after some draws, as far as it is shown."""
 
     verdict: Verdict | None
-    arms: tuple[Arm, ...]
+    compared: tuple[Comparison, ...]
     trace: tuple[TracePoint, ...]
 
 
 def _told(distribution: LabelDistribution) -> _Replayed:
-    return _Replayed(verdict=distribution.verdict(), arms=distribution.arms(), trace=())
+    return _Replayed(verdict=distribution.verdict(), compared=distribution.comparisons(), trace=())
 
 
 @lru_cache(maxsize=4096)
@@ -117,17 +122,9 @@ def _replayed(rule: StoppingRule, codes: str) -> _Replayed:
     """Kept: whoever watches sees the same, and a node that is done comes again at every tick."""
     states = _states(rule, codes)
     verdict = with_usable_grounds(rule, decode_draws(codes), states[-1].verdict())
-    return _Replayed(verdict=verdict, arms=_shown_arms(rule, states, verdict, codes), trace=_trace(states))
-
-
-def _shown_arms(
-    rule: StoppingRule, states: Sequence[RuleState], verdict: Verdict | None, codes: str
-) -> tuple[Arm, ...]:
-    """The bands; of a node without a usable answer those of its usable draws, so that none looks settled."""
-    if verdict is None or verdict.ended is not Ended.NO_ANSWER:
-        return states[-1].arms()
-    usable = "".join(draw.code for draw in decode_draws(codes) if draw.answer is Answer.LABEL)
-    return _states(rule, usable)[-1].arms()
+    if verdict is not None and verdict.ended is Ended.NO_ANSWER:  # nothing of it may look settled
+        return _Replayed(verdict=verdict, compared=(), trace=())
+    return _Replayed(verdict=verdict, compared=states[-1].comparisons(), trace=_trace(states))
 
 
 def _states(rule: StoppingRule, codes: str) -> list[RuleState]:
@@ -152,16 +149,17 @@ def _state(verdict: Verdict | None, *, asked: bool, ended: bool) -> State:
 
 
 def _trace(states: Sequence[RuleState]) -> tuple[TracePoint, ...]:
-    """The leader's band at about `TRACE_POINTS` moments spread evenly, the last one always among them."""
+    """The way to the line at about `TRACE_POINTS` moments spread evenly, the last one always among them; nothing for
+    a rule without a line.
+    """
     drawn = states[1:]
     step = max(1, -(-len(drawn) // TRACE_POINTS))
-    leading = ((state.calls, leader(state.arms())) for state in reversed(drawn[::-step]))
-    return tuple(TracePoint(draws=calls, width=arm.high - arm.low) for calls, arm in leading)
-
-
-def leader(arms: Sequence[Arm]) -> Arm:
-    """The label with the highest estimate; before any draw, the first."""
-    return max(arms, key=lambda arm: -1.0 if arm.estimate is None else arm.estimate)
+    found = ((state.calls, [each.reached for each in state.comparisons()]) for state in reversed(drawn[::-step]))
+    return tuple(
+        TracePoint(draws=calls, reached=min(share for share in reached if share is not None))
+        for calls, reached in found
+        if None not in reached
+    )
 
 
 def evidence_sentence(node: NodeConfig, codes: str, label: Label) -> str:

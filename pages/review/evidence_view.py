@@ -1,4 +1,4 @@
-"""The engine's view of one case after the reveal: per node the draws in order, bands, why it stopped, calls, cost."""
+"""The engine's view of one case after the reveal: per node its evidence, draws, why it stopped, calls and cost."""
 
 from collections.abc import Mapping
 from html import escape
@@ -6,14 +6,14 @@ from itertools import groupby
 
 from pydantic import ValidationError
 
+from pages.batches.band_chart import bands_fold_html
+from pages.batches.evidence_bars import bars_html, legend_html
 from pages.batches.live_style import STYLE
-from pages.batches.live_view import badge_html, money, node_arms_html
+from pages.batches.live_view import badge_html, money
 from pages.batches.trail import NodeView, State, distribution_words, evidence_sentence, node_view
 from pages.batches.way_taken import way_html
 from pages.components.diagram import STYLE as DIAGRAM
 from pages.components.words import OUTCOME_WORDS, REASON_WORDS
-from pages.review.band_chart import STYLE as BAND_STYLE
-from pages.review.band_chart import bands_html
 from screening.engine.distribution import read_distribution
 from screening.engine.draws import decode_draws
 from screening.engine.pipeline import NodeConfig, PipelineConfig
@@ -43,14 +43,11 @@ _OWN_STYLE = """<style>
 .sl-ev .k{color:var(--soft);font-size:.8rem;margin-left:auto;font-variant-numeric:tabular-nums}
 .sl-ev p{margin:.15rem 0;font-size:.8rem;line-height:1.4;color:var(--ink)}
 .sl-ev p.s{color:var(--soft)}
-.sl-ev .sl-track{height:1.02rem}.sl-ev .sl-arms{font-size:.85rem;grid-template-columns:4.4rem 1fr 10.2rem}
+.sl-ev .sl-over{height:1.2rem}
 .sl-draws{font:600 .78rem/1.35 ui-monospace,monospace;letter-spacing:.08em;overflow-wrap:anywhere;max-height:3.2rem;
  overflow:auto;margin:.2rem 0 0}
 .sl-draws span{color:var(--c)}
-.sl-ev details{font-size:.82rem;margin-top:.2rem}.sl-ev summary{cursor:pointer;color:light-dark(#0f5f73,#6cc3d8)}
-.sl-ev:not(:last-of-type) .sl-axis{display:none}
-.sl-fold{font-size:.84rem;color:var(--ink);padding:0 .2rem}.sl-fold summary{cursor:pointer;
- color:light-dark(#0f5f73,#6cc3d8)}
+.sl-ev details{font-size:.82rem;margin-top:.2rem}.sl-ev summary{cursor:pointer;color:var(--open)}
 .sl-unasked{color:var(--soft);font-size:.84rem;margin:0 0 .5rem;padding:0 .2rem}
 </style>"""
 
@@ -66,16 +63,16 @@ def pipeline_of(evidence: Evidence) -> PipelineConfig | None:
 def evidence_html(evidence: Evidence, *, opened: bool = False) -> str:
     """All runs in the order they were made, then the nodes that were not asked.
 
-    ``opened`` shows each node's question and chart in its place; else the charts are folded below.
+    ``opened`` shows each node's question as well.
     """
     pipeline = pipeline_of(evidence)
     nodes = {node.name: node for node in pipeline.nodes} if pipeline else {}
     runs = "".join(_run(run, nodes.get(run.node), full=opened) for run in evidence.runs)
-    charts = "" if opened else _charts(evidence, nodes)
     asked = {run.node for run in evidence.runs}
     unasked = [node.title for node in nodes.values() if node.name not in asked]
     rest = f'<p class="sl-unasked">– Not asked: {escape(", ".join(unasked))}</p>' if unasked else ""
-    return f'{STYLE}{BAND_STYLE}{_OWN_STYLE}<div class="sl-live">{runs}{rest}{charts}</div>'
+    key = legend_html(nodes[run.node].rule.rule() for run in evidence.runs if run.node in nodes)
+    return f'{STYLE}{_OWN_STYLE}<div class="sl-live">{runs}{rest}{key}</div>'
 
 
 def trail_html(evidence: Evidence) -> str:
@@ -119,24 +116,13 @@ def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> str:
         f'<section class="sl-ev" aria-label="{escape(view.title, quote=True)}"><div class="h">'
         f"<h3>{escape(view.title)}</h3>{badge_html(view)}"
         f'<span class="k">{escape(calls)}</span></div>{question}'
-        f'<div class="sl-arms">{node_arms_html(view)}</div><p>{escape(stopped_words(node, view))}</p>'
-        f"{_draws(run)}{bands_html(node, run.draws) if full and run.draws else ''}</section>"
+        f"{bars_html(view.compared, view.rule)}<p>{escape(stopped_words(node, view))}</p>"
+        f"{_draws(run)}{bands_fold_html(view.rule, run.draws)}</section>"
     )
 
 
 def _title(run: NodeEvidence, node: NodeConfig) -> str:
     return node.title if run.variant == MAIN else f"{node.title}, second prompt"
-
-
-def _charts(evidence: Evidence, nodes: Mapping[str, NodeConfig]) -> str:
-    """Every run's bands, folded: a press or Enter opens them."""
-    charts = "".join(
-        f"<p><b>{escape(_title(run, nodes[run.node]))}</b> {escape(nodes[run.node].question)}</p>"
-        f"{bands_html(nodes[run.node], run.draws)}"
-        for run in evidence.runs
-        if run.node in nodes and run.draws
-    )
-    return f'<details class="sl-fold"><summary>Bands, draw by draw</summary>{charts}</details>' if charts else ""
 
 
 def stopped_words(node: NodeConfig, view: NodeView) -> str:

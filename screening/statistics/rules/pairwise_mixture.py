@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import log
 
 from screening.labels import LABELS, Label
 from screening.statistics.bounds import confidence_sequence
 from screening.statistics.rules.contract import Contract, Pair
 from screening.statistics.rules.counts import LabelCounts
 from screening.statistics.rules.evidence import least_count, log_evidence
-from screening.statistics.rules.protocol import Arm, Ended, Verdict
+from screening.statistics.rules.protocol import Arm, Comparison, Ended, Verdict
 
 __all__ = ["ErrorLevels", "PairwiseMixture", "PairwiseState", "least_count", "log_evidence"]
 
@@ -182,8 +183,7 @@ class PairwiseState(LabelCounts):
 
         Eliminated is a label that the most frequent one has already beaten at its own error level.
         """
-        leader = max(LABELS, key=lambda label: self.counts[LABELS.index(label)])
-        level = min(self.rule.delta, 0.5) / len(LABELS)
+        leader, level = self._leader(), min(self.rule.delta, 0.5) / len(LABELS)
         return tuple(self._arm(label, leader, level) for label in LABELS)
 
     def _arm(self, label: Label, leader: Label, level: float) -> Arm:
@@ -196,6 +196,25 @@ class PairwiseState(LabelCounts):
             low=band.low,
             high=band.high,
             eliminated=label is not leader and self._beats(leader, label),
+        )
+
+    def _leader(self) -> Label:
+        return max(LABELS, key=lambda label: self.counts[LABELS.index(label)])
+
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The most frequent label's evidence over each rival, and the line 1/δ_{label|rival}, both as logarithms."""
+        leader = self._leader()
+        return tuple(self._comparison(leader, rival) for rival in LABELS if rival is not leader)
+
+    def _comparison(self, leader: Label, rival: Label) -> Comparison:
+        ahead, behind = (self.counts[LABELS.index(label)] for label in (leader, rival))
+        return Comparison(
+            rival=rival,
+            leader=leader,
+            scale="evidence",
+            value=log_evidence(ahead, behind),
+            needed=-log(self.rule.errors.level(leader, rival)),
+            excluded=self._beats(leader, rival),
         )
 
     def _beats(self, leader: Label, rival: Label) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, Self
+from typing import Literal, Protocol, Self
 
 from screening.labels import Label
 
@@ -45,6 +45,30 @@ class Arm:
     eliminated: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How far the leading label is from excluding one rival, in the rule's own statistic.
+
+    ``value`` is where it stands and ``needed`` its line: the rival is excluded at or past it. The scale is the natural
+    logarithm of evidence, a lead in pulls, or a lead in votes, which have no line. A rival that was dropped for good
+    names no leader, and its value is the line that was passed then.
+    """
+
+    rival: Label
+    leader: Label | None
+    scale: Literal["evidence", "pulls", "votes"]
+    value: float
+    needed: float | None
+    excluded: bool
+
+    @property
+    def reached(self) -> float | None:
+        """The share of the way to the line, from 0 to 1; None where there is no line."""
+        if self.needed is None:
+            return None
+        return 1.0 if self.excluded else min(1.0, max(0.0, self.value / self.needed))
+
+
 class RuleState(Protocol):
     """The evidence so far. States are immutable: `observe` returns the next one."""
 
@@ -81,6 +105,10 @@ class RuleState(Protocol):
 
     def arms(self) -> tuple[Arm, ...]:
         """Each label's estimate and band, in the order of `LABELS`."""
+        ...
+
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The leading label against each rival, in the order of `LABELS`: what the rule decides by."""
         ...
 
 

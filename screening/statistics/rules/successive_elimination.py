@@ -6,7 +6,7 @@ from math import floor
 
 from screening.labels import LABELS, Label
 from screening.statistics.bounds import algorithm_one_radius
-from screening.statistics.rules.protocol import Arm, Ended, Verdict
+from screening.statistics.rules.protocol import Arm, Comparison, Ended, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +185,27 @@ class EliminationState:
             low=0.0 if estimate is None else max(0.0, estimate - width),
             high=1.0 if estimate is None else min(1.0, estimate + width),
             eliminated=index not in self.active,
+        )
+
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The best active arm's lead in successes over each rival, and the lead that would drop it at this round's end.
+
+        A dropped arm stands at the lead that dropped it; it was the best arm of then that had it.
+        """
+        best = max(self.active, key=self.successes.__getitem__)
+        return tuple(self._comparison(best, index) for index in range(len(LABELS)) if index != best)
+
+    def _comparison(self, best: int, index: int) -> Comparison:
+        dropped = index not in self.active
+        rounds = self.pulls[index] if dropped else max(1, *(self.pulls[arm] for arm in self.active))
+        needed = least_gap(rounds, self.rule.delta)
+        return Comparison(
+            rival=LABELS[index],
+            leader=None if dropped else LABELS[best],
+            scale="pulls",
+            value=needed if dropped else self.successes[best] - self.successes[index],
+            needed=needed,
+            excluded=dropped,
         )
 
 

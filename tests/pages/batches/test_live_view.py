@@ -1,12 +1,14 @@
 """The live view says what the rule knows, in words, and shows a text as nothing but text."""
 
+import re
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pages.batches.live_view import arm_words, badge_html, budget_html, live_html
+from pages.batches.evidence_bars import bars_html, words
+from pages.batches.live_view import badge_html, budget_html, live_html
 from pages.batches.trail import TRACE_POINTS, State, evidence_sentence, node_view, node_views
 from pages.components.notices import footer_html, notice_html
 from pages.components.untrusted_text import text_html
@@ -48,15 +50,28 @@ def test_each_state_is_said_in_words() -> None:
     assert states({"worker/main": "SU" * 43}, ended=True)[0] is State.CURTAILED
 
 
-def test_an_identified_label_is_marked_and_the_others_are_out() -> None:
+def test_an_identified_label_is_past_the_line_against_both_rivals() -> None:
     view = node_view(RECOMMENDED.nodes[0], UNANIMOUS_SAFE, ended=True)
-    assert [arm_words(arm, chosen=view.label) for arm in view.arms] == [
-        "1.00 · 11 draws · identified",
-        "0.00 · 11 draws · out",
-        "0.00 · 11 draws · out",
+    # E(11, 0) is 1,102 over either rival; the lines are 1/0.001 over unsafe and 1/0.025 over escalate
+    assert [words(each) for each in view.compared] == [
+        "× 1,102 · line × 1,000 · ✓ excluded",
+        "× 1,102 · line × 40.0 · ✓ excluded",
     ]
-    html = live_html([view])
+    html = live_html([view], ended=True)
     assert html.count('class="n out"') == 2 and "✓ Identified: safe" in badge_html(view)
+
+
+def test_the_shares_are_one_click_away_when_it_has_ended_and_nothing_moves_before() -> None:
+    view = node_view(RECOMMENDED.nodes[0], UNANIMOUS_SAFE, ended=True)
+    assert "<details" in live_html([view], ended=True)
+    waiting = live_html([view], ended=False)
+    assert "<details" not in waiting and "sl-later" in waiting
+
+
+def test_where_no_answer_was_usable_nothing_looks_settled() -> None:
+    view = node_view(RECOMMENDED.nodes[0], "?" * 6, ended=True)
+    assert view.state is State.NO_ANSWER and view.compared == ()
+    assert "excluded</span>" not in bars_html(view.compared, view.rule)
 
 
 def test_the_second_look_is_a_row_of_its_own() -> None:
@@ -78,14 +93,16 @@ def test_the_sentence_bounds_by_the_evidence_of_the_draws() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(alphabet="SUE?!_~", max_size=5))
-def test_bands_stay_on_the_axis_and_the_trace_stays_small(codes: str) -> None:
+def test_bars_stay_on_the_axis_and_the_trace_stays_small(codes: str) -> None:
     for pipeline in (RECOMMENDED, PAPER):
         view = node_view(pipeline.nodes[0], codes, ended=False)
         assert len(view.trace) <= TRACE_POINTS
-        assert all(0 <= point.width <= 1 or pipeline is PAPER for point in view.trace)
-        parsed = _parsed(live_html([view]))
-        assert set(parsed.opened) <= {"style", "div", "section", "h4", "p", "span", "i"}
-        assert all(label in parsed.shown for label in LABELS)
+        assert all(0 <= point.reached <= 1 for point in view.trace)
+        html = live_html([view], ended=False)
+        parsed = _parsed(html)
+        assert set(parsed.opened) <= {"style", "div", "section", "h4", "p", "span", "i", "b", "u"}
+        assert all(0 <= float(width) <= 100 for width in re.findall(r"width:([-0-9.]+)%", html))
+        assert not codes or all(label in parsed.shown for label in LABELS)
 
 
 @pytest.mark.parametrize(

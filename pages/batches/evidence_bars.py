@@ -1,0 +1,161 @@
+"""What a rule decided by, drawn: the leading label against each rival, and the line past which the rival is excluded.
+
+Every line stands at the same place, so each bar has a scale of its own; the figures beside it say the values.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from math import exp, floor
+
+from screening.statistics.rules.pairwise_mixture import PairwiseMixture
+from screening.statistics.rules.protocol import Comparison, StoppingRule
+from screening.statistics.rules.successive_elimination import SuccessiveElimination
+
+LINE = 72.0
+"""Where the line stands, in percent of the track."""
+SHORT = LINE - 2.0
+"""A rival that is not excluded stays visibly short of it."""
+LARGEST = 1e6
+
+STYLE = """<style>
+.sl-ev-bars{display:grid;grid-template-columns:minmax(9.5rem,auto) 1fr 12.5rem;gap:.1rem .8rem;align-items:center;
+ font-size:.85rem}
+.sl-ev-bars .n{color:var(--ink);white-space:nowrap}.sl-ev-bars .n b{font-weight:650}
+.sl-ev-bars .v{color:var(--soft);font-size:.82rem;font-variant-numeric:tabular-nums;white-space:nowrap}
+.sl-ev-bars .out.n b{font-weight:400;text-decoration:line-through;color:var(--soft)}
+.sl-ev-bars .out.v{color:var(--ink)}
+.sl-over{position:relative;height:1.5rem}
+.sl-over:before{content:"";position:absolute;left:0;right:0;top:28%;height:44%;border-radius:.3rem;
+ background:var(--track)}
+.sl-over i{position:absolute;left:0;top:28%;height:44%;border-radius:.3rem;
+ background:color-mix(in srgb,var(--open) 45%,var(--track));transition:width .3s}
+.sl-over.out i{background:var(--open)}
+.sl-over u{position:absolute;top:4%;bottom:4%;border-left:2px dashed var(--ink)}
+.sl-ev-bars .t{position:relative;height:1.1rem;color:var(--soft);font-size:.75rem}
+.sl-ev-bars .t span{position:absolute;left:0;white-space:nowrap}
+.sl-ev-bars .t span+span{transform:translateX(-50%)}
+.sl-ev-bars .c{color:var(--soft);font-size:.75rem}
+.sl-key{color:var(--soft);font-size:.78rem;line-height:1.45;margin:.1rem 0 .5rem}
+.sl-key i{display:inline-block;width:1.6rem;height:.6rem;border-radius:.3rem;background:var(--open);margin-right:.3rem}
+.sl-key i.short{background:color-mix(in srgb,var(--open) 45%,var(--track))}
+.sl-key u{display:inline-block;height:.85rem;border-left:2px dashed var(--ink);margin:0 .45rem -.1rem .2rem}
+@container (max-width:34rem){.sl-ev-bars{grid-template-columns:1fr}.sl-ev-bars .v{margin:-.15rem 0 .3rem}
+ .sl-ev-bars .pad{display:none}}
+</style>"""
+
+_LINES = (
+    '<i class="short" aria-hidden="true"></i>the leading label over this rival, short of the line &nbsp; '
+    '<i aria-hidden="true"></i>past it: the rival is excluded &nbsp; <u aria-hidden="true"></u>the line of this pair'
+)
+_VOTES = '<i class="short" aria-hidden="true"></i>how many votes the leading label is ahead of this rival'
+
+_AXES = {
+    "evidence": ("no evidence", "evidence, as a factor (log scale)"),
+    "pulls": ("level", "lead, in answers"),
+    "votes": ("level", "lead, in votes"),
+}
+
+
+def bars_html(compared: Sequence[Comparison], rule: StoppingRule) -> str:
+    """A row for each rival and the axis below; before any draw the same rows with nothing in them.
+
+    ``compared`` is empty where there is nothing to show: no draw yet, or answers that were no labels.
+    """
+    rows = "".join(_row(each, rule) for each in compared) or _EMPTY * 2
+    scale = compared[0].scale if compared else _scale(rule)
+    start, title = _AXES[scale]
+    line = "" if scale == "votes" else f'<span style="left:{LINE:.0f}%">line</span>'
+    return (
+        f'<div class="sl-ev-bars">{rows}<span class="pad"></span><div class="t" aria-hidden="true">'
+        f'<span>{start}</span>{line}</div><span class="c">{title}</span></div>'
+    )
+
+
+_EMPTY = '<span class="n">–</span><div class="sl-over" aria-hidden="true"></div><span class="v">–</span>'
+
+
+def _scale(rule: StoppingRule) -> str:
+    if isinstance(rule, PairwiseMixture):
+        return "evidence"
+    return "pulls" if isinstance(rule, SuccessiveElimination) else "votes"
+
+
+def _row(compared: Comparison, rule: StoppingRule) -> str:
+    mark = " out" if compared.excluded else ""
+    rival = f"<b>{escape(compared.rival)}</b>"
+    name = f"{escape(compared.leader)} over {rival}" if compared.leader else rival
+    line = "" if compared.needed is None else f'<u style="left:{LINE:.0f}%"></u>'
+    return (
+        f'<span class="n{mark}">{name}</span>'
+        f'<div class="sl-over{mark}" aria-hidden="true"><i style="width:{_width(compared, rule):.1f}%"></i>{line}</div>'
+        f'<span class="v{mark}">{escape(words(compared))}</span>'
+    )
+
+
+def _width(compared: Comparison, rule: StoppingRule) -> float:
+    """Percent of the track: past the line exactly where the rival is excluded."""
+    if compared.needed is None:
+        return 100 * compared.value / max(1, rule.budget)
+    share = LINE * max(0.0, compared.value) / compared.needed
+    return min(100.0, max(LINE + 2, share)) if compared.excluded else min(SHORT, share)
+
+
+def words(compared: Comparison) -> str:
+    """Where it stands and its line, in words.
+
+    >>> from screening.labels import Label
+    >>> from math import log
+    >>> named = {"rival": Label.SAFE, "leader": Label.ESCALATE, "scale": "evidence"}
+    >>> words(Comparison(**named, value=log(86.4), needed=log(11), excluded=True))
+    '× 86.4 · line × 11.0 · ✓ excluded'
+    >>> words(Comparison(**named, value=log(0.2), needed=log(1000), excluded=False))
+    '× 0.2 · line × 1,000'
+    """
+    fate = " · ✓ excluded" if compared.excluded else ""
+    if compared.scale == "evidence":
+        stands, line = _factor(compared.value), _factor(compared.needed or 0.0)
+        near = " · just short" if stands == line and not compared.excluded else ""
+        return f"{stands} · line {line}{fate}{near}"
+    if compared.leader is None:
+        return f"lead of {compared.value:.0f} or more{fate}"
+    line = "" if compared.needed is None else f" · line {compared.needed:.0f}"
+    return f"lead of {compared.value:.0f}{line}{fate}"
+
+
+def _factor(logarithm: float) -> str:
+    """The factor rounded down, so that nothing looks nearer to its line than it is."""
+    if logarithm > 13.8155:  # ln of a million
+        return f"> × {LARGEST:,.0f}"
+    factor = exp(logarithm) * (1 + 1e-12)
+    if factor < 0.1:
+        return "× 0.0"
+    return f"× {floor(10 * factor) / 10:.1f}" if factor < 100 else f"× {floor(factor):,}"
+
+
+def rule_sentence(rule: StoppingRule) -> str:
+    """How the rule decides and what that is worth, in one sentence that claims no more."""
+    if isinstance(rule, PairwiseMixture):
+        how = "proven for this budget" if rule.contract is not None else "set"
+        return (
+            "A label is named once its evidence over each other label passes the line; the lines are "
+            f"{how} so that a label that is not this agent's usual answer is named at most {_rate(rule.delta)}."
+        )
+    if isinstance(rule, SuccessiveElimination):
+        return (
+            "A label is dropped for good once another leads it by the line, and the last one left is named; one that "
+            f"is not this agent's usual answer is named at most {_rate(rule.delta)}."
+        )
+    return f"The most frequent of {rule.budget} answers is named; there is no line, and no bound on a wrong name."
+
+
+def legend_html(rules: Iterable[StoppingRule]) -> str:
+    """What the bars of a picture mean and how their rules decide: each thing said once for all its nodes."""
+    found = list(rules)
+    marks = [_LINES] * any(_scale(rule) != "votes" for rule in found)
+    marks += [_VOTES] * any(_scale(rule) == "votes" for rule in found)
+    sentences = dict.fromkeys(escape(rule_sentence(rule)) for rule in found)
+    return "".join(f'<p class="sl-key">{words}</p>' for words in [*marks, *sentences])
+
+
+def _rate(probability: float) -> str:
+    return f"{100 * probability:.3g} times in 100"

@@ -1,0 +1,123 @@
+"""What is drawn as excluded is excluded by the rule, and what is excluded looks so: over many simulated nodes."""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from html import unescape
+from math import log
+
+import pytest
+
+from pages.batches.band_chart import bands_fold_html, steps
+from pages.batches.evidence_bars import LINE, bars_html, legend_html
+from screening.engine.draws import decode_draws
+from screening.engine.pipeline import MajorityVoteConfig, PairwiseMixtureConfig, SuccessiveEliminationConfig, preset
+from screening.labels import LABELS, Label
+from screening.statistics.rules.evidence import log_evidence
+from screening.statistics.rules.pairwise_mixture import PairwiseMixture
+from screening.statistics.rules.protocol import RuleState, StoppingRule
+from screening.statistics.rules.successive_elimination import EliminationState
+
+RUNS = 150
+CERTIFIED, VILLE = preset("certified").nodes[0].rule.rule(), PairwiseMixtureConfig(budget=100).rule()
+PAPER, VOTE = SuccessiveEliminationConfig(budget=200).rule(), MajorityVoteConfig(n=7).rule()
+RULES = {"certified": CERTIFIED, "ville": VILLE, "paper": PAPER, "vote": VOTE}
+
+
+def _run(rule: StoppingRule, chance: random.Random) -> str:
+    """The codes of one node until it stopped, its model somewhere between sure and torn."""
+    weights = [chance.random() ** 3 + 0.02 for _ in LABELS]
+    state, codes = rule.start(), ""
+    while state.verdict() is None:
+        [code] = chance.choices("SUE", weights)
+        state, codes = state.observe(decode_draws(code)[0].label), codes + code
+    return codes
+
+
+def _prefixes(rule: StoppingRule) -> Iterator[str]:
+    """The end of each run, and some moment on the way to it."""
+    for seed in range(RUNS):
+        chance = random.Random(seed)
+        codes = _run(rule, chance)
+        yield from (codes, codes[: chance.randint(1, len(codes))])
+
+
+def _state(rule: StoppingRule, codes: str) -> RuleState:
+    state = rule.start()
+    for draw in decode_draws(codes):
+        state = state.observe(draw.label)
+    return state
+
+
+def _excluded(rule: StoppingRule, codes: str) -> set[Label]:
+    """By the definition of each rule, worked out from the answers alone."""
+    labels = [draw.label for draw in decode_draws(codes)]
+    counts = Counter(labels)
+    if isinstance(rule, PairwiseMixture):
+        leader = max(LABELS, key=lambda label: counts[label])
+        return {
+            rival
+            for rival in LABELS
+            if rival is not leader
+            and log_evidence(counts[leader], counts[rival]) >= -log(rule.errors.level(leader, rival))
+        }
+    state = _state(rule, codes)
+    return {LABELS[at] for at in range(3) if at not in state.active} if isinstance(state, EliminationState) else set()
+
+
+_ROW = re.compile(
+    r'<span class="n( out)?">(?:\w+ over )?<b>(\w+)</b></span>'
+    r'<div class="sl-over( out)?" aria-hidden="true"><i style="width:([0-9.]+)%"></i>(<u[^>]*></u>)?</div>'
+    r'<span class="v( out)?">([^<]*)</span>'
+)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_label_is_drawn_as_out_exactly_when_the_rule_has_excluded_it(rule: StoppingRule) -> None:
+    seen = Counter[str]()
+    for codes in _prefixes(rule):
+        rows = _ROW.findall(bars_html(_state(rule, codes).comparisons(), rule))
+        assert len(rows) == 2
+        out = _excluded(rule, codes)
+        for struck, rival, thick, width, line, said, words in rows:
+            gone = Label(rival) in out
+            assert {bool(struck), bool(thick), bool(said), "✓ excluded" in words} == {gone}
+            assert (float(width) > LINE) is gone or not line
+            seen["out" if gone else "in"] += 1
+    assert seen["in"] > RUNS / 4 and (rule is VOTE or seen["out"] > RUNS / 4)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_the_panels_of_the_shares_say_the_same_fate(rule: StoppingRule) -> None:
+    for codes in _prefixes(rule):
+        figures = re.findall(
+            r'<figure class="(in|out)">.*?<b>(\w+)</b><span>([^<]*)</span>', bands_fold_html(rule, codes)
+        )
+        assert {Label(name) for fate, name, _ in figures if fate == "out"} == _excluded(rule, codes)
+        since = steps(rule, codes)[1]
+        for fate, name, words in figures:
+            assert (words == f"excluded from draw {since[Label(name)]} on") if fate == "out" else words == ""
+
+
+def test_excluded_since_is_the_start_of_the_time_up_to_now() -> None:
+    # after UUUUUU safe is excluded (E(6, 0) = 40.1 ≥ 40), after one S it is not (E(6, 1) is about 8), and then again
+    codes = "UUUUU" + "S" + "U" * 6
+    assert _excluded(VILLE, codes) == {Label.SAFE, Label.ESCALATE}
+    since = steps(VILLE, codes)[1]
+    assert Label.SAFE not in _excluded(VILLE, codes[: since[Label.SAFE] - 1])
+    assert all(Label.SAFE in _excluded(VILLE, codes[:at]) for at in range(since[Label.SAFE], len(codes) + 1))
+
+
+def test_before_any_draw_the_rows_stand_and_say_nothing() -> None:
+    html = bars_html((), VILLE)
+    assert html.count('class="sl-over"') == 2 and "excluded" not in html
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [(CERTIFIED, "5 times in 100"), (VILLE, "5 times in 100"), (PAPER, "5 times"), (VOTE, "no bound")],
+)
+def test_the_legend_says_what_the_rule_promises_once(rule: StoppingRule, words: str) -> None:
+    legend = unescape(legend_html([rule, rule]))
+    assert legend.count(words) == 1 and ("past it" in legend) is (rule is not VOTE)
