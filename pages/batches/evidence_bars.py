@@ -53,6 +53,7 @@ _AXES = {
     "evidence": ("no evidence", "evidence, as a factor (log scale)"),
     "pulls": ("level", "lead, in answers"),
     "votes": ("level", "lead, in votes"),
+    "probability": ("level", "lead, in probability"),
 }
 
 
@@ -96,7 +97,7 @@ def _width(compared: Comparison, rule: StoppingRule) -> float:
     """Percent of the track: past the line exactly where the rival is excluded."""
     if compared.needed is None:
         return 100 * compared.value / max(1, rule.budget)
-    share = LINE * max(0.0, compared.value) / compared.needed
+    share = LINE * max(0.0, compared.value) / max(compared.needed, 1e-9)
     return min(100.0, max(LINE + 2, share)) if compared.excluded else min(SHORT, share)
 
 
@@ -116,6 +117,8 @@ def words(compared: Comparison) -> str:
         stands, line = _factor(compared.value), _factor(compared.needed or 0.0)
         near = " · just short" if stands == line and not compared.excluded else ""
         return f"{stands} · line {line}{fate}{near}"
+    if compared.scale == "probability":
+        return f"lead of {compared.value:.3f} · unknown {compared.needed or 0.0:.3f}{fate}"
     if compared.leader is None:
         return f"lead of {compared.value:.0f} or more{fate}"
     line = "" if compared.needed is None else f" · line {compared.needed:.0f}"
@@ -148,13 +151,23 @@ def rule_sentence(rule: StoppingRule) -> str:
     return f"The most frequent of {rule.budget} answers is named; there is no line, and no bound on a wrong name."
 
 
-def legend_html(rules: Iterable[StoppingRule]) -> str:
-    """What the bars of a picture mean and how their rules decide: each thing said once for all its nodes."""
+READ_OFF = (
+    "Read off from one call: the most probable label is named where its lead over each other is more than what the "
+    "server leaves unknown; no error level holds."
+)
+
+
+def legend_html(rules: Iterable[StoppingRule], *, read_off: bool) -> str:
+    """What the bars of a picture mean and how their rules decide: each thing said once for all its nodes.
+
+    ``rules`` are those of the nodes that were sampled; ``read_off`` where probabilities stand in the place of draws.
+    """
     found = list(rules)
-    marks = [_LINES] * any(_scale(rule) != "votes" for rule in found)
+    marks = [_LINES] * (read_off or any(_scale(rule) != "votes" for rule in found))
     marks += [_VOTES] * any(_scale(rule) == "votes" for rule in found)
     sentences = dict.fromkeys(escape(rule_sentence(rule)) for rule in found)
-    return "".join(f'<p class="sl-key">{words}</p>' for words in [*marks, *sentences])
+    told = [READ_OFF] * read_off
+    return "".join(f'<p class="sl-key">{words}</p>' for words in [*marks, *sentences, *told])
 
 
 def _rate(probability: float) -> str:

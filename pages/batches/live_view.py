@@ -26,7 +26,8 @@ def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
     The shares with their bands are one click away once it has ``ended``: a tick would close them again.
     """
     rows = "".join(_node(number, view, ended) for number, view in enumerate(views, start=1))
-    return f'<div class="sl-live">{rows}{legend_html(view.rule for view in views)}</div>'
+    sampled = [view.rule for view in views if view.read_off is None]
+    return f'<div class="sl-live">{rows}{legend_html(sampled, read_off=len(sampled) < len(views))}</div>'
 
 
 def budget_html(calls: int, budget: int, *, cost_usd: float | None, seconds: float | None) -> str:
@@ -69,7 +70,8 @@ def _colour(view: NodeView) -> str:
 
 
 def _node(number: int, view: NodeView, ended: bool) -> str:
-    folded = bands_fold_html(view.rule, view.codes) if ended and view.compared else _NO_BANDS
+    drawn = ended and view.compared and view.read_off is None
+    folded = bands_fold_html(view.rule, view.codes) if drawn else _NO_BANDS
     return (
         f'<section class="sl-node" aria-label="{escape(view.title, quote=True)}">'
         f'<div><h4>{number} {escape(view.title)}</h4><p class="q">{escape(view.question)}</p>{badge_html(view)}</div>'

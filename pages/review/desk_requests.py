@@ -11,7 +11,7 @@ from pages.components.words import sentence
 from pages.review import inbox_desk
 from pages.review.desk_marks import received_form
 from pages.review.inbox_desk import Desk, Here, clear, keep, memory, say
-from pages.review.standing_words import standing_words
+from pages.review.standing_words import filled_in, standing_words
 from screening.review.actors import Actor
 from screening.review.policy import Action, Forbidden, allowed
 from screening.review.rating_form import RatingForm
@@ -19,7 +19,7 @@ from screening.review.tiers import Tier
 from storage.database import Database
 from storage.review import inbox
 from storage.review.adjudication import ReasonNeeded
-from storage.review.drafts import save_draft
+from storage.review.drafts import load_draft, save_draft
 from storage.review.inbox import LeaseLost, NotAvailable, NoteNeeded
 from storage.review.my_readings import my_readings
 from storage.review.standing import Place, standing
@@ -103,11 +103,13 @@ def handle(here: Here, requests: list[Request], tiers: Collection[Tier] | None) 
 
 def _lost(here: Here, request: Request) -> str:
     """Why the case is not in their hands, in words."""
+    case_id = request.case or ""
     try:
-        found = standing(here.db, here.person, request.case or "", request.token, here.now)
+        found = standing(here.db, here.person, case_id, request.token, here.now)
+        draft = filled_in(load_draft(here.db, here.person, case_id))
     except (KeyError, Forbidden):
         return "This case is not in your hands."
-    return standing_words(found)
+    return standing_words(found, draft=draft)
 
 
 def _on_desk(at: At, request: Request) -> Desk:

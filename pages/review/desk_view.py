@@ -13,7 +13,7 @@ from pages.review.desk_words import form_offer, guideline, reading_words
 from pages.review.evidence_view import engine_label, evidence_html, outcome_words
 from pages.review.inbox_desk import Desk, Here, Memory, place
 from pages.review.inbox_words import LABEL_WORDS, NEXT_WORDS, TIER_MARKS, TIER_WORDS, plain_name, why_words
-from pages.review.standing_words import standing_words
+from pages.review.standing_words import filled_in, standing_words
 from screening.review.pseudonyms import pseudonym
 from screening.review.rating_form import RatingForm, TextMark, contradictions
 from screening.review.tiers import Tier
@@ -61,7 +61,7 @@ def _stage(here: Here, desk: Desk | None, *, empty: str, may_take: bool, key: st
     if desk is None:
         return {"stage": "idle", "words": empty}
     if desk.only_named:
-        kept = load_draft(here.db, here.person, desk.case_id) is not None
+        kept = filled_in(load_draft(here.db, here.person, desk.case_id))
         words = "Nothing of this case is shown before you hold it." + (
             " What you had filled in is kept and comes back with it." if kept else ""
         )
@@ -75,11 +75,12 @@ def _unread(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
     found = place(here, desk)
     if found.place is Place.HELD:
         return {"stage": "reading", "case": _case(here, desk), **_drafted(here, desk)}
+    draft = filled_in(load_draft(here.db, here.person, desk.case_id))
     away = _case(here, desk) | {"text": None, "reply": None, "turns": [], "notes": [], "evidence": ""}
     return {
         "stage": "over",
         "case": away,
-        "words": standing_words(found),
+        "words": standing_words(found, draft=draft),
         "may_take": may_take and found.place is Place.FREE,
         "mine": found.place is Place.READ,
     }

@@ -1,4 +1,7 @@
-"""What is said of a case that is not in its reader's hands any more: the truth, and that the draft is kept."""
+"""What is said of a case that is not in its reader's hands any more: the truth, and what of theirs is kept."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from screening.review.rating_form import RatingLabel
 from storage.review.standing import Place, Standing
@@ -8,21 +11,38 @@ _LABELS = {
     RatingLabel.UNSAFE: "unsafe",
     RatingLabel.INSUFFICIENT_INFORMATION: "insufficient information",
 }
-_KEPT = "What you filled in is kept as a draft."
+_WORDS = {
+    Place.TAKEN: "Somebody else has this case now.",
+    Place.CLOSED: "This case was closed by somebody else in the meantime.",
+    Place.FREE: "Your lease on this case ran out, or you had none: it is free for others.",
+}
+KEPT = "What you filled in is kept as a draft."
+_OF_THE_PAGE = ("rev", "read_to_end", "revision", "form_version")
+"""Fields of a draft that nobody fills in."""
 
 
-def standing_words(found: Standing) -> str:
-    """One or two sentences.
+def filled_in(draft: Mapping[str, Any] | None) -> bool:
+    """Whether a draft holds anything that its reader chose, marked or wrote.
 
-    >>> standing_words(Standing(place=Place.TAKEN))
+    >>> filled_in({"rev": 3, "label": None, "marks": [], "note": ""}), filled_in({"rev": 3, "label": "safe"})
+    (False, True)
+    """
+    return any(value for name, value in (draft or {}).items() if name not in _OF_THE_PAGE)
+
+
+def standing_words(found: Standing, *, draft: bool) -> str:
+    """One or two sentences; the second where a ``draft`` of theirs is kept.
+
+    >>> standing_words(Standing(place=Place.TAKEN), draft=True)
     'Somebody else has this case now. What you filled in is kept as a draft.'
+    >>> standing_words(Standing(place=Place.TAKEN), draft=False)
+    'Somebody else has this case now.'
     """
     if found.place is Place.READ and found.at is not None and found.label is not None:
         did = "closed" if found.closed else "read"
         waits = "" if found.closed else "; it waits for another reader"
         return f"You {did} this case at {found.at:%H:%M} UTC as {_LABELS[found.label]}{waits}."
-    return {
-        Place.TAKEN: f"Somebody else has this case now. {_KEPT}",
-        Place.CLOSED: f"This case was closed by somebody else in the meantime. {_KEPT}",
-        Place.FREE: f"Your lease on this case ran out, or you had none: it is free for others. {_KEPT}",
-    }.get(found.place, "This case is in your hands.")
+    words = _WORDS.get(found.place)
+    if words is None:
+        return "This case is in your hands."
+    return f"{words} {KEPT}" if draft else words

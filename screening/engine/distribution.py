@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from screening.engine.draws import Usage
 from screening.labels import LABELS, Label
-from screening.statistics.rules.protocol import Arm, Ended, Verdict
+from screening.statistics.rules.protocol import Comparison, Ended, Verdict
 
 MARK = "="
 """Begins the code of a distribution where else the codes of draws stand."""
@@ -52,11 +52,20 @@ class LabelDistribution:
         label = self.mode()
         return Verdict(label=label, ended=Ended.TOO_CLOSE if label is None else Ended.IDENTIFIED, calls=1)
 
-    def arms(self) -> tuple[Arm, ...]:
-        """Each label with the band in which its probability lies, wherever the unknown part belongs."""
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The most probable label's lead over each other; its line is the unknown part, which could go to the other."""
+        leader = max(LABELS, key=lambda label: self.labels[label])
+        leads = {rival: self.labels[leader] - self.labels[rival] for rival in LABELS if rival is not leader}
         return tuple(
-            Arm(label=label, draws=0, estimate=share, low=share, high=min(1.0, share + self.unknown), eliminated=False)
-            for label, share in ((label, self.labels[label]) for label in LABELS)
+            Comparison(
+                rival=rival,
+                leader=leader,
+                scale="probability",
+                value=lead,
+                needed=self.unknown,
+                excluded=lead > self.unknown,
+            )
+            for rival, lead in leads.items()
         )
 
     @property

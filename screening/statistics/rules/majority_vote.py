@@ -3,14 +3,9 @@
 from dataclasses import dataclass
 
 from screening.labels import LABELS, Label
-<<<<<<< HEAD
 from screening.statistics.bounds import clopper_pearson
 from screening.statistics.rules.counts import LabelCounts
-from screening.statistics.rules.protocol import Arm, Ended, Verdict
-=======
-from screening.statistics.bounds import Band
 from screening.statistics.rules.protocol import Arm, Comparison, Ended, Verdict
->>>>>>> b2cc684 (The evidence picture draws what the rule decided by: each pair against its line, shares and bands one click away)
 
 BAND_DELTA = 0.05
 """Level of the displayed interval. The vote itself has no error level."""
@@ -96,8 +91,6 @@ class VoteState(LabelCounts):
             high=band.high,
             eliminated=False,
         )
-<<<<<<< HEAD
-=======
 
     def comparisons(self) -> tuple[Comparison, ...]:
         """The lead in votes of the most frequent label over each other. Nothing is excluded before all votes are in,
@@ -110,17 +103,3 @@ class VoteState(LabelCounts):
             for rival, count in zip(LABELS, self.counts, strict=True)
             if rival is not leader
         )
-
-
-def clopper_pearson(successes: int, draws: int, delta: float) -> Band:
-    """Exact interval of a probability at one fixed number of draws (Clopper & Pearson 1934).
-
-    [0, 1] without draws.
-
-    >>> clopper_pearson(0, 3, 0.05).low, round(clopper_pearson(0, 3, 0.05).high, 4)
-    (0.0, 0.7076)
-    """
-    low = 0.0 if successes == 0 else betaincinv(successes, draws - successes + 1, delta / 2)
-    high = 1.0 if successes == draws else betaincinv(successes + 1, draws - successes, 1 - delta / 2)
-    return Band(low=float(low), high=float(high))
->>>>>>> b2cc684 (The evidence picture draws what the rule decided by: each pair against its line, shares and bands one click away)

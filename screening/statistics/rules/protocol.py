@@ -50,13 +50,13 @@ class Comparison:
     """How far the leading label is from excluding one rival, in the rule's own statistic.
 
     ``value`` is where it stands and ``needed`` its line: the rival is excluded at or past it. The scale is the natural
-    logarithm of evidence, a lead in pulls, or a lead in votes, which have no line. A rival that was dropped for good
+    logarithm of evidence, a lead in pulls, in probability, or in votes, which have no line. A rival that was dropped for good
     names no leader, and its value is the line that was passed then.
     """
 
     rival: Label
     leader: Label | None
-    scale: Literal["evidence", "pulls", "votes"]
+    scale: Literal["evidence", "pulls", "votes", "probability"]
     value: float
     needed: float | None
     excluded: bool
@@ -66,7 +66,9 @@ class Comparison:
         """The share of the way to the line, from 0 to 1; None where there is no line."""
         if self.needed is None:
             return None
-        return 1.0 if self.excluded else min(1.0, max(0.0, self.value / self.needed))
+        if self.excluded or self.needed <= 0:
+            return 1.0 if self.excluded else 0.0
+        return min(1.0, max(0.0, self.value / self.needed))
 
 
 class RuleState(Protocol):

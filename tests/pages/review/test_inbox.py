@@ -175,12 +175,22 @@ def test_a_save_after_the_case_went_to_a_colleague_says_so_and_keeps_the_draft(
     assert "Somebody else holds this case" in answer(page)["words"] and TEXT not in _shown(page)
 
 
+def test_of_a_draft_nothing_is_said_to_who_filled_in_nothing(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    page = ask(take_next(open_page("inbox")), "draft", form={"label": None, "marks": [], "note": "", "rev": 1})
+    _taken_by_another(page_database)
+    assert desk(ask(page, "look"))["words"] == "Somebody else has this case now."
+    page = ask(page, "draft", form={"label": "safe", "marks": [], "note": "", "rev": 2})
+    assert desk(ask(page, "look"))["words"].endswith("What you filled in is kept as a draft.")
+
+
 def test_a_lease_that_ran_out_is_taken_up_again(open_page: Opener, page_database: Database, case_id: str) -> None:
     page = take_next(open_page("inbox"))
     with page_database.write() as conn:
         conn.execute(update(inbox_entries).values(lease_expires_at=_now() - timedelta(seconds=1)))
     page = ask(page, "look")
-    assert desk(page)["words"].startswith("Your lease on this case ran out, or you had none: it is free for others.")
+    assert desk(page)["words"] == "Your lease on this case ran out, or you had none: it is free for others."
     assert desk(page)["may_take"] and TEXT not in _shown(page)
     page = ask(page, "take", case=case_id)
     assert desk(page)["stage"] == "reading" and desk(page)["case"]["text"] == TEXT
