@@ -44,8 +44,8 @@ STEPS = ("claim", "claim P3", "ahead", "page 1", "page 20", "counts", "poll", "p
 Figures = Mapping[str, float]
 
 
-def add_cases(db: Database, first: int, number: int) -> None:
-    """So many open cases more, of all tiers, entered over the last hours, their texts about 2 kB."""
+def add_cases(db: Database, first: int, number: int, tier: Tier | None = None) -> None:
+    """So many open cases more, of one tier or of all, entered over the last hours, their texts about half a kB."""
     with db.write() as conn:
         if first == 0:
             conn.execute(insert(configurations).values(version="bench", body={"pipeline": {}}, created_at=NOW))
@@ -59,7 +59,7 @@ def add_cases(db: Database, first: int, number: int) -> None:
         for start in range(first, first + number, 5_000):
             rows = range(start, min(start + 5_000, first + number))
             conn.execute(insert(cases), [_case(row) for row in rows])
-            conn.execute(insert(inbox_entries), [_entry(row) for row in rows])
+            conn.execute(insert(inbox_entries), [_entry(row, tier) for row in rows])
     analyse(db)
 
 
@@ -70,8 +70,8 @@ def _case(row: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _entry(row: int) -> dict[str, object]:
-    tier = Tier.P0 if row % 50 == 0 else Tier(1 + row % 3)
+def _entry(row: int, only: Tier | None) -> dict[str, object]:
+    tier = only if only is not None else Tier.P0 if row % 50 == 0 else Tier(1 + row % 3)
     entered = NOW - timedelta(seconds=row * 7919 % 86_400)
     return {
         "case_id": f"{row:032d}", "tier": tier, "why": "unsettled",

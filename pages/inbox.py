@@ -44,6 +44,12 @@ def left_column(desk: Desk | None, view: View) -> None:
             cover_switch()
 
 
+def waiting_words(here: Here) -> str:
+    """What is said on an empty desk."""
+    found = counts(here.db, here.person, here.now, chosen_view().tiers)
+    return "A case waits for you." if found.free else empty_words(found)
+
+
 def cover_switch() -> None:
     """Texts covered until they are opened, for whoever wants that."""
     covered = st.query_params.get("cover") == "1"
@@ -67,9 +73,7 @@ with st.container(key="inbox"):
         left_column(desk, view)
     with right:
         if MAY_READ:
-            found = counts(here.db, here.person, here.now, view.tiers)
-            free = "A case waits for you." if found.free else empty_words(found)
-            desk_panel(asking, view.tiers, empty=free, key=resources.settings().pseudonym_secret)
+            desk_panel(asking, view.tiers, empty=waiting_words, key=resources.settings().pseudonym_secret)
         else:
             st.html(
                 '<div class="sl-none" role="status"><b>You see what waits</b>'

@@ -18,7 +18,7 @@ SHORT = LINE - 2.0
 LARGEST = 1e6
 
 STYLE = """<style>
-.sl-ev-bars{display:grid;grid-template-columns:minmax(9.5rem,auto) 1fr 12.5rem;gap:.1rem .8rem;align-items:center;
+.sl-ev-bars{display:grid;grid-template-columns:9.6rem 1fr 13.6rem;gap:.1rem .8rem;align-items:center;
  font-size:.85rem}
 .sl-ev-bars .n{color:var(--ink);white-space:nowrap}.sl-ev-bars .n b{font-weight:650}
 .sl-ev-bars .v{color:var(--soft);font-size:.82rem;font-variant-numeric:tabular-nums;white-space:nowrap}

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
@@ -15,23 +16,28 @@ from pages.review.group_panel import group_panel
 from pages.review.inbox_desk import Here, memory
 from screening.review.tiers import Tier
 
+if TYPE_CHECKING:
+    from streamlit.components.v2.types import ComponentRenderer
+
 COMPONENT = "second-look-browser.desk"
 STAYS = frozenset({"look", "alive", "draft", "second", "at_once", "uncover", "reveal", "revise"})
 """Requests after which the rest of the page is as it was."""
 
 
-def desk_panel(here: Callable[[], Here], tiers: Collection[Tier] | None, *, empty: str, key: str) -> None:
-    """Draw the desk and do what its reader asks for. ``here`` is asked anew on each run; ``empty`` is said on an
-    empty desk.
+def desk_panel(
+    here: Callable[[], Here], tiers: Collection[Tier] | None, *, empty: Callable[[Here], str], key: str
+) -> None:
+    """Draw the desk and do what its reader asks for. ``here`` is asked anew on each run, and ``empty`` for what is
+    said on an empty desk.
     """
     st.fragment(_desk)(here, tiers, empty, key)
 
 
-def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: str, key: str) -> None:
+def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Callable[[Here], str], key: str) -> None:
     attended(active=False)
     now = here()
     desk = inbox_desk.current(now)
-    shown = view(now, desk, memory(), empty=empty, may_take=may_take(now), key=key)
+    shown = view(now, desk, memory(), empty=empty(now) if desk is None else "", may_take=may_take(now), key=key)
     requests = parse(_mounted(shown))
     if not requests:
         group_panel(now, desk)
@@ -55,5 +61,10 @@ def _draw_again(*, whole: bool) -> None:
 
 def _mounted(shown: dict[str, Any]) -> object:
     """What the component asks for in this run; None mostly."""
-    component = st.components.v2.component(COMPONENT, js="desk.js", css="desk.css", isolate_styles=False)
-    return component(key="desk", data=shown, on_requests_change=lambda: None).requests
+    return _component()(key="desk", data=shown, on_requests_change=lambda: None).requests
+
+
+@lru_cache(maxsize=1)
+def _component() -> "ComponentRenderer":
+    """Made known once a process: Streamlit reads its files to do so."""
+    return st.components.v2.component(COMPONENT, js="desk.js", css="desk.css", isolate_styles=False)

@@ -255,7 +255,8 @@ def save(
         keep(replace(desk, mine=mine, receipt=receipt, evidence=None))
         name = desk.text.external_id if desk.text else ""
         memory().last = LastSaved(case_id=case_id, rating=mine, name=name)
-    memory().ahead = None if covered() else send_ahead(here.db, here.person, here.now, tiers)
+    waits = covered() or inbox.my_claims(here.db, here.person, here.now)  # what they hold already comes next
+    memory().ahead = None if waits else send_ahead(here.db, here.person, here.now, tiers)
     return receipt
 
 

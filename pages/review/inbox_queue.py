@@ -1,6 +1,8 @@
 """The left of the inbox: how many wait, the next one, a filter, and the list for those who may browse."""
 
+from functools import lru_cache
 from html import escape
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -17,6 +19,9 @@ from screening.text.display import visible
 from storage.review import care
 from storage.review.inbox import NotAvailable
 from storage.review.queue import Sort, sort_of
+
+if TYPE_CHECKING:
+    from streamlit.components.v2.types import ComponentRenderer
 
 KEY, SEAT, TIERS, SORT = "queue", "inbox_seat", "tiers", "sort"
 
@@ -40,8 +45,7 @@ def live_queue(here: Here, desk: Desk | None, view: View) -> None:
         "keys": on(),
         **offer(here),
     }
-    component = st.components.v2.component("second-look-browser.queue", js="queue.js", css="queue.css")
-    said = component(
+    said = _component()(
         data=data,
         key=KEY,
         on_tiers_change=_filtered,
@@ -60,6 +64,12 @@ def live_queue(here: Here, desk: Desk | None, view: View) -> None:
         say("Save or leave the case on your desk first.")
     elif said.take and may:
         claim_or_say(here, str(said.take))
+
+
+@lru_cache(maxsize=1)
+def _component() -> "ComponentRenderer":
+    """Made known once a process: Streamlit reads its files to do so."""
+    return st.components.v2.component("second-look-browser.queue", js="queue.js", css="queue.css")
 
 
 def exposure(here: Here) -> care.Exposure:

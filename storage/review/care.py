@@ -6,14 +6,25 @@ Derived from the audit log; everybody sees their own count and nobody sees anoth
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import BindParameter, Connection, String, bindparam, func, select
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.database import Database
-from storage.schema import audit_events, ratings
+from storage.schema import Moment, audit_events, ratings
 from storage.site.audit_log import append
 from storage.site.settings_store import current_in
+
+_ACTOR: BindParameter[str] = bindparam("actor", type_=String)
+_SINCE: BindParameter[datetime] = bindparam("since", type_=Moment)
+_EVENT = audit_events.c
+_PAUSE = select(func.max(_EVENT.seq)).where(_EVENT.actor == _ACTOR, _EVENT.action == "break_taken", _EVENT.at >= _SINCE)
+_OPENED = select(func.count(_EVENT.subject.distinct())).where(_EVENT.actor == _ACTOR, _EVENT.action == "text_viewed")
+_READ = (
+    select(func.count())
+    .select_from(ratings)
+    .where(ratings.c.reviewer == _ACTOR, ratings.c.at >= _SINCE, ratings.c.version == 1)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +40,10 @@ def exposure(db: Database, actor: Actor, since: datetime) -> Exposure:
     """The actor's own exposure since a moment, and whether the site's number of texts before a break is reached."""
     require(actor, Action.VIEW_CARE, actor.id)
     with db.read() as conn:
-        pause = conn.execute(
-            select(func.max(audit_events.c.seq)).where(_own(actor, "break_taken"), audit_events.c.at >= since)
-        ).scalar()
-        total = _texts(conn, actor, audit_events.c.at >= since)
-        after = total if pause is None else _texts(conn, actor, audit_events.c.seq > pause)
+        own = {"actor": actor.id, "since": since}
+        pause = conn.execute(_PAUSE, own).scalar()
+        total = int(conn.execute(_OPENED.where(_EVENT.at >= _SINCE), own).scalar_one())
+        after = total if pause is None else _opened_after(conn, actor, pause)
         limit = current_in(conn).settings.break_after_texts
     return Exposure(texts=total, since_break=after, break_due=after >= limit)
 
@@ -41,9 +51,8 @@ def exposure(db: Database, actor: Actor, since: datetime) -> Exposure:
 def read_since(db: Database, actor: Actor, since: datetime) -> int:
     """How many cases the actor has read since a moment: their own count, for how far the queue is from its end."""
     require(actor, Action.VIEW_CARE, actor.id)
-    own = ratings.c.reviewer == actor.id, ratings.c.at >= since, ratings.c.version == 1
     with db.read() as conn:
-        return int(conn.execute(select(func.count()).select_from(ratings).where(*own)).scalar_one())
+        return int(conn.execute(_READ, {"actor": actor.id, "since": since}).scalar_one())
 
 
 def take_break(db: Database, actor: Actor, now: datetime) -> None:
@@ -53,10 +62,5 @@ def take_break(db: Database, actor: Actor, now: datetime) -> None:
         append(conn, actor, "break_taken", None, {}, now)
 
 
-def _own(actor: Actor, action: str) -> ColumnElement[bool]:
-    return and_(audit_events.c.actor == actor.id, audit_events.c.action == action)
-
-
-def _texts(conn: Connection, actor: Actor, within: ColumnElement[bool]) -> int:
-    query = select(func.count(audit_events.c.subject.distinct())).where(_own(actor, "text_viewed"), within)
-    return int(conn.execute(query).scalar_one())
+def _opened_after(conn: Connection, actor: Actor, pause: int) -> int:
+    return int(conn.execute(_OPENED.where(_EVENT.seq > pause), {"actor": actor.id}).scalar_one())

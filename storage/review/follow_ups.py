@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import Connection, func, insert, or_, select, update
+from sqlalchemy import Connection, Select, func, insert, or_, select, update
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, allowed, require
 from screening.review.rating_form import Disposition
 from storage.blindness import withheld
 from storage.database import Database, insert_into
+from storage.review.leases import KEPT, NOW
 from storage.schema import accounts, cases, follow_ups, reveals
 from storage.site.audit_log import append
 from storage.site.settings_store import current_in
@@ -109,6 +111,16 @@ def _open(conn: Connection, actor: Actor, case_id: str, what: For, now: datetime
 def open_ones(db: Database, actor: Actor, now: datetime, limit: int = 50) -> Open:
     """The follow-ups that are open: one's own, those one opened, and for seniors all that give no reading away."""
     require(actor, Action.FOLLOW_UP, actor.id)
+    shown, hidden = _open_statements(actor)
+    with db.read() as conn:
+        rows = conn.execute(shown.limit(limit)).all()
+        others, late = conn.execute(hidden, {"now": now}).one()
+    return Open(shown=tuple(map(_follow_up, rows)), others=others, others_overdue=late)
+
+
+@lru_cache(maxsize=KEPT)
+def _open_statements(actor: Actor) -> tuple[Select[Any], Select[int, int]]:
+    """Those that this person may see, and the numbers of the rest: written once, asked at every run of the inbox."""
     mine = or_(_one.who == actor.id, _one.opened_by == actor.id)
     visible = or_(mine, ~withheld(actor, _one.case_id)) if allowed(actor, Action.FOLLOW_UP) else mine
     # a look-up for each: joined, an embedded database may begin at the cases, and read all of them
@@ -119,13 +131,9 @@ def open_ones(db: Database, actor: Actor, now: datetime, limit: int = 50) -> Ope
         .outerjoin(accounts, accounts.c.id == _one.who)
         .where(_one.closed_at.is_(None), visible)
         .order_by(_one.due_at, _one.id)
-        .limit(limit)
     )
-    hidden = select(func.count(), func.count().filter(_one.due_at <= now)).where(_one.closed_at.is_(None), ~visible)
-    with db.read() as conn:
-        rows = conn.execute(joined).all()
-        others, late = conn.execute(hidden).one()
-    return Open(shown=tuple(map(_follow_up, rows)), others=others, others_overdue=late)
+    overdue = func.count().filter(_one.due_at <= NOW)
+    return joined, select(func.count(), overdue).where(_one.closed_at.is_(None), ~visible)
 
 
 def _follow_up(row: Any) -> FollowUp:

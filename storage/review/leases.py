@@ -33,6 +33,9 @@ LEASE = timedelta(minutes=15)
 SNOOZE = timedelta(minutes=30)
 """How long a skipped case stays away from whoever skipped it."""
 
+KEPT = 256
+"""Statements that are written once for a person and asked often: of so many the latest are remembered."""
+
 _entry = inbox_entries.c
 
 

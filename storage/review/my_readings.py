@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
+from typing import Any
 
-from sqlalchemy import and_, select
+from sqlalchemy import Select, and_, select
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.rating_form import RatingLabel
 from storage.database import Database
+from storage.review.leases import KEPT
 from storage.review.settling import Method
 from storage.schema import adjudications, cases, inbox_entries, ratings
 
@@ -40,37 +43,43 @@ def my_readings(
 ) -> tuple[MyReading, ...]:
     """The newest first, at most ``limit`` of them, all before a moment where one is given. Raises Forbidden."""
     require(actor, Action.VIEW_RATINGS, actor.id)
+    query = _newest(actor.id).limit(limit)
+    with db.read() as conn:
+        rows = conn.execute(query if before is None else query.where(ratings.c.at < before)).all()
+    return tuple(map(_reading, rows))
+
+
+@lru_cache(maxsize=KEPT)
+def _newest(reviewer: str) -> Select[Any]:
+    """Somebody's readings, the newest first: written once, asked at every run of the inbox."""
     made, later, entry = adjudications.c, adjudications.alias().c, inbox_entries.c
     after = ratings.alias().c
     superseded = select(after.id).where(
-        after.case_id == ratings.c.case_id, after.reviewer == actor.id, after.version > ratings.c.version
+        after.case_id == ratings.c.case_id, after.reviewer == reviewer, after.version > ratings.c.version
     )
     newer = select(later.version).where(later.case_id == made.case_id, later.version > made.version).exists()
-    query = (
+    return (
         select(ratings, cases.c.external_id, entry.closed_at, entry.reading.label("due"))
         .add_columns(made.label.label("accepted"), made.method, superseded.exists().label("superseded"))
         .join(cases, cases.c.id == ratings.c.case_id)
         .join(inbox_entries, entry.case_id == ratings.c.case_id)
         .outerjoin(adjudications, and_(made.case_id == ratings.c.case_id, entry.closed_at.is_not(None), ~newer))
-        .where(ratings.c.reviewer == actor.id)
+        .where(ratings.c.reviewer == reviewer)
         .order_by(ratings.c.at.desc(), ratings.c.id.desc())
-        .limit(limit)
     )
-    with db.read() as conn:
-        rows = conn.execute(query if before is None else query.where(ratings.c.at < before)).all()
-    return tuple(
-        MyReading(
-            case_id=row.case_id,
-            external_id=row.external_id,
-            at=row.at,
-            label=RatingLabel(row.label),
-            certainty=row.certainty,
-            version=row.version,
-            blind=row.blind,
-            last=not row.superseded,
-            waits_for=None if row.closed_at else row.due,
-            accepted=RatingLabel(row.accepted) if row.accepted else None,
-            method=Method(row.method) if row.method else None,
-        )
-        for row in rows
+
+
+def _reading(row: Any) -> MyReading:
+    return MyReading(
+        case_id=row.case_id,
+        external_id=row.external_id,
+        at=row.at,
+        label=RatingLabel(row.label),
+        certainty=row.certainty,
+        version=row.version,
+        blind=row.blind,
+        last=not row.superseded,
+        waits_for=None if row.closed_at else row.due,
+        accepted=RatingLabel(row.accepted) if row.accepted else None,
+        method=Method(row.method) if row.method else None,
     )

@@ -14,13 +14,11 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.tiers import Tier
 from storage.database import Database
-from storage.review.leases import NOW, in_order, is_open, leased, moment, state, touched, why_of
+from storage.review.leases import KEPT, NOW, in_order, is_open, leased, moment, state, touched, why_of
 from storage.review.tallies import late_by_tier, newest_entry, open_by_tier
 from storage.schema import Moment, cases, inbox_entries
 
 _entry = inbox_entries.c
-KEPT = 256
-"""Statements kept, of as many people and views: an open inbox asks every few seconds."""
 
 
 class State(StrEnum):

@@ -194,9 +194,12 @@ class StaleSettings(Exception):
     """Somebody else changed the settings in between: look at theirs first."""
 
 
+_LATEST = select(settings_versions).order_by(settings_versions.c.version.desc()).limit(1)
+
+
 def current_in(conn: Connection) -> SettingsVersion:
     """The settings in force, inside the caller's transaction."""
-    row = conn.execute(select(settings_versions).order_by(settings_versions.c.version.desc()).limit(1)).first()
+    row = conn.execute(_LATEST).first()
     return SettingsVersion(version=0, settings=SiteSettings()) if row is None else _version(row)
 
 

@@ -46,7 +46,11 @@ class SlowLine:
             if self._cut:
                 browser.close()
                 continue
-            server = socket.create_connection(("127.0.0.1", self._port))
+            try:
+                server = socket.create_connection(("127.0.0.1", self._port))
+            except OSError:  # the server is down
+                browser.close()
+                continue
             self._open |= {browser, server}
             threading.Thread(target=self._forward, args=(browser, server, True), daemon=True).start()
             threading.Thread(target=self._forward, args=(server, browser, False), daemon=True).start()

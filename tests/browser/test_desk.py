@@ -1,21 +1,24 @@
 """The reading desk in haste and behind a slow line: what is stored is what was shown last."""
 
+import os
 import random
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as TooSlow
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select, update
 
 from screening.review.actors import LOCAL_USER
 from screening.review.tiers import Tier
 from storage.database import Database
-from storage.schema import inbox_entries, ratings
+from storage.review.drafts import load_draft
+from storage.schema import cases, inbox_entries, ratings
 from storage.site import settings_store
-from tests.browser.conftest import RunningApp
-from tests.browser.desk import case_in_address, choose, next_case, open_inbox, save
+from tests.browser.accessibility import violations
+from tests.browser.conftest import RunningApp, screenshot
+from tests.browser.desk import case_in_address, case_text, choose, chosen, next_case, open_inbox, save
 from tests.browser.slow_line import SlowLine, slow_line
 from tests.storage.inbox_cases import fill
 
@@ -24,6 +27,9 @@ pytestmark = pytest.mark.browser
 GAPS_MS = (0, 20, 40, 80, 150)
 SLOWED_S = (0.0, 0.2, 0.8)
 SEQUENCES = 200
+CUT_S = float(os.environ.get("SECOND_LOOK_TEST_CUT_S", "5"))
+"""How long the line stays cut; tried with 20 s and 60 s as well."""
+LONG = "A long text that goes on and on, so that its end is far below. " * 80
 LABELS = {"1": "safe", "2": "unsafe", "3": "insufficient_information"}
 
 
@@ -127,3 +133,184 @@ def test_who_saves_and_goes_on_before_the_next_claim_is_confirmed_is_not_left_be
     line.delay_s = 0.0
     far.keyboard.press("x")
     expect(far.get_by_text("It does not come to you again")).to_be_visible()
+
+
+def test_a_cut_line_is_said_at_once_and_loses_nothing(far: Page, line: SlowLine, db: Database) -> None:
+    open_inbox(far)
+    case_id = next_case(far)
+    line.cut()
+    expect(far.get_by_text("Connection lost. Your choices are kept; trying again.")).to_be_visible(timeout=5_000)
+    choose(far, "1", "7", "Safe", "Sure")
+    choose(far, "2", "6", "Unsafe", "Fairly sure")
+    far.keyboard.press("Control+Enter")
+    expect(far.get_by_text("Saving: unsafe, fairly sure")).to_be_visible()
+    far.wait_for_timeout(1000 * CUT_S)
+    screenshot(far, "desk-connection-lost")
+    assert case_id not in _labels(db)
+    line.mend()
+    expect(far.get_by_role("heading", name="Saved")).to_be_visible(timeout=120_000)
+    expect(far.get_by_text("Connection lost.")).to_have_count(0)
+    assert _labels(db)[case_id] == "unsafe"
+
+
+def test_what_is_typed_is_on_the_server_within_two_seconds(page: Page, running_app: RunningApp, db: Database) -> None:
+    open_inbox(page)
+    case_id = next_case(page)
+    page.keyboard.press("2")
+    page.keyboard.press("d")
+    page.get_by_role("textbox", name="Note").fill("half a sentence")
+    expect(page.get_by_text("Draft saved")).to_be_visible()
+    kept = load_draft(db, LOCAL_USER, case_id)
+    assert kept is not None and (kept["label"], kept["note"]) == ("unsafe", "half a sentence")
+    context = page.context.browser.new_context(base_url=running_app.url)  # type: ignore[union-attr]
+    other = context.new_page()  # another browser, which has kept nothing itself
+    other.goto(f"/inbox?case={case_id}")
+    expect(other.locator(".sld-note")).to_have_value("half a sentence")
+    expect(chosen(other, "Unsafe")).to_be_visible()
+    context.close()
+    _give_back(page)
+
+
+def test_a_page_lives_through_a_restart_of_the_server(far: Page, running_app: RunningApp, db: Database) -> None:
+    page = far  # whose console may complain
+    open_inbox(page)
+    case_id = next_case(page)
+    page.keyboard.press("1")
+    expect(page.get_by_text("Draft saved")).to_be_visible()
+    running_app.stop("app", kill=True)
+    page.keyboard.press("7")
+    page.keyboard.press("2")
+    expect(page.get_by_text("Connection lost.")).to_be_visible()
+    running_app.start("app")
+    expect(page.get_by_text("Connection lost.")).to_have_count(0, timeout=120_000)
+    expect(chosen(page, "Unsafe")).to_be_visible()
+    expect(chosen(page, "Sure").first).to_be_visible()
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", name="Saved")).to_be_visible(timeout=120_000)
+    assert _labels(db)[case_id] == "unsafe"
+
+
+def test_a_tab_whose_case_was_closed_in_another_says_so_by_itself(page: Page, db: Database) -> None:
+    open_inbox(page)
+    case_id = next_case(page)
+    other = page.context.new_page()
+    open_inbox(other, f"/inbox?case={case_id}")
+    expect(case_text(other)).to_be_visible()
+    choose(other, "2", "7", "Unsafe", "Sure")
+    save(other)
+    page.bring_to_front()
+    expect(page.get_by_text("You closed this case at")).to_be_visible()
+    expect(page.get_by_text("as unsafe.")).to_be_visible()
+    expect(page.get_by_text("free for others")).to_have_count(0)
+    other.close()
+
+
+def test_a_case_that_went_to_a_colleague_is_said_with_the_draft_kept(page: Page, db: Database) -> None:
+    open_inbox(page)
+    case_id = next_case(page)
+    theirs = {"holder": "bo", "token": "other", "lease_expires_at": datetime.now(UTC) + timedelta(minutes=5)}
+    with db.write() as conn:
+        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))
+    choose(page, "1", "8", "Safe", "No doubt")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("Somebody else has this case now. What you filled in is kept").first).to_be_visible()
+    expect(case_text(page)).to_have_count(0)
+    kept = load_draft(db, LOCAL_USER, case_id)
+    assert kept is not None and kept["label"] == "safe" and case_id not in _labels(db)
+
+
+def test_undo_in_haste_replaces_the_reading_and_it_stays_blind(page: Page, db: Database) -> None:
+    open_inbox(page)
+    case_id = next_case(page)
+    for key in ("1", "7", "Control+Enter", "n"):
+        page.keyboard.press(key)
+    after = _next_shown(page, case_id)
+    page.keyboard.press("u")
+    page.wait_for_url(lambda url: case_id in url)
+    expect(chosen(page, "Safe")).to_be_visible()
+    page.keyboard.press("2")
+    save(page)
+    with db.read() as conn:
+        query = select(ratings.c.label, ratings.c.version, ratings.c.blind).where(ratings.c.case_id == case_id)
+        assert [tuple(row) for row in conn.execute(query)] == [("unsafe", 1, True)]
+    page.keyboard.press("n")
+    page.wait_for_url(lambda url: after in url)
+    expect(page.get_by_role("heading", name="Your reading")).to_be_visible()
+    _give_back(page)
+
+
+def test_the_case_before_is_opened_again_by_its_key(page: Page, db: Database) -> None:
+    open_inbox(page)
+    read = []
+    for _ in range(2):
+        read.append(next_case(page))
+        choose(page, "2", "7", "Unsafe", "Sure")
+        save(page)
+    page.keyboard.press("p")
+    page.wait_for_url(lambda url: read[0] in url)
+    expect(page.get_by_text("The engine:")).to_be_visible()
+    page.keyboard.press("v")
+    expect(page.get_by_role("heading", name="Change your reading")).to_be_visible()
+
+
+def test_marks_by_keyboard_and_by_drag_and_a_long_text_whose_end_was_not_reached(page: Page, db: Database) -> None:
+    with db.write() as conn:
+        conn.execute(update(cases).values(text=f"First sentence. {LONG}"))
+    open_inbox(page)
+    case_id = next_case(page)
+    expect(page.get_by_text("↓ the text goes on").first).to_be_visible()
+    for key in ("m", "Enter", "2", "7"):
+        page.keyboard.press(key)
+    expect(page.locator(".sld-text mark")).to_have_text("First sentence.")
+    box = case_text(page).bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 40, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, box["y"] + 100, steps=5)
+    page.mouse.up()
+    expect(page.locator(".sld-text mark")).to_have_count(2)
+    page.keyboard.press("g")
+    expect(page.get_by_role("region", name="Guideline")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("region", name="Keys")).to_be_visible()
+    dragged = page.locator(".sld-text mark").nth(1).inner_text()
+    save(page)
+    with db.read() as conn:
+        fields = conn.execute(select(ratings.c.fields).where(ratings.c.case_id == case_id)).scalar_one()
+    first, second = fields["marks"]
+    assert first == {"part": "text", "start": 0, "end": 15} and fields["read_to_end"] is False
+    assert f"First sentence. {LONG}"[second["start"] : second["end"]] == dragged
+
+
+@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
+@pytest.mark.parametrize(("name", "width", "height"), [("phone", 390, 844), ("zoomed", 720, 450)])
+def test_on_a_phone_and_enlarged_the_text_comes_first_and_the_decision_is_at_the_foot(
+    page: Page, db: Database, color_scheme: str, name: str, width: int, height: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    open_inbox(page)
+    next_case(page)
+    choose(page, "2", "7", "Unsafe", "Sure")
+    assert violations(page, within=".st-key-inbox") == []  # the folded menu of a narrow page is Streamlit's own
+    screenshot(page, f"desk-{name}-{color_scheme}")
+    text, bar = case_text(page).bounding_box(), page.locator(".sld-save").bounding_box()
+    assert text is not None and bar is not None
+    assert text["y"] < height / 2 and bar["y"] + bar["height"] <= height
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    save(page)
+    expect(page.get_by_text("The engine:")).to_be_visible()
+    assert violations(page, within=".st-key-inbox") == []
+    screenshot(page, f"desk-{name}-revealed-{color_scheme}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def _give_back(page: Page) -> None:
+    page.keyboard.press("Escape")
+    page.keyboard.press("x")
+    expect(page.get_by_text("It does not come to you again")).to_be_visible()
+
+
+def test_every_reading_of_these_tests_is_one_rating(db: Database) -> None:
+    with db.read() as conn:
+        most = select(ratings.c.case_id, func.count().label("n")).group_by(ratings.c.case_id).subquery()
+        assert conn.execute(select(func.max(most.c.n))).scalar_one() == 1

@@ -37,8 +37,7 @@ class Desk {
     this.loaded = "";
     this.claiming = null; // a text that was sent ahead, painted before the claim is confirmed
     this.saving = null; // the save on its way: nothing can be changed until it is answered
-    this.wanted = false; // a save pressed before the claim was confirmed
-    this.onward = false; // and N pressed after that save
+    this.later = []; // what was pressed before the claim was confirmed: done when it is
     this.revising = false;
     this.panelShown = "";
     this.firstUnsent = 0;
@@ -127,7 +126,7 @@ class Desk {
       this.claiming = null;
       if (painted && this.data.case?.id !== painted.id) {
         this.loaded = "";
-        this.wanted = this.onward = false;
+        this.later = [];
         if (ok && this.data.case) this.data.said = "A more urgent case came first.";
       }
     }
@@ -141,6 +140,7 @@ class Desk {
   }
 
   connection(lost) {
+    this.outbox.off = lost;
     this.layout.lost.textContent = lost ? LOST : "";
     this.layout.root.classList.toggle("sld-off", lost);
     if (!lost) {
@@ -236,7 +236,7 @@ class Desk {
     this.draftTimer = this.firstUnsent = 0;
     this.outbox.drop("draft");
     if (this.claiming) {
-      this.wanted = true;
+      this.later.push(() => this.send());
       this.saving = { id: "", words: this.form.words() };
     } else this.send();
     this.drawSave();
@@ -254,7 +254,7 @@ class Desk {
   }
 
   next() {
-    if (this.claiming) this.onward = this.wanted;
+    if (this.claiming && this.saving) this.later.push(() => this.outbox.waits("next") || this.outbox.post("next"));
     if (this.claiming || this.outbox.waits("next")) return;
     if (this.stage === "reading" && !this.saving) {
       this.layout.alert.textContent = "Save this reading (Ctrl+Enter) or skip the case (S) first.";
@@ -291,7 +291,11 @@ class Desk {
   }
 
   leave(kind, note = "", to = "") {
-    if (this.stage !== "reading" || this.saving || this.claiming) return;
+    if (this.stage !== "reading" || this.saving) return;
+    if (this.claiming) {
+      this.later.push(() => this.leave(kind, note, to));
+      return;
+    }
     if (this.shown.needs_note && kind === "skip" && !note.trim()) {
       this.openAway();
       this.layout.alert.textContent = "A P0 or P1 case that stays open needs a note for the next reader. Write it below.";
@@ -301,7 +305,11 @@ class Desk {
   }
 
   openAway() {
-    if (this.stage !== "reading" || this.claiming) return;
+    if (this.stage !== "reading") return;
+    if (this.claiming) {
+      this.later.push(() => this.openAway());
+      return;
+    }
     this.layout.away.hidden = false;
     this.layout.note?.focus();
   }
@@ -422,14 +430,17 @@ class Desk {
     this.drawPanel();
     this.drawSave();
     if (caseChanged && stage === "reading") this.focusText();
-    if (this.wanted && !this.claiming && stage === "reading") {
-      this.wanted = false;
-      this.send();
-      this.drawSave();
-      if (this.onward) this.outbox.post("next");
-      this.onward = false;
-    } else if (!this.wanted && this.saving && !this.saving.id) this.saving = null;
+    if (!this.claiming) this.catchUp(stage);
     this.place();
+  }
+
+  // What was pressed while the claim was on its way, in order; nothing of it where another case came.
+  catchUp(stage) {
+    const acts = stage === "reading" ? this.later : [];
+    this.later = [];
+    if (this.saving && !this.saving.id) this.saving = null;
+    for (const act of acts) act();
+    this.drawSave();
   }
 
   focusText() {

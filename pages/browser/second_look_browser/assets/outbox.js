@@ -12,6 +12,7 @@ export class Outbox {
     this.tries = 0;
     this.trigger = null;
     this.timer = 0;
+    this.off = false; // the line is known to be lost
   }
 
   post(kind, body = {}) {
@@ -34,7 +35,7 @@ export class Outbox {
   }
 
   send() {
-    if (!this.trigger || this.flying || !this.waiting.length) return;
+    if (this.off || !this.trigger || this.flying || !this.waiting.length) return;
     this.flying = new Set(this.waiting.map((one) => one.id));
     this.trigger("requests", this.waiting);
     clearTimeout(this.timer);

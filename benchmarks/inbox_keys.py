@@ -1,0 +1,178 @@
+"""From a key to the next text painted, in a real Chromium, at several numbers of open cases.
+
+    python -m benchmarks.inbox_keys [--sizes 1000,100000] [--rounds 40]
+
+*save* is Ctrl+Enter until the reading is shown as saved, *next* is N until the next text is painted, *both* the two
+keys 30 ms apart until the next text is painted, each case a P2 as most are; *next P1* is N where the next case is
+urgent, which is claimed when N is pressed. Milliseconds, p50 and p95, by the browser's own clock from the key to the
+frame after the change. Needs a Chromium; without one the section says so and ends.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median, quantiles
+from typing import TYPE_CHECKING
+
+from benchmarks.inbox import ROOT, add_cases
+from screening.review.tiers import Tier
+from storage.database import Database
+from tests.browser.find import find_browser
+from tests.free_port import free_port
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+AIMS = {"next": 100.0, "save": 300.0}
+"""Milliseconds at p50: the next text is in the browser before its key; saving takes a round trip."""
+PAUSE_S = 1.5
+"""A reader's look at the text between two rounds."""
+ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+WATCH = """() => {
+  window.painted = (key, ready) => new Promise((done) => {
+    let from = 0;
+    const pressed = (event) => {
+      if (from || event.key !== key) return;
+      from = performance.now();
+      const ended = () => done(performance.now() - from);
+      const look = () => requestAnimationFrame(ready() ? ended : look);
+      look();
+    };
+    document.addEventListener("keydown", pressed, { capture: true, once: false });
+  });
+  window.desk = () => document.querySelector(".sld");
+  window.caseName = () => desk().querySelector(".sld-name").textContent;
+  window.reading = (before) =>
+    desk().dataset.stage === "reading" && caseName() !== before && !desk().classList.contains("sld-saving");
+  window.saved = () => desk().dataset.stage === "read";
+}"""
+
+
+def fill(db: Database, size: int, tier: Tier) -> None:
+    """So many open cases, all of one tier."""
+    add_cases(db, 0, size, tier=tier)
+
+
+@contextmanager
+def app(url: str) -> Iterator[str]:
+    """The app on a free port; its address."""
+    port = free_port()
+    environment = os.environ | {"DATABASE_URL": url, "SECOND_LOOK_SAMPLER": "simulated"}
+    command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), "--server.port", str(port)]
+    address = f"http://127.0.0.1:{port}"
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            _until_healthy(address)
+            yield address
+        finally:
+            process.terminate()
+
+
+def _until_healthy(address: str) -> None:
+    for _ in range(1_200):
+        try:
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    raise RuntimeError("the app did not answer")
+
+
+def timed(page: "Page", key: str, first: str, ready: str) -> float:
+    """Press a key, or two 30 ms apart, and wait until ``ready``; milliseconds since the first."""
+    page.evaluate(f"void (window.found = painted({first!r}, () => {ready}))")
+    for number, one in enumerate(key.split(",")):
+        if number:
+            page.wait_for_timeout(30)
+        page.keyboard.press(one)
+    return float(page.evaluate("window.found"))
+
+
+def rounds(page: "Page", number: int) -> dict[str, list[float]]:
+    """Read so many cases with the two keys apart and so many with them together."""
+    found: dict[str, list[float]] = {"save": [], "next": [], "both": []}
+    page.keyboard.press("n")
+    page.wait_for_function("() => window.desk && desk().dataset.stage === 'reading'")
+    for at in range(2 * number):
+        page.wait_for_timeout(1000 * PAUSE_S)
+        before = page.evaluate("caseName()")
+        page.keyboard.press("1")
+        page.keyboard.press("7")
+        page.wait_for_timeout(100)
+        after = f"reading({before!r})"
+        if at % 2:
+            found["both"].append(timed(page, "Control+Enter,n", "Enter", after))
+        else:
+            found["save"].append(timed(page, "Control+Enter", "Enter", "saved()"))
+            page.wait_for_timeout(500)  # a look at what the engine said
+            found["next"].append(timed(page, "n", "n", after))
+    return found
+
+
+def measure(size: int, number: int, tier: Tier, browser: str) -> dict[str, list[float]]:
+    """The times at one number of open cases."""
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        url = f"sqlite:///{Path(directory) / 'bench.db'}"
+        db = Database(url)
+        db.prepare()
+        fill(db, size, tier)
+        db.close()
+        with app(url) as address, sync_playwright() as playwright:
+            launched = playwright.chromium.launch(executable_path=browser, args=list(ARGUMENTS))
+            page = launched.new_page(viewport={"width": 1440, "height": 900})
+            page.set_default_timeout(120_000)
+            page.goto(f"{address}/inbox")
+            page.wait_for_selector(".sld[data-stage]")
+            page.evaluate(WATCH)
+            found = rounds(page, number)
+            launched.close()
+    return found
+
+
+def line(times: list[float]) -> str:
+    """p50 and p95, and how many.
+
+    >>> line([1.0, 2.0, 3.0])
+    'p50 2 ms, p95 3 ms (n = 3)'
+    """
+    p95 = quantiles(times, n=20, method="inclusive")[-1]
+    return f"p50 {median(times):.0f} ms, p95 {p95:.0f} ms (n = {len(times)})"
+
+
+def main() -> None:
+    """Print a line for each key and size."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--sizes", default="1000,100000")
+    parser.add_argument("--rounds", type=int, default=30)
+    given = parser.parse_args()
+    browser = find_browser()
+    if browser is None:
+        print("no Chromium here: the section is left out")
+        return
+    for size in (int(each) for each in given.sizes.split(",")):
+        found = measure(size, given.rounds, Tier.P2, browser)
+        for name, times in found.items():
+            aim = (
+                f", aim {AIMS[name]:.0f} ms: {'met' if median(times) <= AIMS[name] else 'NOT MET'}"
+                if name in AIMS
+                else ""
+            )
+            print(f"{size:>9,} open, {name:<8} {line(times)}{aim}", flush=True)
+        urgent = measure(size, max(5, given.rounds // 3), Tier.P1, browser)["next"]
+        print(f"{size:>9,} open, {'next P1':<8} {line(urgent)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
