@@ -50,8 +50,8 @@ class Comparison:
     """How far the leading label is from excluding one rival, in the rule's own statistic.
 
     ``value`` is where it stands and ``needed`` its line: the rival is excluded at or past it. The scale is the natural
-    logarithm of evidence, a lead in pulls, in probability, or in votes, which have no line. A rival that was dropped for good
-    names no leader, and its value is the line that was passed then.
+    logarithm of evidence, a lead in pulls, in probability, or in votes, which have no line. A rival that was dropped
+    for good names no leader, and its value is the line that was passed then.
     """
 
     rival: Label

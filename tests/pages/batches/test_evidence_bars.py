@@ -11,6 +11,7 @@ import pytest
 
 from pages.batches.band_chart import bands_fold_html, steps
 from pages.batches.evidence_bars import LINE, bars_html, legend_html
+from screening.engine.distribution import read_distribution
 from screening.engine.draws import decode_draws
 from screening.engine.pipeline import MajorityVoteConfig, PairwiseMixtureConfig, SuccessiveEliminationConfig, preset
 from screening.labels import LABELS, Label
@@ -121,3 +122,15 @@ def test_before_any_draw_the_rows_stand_and_say_nothing() -> None:
 def test_the_legend_says_what_the_rule_promises_once(rule: StoppingRule, words: str) -> None:
     legend = unescape(legend_html([rule, rule], read_off=False))
     assert legend.count(words) == 1 and ("past it" in legend) is (rule is not VOTE)
+
+
+@pytest.mark.parametrize(
+    ("code", "out"), [("=0.7|0.2|0.1|0|1", 2), ("=0.5|0.25|0.05|0.3|1", 1), ("=0.4|0.4|0.2|0|1", 1)]
+)
+def test_probabilities_read_off_exclude_by_more_than_is_unknown(code: str, out: int) -> None:
+    told = read_distribution(code)
+    assert told is not None
+    html = bars_html(told.comparisons(), CERTIFIED)
+    # leads of 0.5 and 0.6 over nothing; 0.25 (not more than 0.3) and 0.45; 0.0 (a tie) and 0.2
+    assert html.count("✓ excluded") == html.count('class="n out"') == out
+    assert "unknown" in unescape(legend_html([], read_off=True))
