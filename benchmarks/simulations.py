@@ -230,7 +230,7 @@ RATES = {
 
 def allocation(seed: int) -> list[Line]:
     """An audit of 10 % allocated by an earlier one of 10 %, against 10 % of everything: error of the missed, bound."""
-    random, runs, floor, mean = np.random.default_rng(seed), 2000, 0.05, 0.1
+    random, runs, floor, mean = np.random.default_rng(seed), 1000, 0.05, 0.1
     lines: list[Line] = []
     for words, rates in RATES.items():
         even, allocated, above = [], [], 0

@@ -11,6 +11,7 @@ from pages.research.claims import Verified, switched, verified
 from pages.research.open_tab import show_open
 from pages.research.stard import Study, report_html
 from screening.research.binding import binding_of
+from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.research.reading_table import switches
 from storage.research.reliability import (
@@ -20,7 +21,8 @@ from storage.research.reliability import (
     outcome_mix,
     severities,
 )
-from storage.site.settings_store import audit_plan
+from storage.research.standing import Standing, configuration_now
+from storage.site.settings_store import AuditPlan, audit_plan
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_RESULTS)
@@ -30,9 +32,9 @@ def _words(found: MeasuredConfiguration) -> str:
     return f"{found.version} · {found.settled:,} texts · {found.first_at:%Y-%m-%d} to {found.last_at:%Y-%m-%d}"
 
 
-def _verified(version: str) -> Verified:
-    sample, mix = audit_sample(db, person, version), outcome_mix(db, person, version)
-    return verified(sample, mix, audit_plan(db))
+@st.cache_resource(max_entries=4, show_spinner="Reading the audit…")
+def _verified(_person: Actor, version: str, plan: AuditPlan, key: Standing) -> Verified:
+    return verified(audit_sample(db, _person, version), outcome_mix(db, _person, version), plan)
 
 
 legible_controls()
@@ -47,7 +49,7 @@ if not measured:
     st.stop()
 version = st.selectbox("Configuration", list(measured), format_func=lambda one: _words(measured[one]))
 now = binding_of(resources.configuration(resources.usual_pipeline()).body)
-found = _verified(version)
+found = _verified(person, version, audit_plan(db), configuration_now(db, version))
 view.show_claims(found, now, resources.site().second_reading_rate)
 report = st.container()  # filled last: a file that is asked for while the page still runs is gone when it ends
 show_open(

@@ -86,7 +86,7 @@ def show_results(table: ResultsTable) -> None:
         place.download_button(f"Table as {name}", data=data, file_name=f"results.{ending}", on_click="ignore")
 
 
-@st.cache_data(max_entries=8, show_spinner="Replaying every budget…")
+@st.cache_resource(max_entries=8, show_spinner="Replaying every budget…")
 def _sweep(_experiment: Experiment, _items: Sequence[Item], rule: str, key: tuple[object, ...]) -> Sweep:
     sweep = budget_conditions("elimination" if rule == "elimination" else "pairwise")
     return [b for b, _ in sweep], _experiment.run(_items, [condition for _, condition in sweep])

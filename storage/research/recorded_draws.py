@@ -25,7 +25,7 @@ from storage.blindness import withheld
 from storage.database import Database
 from storage.research.confusion import outcome_now
 from storage.review.accepted import is_accepted
-from storage.schema import adjudications, batches, cases, node_runs, screenings
+from storage.schema import adjudications, batch_tallies, batches, cases, node_runs, screenings
 
 _NO_TEXT = ScreenedText(text="")
 
@@ -56,23 +56,21 @@ class RecordingState:
     """What changes when a batch's draws or accepted labels do: cheap to read, to tell whether a result is stale."""
 
     settled: int
-    runs: int
+    calls: int
     adjudications: int
 
 
 def recording_state(db: Database, actor: Actor, batch_id: str) -> RecordingState:
     """The state now."""
     require(actor, Action.VIEW_RESULTS)
-    of_batch = cases.c.batch_id == batch_id
-    settled = select(func.count()).select_from(screenings).where(screenings.c.batch_id == batch_id)
-    runs = select(func.count()).select_from(node_runs).join(cases, cases.c.id == node_runs.c.case_id).where(of_batch)
+    tally = batch_tallies.c
+    outcomes = func.sum(tally.safe + tally.unsafe + tally.human_review)
+    sums = select(outcomes, func.sum(tally.calls)).where(tally.batch_id == batch_id)
     made = select(func.count()).select_from(adjudications).join(cases, cases.c.id == adjudications.c.case_id)
     with db.read() as conn:
-        return RecordingState(
-            settled=conn.execute(settled).scalar_one(),
-            runs=conn.execute(runs).scalar_one(),
-            adjudications=conn.execute(made.where(of_batch)).scalar_one(),
-        )
+        settled, calls = conn.execute(sums).one()
+        accepted = conn.execute(made.where(cases.c.batch_id == batch_id)).scalar_one()
+    return RecordingState(settled=settled or 0, calls=calls or 0, adjudications=accepted)
 
 
 def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: bool = False) -> RecordedBatch:

@@ -1,0 +1,44 @@
+"""Where a batch stands for whoever looks at it: cheap to read, and another value whenever a figure may be another."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, func, select
+
+from screening.review.actors import Actor
+from storage.database import Database
+from storage.schema import adjudications, batch_tallies, batches, inbox_tallies, ratings, readings_taken_back, reveals
+
+Standing = tuple[object, ...]
+"""Equal while nothing was settled, read, accepted, opened again, taken back or revealed to this person."""
+
+
+def batch_now(db: Database, actor: Actor, batch_id: str) -> Standing:
+    """What everything this person may be told of a batch follows from."""
+    with db.read() as conn:
+        return (*_settled(conn, batch_tallies.c.batch_id == batch_id), *_readings(conn), _revealed(conn, actor))
+
+
+def configuration_now(db: Database, version: str) -> Standing:
+    """What everything that is claimed of a configuration follows from."""
+    of_it = select(batches.c.id).where(batches.c.configuration == version)
+    with db.read() as conn:
+        return (*_settled(conn, batch_tallies.c.batch_id.in_(of_it)), *_readings(conn))
+
+
+def _settled(conn: Connection, chosen: ColumnElement[bool]) -> tuple[Any, ...]:
+    tally = batch_tallies.c
+    sums = [func.sum(column) for column in (tally.accepted, tally.safe, tally.unsafe, tally.human_review, tally.calls)]
+    return tuple(conn.execute(select(*sums).where(chosen)).one())
+
+
+def _readings(conn: Connection) -> tuple[Any, ...]:
+    """The last of each kind, and how many cases are open: one that closes is adjudicated, one that opens is counted."""
+    last = [conn.execute(select(func.max(table.c.at))).scalar() for table in (ratings, adjudications)]
+    back = conn.execute(select(func.count()).select_from(readings_taken_back)).scalar()
+    places = (inbox_tallies.c.tier, inbox_tallies.c.reading)
+    waiting = select(*places, func.sum(inbox_tallies.c.open)).group_by(*places).order_by(*places)
+    return (*last, back, tuple(tuple(row) for row in conn.execute(waiting)))
+
+
+def _revealed(conn: Connection, actor: Actor) -> int | None:
+    return conn.execute(select(func.count()).select_from(reveals).where(reveals.c.reviewer == actor.id)).scalar()
