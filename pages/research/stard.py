@@ -137,7 +137,7 @@ def _sizes(found: Verified, site: SiteSettings) -> Iterable[str]:
 
 
 def _spectrum(found: Verified, severities: Mapping[int | None, int]) -> Iterable[str]:
-    yield "<h2>Severity of the unsafe texts that were audited (STARD 21a)</h2>"
+    yield "<h2>How grave the unsafe texts were that were audited (STARD 21a)</h2>"
     if severities:
         levels = sorted(severities, key=lambda level: -1 if level is None else level)
         yield _table((_level(level), f"{severities[level]:,}") for level in levels)

@@ -241,7 +241,7 @@ OTHERS = (
         "nothing is tuned on readings: the audit tests the pipeline as it stands.",
     ),
     Work(
-        name="Prediction-powered inference",
+        name="Prediction-powered estimates (PPI)",
         source="Angelopoulos and others, arXiv:2301.09633",
         says="Valid intervals from few gold-standard labels and many predictions, without assumptions on the model.",
         beside="Here the audit's strata take that part: what the engine said and what spoke against it decide how much "
