@@ -1,0 +1,39 @@
+"""The ledger of a batch's labels, on both databases: from what to what, and outcomes as this person may count them."""
+
+from screening.labels import Outcome
+from screening.review.rating_form import RatingLabel
+from screening.review.tiers import Tier
+from storage.database import Database
+from storage.research.ledger import ledger
+from storage.research.recorded_draws import outcomes_now, recorded_batch
+from storage.review import inbox
+from storage.review.adjudication import amend
+from storage.review.ratings import submit_rating
+from tests.storage.batch_of import batch, decide, waiting
+from tests.storage.inbox_cases import ANN, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
+from tests.storage.research.test_relabelled import batch_of
+
+
+def test_each_entry_says_from_what_to_what_and_a_version_holds_the_first_ones(db: Database) -> None:
+    register(db, ANN)
+    (case_id,) = fill(db, [Tier.P2])
+    held = inbox.claim_next(db, ANN, NOW)
+    assert held is not None
+    submit_rating(db, ANN, case_id, held.token, form("unsafe"), NOW, "a" * 32)
+    amend(db, SENIOR, case_id, RatingLabel.SAFE, "read again", 1, NOW + MINUTE)
+    found = ledger(db, RESEARCHER, batch_of(db, case_id), "key")
+    assert [(one.number, one.before, one.label, one.reason, one.changes) for one in found.entries] == [
+        (1, "safe", "unsafe", None, True),
+        (2, "unsafe", "safe", "read again", True),
+    ]
+    assert "sue" not in {one.by for one in found.entries} and found.hidden == 0
+    assert len(ledger(db, RESEARCHER, batch_of(db, case_id), "key", as_of=1).entries) == 1
+
+
+def test_outcomes_and_what_texts_forbid_stand_in_the_file_s_order(db: Database) -> None:
+    batch_id = batch(db, ["a quiet day", "a \u202equiet day", "another"], references="SSU")
+    first, second, _ = waiting(db)
+    decide(db, first)
+    decide(db, second, Outcome.HUMAN_REVIEW)
+    assert outcomes_now(db, RESEARCHER, batch_id) == (Outcome.SAFE, Outcome.HUMAN_REVIEW, None)
+    assert list(recorded_batch(db, RESEARCHER, batch_id).guards) == [1]
