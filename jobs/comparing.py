@@ -28,7 +28,7 @@ from storage.site import duties
 from storage.site.settings_store import stopped
 
 AT_ONCE = 4
-LOOK_EVERY_S = 5.0
+LOOK_EVERY_S = 10.0
 """Between two looks for something to compare: nobody waits for the first case."""
 AGAIN_AFTER_S = 60.0
 """What failed is tried again after so long, and after twice as long each further time."""

@@ -13,9 +13,12 @@ from jobs.port import INTERACTIVE_PLACES
 from jobs.screening_job import ScreeningJob
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
 from storage.batches import screenings
+from storage.changes import Changes
 
 POLL_S = 0.4
 """Between two looks for work; a single text begins within so long."""
+LOOK_ANYWAY_S = 5.0
+"""Between two looks of a runner with nothing to do while nobody writes to the database."""
 AFTER_A_BREAK_S = 1.0
 """Pause when a case could not even be noted as failed (a full disk): it is pending and would come again at once."""
 
@@ -55,6 +58,8 @@ class LocalRunner:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._next: deque[str] = deque()
         self._not_before = 0.0
+        self._changes = Changes(job.db.file)
+        self._quiet_until = 0.0
 
     def stop(self) -> None:
         """Ask `run` to end; cases in flight are interrupted and stay pending."""
@@ -74,14 +79,24 @@ class LocalRunner:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._changes.close()
+
+    def _idle(self) -> bool:
+        """Whether the last look found nothing, nothing was written since, and nothing comes due by itself."""
+        if self._changes.seen() or self._running or self._next or self._job.restless:
+            self._quiet_until = 0.0
+        return asyncio.get_running_loop().time() < self._quiet_until
 
     async def _start_pending(self) -> None:
         loop = asyncio.get_running_loop()
+        if not self._until_done and self._idle():
+            return
         while len(self._running) < self._places and loop.time() >= self._not_before:
             if not self._next:
                 self._next.extend(await self._pending(self._places))
             if not self._next:
                 self._not_before = loop.time() + POLL_S
+                self._quiet_until = loop.time() + LOOK_ANYWAY_S
                 return
             self._start(self._next.popleft())
 
@@ -97,6 +112,8 @@ class LocalRunner:
     async def _unwatched(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
+            if not self._running and asyncio.get_running_loop().time() < self._quiet_until:
+                continue
             await withdraw_unwatched(self._job, self._running)
 
     async def _pending(self, limit: int, *, interactive: bool | None = None, put_off: bool = False) -> list[str]:

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from jobs.port import Clock
 from screening.review.tiers import Tier
 from storage.database import Database
-from storage.review.figures import Figures, figures
+from storage.review.figures import ErrorCounts, Figures, figures
 from storage.site.faults import Fault
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -19,9 +19,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class SiteCollector(Collector):
     """Looks at the database each time it is asked."""
 
-    def __init__(self, db: Database, clock: Clock) -> None:
+    def __init__(self, db: Database, clock: Clock, errors: ErrorCounts) -> None:
         self._db = db
         self._clock = clock
+        self._errors = errors
 
     def describe(self) -> list[Metric]:
         """Nothing before it is asked: registering it is not to wait for the database."""
@@ -30,27 +31,27 @@ class SiteCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All of them."""
         now = self._clock()
-        found = figures(self._db, now)
+        found = figures(self._db, now, self._errors)
         yield from _inbox(found, now.timestamp())
         yield from _work(found)
         yield from _processes(found, now.timestamp())
 
 
-def registry(db: Database, clock: Clock) -> CollectorRegistry:
-    """A registry of the site's numbers alone."""
+def registry(db: Database, clock: Clock, errors: ErrorCounts) -> CollectorRegistry:
+    """A registry of the site's numbers alone; ``errors`` is kept from one question to the next."""
     made = CollectorRegistry(auto_describe=False)
-    made.register(SiteCollector(db, clock))
+    made.register(SiteCollector(db, clock, errors))
     return made
 
 
-def text(db: Database, clock: Clock) -> bytes:
+def text(db: Database, clock: Clock, errors: ErrorCounts) -> bytes:
     """The answer to a request for /metrics."""
-    return generate_latest(registry(db, clock))
+    return generate_latest(registry(db, clock, errors))
 
 
 def serve(db: Database, clock: Clock, port: int) -> WSGIServer:
     """Answer on this machine's loopback alone, in a thread; the server, to shut down."""
-    server, _thread = start_http_server(port, addr="127.0.0.1", registry=registry(db, clock))
+    server, _thread = start_http_server(port, addr="127.0.0.1", registry=registry(db, clock, ErrorCounts()))
     return server
 
 

@@ -26,14 +26,16 @@ from storage.site.recipients import Kind, active_recipients
 from storage.site.settings_store import current
 
 DUTY = "notifications"
-LOOK_EVERY_S = 2.0
-BRING_IN_EVERY_S = 5.0
+LOOK_EVERY_S = 3.0
+BRING_IN_EVERY_S = 10.0
 HELD_FOR = timedelta(seconds=60)
 """A process that dies is followed by another after so long at most, and `NOT_MINE_FOR`."""
 NOT_MINE_FOR = timedelta(seconds=5)
 HEARTBEAT_EVERY = timedelta(minutes=1)
 ANCHOR_EVERY = timedelta(seconds=20)
 PROGRESS_EVERY = timedelta(seconds=30)
+FAULTS_EVERY = timedelta(seconds=15)
+"""Where nobody is told of anything, faults are only kept, for the pages."""
 EXPIRE_EVERY = timedelta(hours=1)
 SENDERS = 8
 """Messages sent side by side; each ends well before the duty has to be taken again."""
@@ -92,6 +94,7 @@ class Notifier:
     _anchored_at: datetime | None = None
     _expired_at: datetime | None = None
     _looked_at: datetime | None = None
+    _faults_at: datetime | None = None
     _mine: bool = False
     _ask_again_at: datetime | None = None
 
@@ -133,6 +136,8 @@ class Notifier:
         self._anchor(now)
         self._expire(now)
         self._no_progress(now)
+        if not self._anything(now):
+            return 0
         notices.collect(self.db, now)
         due = outbox.take_due(self.db, now, SENDERS)
         monitors = self._monitors(now)
@@ -144,6 +149,13 @@ class Notifier:
             for beat in beats:
                 beat.result()
         return sum(sent)
+
+    def _anything(self, now: datetime) -> bool:
+        """Whether there may be something to tell: somebody who is told of things, or a fault, looked for less often."""
+        if self._faults_at is None or now - self._faults_at >= FAULTS_EVERY:
+            self._faults_at = now
+            return True
+        return outbox.somebody(self.db)
 
     def _anchor(self, now: datetime) -> None:
         """Now and then, the end of the audit log to its second place."""

@@ -8,6 +8,7 @@ filled from `pending_cases`, one worker at a time.
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -21,11 +22,14 @@ from jobs.port import INTERACTIVE_PLACES
 from jobs.screening_job import ScreeningJob
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
 from storage.batches import screenings
+from storage.schema.telling import NEW_WORK
 
 INTERACTIVE, BATCH = "interactive", "batch"
 FEED_EVERY_S = 0.25
 IDLE_EVERY_S = {INTERACTIVE: 0.4, BATCH: 2.0}
-"""Between two rounds of a feeder that found nothing to do and nothing in work."""
+"""Between two rounds of a feeder that found nothing to give out, while something put off comes due by itself."""
+QUIET_EVERY_S = 20.0
+"""The same while nothing does: the database tells of whatever is new (`storage/schema/telling.py`)."""
 LEAST_WAITING = 100
 """Cases kept waiting in the engine; more where more are in work, because each round then takes more."""
 DEAD_AFTER_S = 20.0
@@ -54,6 +58,8 @@ class ProcrastinateRunner:
         self._dead_after_s = dead_after_s
         self._stopping = asyncio.Event()
         self._running: dict[str, asyncio.Task[Any]] = {}
+        self._told = {queue: asyncio.Event() for queue in _FEED_LOCKS}
+        self._quiet = False
         self.app = _app(job.db.conninfo)
         self.app.task(name=_TASK)(self._screen_case)
 
@@ -84,7 +90,7 @@ class ProcrastinateRunner:
                 queues=[queue],
                 name=queue,
                 concurrency=places,
-                fetch_job_polling_interval=5.0,  # what is given out is told by NOTIFY
+                fetch_job_polling_interval=QUIET_EVERY_S,  # what is given out is told by NOTIFY
                 shutdown_graceful_timeout=0,
                 delete_jobs="always",
                 install_signal_handlers=False,
@@ -93,7 +99,20 @@ class ProcrastinateRunner:
             )
             for queue, places in queues
         ]
-        return [*workers, *map(self._feed, _FEED_LOCKS), self._bury(), self._let_go()]
+        return [*workers, self._listen(), *map(self._feed, _FEED_LOCKS), self._bury(), self._let_go()]
+
+    async def _listen(self) -> None:
+        """Wakes the feeders when the database tells of new work."""
+        async with await AsyncConnection.connect(self._job.db.conninfo, autocommit=True) as connection:
+            await connection.execute(SQL("LISTEN {}").format(Identifier(NEW_WORK)))
+            self._wake()
+            async for _ in connection.notifies():
+                self._wake()
+
+    def _wake(self) -> None:
+        self._quiet = False
+        for told in self._told.values():
+            told.set()
 
     async def _screen_case(self, case_id: str) -> None:
         task = asyncio.current_task()
@@ -108,19 +127,33 @@ class ProcrastinateRunner:
     async def _let_go(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
+            if self._quiet and not self._running:
+                continue
             await withdraw_unwatched(self._job, self._running)
 
     async def _feed(self, queue: str) -> None:
         """Each queue has a feeder of its own, so that who waits never waits for a long list of a batch's cases."""
         while True:
+            self._told[queue].clear()
             async with self.app.connector.pool.connection() as connection:  # type: ignore[attr-defined]
                 busy = await self._give_out(connection, queue)
+            await self._rest(queue, busy=busy)
+
+    async def _rest(self, queue: str, *, busy: bool) -> None:
+        """Until the next round: soon while there is work, else when the database tells of some."""
+        if busy or self._job.restless:
+            self._quiet = False
             await asyncio.sleep(FEED_EVERY_S if busy else IDLE_EVERY_S[queue])
+            return
+        self._quiet = queue == INTERACTIVE or self._quiet
+        with suppress(TimeoutError):
+            async with asyncio.timeout(QUIET_EVERY_S):
+                await self._told[queue].wait()
 
     async def _give_out(self, connection: "AsyncConnection[Any]", queue: str) -> bool:
         """One round of a feeder, in one transaction; nothing where another worker is at it. Whether there is work."""
         if not await _mine(connection, _FEED_LOCKS[queue]):
-            return bool(self._running)
+            return True  # it may give up its turn before it has seen what is new
         query = "SELECT lock, status FROM procrastinate_jobs WHERE queue_name = %s"
         found = await (await connection.execute(query, (queue,))).fetchall()
         waiting = sum(status == "todo" for _, status in found)

@@ -5,6 +5,7 @@ It may be started twice, on any machine, after any crash: runs and outcomes are 
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -62,6 +63,7 @@ class ScreeningJob:
     preflights: Preflights | None = None
     first: FirstAnswers = field(default_factory=FirstAnswers)
     allowance: Allowance = field(init=False)
+    due_again: "list[float]" = field(default_factory=lambda: [0.0])
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allowance", Allowance(self.db))
@@ -178,7 +180,15 @@ class ScreeningJob:
         if error.kind not in PASSING or error.stops_batch:
             return None
         seconds = self.breaker.failed(case.case_id, watched=case.interactive)
-        return None if seconds is None else timedelta(seconds=seconds)
+        if seconds is None:
+            return None
+        self.due_again[0] = max(self.due_again[0], time.monotonic() + seconds + 1)
+        return timedelta(seconds=seconds)
+
+    @property
+    def restless(self) -> bool:
+        """Whether a case that was put off comes due by itself soon: nobody writes anything then."""
+        return time.monotonic() < self.due_again[0]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -46,7 +46,7 @@ class Database:
         else:
             self._engine = create_engine(
                 self._url.set(drivername="postgresql+psycopg"),
-                pool_pre_ping=True,
+                pool_pre_ping=not repeatable,  # who tries again by itself need not ask before each transaction
                 connect_args={"connect_timeout": CONNECT_TIMEOUT_S},
                 **options,
             )

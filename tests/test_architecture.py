@@ -14,7 +14,7 @@ LAYERS = (  # from the bottom; a module may import from its own room and from th
     ("screening.samplers", "screening.datasets", "screening.review"),
     ("screening.research",),
     ("storage.schema", "storage.identifiers", "storage.clock"),
-    ("storage.database", "storage.migrations"),
+    ("storage.database", "storage.changes", "storage.migrations"),
     ("storage.blindness", "storage.site"),
     ("storage.batches",),
     ("storage.review",),

@@ -11,10 +11,17 @@ from starlette.routing import Route
 from jobs import metrics
 from jobs.port import system_clock
 from pages.components import resources
-from storage.review.figures import ready
+from pages.components.singletons import singleton
+from storage.review.figures import ErrorCounts, ready
 
 HEALTH, READY, METRICS = "/healthz", "/readyz", "/metrics"
 ADDRESSES = (HEALTH, READY, METRICS)
+
+
+@singleton
+def error_counts() -> ErrorCounts:
+    """What /metrics has counted so far."""
+    return ErrorCounts()
 
 
 async def _healthz(_request: Request) -> Response:
@@ -38,7 +45,7 @@ async def _metrics(request: Request) -> Response:
     given = request.headers.get("authorization", "").removeprefix("Bearer ")
     if not hmac.compare_digest(given.encode(), token.get_secret_value().encode()):
         return PlainTextResponse("Give the token.", status_code=401, headers={"WWW-Authenticate": "Bearer"})
-    made = await run_in_threadpool(lambda: metrics.text(resources.database(), system_clock))
+    made = await run_in_threadpool(lambda: metrics.text(resources.database(), system_clock, error_counts()))
     return Response(made, media_type=metrics.CONTENT_TYPE)
 
 

@@ -65,6 +65,8 @@ def bring_in(db: Database, now: datetime) -> int:
     called unsafe read; returns how many entered now. Done twice, or by several processes at once, it is done once.
     """
     with db.read() as conn:
+        if conn.execute(select(_waits.case_id).limit(1)).first() is None:
+            return 0
         after = timedelta(minutes=current_in(conn).settings.unscreened_minutes)
         still = [one for one in _still_batches(conn, now, after, reach=Reach.READ) if now - one.since >= after]
     count = sum(_enter_all(db, _of_batch(one), one.cause, now) for one in still)

@@ -30,13 +30,14 @@ class Process:
 
 
 def beat(db: Database, name: str, kind: Literal["worker", "app"], now: datetime) -> None:
-    """This process lives. Long dead ones are forgotten by the way."""
+    """This process lives. At its first sign long dead ones are forgotten."""
     with db.write() as conn:
         moment = shared_now(conn, now)
         row = {"name": name, "kind": kind, "started_at": moment, "seen_at": moment}
         said = insert_into(conn, process_heartbeats).values(row)
-        conn.execute(said.on_conflict_do_update(index_elements=["name"], set_={"seen_at": moment}))
-        conn.execute(delete(process_heartbeats).where(_beat.seen_at < moment - _FORGET_AFTER))
+        said = said.on_conflict_do_update(index_elements=["name"], set_={"seen_at": moment})
+        if conn.execute(said.returning(_beat.started_at)).scalar_one() == moment:
+            conn.execute(delete(process_heartbeats).where(_beat.seen_at < moment - _FORGET_AFTER))
 
 
 def end(db: Database, name: str) -> None:

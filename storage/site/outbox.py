@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection, and_, insert, or_, select, update
+from sqlalchemy import Connection, and_, exists, insert, or_, select, update
 
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
@@ -109,6 +109,14 @@ def send_test(db: Database, actor: Actor, recipient_id: str, now: datetime) -> N
         (found,) = [one for one in active_recipients(conn) if one.id == recipient_id]
         tell(conn, found, Notice(event="test"), now)
         append(conn, actor, "notification_test", recipient_id, {}, now)
+
+
+def somebody(db: Database) -> bool:
+    """Whether anybody is told of anything, or a message waits: one question, asked all the time."""
+    told = exists().where(notification_recipients.c.active.is_(True))
+    waits = exists().where(_WAITING)
+    with db.read() as conn:
+        return bool(conn.execute(select(or_(told, waits))).scalar())
 
 
 def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...]:

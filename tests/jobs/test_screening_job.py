@@ -10,17 +10,20 @@ from sqlalchemy import select
 from jobs.agents import Agents
 from jobs.port import system_clock
 from jobs.screening_job import MOST_STARTS, ScreeningJob
+from screening.engine.cost import cost_usd
 from screening.engine.draws import Draw, DrawRequest, DrawSource
+from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage.batches.batches import NewCase, add_rows
+from storage.batches.batches import NewCase, add_rows, progress
 from storage.batches.configurations import Configuration
 from storage.batches.pending import record_start
 from storage.database import Database
 from storage.schema import cases, node_runs, screenings
 from storage.site import settings_store
 from tests.jobs.running import batch, open_batch_of, until
+from tests.storage.batch_of import commit_run, run
 
 
 class Noting(Agents):
@@ -96,3 +99,41 @@ async def test_the_last_start_allowed_is_still_made(db: Database, died_before: i
     await _job(db, agents).screen_case(case_id)
     (reason,) = _column(db, screenings.c.reason)
     assert (reason == "repeated_failure", bool(agents.asked)) == (outcome == "to a human", outcome == "screened")
+
+
+async def test_starts_before_a_committed_node_are_forgiven(db: Database) -> None:
+    """Workers died four times beside this case, but it moved on in between: it is not to blame."""
+    batch(db, 1)
+    (case_id,), made = _column(db, cases.c.id), run("EEEEEE", Label.ESCALATE)
+    for number in range(MOST_STARTS - 1):
+        record_start(db, case_id, f"worker {number}", system_clock())
+    assert commit_run(db, case_id, 0, made)
+    for number in range(MOST_STARTS - 1):
+        record_start(db, case_id, f"another {number}", system_clock())
+    agents = Noting()
+    await _job(db, agents).screen_case(case_id)
+    assert agents.asked and _column(db, screenings.c.reason) != ["repeated_failure"]
+
+
+@pytest.mark.parametrize("reason", ["stopped", "repeated_failure"])
+async def test_a_case_given_to_a_human_keeps_the_calls_and_the_cost_of_its_committed_runs(
+    db: Database, reason: str
+) -> None:
+    """Priced as at the service itself; nothing is asked of it."""
+    priced = Agents(Settings(_env_file=None, sampler="anthropic", anthropic_api_key="k"))
+    batch_id = batch(db, 1, made_of=priced)
+    (case_id,), made = _column(db, cases.c.id), run("EEEEEE", Label.ESCALATE, tokens=1_000)
+    expected = cost_usd("claude-sonnet-4-6", made.usage)
+    assert commit_run(db, case_id, 0, made, float(expected or 0)) and expected
+    if reason == "stopped":
+        settings_store.stop(db, LOCAL_USER, system_clock())
+    for number in range(MOST_STARTS if reason == "repeated_failure" else 0):
+        record_start(db, case_id, f"worker {number}", system_clock())
+    await _job(db, priced).screen_case(case_id)
+    await priced.aclose()
+    with db.read() as conn:
+        row = conn.execute(select(screenings)).one()
+    assert (row.outcome, row.reason, row.node, row.calls) == ("human_review", reason, "worker", 6)
+    assert row.cost_usd == pytest.approx(float(expected)) and row.cost_usd > 0
+    found = progress(db, batch_id)
+    assert (found.calls, found.cost_usd) == (6, pytest.approx(float(expected)))

@@ -1,0 +1,172 @@
+"""What a worker with nothing to do takes, and how soon it begins a single text all the same.
+
+    python -m benchmarks.idle [--seconds 30] [--database sqlite postgresql]
+
+The worker is `worker.py` in a process of its own: its processor time is read from the kernel, its statements are
+counted where they are received (PostgreSQL's own log; in SQLite by the driver's trace), begin and commit included.
+"""
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import func, select, text
+
+from benchmarks.databases import throwaway_url
+from jobs.agents import Agents
+from jobs.intake import configuration
+from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER
+from screening.settings import Settings
+from screening.text.received import receive
+from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.batches.configurations import save_configuration
+from storage.database import Database
+from storage.schema import case_starts
+
+AIM_CORE, AIM_STATEMENTS, AIM_BEGUN_S = 0.005, 5.0, 0.5
+ROOT = Path(__file__).parent.parent
+TICKS = os.sysconf("SC_CLK_TCK")
+TRACED = """
+import runpy, sqlite3, sys
+count, to = 0, sys.argv[1]
+def seen(_statement):
+    global count
+    count += 1
+    with open(to, "w") as out: out.write(str(count))
+real = sqlite3.connect
+def connect(*a, **k):
+    made = real(*a, **k); made.set_trace_callback(seen); return made
+sqlite3.connect = sqlite3.dbapi2.connect = connect
+sys.argv = sys.argv[:1]
+runpy.run_path("worker.py", run_name="__main__")
+"""
+
+
+def main() -> None:
+    """Print a line for each figure, with its aim."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--database", nargs="+", default=["sqlite", "postgresql"])
+    parser.add_argument("--texts", type=int, default=5)
+    arguments = parser.parse_args()
+    for kind in arguments.database:
+        with throwaway_url(kind) as url:
+            _measure(kind, url, arguments.seconds, arguments.texts)
+
+
+def _measure(kind: str, url: str, seconds: float, texts: int) -> None:
+    db = Database(url)
+    db.prepare()
+    with tempfile.TemporaryDirectory() as folder:
+        share, begun = _with_worker(url, folder, ["worker.py"], lambda worker: _timed(db, worker, seconds, texts))
+        rate = _statements(db, url, folder, seconds)
+    db.close()
+    _print(kind, "processor time of a core", share, AIM_CORE, f"{share:.2%}")
+    _print(kind, "statements a second", rate, AIM_STATEMENTS, f"{rate:.1f}")
+    _print(kind, "single text begun after", begun, AIM_BEGUN_S, f"{begun:.2f} s")
+
+
+def _with_worker(url, folder, program, measured):  # type: ignore[no-untyped-def]
+    named = {"DATABASE_URL": url, "SECOND_LOOK_SAMPLER": "simulated", "SECOND_LOOK_DATA_DIRECTORY": folder}
+    log = Path(folder) / "log"
+    with log.open("w") as out:
+        worker = subprocess.Popen([sys.executable, *program], cwd=ROOT, env=os.environ | named, stderr=out)
+    try:
+        while "screening what is pending" not in log.read_text():
+            if worker.poll() is not None:
+                raise RuntimeError(log.read_text())
+            time.sleep(0.1)
+        time.sleep(10.0)  # its first looks are over
+        return measured(worker)
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        worker.wait()
+
+
+def _timed(db: Database, worker: "subprocess.Popen[bytes]", seconds: float, texts: int) -> tuple[float, float]:
+    """Share of a core while idle, and the median wait of single texts."""
+    before, began = _cpu(worker.pid), time.monotonic()
+    time.sleep(seconds)
+    share = (_cpu(worker.pid) - before) / (time.monotonic() - began)
+    return share, statistics.median(_begun_after(db, number) for number in range(texts))
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def _begun_after(db: Database, number: int) -> float:
+    settings = Settings(_env_file=None, sampler="simulated")
+    now = datetime.now(UTC)
+    version = save_configuration(db, configuration(settings, Agents(settings), preset("certified")), now)
+    new = NewBatch(name=f"text {number}", configuration_version=version, seed=0, kind="interactive")
+    batch_id = create_batch(db, LOCAL_USER, new, now)
+    add_rows(db, batch_id, [NewCase(row=1, external_id=str(number), text=receive("We cooked soup."))], now)
+    began = time.monotonic()
+    close_intake(db, LOCAL_USER, batch_id, now)
+    while _starts(db) <= number:
+        time.sleep(0.01)
+    took = time.monotonic() - began
+    time.sleep(3.0)
+    return took
+
+
+def _starts(db: Database) -> int:
+    with db.read() as conn:
+        return int(conn.execute(select(func.count()).select_from(case_starts)).scalar_one())
+
+
+def _statements(db: Database, url: str, folder: str, seconds: float) -> float:
+    """Statements a second of an idle worker."""
+    if db.kind == "sqlite":
+        counted = Path(folder) / "count"
+        return float(_with_worker(url, folder, ["-c", TRACED, str(counted)], lambda _: _rate(counted, seconds)))
+    return float(_with_worker(url, folder, ["worker.py"], lambda _: _logged(db, seconds)))
+
+
+def _rate(counted: Path, seconds: float) -> float:
+    before = int(counted.read_text())
+    time.sleep(seconds)
+    return (int(counted.read_text()) - before) / seconds
+
+
+def _logged(db: Database, seconds: float) -> float:
+    """By PostgreSQL's own log, which is switched on for all sessions meanwhile."""
+    log = _server_log(db)
+    _set_logging(db, "all")
+    time.sleep(1.0)
+    before = log.stat().st_size
+    time.sleep(seconds)
+    lines = log.read_bytes()[before:].decode(errors="replace").splitlines()
+    _set_logging(db, "none")
+    return sum("LOG:  statement:" in line or "LOG:  execute" in line for line in lines) / seconds
+
+
+def _set_logging(db: Database, what: str) -> None:
+    with db._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
+        conn.execute(text(f"ALTER SYSTEM SET log_statement = '{what}'"))
+        conn.execute(text("SELECT pg_reload_conf()"))
+
+
+def _server_log(db: Database) -> Path:
+    with db.read() as conn:
+        folder = Path(str(conn.execute(text("SHOW data_directory")).scalar_one()))
+    found = [*folder.glob("log"), *folder.glob("*.log"), *folder.glob("log/*")]
+    return max((path for path in found if path.is_file()), key=lambda path: path.stat().st_mtime)
+
+
+def _print(kind: str, name: str, found: float, aim: float, words: str) -> None:
+    print(f"idle: {kind:11} {name:26} {words:>9}   aim {aim:g}   {'met' if found <= aim else 'not met'}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
