@@ -27,7 +27,7 @@ from storage.site.programs import Scope, make_program
 from tests.free_port import free_port
 
 PER_MINUTE = 1_000
-WAITING = 2_000
+WAITING = 20_000
 SENDERS = 4
 TEXT = "We walked along the river and talked about nothing in particular. " * 6
 
