@@ -67,6 +67,10 @@ def test_a_fourth_agent_is_written_put_in_force_watched_and_compared(
     box = page.get_by_role("textbox", name="Text", exact=True)
     box.fill(THROUGH_ALL)
     box.press("Control+Enter")
+    again = page.get_by_role("button", name="Try again")
+    expect(page.locator(".sl-dag .o.reached").or_(again).first).to_be_visible()
+    if again.is_visible():  # a machine so busy that the page was not heard of for seconds: nobody seemed to watch
+        again.click()
     expect(page.locator(".sl-dag .o.reached")).to_be_visible()
     expect(page.locator(".sl-dag .n.done")).to_have_count(4)
     screenshot(page, "pipelines-screened")
