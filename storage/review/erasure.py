@@ -195,7 +195,7 @@ def _empty(conn: Connection, ids: Sequence[str]) -> None:
     conn.execute(delete(case_tags).where(case_tags.c.case_id.in_(ids)))
     conn.execute(delete(live_runs).where(live_runs.c.case_id.in_(ids)))
     conn.execute(update(node_runs).where(node_runs.c.case_id.in_(ids)).values(unusable={}))
-    conn.execute(update(message_requests).where(message_requests.c.case_id.in_(ids)).values(raw=None))
+    conn.execute(update(message_requests).where(message_requests.c.case_id.in_(ids)).values(raw=None, reply_id=None))
     conn.execute(update(case_errors).where(case_errors.c.case_id.in_(ids)).values(message=""))
     conn.execute(update(case_notes).where(case_notes.c.case_id.in_(ids)).values(note=""))
     written = follow_ups.c.case_id.in_(ids), follow_ups.c.note.is_not(None)

@@ -264,7 +264,7 @@ FULL = pytest.mark.skipif("SECOND_LOOK_FULL" not in os.environ, reason="takes mi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("rows", "kills"), [(30, 3), pytest.param(300, 10, marks=FULL)])
+@pytest.mark.parametrize(("rows", "kills"), [(20, 2), pytest.param(300, 10, marks=FULL)])
 def test_killed_again_and_again_every_draw_counts_once(
     db: Database, database_url: str, stub: Stub, workers: Workers, rows: int, kills: int
 ) -> None:

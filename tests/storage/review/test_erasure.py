@@ -87,10 +87,11 @@ def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> 
 WRITTEN = {  # every column beside a case that can hold words: `erasure` empties it, or it holds codes and numbers only
     "erased": {
         "adjudications.reason", "case_errors.message", "case_notes.note", "case_remarks.remark", "drafts.body",
-        "follow_ups.note", "live_runs.draws", "node_runs.unusable", "ratings.fields", "ratings.reason",
+        "follow_ups.note", "live_runs.draws", "message_requests.raw",
+        "message_requests.reply_id", "node_runs.unusable", "ratings.fields", "ratings.reason",
         "readings_taken_back.fields",
     },
-    "codes": {"adjudications.rating_ids", "comparison_outcomes.draws", "node_runs.draws"},
+    "codes": {"adjudications.rating_ids", "comparison_outcomes.draws", "node_runs.distribution", "node_runs.draws"},
 }  # fmt: skip
 
 
