@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Connection, Row, exists, false, func, null, select
 from sqlalchemy import case as sql_case
 
@@ -146,7 +147,10 @@ def _pipeline_delta(db: Database, batch_id: str) -> float | None:
         version = conn.execute(select(batches.c.configuration).where(batches.c.id == batch_id)).scalar()
     if version is None:
         return None
-    made = load_configuration(db, version)
+    try:
+        made = load_configuration(db, version)
+    except ValidationError:  # of a version that this program cannot read nothing is claimed
+        return None
     read_off = "most_unknown" in made.sampler or any(node.protocol == "logprobs" for node in made.pipeline.nodes)
     return None if read_off else chain_bound(made.pipeline)
 
