@@ -28,7 +28,7 @@ GAPS_MS = (0, 20, 40, 80, 150)
 SLOWED_S = (0.0, 0.2, 0.8)
 SEQUENCES = 200
 CUT_S = float(os.environ.get("SECOND_LOOK_TEST_CUT_S", "5"))
-"""How long the line stays cut; tried with 20 s and 60 s as well."""
+"""How long the line stays cut."""
 LONG = "A long text that goes on and on, so that its end is far below. " * 80
 LABELS = {"1": "safe", "2": "unsafe", "3": "insufficient_information"}
 
