@@ -23,8 +23,8 @@ from pages.components.http import (
     KnownAddresses,
     SecurityHeaders,
     content_policy,
+    is_served_over_tls,
     require_safe_bind,
-    served_over_tls,
     sign_in_configured,
 )
 from pages.components.navigation import ENTRIES
@@ -43,7 +43,7 @@ require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)
 
 
 @asynccontextmanager
-async def resumed(_app: st.App) -> AsyncIterator[None]:
+async def resume_intake(_app: st.App) -> AsyncIterator[None]:
     """Go on taking in the files that an earlier process left unfinished, before anybody opens a page; and tell people
     what waits for as long as the app runs.
     """
@@ -61,14 +61,14 @@ async def resumed(_app: st.App) -> AsyncIterator[None]:
 
 app = st.App(
     Path(__file__).parent / "pages" / "shell.py",
-    lifespan=resumed,
+    lifespan=resume_intake,
     routes=[streamed.ROUTE, inbox_live.ROUTE, *health.ROUTES, FAVICON, *([sign_out.ROUTE] if SIGN_IN else [])],
     middleware=[
         Middleware(SocketGuard),
         Middleware(
             SecurityHeaders,
             policy=content_policy(INDEX.read_text(encoding="utf-8")),
-            tls=served_over_tls(),
+            tls=is_served_over_tls(),
             hsts_days=resources.settings().hsts_days,
         ),
         Middleware(KnownAddresses, pages=[entry.address or entry.file for entry in ENTRIES]),

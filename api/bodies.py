@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from screening.datasets.columns import ConversationReading, Shape
 from screening.datasets.conversations import one_case
-from screening.datasets.judged import Receive, where_of
+from screening.datasets.row_validation import Receive, where_of
 from screening.datasets.rows import NewCase
 from screening.datasets.turns import TurnsRefused
 from screening.text.conversation import CONTEXT_TOKENS, Judged, receive_conversation

@@ -14,7 +14,7 @@ from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.port import Clock
 from jobs.programs import closing, usual_pipeline
 from screening.datasets.mapping import FileMapping
-from screening.datasets.reader import Table, announced, read_table
+from screening.datasets.reader import Table, describe_reading, read_table
 from screening.review.actors import SYSTEM
 from screening.settings import Settings
 from storage.batches.intake import takes_rows
@@ -78,7 +78,7 @@ class FileIntake:
             name=table.report.name,
             pipeline=usual_pipeline(self.db, self.settings),
             reach=current(self.db).settings.reach(labelled=table.report.mapping.label is not None),
-            intake=announced(table.report) | {"program": program.name, "sha256": digest},
+            intake=describe_reading(table.report) | {"program": program.name, "sha256": digest},
             submission=hashlib.sha256(key.encode()).hexdigest(),
         )
         agents = Agents(self.settings)

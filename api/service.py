@@ -23,7 +23,8 @@ from screening.datasets.mapping import FileMapping, read_mapping
 from screening.datasets.refused import FileRefused
 from screening.review.actors import SYSTEM
 from screening.settings import Settings
-from storage.batches.batches import UnknownBatch, progress
+from storage.batches.batch_state import UnknownBatch
+from storage.batches.batches import progress
 from storage.batches.exports import exported_results
 from storage.batches.intake import IntakeClosed
 from storage.database import Database

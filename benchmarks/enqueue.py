@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from screening.datasets.rows import NewCase
 from screening.engine.draws import Draw
 from screening.engine.pipeline import preset
 from screening.engine.screen import NodeRun, Reason, Screening
@@ -24,9 +25,10 @@ from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
 from screening.statistics.rules.protocol import Ended, Verdict
 from screening.text.received import receive
-from storage.batches import screenings
-from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch, progress
+from storage.batches import pending, screenings
+from storage.batches.batches import NewBatch, create_batch, progress
 from storage.batches.configurations import Configuration, save_configuration
+from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 
 TEXT = receive("Long day, short night, and the kitchen light has been flickering since Tuesday. " * 3)
@@ -68,8 +70,8 @@ def _measure(kind: str, url: str, rows: int) -> None:
     close_intake(db, LOCAL_USER, batch_id, now)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     asked = _milliseconds(lambda: progress(db, batch_id), 20)
-    following = _milliseconds(lambda: screenings.pending_cases(db, 32), 20)
-    decided = iter(screenings.pending_cases(db, 50))
+    following = _milliseconds(lambda: pending.pending_cases(db, 32), 20)
+    decided = iter(pending.pending_cases(db, 50))
     one = _milliseconds(lambda: _decide(db, next(decided), version), 50)
     print(
         f"{kind:<12}{rows:>9}{rows / took:>9.0f}{peak:>9.0f}{asked:>8.1f}ms{following:>7.1f}ms{one:>8.1f}ms", flush=True
@@ -78,7 +80,7 @@ def _measure(kind: str, url: str, rows: int) -> None:
 
 def _decide(db: Database, case_id: str, version: str) -> None:
     now = datetime.now(UTC)
-    screenings.record_start(db, case_id, "bench", now)
+    pending.record_start(db, case_id, "bench", now)
     screenings.commit_run(db, case_id, 0, RUN, 0.001, now, now)
     assert screenings.commit_outcome(db, case_id, SCREENING, 0.001, version, now)
 

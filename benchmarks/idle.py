@@ -22,12 +22,14 @@ from sqlalchemy import func, select, text
 from benchmarks.databases import throwaway_url
 from jobs.agents import Agents
 from jobs.intake import configuration
+from screening.datasets.rows import NewCase
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import save_configuration
+from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from storage.schema import case_starts
 

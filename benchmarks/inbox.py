@@ -24,9 +24,9 @@ from sqlalchemy import insert, text
 
 from pages.review.inbox_live import View, snapshot
 from screening.review.actors import Actor, Role
-from screening.review.tiers import TARGETS, Tier
+from screening.review.triage import TARGETS, Tier
 from storage.database import Database
-from storage.review import inbox
+from storage.review import claims, inbox
 from storage.review.ahead import discard_ahead, send_ahead
 from storage.review.queue import counts, queue
 from storage.schema import batch_tallies, batches, cases, configurations, inbox_entries
@@ -129,8 +129,8 @@ def measure(db: Database, sizes: list[int]) -> Iterator[tuple[int, Figures]]:
         add_cases(db, size, wanted - size)
         size = wanted
         steps: dict[str, Callable[[], object]] = {
-            "claim": lambda: inbox.claim_next(db, WHO, NOW, lease=timedelta(hours=1)),
-            "claim P3": lambda: inbox.claim_next(db, WHO, NOW, lease=timedelta(hours=1), tiers=[Tier.P3]),
+            "claim": lambda: claims.claim_next(db, WHO, NOW, lease=timedelta(hours=1)),
+            "claim P3": lambda: claims.claim_next(db, WHO, NOW, lease=timedelta(hours=1), tiers=[Tier.P3]),
             "ahead": lambda: (send_ahead(db, WHO, NOW, tiers=[Tier.P3]), discard_ahead(db, WHO, NOW)),
             "page 1": lambda: queue(db, WHO, NOW, limit=50),
             "page 20": lambda: queue(db, WHO, NOW, limit=50, offset=950),

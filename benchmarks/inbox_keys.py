@@ -23,7 +23,7 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
 from benchmarks.inbox import ROOT, add_cases
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from tests.browser.find import find_browser
 from tests.free_port import free_port

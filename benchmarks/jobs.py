@@ -24,15 +24,16 @@ from jobs.local import LocalRunner
 from jobs.port import Runner, system_clock
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
+from screening.datasets.rows import NewCase
 from screening.engine.draws import ScreenedText
-from screening.engine.guard import Guard
 from screening.engine.pipeline import preset
-from screening.engine.screen import screen
+from screening.engine.screen import Guard, screen
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch, progress
+from storage.batches.batches import NewBatch, create_batch, progress
 from storage.batches.configurations import Configuration, save_configuration
+from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from storage.schema import case_starts, screenings
 

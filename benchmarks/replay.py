@@ -37,7 +37,7 @@ class Timing:
         return sum(self.loop.values()) / sum(self.arrays.values())
 
 
-def recorded(cases: int, seed: int) -> dict[str, list[str]]:
+def simulate_records(cases: int, seed: int) -> dict[str, list[str]]:
     """Records like those of a real model: most cases near-unanimous, some undecided."""
     random = np.random.default_rng(seed)
     codes = {}
@@ -66,7 +66,9 @@ def one_case(
     return target, calls
 
 
-def looped(pipeline: PipelineConfig, labels: dict[str, list[list[Label]]], cases: int) -> list[tuple[str, int]]:
+def loop_over_cases(
+    pipeline: PipelineConfig, labels: dict[str, list[list[Label]]], cases: int
+) -> list[tuple[str, int]]:
     """All cases, one after the other."""
     rules = {node.name: node.rule.rule() for node in pipeline.nodes}
     return [one_case(pipeline, rules, {node: rows[case] for node, rows in labels.items()}) for case in range(cases)]
@@ -74,7 +76,7 @@ def looped(pipeline: PipelineConfig, labels: dict[str, list[list[Label]]], cases
 
 def measure(cases: int, share: int, seed: int, curtail: bool) -> Timing:
     """Time both sides on the same records, and check that they agree."""
-    codes = recorded(cases, seed)
+    codes = simulate_records(cases, seed)
     record = Record.from_codes(codes)
     labels = {
         node: [[draw.label for draw in decode_draws(row)] for row in rows[:share]] for node, rows in codes.items()
@@ -87,7 +89,7 @@ def measure(cases: int, share: int, seed: int, curtail: bool) -> Timing:
             found = replay(condition.pipeline, record)
             times.append(time.perf_counter() - began)
         began = time.perf_counter()
-        expected = looped(condition.pipeline, labels, share)
+        expected = loop_over_cases(condition.pipeline, labels, share)
         loop[condition.name] = (time.perf_counter() - began) * cases / share
         arrays[condition.name] = sorted(times)[REPEATS // 2]
         outcomes = zip(found.outcomes()[:share], found.total_calls[:share].tolist(), strict=True)

@@ -30,7 +30,7 @@ def run_backup(arguments: argparse.Namespace) -> int:
     try:
         if not db.exists():
             raise ValueError("there is no such database")
-        print(f"{to}: {_told(back_up(db, to, now))}")
+        print(f"{to}: {_summary(back_up(db, to, now))}")
     finally:
         db.close()
     return 0
@@ -41,13 +41,13 @@ def run_restore(arguments: argparse.Namespace) -> int:
     now: datetime = system_clock()
     db = Database(arguments.database or Settings().database_url)
     try:
-        print(f"restored and checked: {_told(restore(db, arguments.source, now))}")
+        print(f"restored and checked: {_summary(restore(db, arguments.source, now))}")
     finally:
         db.close()
     return 0
 
 
-def _told(manifest: Manifest) -> str:
+def _summary(manifest: Manifest) -> str:
     rows = manifest.rows
     return (
         f"{manifest.kind}, {sum(rows.values()):,} rows in {len(rows)} tables, {rows.get('cases', 0):,} cases, "

@@ -13,7 +13,7 @@ from commands.results_file import ResultsFile, exit_code, write_rejected
 from jobs.port import system_clock
 from screening.review.actors import LOCAL_USER, Actor
 from screening.settings import Settings
-from storage.batches import batches
+from storage.batches import batch_state, batches
 from storage.batches.batches import Progress
 from storage.database import Database
 
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             ResultsFile(db=db, out=arguments.out, blind=arguments.blind).write_all(arguments.batch)
             write_rejected(db, arguments.batch, arguments.out)
             return exit_code(stands)
-    except batches.UnknownBatch as unknown:
+    except batch_state.UnknownBatch as unknown:
         raise ValueError(f"there is no batch {unknown}") from None
     finally:
         db.close()
@@ -79,7 +79,7 @@ def _print(as_json: bool, batch_id: str, name: str | None, found: Progress) -> N
     if as_json:
         print(json.dumps(_as_json(batch_id, name, found)))
     else:
-        print("  ".join(part for part in (batch_id, name, *_described(found)) if part))
+        print("  ".join(part for part in (batch_id, name, *_description(found)) if part))
 
 
 def _as_json(batch_id: str, name: str | None, found: Progress) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _as_json(batch_id: str, name: str | None, found: Progress) -> dict[str, Any]
     return {"batch": batch_id} | ({"name": name} if name else {}) | fields | times
 
 
-def _described(found: Progress) -> list[str]:
+def _description(found: Progress) -> list[str]:
     """The parts of a line a person reads.
 
     >>> _duration(3_725.0), _duration(40.2)

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from screening.statistics.certification.calibration import calibrated
+from screening.statistics.certification.calibration import calibrate
 from screening.statistics.certification.certificates import CERTIFICATES, Certificate, symmetric_contract
 from screening.statistics.certification.worst_case import WorstErrors
 
@@ -20,7 +20,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 def run(arguments: argparse.Namespace) -> int:
     """1 if a certificate does not hold or says less than the worst error proven now."""
     if arguments.calibrate is not None:
-        found = calibrated(symmetric_contract(arguments.calibrate), arguments.budget)
+        found = calibrate(symmetric_contract(arguments.calibrate), arguments.budget)
         print(f"level {found.levels.default:g}: {_words(found, found.recomputed())}")
         return 0
     failed = 0

@@ -31,7 +31,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 def run_erase(arguments: argparse.Namespace) -> int:
     """Erase, ask, confirm or look, and print what came of it as JSON; 3 where a second person has to confirm."""
-    db = _opened(arguments)
+    db = _open(arguments)
     try:
         if arguments.confirm:
             return _print(confirm(db, LOCAL_USER, arguments.confirm, system_clock()), done=True)
@@ -46,7 +46,7 @@ def run_erase(arguments: argparse.Namespace) -> int:
 
 def run_retention(arguments: argparse.Namespace) -> int:
     """Erase what is past its time, or say what would go; as JSON, by kind."""
-    db, now = _opened(arguments), system_clock()
+    db, now = _open(arguments), system_clock()
     try:
         gone = dict(would_go(db, LOCAL_USER, now)) if arguments.dry_run else _all(db)
     finally:
@@ -69,7 +69,7 @@ def _selection(arguments: argparse.Namespace) -> Selection:
     return chosen
 
 
-def _opened(arguments: argparse.Namespace) -> Database:
+def _open(arguments: argparse.Namespace) -> Database:
     db = Database(arguments.database or Settings().database_url)
     if not db.exists():
         raise ValueError("there is no such database")

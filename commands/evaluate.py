@@ -10,7 +10,7 @@ from pathlib import Path
 
 from commands.evaluation_batch import record_as_batch
 from commands.experiment_options import add_options, chosen_conditions, settings_of
-from commands.mapping_options import mapped_as, mapped_table, save_mapping
+from commands.mapping_options import mapped_table, mapping_lines, save_mapping
 from jobs.agents import Agents
 from jobs.intake import configuration
 from screening.datasets.reader import Table
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     for line in announcement(data):
         print(line, file=sys.stderr)
-    conditions, book = chosen_conditions(arguments.conditions), _begun(arguments, data)
+    conditions, book = chosen_conditions(arguments.conditions), _first_draws(arguments, data)
     if arguments.sampler != "none":
         asyncio.run(_record(data, conditions, book, settings_of(arguments)))
     if arguments.record is not None:
@@ -61,12 +61,12 @@ def _table_as_said(path: Path, arguments: argparse.Namespace) -> Table:
     """The user's own table, with the columns of the options, which are printed before the first call."""
     table = mapped_table(path, path.name, arguments)
     save_mapping(table.report, arguments)
-    for line in (*mapped_as(table.report), *table.report.warnings):
+    for line in (*mapping_lines(table.report), *table.report.warnings):
         print(line, file=sys.stderr)
     return table
 
 
-def _begun(arguments: argparse.Namespace, data: EvaluationData) -> DrawBook:
+def _first_draws(arguments: argparse.Namespace, data: EvaluationData) -> DrawBook:
     """The draws to begin with: a file's, a batch's made for it in the database, or none."""
     if arguments.database is not None:
         if arguments.draws is not None or arguments.sampler == "none" or data.distributions:

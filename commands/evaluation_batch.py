@@ -30,7 +30,7 @@ async def record_as_batch(url: str, data: EvaluationData, settings: Settings) ->
     db = Database(url)
     try:
         db.prepare()
-        batch_id = await screen_batch(db, settings, partial(_taken_in, db, data, settings))
+        batch_id = await screen_batch(db, settings, partial(_take_in, db, data, settings))
         recorded = recorded_batch(db, LOCAL_USER, batch_id)
     finally:
         db.close()
@@ -38,7 +38,7 @@ async def record_as_batch(url: str, data: EvaluationData, settings: Settings) ->
     return recorded.book
 
 
-def _taken_in(db: Database, data: EvaluationData, settings: Settings, agents: Agents) -> str:
+def _take_in(db: Database, data: EvaluationData, settings: Settings, agents: Agents) -> str:
     intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
     request = BatchRequest(name=data.title, pipeline=RECORDING, reach=Reach.COUNT, intake=intake)
     batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)

@@ -67,7 +67,7 @@ def mapping_used(report: FileReport) -> FileMapping:
     return FileMapping(columns=report.mapping, labels=labels, sheet=report.sheet if len(report.sheets) > 1 else None)
 
 
-def mapped_as(report: FileReport) -> Iterator[str]:
+def mapping_lines(report: FileReport) -> Iterator[str]:
     """How the file is read, line by line, for whoever is about to pay for it."""
     mapping = report.mapping
     yield f"text: {' + '.join(map(repr, mapping.text_columns()))}" + (", lists joined" if mapping.lists else "")
@@ -111,7 +111,7 @@ def _columns(
     if not (named or arguments.text_column or arguments.join_lists or said_of_conversations(arguments)):
         return kept
     columns = columns_of(source, sheet)
-    begun = kept or _proposed(columns, {*named, *(["text"] if arguments.text_column else [])})
+    begun = kept or _propose(columns, {*named, *(["text"] if arguments.text_column else [])})
     chosen: Mapping[str, str | None] = {
         role: column_named(name, columns) if name else None for role, name in named.items()
     }
@@ -122,7 +122,7 @@ def _columns(
     return replace(mapping, conversation=conversation_of(mapping, columns, arguments))
 
 
-def _proposed(columns: tuple[str, ...], named: set[str]) -> ColumnMapping:
+def _propose(columns: tuple[str, ...], named: set[str]) -> ColumnMapping:
     """The proposal to change. ColumnsUnclear where nobody has said which of several columns it is."""
     for role, names in rivals(columns).items():
         if role not in named:

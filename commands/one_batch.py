@@ -15,7 +15,8 @@ from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents
 from screening.settings import Settings
-from storage.batches.batches import BatchState, batch_state
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import batch_state
 from storage.batches.overnight import is_overnight
 from storage.database import Database
 

@@ -86,10 +86,10 @@ def private_bytes(path: Path) -> BinaryIO:
     return path.open("wb")
 
 
-def rejected_beside(out: Path) -> Path:
+def rejected_path(out: Path) -> Path:
     """Where the rows that were not taken in go: named after the run's results.
 
-    >>> rejected_beside(Path("runs/may.jsonl")).as_posix()
+    >>> rejected_path(Path("runs/may.jsonl")).as_posix()
     'runs/may.rejected.csv'
     """
     return out.with_name(f"{out.stem}.rejected.csv")
@@ -98,7 +98,7 @@ def rejected_beside(out: Path) -> Path:
 def write_rejected(db: Database, batch_id: str, out: Path) -> None:
     """The rows that were not taken in, each with its reason."""
     rows = exported_rejected(db, LOCAL_USER, batch_id, system_clock())
-    with private_file(rejected_beside(out)) as file:
+    with private_file(rejected_path(out)) as file:
         file.writelines(rejected_csv(rows, byte_order_mark=False))
 
 

@@ -10,14 +10,14 @@ from screening.engine.pipeline import (
     RuleConfig,
     SuccessiveEliminationConfig,
     each_pair,
-    pooled,
+    pooled_rule,
     villes_levels,
 )
 from screening.labels import Label
 from screening.statistics.rules.protocol import StoppingRule
 
 DELTA = 0.05
-CONTRACTS = {"any": pooled, "default": pooled, "each-pair": each_pair}
+CONTRACTS = {"any": pooled_rule, "default": pooled_rule, "each-pair": each_pair}
 """The rule for each contract; those with levels of their own are asked for without δ."""
 
 
@@ -80,10 +80,10 @@ def _config(arguments: argparse.Namespace) -> RuleConfig:
         return MajorityVoteConfig(n=n)
     if arguments.rule == "successive-elimination":
         return SuccessiveEliminationConfig(delta=arguments.delta, budget=arguments.budget)
-    return _pooled(arguments)
+    return _pooled_rule(arguments)
 
 
-def _pooled(arguments: argparse.Namespace) -> RuleConfig:
+def _pooled_rule(arguments: argparse.Namespace) -> RuleConfig:
     method, delta, budget = arguments.method, arguments.delta, arguments.budget
     if arguments.contract != "any" and delta != DELTA:
         raise ValueError(f"--contract {arguments.contract} has levels of its own: leave out --delta")

@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
-from commands.mapping_options import add_mapping_options, mapped_as, mapped_table, save_mapping
+from commands.mapping_options import add_mapping_options, mapped_table, mapping_lines, save_mapping
 from commands.one_batch import PATIENCE_S, screen_batch
 from commands.pipelines import chosen_pipeline
 from commands.results_file import ResultsFile, exit_code, write_rejected
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight, unlabelled_rows
 from jobs.port import system_clock
-from screening.datasets.reader import FileReport, Table, announced
+from screening.datasets.reader import FileReport, Table, describe_reading
 from screening.engine.pipeline import PipelineConfig, Preset, preset
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.reach import Reach
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         request = BatchRequest(
             name=table.report.name, pipeline=pipeline, reach=reach, intake=intake, overnight=arguments.overnight
         )
-        batch_id = _screened(db, table, request, settings, arguments)
+        batch_id = _screen(db, table, request, settings, arguments)
         waiting = withheld_rows(db, LOCAL_USER, batch_id) if arguments.database and not arguments.blind else 0
         found = progress(db, batch_id, actor=LOCAL_USER if arguments.blind else SYSTEM)
     if waiting:
@@ -122,7 +122,7 @@ def announcements(report: FileReport) -> Iterator[str]:
     """What a person should know of how the file was read."""
     read_as = ", ".join(part for part in (report.format, report.encoding, _separator(report.separator)) if part)
     yield f"{report.name}: {report.rows:,} rows, read as {read_as}"
-    yield from mapped_as(report)
+    yield from mapping_lines(report)
     yield from report.warnings
 
 
@@ -165,12 +165,12 @@ def _database(url: str | None) -> Iterator[Database]:
         yield db
 
 
-def _screened(
+def _screen(
     db: Database, table: Table, request: BatchRequest, settings: Settings, arguments: argparse.Namespace
 ) -> str:
     """The batch of this run, or of the earlier one that it goes on with, and its files."""
-    take_in = partial(_taken_in, db, table, request, settings)
-    if (earlier := _unfinished(db, request.intake)) is not None:
+    take_in = partial(_take_in, db, table, request, settings)
+    if (earlier := _unfinished_batch(db, request.intake)) is not None:
         print((GOING_ON if arguments.resume else UNFINISHED).format(batch=earlier), file=sys.stderr)
         take_in = partial(_gone_on, db, table, earlier, settings) if arguments.resume else take_in
     results = ResultsFile(db=db, out=arguments.out, blind=arguments.blind)
@@ -181,7 +181,7 @@ def _screened(
     return batch_id
 
 
-def _taken_in(db: Database, table: Table, request: BatchRequest, settings: Settings, agents: Agents) -> str:
+def _take_in(db: Database, table: Table, request: BatchRequest, settings: Settings, agents: Agents) -> str:
     batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
     fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock)
     return batch_id
@@ -194,7 +194,7 @@ def _gone_on(db: Database, table: Table, batch_id: str, settings: Settings, _age
     return batch_id
 
 
-def _unfinished(db: Database, intake: Mapping[str, Any]) -> str | None:
+def _unfinished_batch(db: Database, intake: Mapping[str, Any]) -> str | None:
     """The newest batch of this very file, read in this very way, whose rows are not all settled."""
     going = {BatchState.TAKING_IN, BatchState.RUNNING, BatchState.NEEDS_RETRY}
     found = list_batches(db, LOCAL_USER, limit=MOST_LOOKED_AT)
@@ -204,7 +204,7 @@ def _unfinished(db: Database, intake: Mapping[str, Any]) -> str | None:
 
 def _intake(table: Table, file: Path) -> dict[str, Any]:
     """How the file is read, and which file it is."""
-    known = announced(table.report)
+    known = describe_reading(table.report)
     if not file.is_file():
         return known
     with file.open("rb") as content:

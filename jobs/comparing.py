@@ -25,7 +25,7 @@ from storage.database import Database
 from storage.research.comparing import Compared, Due, keep_compared, lose_calls, next_due
 from storage.research.comparisons import end_comparison
 from storage.site import duties
-from storage.site.settings_store import stopped
+from storage.site.settings_store import is_stopped
 
 AT_ONCE = 4
 LOOK_EVERY_S = 10.0
@@ -65,7 +65,7 @@ class Comparing:
         """Screen the next few cases; how many were kept, 0 when there is nothing to do, the site is stopped or another
         worker does it.
         """
-        if await self._due() is None or await to_the_end(stopped, self.db):
+        if await self._due() is None or await to_the_end(is_stopped, self.db):
             return 0
         if not await to_the_end(duties.take, self.db, DUTY, self.worker, self.clock(), DUTY_LASTS):
             return 0

@@ -12,7 +12,7 @@ from jobs.patience import to_the_end
 from jobs.port import INTERACTIVE_PLACES
 from jobs.screening_job import ScreeningJob
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
-from storage.batches import screenings
+from storage.batches import pending
 from storage.changes import Changes
 
 POLL_S = 0.4
@@ -118,7 +118,7 @@ class LocalRunner:
 
     async def _pending(self, limit: int, *, interactive: bool | None = None, put_off: bool = False) -> list[str]:
         return await to_the_end(
-            screenings.pending_cases,
+            pending.pending_cases,
             self._job.db,
             limit,
             None if put_off else self._job.clock(),

@@ -32,7 +32,7 @@ INSIDE = frozenset({"mailto"})
 """Kinds that do not encrypt, for a server in the building where private addresses are allowed."""
 
 
-def described(address: str, *, private: bool) -> str:
+def describe(address: str, *, private: bool) -> str:
     """The address without its passwords and tokens, for the page. ValueError where it is none of a known service."""
     kind = urlsplit(address.strip()).scheme.lower()
     if kind not in (SERVICES | INSIDE if private else SERVICES):

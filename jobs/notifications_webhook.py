@@ -86,7 +86,7 @@ def permitted_address(host: str, port: int, *, private: bool) -> str:
 
     NotSent where any of the host's addresses is not public and ``private`` ones are not allowed.
     """
-    found = _looked_up(host, port)
+    found = _look_up(host, port)
     if not private and not all(is_public(address) for address in found):
         raise NotSent("the address is private, loopback or reserved")
     return found[0]
@@ -111,7 +111,7 @@ def is_public(address: str) -> bool:
     return parsed.is_global and not parsed.is_multicast
 
 
-def _looked_up(host: str, port: int) -> list[str]:
+def _look_up(host: str, port: int) -> list[str]:
     pool = ThreadPoolExecutor(1, "lookup")
     try:
         asked = pool.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)

@@ -25,14 +25,14 @@ from screening.review.actors import SYSTEM
 from screening.samplers.message_batches import Asked, MessageBatches, ServiceBatch
 from screening.samplers.replies import SeenIds
 from screening.statistics.rounds import next_wave, rounds_left
-from storage.batches import batches, overnight, screenings
+from storage.batches import batch_state, batches, overnight, screenings
 from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.overnight import Answered, CaseAnswers, DrawWanted, HandedIn
 from storage.batches.pending import record_error
 from storage.batches.screenings import CaseForScreening, case_for_screening, committed_runs
 from storage.database import Database
 from storage.site import duties
-from storage.site.settings_store import stopped
+from storage.site.settings_store import is_stopped
 
 POLL_S = 30.0
 DUTY, DUTY_LASTS = "overnight", timedelta(seconds=20)
@@ -95,7 +95,7 @@ class Overnight:
 
     async def until_over(self, batch_id: str) -> None:
         """Work until nothing more happens to this batch by itself."""
-        going = (batches.BatchState.RUNNING, batches.BatchState.TAKING_IN)
+        going = (batch_state.BatchState.RUNNING, batch_state.BatchState.TAKING_IN)
         while await to_the_end(batches.batch_state, self.db, batch_id) in going:
             if not await self._guarded_round():
                 await asyncio.sleep(self.poll_s)
@@ -313,7 +313,7 @@ class Overnight:
         await to_the_end(record_error, self.db, case.case_id, error.kind, str(error), self.clock())
 
     def _conclude(self, case: CaseForScreening, found: Screening) -> None:
-        if found.outcome is not Outcome.HUMAN_REVIEW and stopped(self.db):
+        if found.outcome is not Outcome.HUMAN_REVIEW and is_stopped(self.db):
             node = found.runs[-1].node if found.runs else None
             found = Screening(
                 outcome=Outcome.HUMAN_REVIEW, node=node, reason=Reason.STOPPED, runs=found.runs, delta=None

@@ -36,7 +36,7 @@ class Preflights:
         """Returns when the configuration may be screened with. SamplerError that pauses the batch where it failed;
         the service's own error where it cannot be asked, which is no failure and comes again by itself.
         """
-        version = preflights.asked_as(configuration)
+        version = preflights.preflight_key(configuration)
         if version in self._allowed or configuration.sampler.get("sampler") == "simulated":
             return
         async with self._one:
@@ -57,7 +57,7 @@ class Preflights:
         """Try the model again where these draws came under another name than it is asked for, once for each name:
         behind the address is another model than the one that was tried. SamplerError as `require` raises it.
         """
-        version = preflights.asked_as(configuration)
+        version = preflights.preflight_key(configuration)
         async with self._one:
             fresh = {(version, name) for name in other_names(draws)} - self._doubted
             if not fresh:
@@ -71,7 +71,7 @@ class Preflights:
     async def tried(self, configuration: Configuration, seed: int) -> bool:
         """Try it now and keep what came of it; whether it passed. SamplerError when it cannot be asked."""
         found = await probe(self.agents.sampler(configuration, seed), configuration.pipeline)
-        await to_the_end(preflights.keep, self.db, preflights.asked_as(configuration), found, self.clock())
+        await to_the_end(preflights.keep, self.db, preflights.preflight_key(configuration), found, self.clock())
         log.log(logging.INFO if found.passed else logging.ERROR, "preflight: %s", found.message)
         return found.passed
 
@@ -83,7 +83,7 @@ class Preflights:
             return
         async with self._one:
             try:
-                known = await to_the_end(preflights.latest, self.db, preflights.asked_as(configuration))
+                known = await to_the_end(preflights.latest, self.db, preflights.preflight_key(configuration))
                 if known is None or (known.overridden_by is None and self.clock() - known.at > RECENT):
                     await self.tried(configuration, seed)
             except SamplerError as error:

@@ -21,7 +21,7 @@ from jobs.patience import to_the_end
 from jobs.port import INTERACTIVE_PLACES
 from jobs.screening_job import ScreeningJob
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
-from storage.batches import screenings
+from storage.batches import pending
 from storage.schema.telling import NEW_WORK
 
 INTERACTIVE, BATCH = "interactive", "batch"
@@ -163,7 +163,7 @@ class ProcrastinateRunner:
 
     async def _defer(self, connection: "AsyncConnection[Any]", queue: str, wanted: int, known: Sequence[str]) -> bool:
         case_ids = await to_the_end(
-            screenings.pending_cases,
+            pending.pending_cases,
             self._job.db,
             wanted,
             self._job.clock(),

@@ -13,25 +13,24 @@ from functools import partial
 from typing import TypeVar
 
 from jobs.agents import Agents
-from jobs.allowance import Allowance, Leave, Tab
 from jobs.breaker import PASSING, Breaker
 from jobs.first_answers import FirstAnswers
 from jobs.patience import to_the_end
 from jobs.port import Clock
 from jobs.preflights import Preflights
+from jobs.spend_guard import CaseSpend, Permission, SpendGuard
 from screening.engine.distribution import LabelDistribution
 from screening.engine.draws import Bill, Draw, DrawRequest, DrawSource, SamplerError, Usage, encode_draws
 from screening.engine.guard import guard_for
 from screening.engine.screen import DistributionSource, NodeRun, Reason, Screening, screen
 from screening.labels import Outcome
 from screening.samplers.probes import other_names
-from storage.batches import live, screenings
+from storage.batches import live, pending, screenings
 from storage.batches.configurations import Configurations
 from storage.batches.pending import record_error, record_interruption
-from storage.batches.screenings import CaseForScreening
-from storage.batches.starting import Started, Suspect, give_back, start_case
+from storage.batches.screenings import CaseForScreening, Started, Suspect, give_back, start_case
 from storage.database import Database, lost_connection
-from storage.site.settings_store import stopped
+from storage.site.settings_store import is_stopped
 
 MOST_STARTS = 3
 """Starts without an end after which a case goes to a human instead of killing another worker."""
@@ -62,11 +61,11 @@ class ScreeningJob:
     breaker: Breaker = field(default_factory=Breaker)
     preflights: Preflights | None = None
     first: FirstAnswers = field(default_factory=FirstAnswers)
-    allowance: Allowance = field(init=False)
+    spend_guard: SpendGuard = field(init=False)
     due_again: "list[float]" = field(default_factory=lambda: [0.0])
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "allowance", Allowance(self.db))
+        object.__setattr__(self, "spend_guard", SpendGuard(self.db))
 
     async def screen_case(self, case_id: str) -> None:
         """Bring one case to its outcome, or leave it pending with its error. Never raises for a case's own fault."""
@@ -83,11 +82,11 @@ class ScreeningJob:
         try:
             started = await self._started(case_id, suspect_after)
         except asyncio.CancelledError:
-            await to_the_end(screenings.record_withdrawal, self.db, case_id, self.clock())
+            await to_the_end(pending.record_withdrawal, self.db, case_id, self.clock())
             raise
         if started is not None:
-            with self.allowance.tab(started.case.batch_id) as tab:
-                await self._keep_errors(started, tab)
+            with self.spend_guard.spend(started.case.batch_id) as spend:
+                await self._keep_errors(started, spend)
 
     async def _started(self, case_id: str, suspect_after: int | None) -> Started | None:
         """The begun case; None where it has its outcome, or where beginning it failed and that is kept."""
@@ -104,28 +103,28 @@ class ScreeningJob:
                 await self._keep_error(case_id, "internal_error", type(error).__name__)
             return None
 
-    async def _keep_errors(self, started: Started, tab: Tab) -> None:
+    async def _keep_errors(self, started: Started, spend: CaseSpend) -> None:
         case = started.case
         try:
-            await self._screen(started, tab)
+            await self._screen(started, spend)
         except Withdrawn:
-            await to_the_end(give_back, self.db, case, self.clock(), calls=tab.lost)
+            await to_the_end(give_back, self.db, case, self.clock(), calls=spend.lost)
         except asyncio.CancelledError:
-            await to_the_end(give_back, self.db, case, self.clock(), calls=tab.lost)
+            await to_the_end(give_back, self.db, case, self.clock(), calls=spend.lost)
             raise
         except SamplerError as error:
             again = self._again_in(case, error)
             await self._keep_error(
-                case.case_id, error.kind, str(error), calls=tab.lost, stops_batch=error.stops_batch, again_in=again
+                case.case_id, error.kind, str(error), calls=spend.lost, stops_batch=error.stops_batch, again_in=again
             )
         except Exception as error:  # a bug must leave the case pending and visible, never decided
             log.error("case %s failed: %s", case.case_id, type(error).__name__)
             if lost_connection(error):
-                await to_the_end(record_interruption, self.db, case.case_id, self.clock(), calls=tab.lost)
+                await to_the_end(record_interruption, self.db, case.case_id, self.clock(), calls=spend.lost)
             else:
-                await self._keep_error(case.case_id, "internal_error", type(error).__name__, calls=tab.lost)
+                await self._keep_error(case.case_id, "internal_error", type(error).__name__, calls=spend.lost)
 
-    async def _screen(self, started: Started, tab: Tab) -> None:
+    async def _screen(self, started: Started, spend: CaseSpend) -> None:
         case = started.case
         if started.starts > MOST_STARTS:
             await to_the_end(self._conclude, case, _to_a_human(Reason.REPEATED_FAILURE, started.runs))
@@ -141,7 +140,7 @@ class ScreeningJob:
             sampler=self.agents.sampler(case.configuration, case.seed),
             position=len(started.runs),
             started_at=self.clock(),
-            tab=tab,
+            spend=spend,
         )
         result = await screen(
             case.text,
@@ -158,7 +157,7 @@ class ScreeningJob:
     def _conclude(self, case: CaseForScreening, result: Screening) -> None:
         costs = [self.agents.cost_usd(case.configuration, run.usage, run.node) for run in result.runs]
         cost = None if any(one is None for one in costs) else sum(one or 0.0 for one in costs)
-        if result.outcome is not Outcome.HUMAN_REVIEW and stopped(self.db):
+        if result.outcome is not Outcome.HUMAN_REVIEW and is_stopped(self.db):
             result = _to_a_human(Reason.STOPPED, result.runs)
         screenings.commit_outcome(self.db, case.case_id, result, cost, case.configuration.version, self.clock())
 
@@ -204,13 +203,13 @@ class _NodeProgress:
     sampler: DrawSource
     position: int
     started_at: datetime
-    tab: Tab
+    spend: CaseSpend
     codes: str = ""
     shown: str = ""
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         await self._leave_to_draw()
-        bill = self.tab.ask(request.count)
+        bill = self.spend.ask(request.count)
         draws = await self._waited_for(request, self.sampler.draw(self._billed(request, bill)), bill)
         self._paid(request.node, len(draws), sum((draw.usage for draw in draws), Usage()))
         if self.job.preflights is not None and other_names(draws):
@@ -226,7 +225,7 @@ class _NodeProgress:
 
     async def _told(self, request: DrawRequest, found: Awaitable[LabelDistribution], bill: Bill) -> LabelDistribution:
         await self._leave_to_draw()
-        self.tab.ask(1, bill)
+        self.spend.ask(1, bill)
         told = await self._waited_for(request, found, bill)
         self._paid(request.node, 1, told.usage)
         return told
@@ -240,7 +239,7 @@ class _NodeProgress:
         try:
             while not (await asyncio.wait([wave], timeout=LOOK_EVERY_S))[0]:
                 await self._look()
-                if self.job.allowance.cancelled(self.case.batch_id):
+                if self.job.spend_guard.cancelled(self.case.batch_id):
                     raise Withdrawn
                 await self._show(request, bill.in_order())
             found = wave.result()
@@ -253,20 +252,20 @@ class _NodeProgress:
     async def _leave_to_draw(self) -> None:
         while True:
             await self._look()
-            leave = self.job.allowance.leave(self.case.batch_id, self.tab)
-            if leave is Leave.NONE:
+            permission = self.job.spend_guard.permission(self.case.batch_id, self.spend)
+            if permission is Permission.NONE:
                 raise Withdrawn
-            if leave is Leave.GO:
+            if permission is Permission.GO:
                 return
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _look(self) -> None:
-        allowance, batch_id = self.job.allowance, self.case.batch_id
-        if not allowance.is_fresh(batch_id):
-            await to_the_end(allowance.look, batch_id)
+        spend_guard, batch_id = self.job.spend_guard, self.case.batch_id
+        if not spend_guard.is_fresh(batch_id):
+            await to_the_end(spend_guard.look, batch_id)
 
     def _paid(self, node: str, calls: int, usage: Usage) -> None:
-        self.tab.drew(calls, self.job.agents.cost_usd(self.case.configuration, usage, node))
+        self.spend.drew(calls, self.job.agents.cost_usd(self.case.configuration, usage, node))
 
     async def wave(self, request: DrawRequest, draws: Sequence[Draw]) -> None:
         await self._show(request, draws)
@@ -293,7 +292,7 @@ class _NodeProgress:
         db, case_id = self.job.db, self.case.case_id
         cost = self.job.agents.cost_usd(self.case.configuration, run.usage, run.node)
         ours = screenings.commit_run(db, case_id, self.position, run, cost, self.started_at, ended_at)
-        self.job.allowance.settle(self.case.batch_id, self.tab)
+        self.job.spend_guard.settle(self.case.batch_id, self.spend)
         self.position += 1
         self.started_at = ended_at
         return ours

@@ -15,7 +15,7 @@ LOOK_EVERY_S = 1.0
 
 async def withdraw_unwatched(job: ScreeningJob, running: Mapping[str, "asyncio.Task[Any]"]) -> None:
     """Withdraw them; another process that runs one of them finds out when its next wave is in."""
-    for case_id in await to_the_end(live.unwatched, job.db, job.clock(), UNWATCHED_AFTER):
+    for case_id in await to_the_end(live.find_unwatched, job.db, job.clock(), UNWATCHED_AFTER):
         await to_the_end(live.withdraw, job.db, case_id, job.clock())
         if task := running.get(case_id):
             task.cancel()

@@ -7,7 +7,7 @@ from pages.components.streamed import show_files
 from pages.research import agreement_view as view
 from pages.research.batch_choice import batch_titles
 from pages.research.readings_export import readings_files
-from screening.review.policy import Action, allowed, require
+from screening.review.policy import Action, is_allowed, require
 from storage.batches.batches import list_batches
 from storage.research.reading_table import open_disagreements, reading_table, readings_by_tier, switches
 
@@ -70,6 +70,6 @@ st.caption("A tier may tell a reader what to expect. A share of the audit sample
 st.header("Changes of mind")
 st.html(view.switching_html(switches(db, person, key, batch_id)))
 st.caption("Where one reader closed a case alone, the adjudicated label is that reader's own last one.")
-if allowed(person, Action.EXPORT):
+if is_allowed(person, Action.EXPORT):
     st.header("Ratings matrix")
     show_files(readings_files(batch_id))

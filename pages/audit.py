@@ -7,8 +7,8 @@ import streamlit as st
 
 from jobs.audit_anchors import kept_anchors
 from pages.components import resources
-from pages.components.options import told_apart
-from pages.components.sign_in import rechecked
+from pages.components.options import unique_labels
+from pages.components.sign_in import check_before
 from pages.components.words import sentence
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
@@ -56,7 +56,7 @@ def check() -> None:
         pressed = st.button("Verify the whole log", type="primary", icon=":material/verified_user:")
         st.download_button(
             "Download an anchor",
-            data=rechecked(Action.VIEW_AUDIT, lambda: anchor(db).as_json().encode()),
+            data=check_before(Action.VIEW_AUDIT, lambda: anchor(db).as_json().encode()),
             file_name="audit-anchor.json",
             mime="application/json",
             on_click="ignore",
@@ -71,10 +71,10 @@ def check() -> None:
         st.error("The site's file of anchors cannot be read, or holds a line that is no anchor of this site.")
         return
     with st.spinner("Recomputing every hash…"):
-        said(verify(db, kept))
+        show_result(verify(db, kept))
 
 
-def said(found: Verification) -> None:
+def show_result(found: Verification) -> None:
     """The result in a sentence: whole, changed, or not proven."""
     if not found.ok:
         st.error(f"Changed: event {found.seq}: {found.problem}.", icon=":material/gpp_bad:")
@@ -91,7 +91,7 @@ def said(found: Verification) -> None:
         )
 
 
-def chosen(people: dict[str, str]) -> Which:
+def choose_filter(people: dict[str, str]) -> Which:
     """What the list is narrowed to."""
     with st.container(horizontal=True):
         who = st.selectbox("Person", list(people), index=None, placeholder="Anybody", format_func=people.__getitem__)
@@ -122,8 +122,8 @@ st.caption("Identifiers and numbers only, never a text. Each event's hash covers
 check()
 st.header("Events")
 people = {key: visible(name) for key, name in names(db, person).items()}
-people = told_apart(people | {LOCAL_USER.id: LOCAL_USER.name, SYSTEM.id: SYSTEM.name})
-which = chosen(people)
+people = unique_labels(people | {LOCAL_USER.id: LOCAL_USER.name, SYSTEM.id: SYSTEM.name})
+which = choose_filter(people)
 count = count_events(db, person, which)
 if not count:
     st.info("No event fits.")

@@ -8,7 +8,7 @@ from pages.batches import uploads
 from pages.batches.batch_downloads import downloads
 from pages.batches.batch_progress import ACTIVE, ENDED, list_row, progress_html
 from pages.batches.intake_runs import Stopped, intake_runs
-from pages.batches.missing_rows import missing_rows, stopped
+from pages.batches.missing_rows import find_stopped, missing_rows
 from pages.batches.new_batch import check_file, upload_file
 from pages.batches.overnight_panel import overnight_state
 from pages.batches.reach_choice import reach_fact
@@ -16,11 +16,11 @@ from pages.batches.ways_panel import ways_panel
 from pages.components import resources
 from pages.components.diagram import STYLE as DIAGRAM
 from pages.components.result_links import result_links_html
-from pages.components.sign_in import polled
+from pages.components.sign_in import poll_session
 from pages.review.worklist_panel import worklist_panel
-from screening.review.policy import Action, allowed, require
+from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
-from storage.batches import batches
+from storage.batches import batch_state, batches
 from storage.batches.batch_state import BatchState, UnknownBatch
 from storage.batches.batches import BatchSummary
 from storage.site.heartbeats import worker_lives
@@ -32,7 +32,7 @@ MOST_PAGES = 500
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_BATCHES)
-by_label = allowed(person, Action.VIEW_RESULTS)
+by_label = is_allowed(person, Action.VIEW_RESULTS)
 
 
 def current() -> BatchSummary | None:
@@ -53,7 +53,7 @@ def back(label: str) -> None:
 def live(batch_id: str, shown: BatchState, shown_stopped: Stopped | None) -> None:
     """One tick; the page is built again when the state has changed."""
     found = batches.progress(db, batch_id, resources.now(), actor=person)
-    if (found.state, stopped(batch_id, found.state)) != (shown, shown_stopped):
+    if (found.state, find_stopped(batch_id, found.state)) != (shown, shown_stopped):
         st.rerun(scope="app")
     st.html(progress_html(found, by_label=by_label, worker=worker_lives(db, resources.now())))
     overnight_state(batch_id, found.state)
@@ -61,7 +61,7 @@ def live(batch_id: str, shown: BatchState, shown_stopped: Stopped | None) -> Non
 
 def controls(one: BatchSummary) -> None:
     """What may be done in this state. Every press is a recorded event."""
-    if not allowed(person, Action.CONTROL_BATCH, one.created_by):
+    if not is_allowed(person, Action.CONTROL_BATCH, one.created_by):
         return
     state, now = one.progress.state, resources.now()
     with st.container(horizontal=True):
@@ -76,14 +76,14 @@ def controls(one: BatchSummary) -> None:
             batches.retry_failed(db, person, one.id, now)
             st.rerun()
         if state is BatchState.CAPPED and st.button("Go on without a cap", icon=":material/play_arrow:"):
-            batches.change_caps(db, person, one.id, batches.Caps(), now)
+            batches.change_caps(db, person, one.id, batch_state.Caps(), now)
             st.rerun()
         if state not in ENDED:
             with st.popover("Cancel", icon=":material/cancel:"):
                 st.write("What is pending stays pending and is shown as that. This cannot be undone.")
                 if st.button("Cancel this batch for good"):
                     batches.cancel(db, person, one.id, now)
-                    if halted := stopped(one.id, state):
+                    if halted := find_stopped(one.id, state):
                         intake_runs().start(halted.upload)  # which only puts the file away
                     st.rerun()
 
@@ -95,14 +95,14 @@ def show(one: BatchSummary) -> None:
     st.caption(reach_fact(one.reach))
     with st.container(border=True):
         state = one.progress.state
-        halted = stopped(one.id, state)
-        st.fragment(polled(live), run_every=None if state in ENDED else POLL_S)(one.id, state, halted)
+        halted = find_stopped(one.id, state)
+        st.fragment(poll_session(live), run_every=None if state in ENDED else POLL_S)(one.id, state, halted)
         if halted:
             missing_rows(person, one, halted)
         controls(one)
     if by_label:
         st.html(DIAGRAM + result_links_html(one.id, one.progress))  # the style once, not with every tick
-        st.fragment(polled(ways_panel), run_every=None if state in ENDED else WAYS_S)(db, person, one)
+        st.fragment(poll_session(ways_panel), run_every=None if state in ENDED else WAYS_S)(db, person, one)
     worklist_panel(db, person, one)
     downloads(db, person, one)
 
@@ -110,7 +110,7 @@ def show(one: BatchSummary) -> None:
 def everything() -> None:
     """A new file, and what there is."""
     st.title("Batches")
-    if allowed(person, Action.CREATE_BATCH):
+    if is_allowed(person, Action.CREATE_BATCH):
         upload_file()
     st.subheader("All batches")
     page = st.session_state.get("batches_page", 1)

@@ -14,7 +14,7 @@ from pages.review.evidence_view import evidence_html, outcome_html, trail_html
 from pages.review.inbox_desk import Here, named_case
 from pages.review.inbox_style import STYLE
 from pages.review.readings_view import readings_html, versions_html
-from screening.review.policy import Action, Forbidden, allowed, require
+from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches
 from storage.blindness import NotYetRated, Unread
 from storage.review import adjudication, ratings
@@ -48,7 +48,7 @@ def engine(shown: Evidence, file: CaseFile) -> None:
     if file.errors:
         st.html('<h2 class="sl-h2">Attempts that failed</h2>')
         st.html(errors_html(file))
-    may = file.waits_for_retry and allowed(here.person, Action.CONTROL_BATCH, file.batch_owner)
+    may = file.waits_for_retry and is_allowed(here.person, Action.CONTROL_BATCH, file.batch_owner)
     if may and st.button("Retry what failed in this batch", key="retry", icon=":material/replay:"):
         batches.retry_failed(here.db, here.person, file.batch_id, here.now)
         st.rerun()
@@ -99,14 +99,14 @@ def blind(case_id: str) -> None:
 def waits(case_id: str) -> None:
     """Nothing is shown yet."""
     st.info("This case waits for a reading. Its trail is shown once you have read it yourself.", icon=":material/lock:")
-    if allowed(here.person, Action.CLAIM_NAMED, here.person.id):
+    if is_allowed(here.person, Action.CLAIM_NAMED, here.person.id):
         st.page_link(FOLDER / "inbox.py", label="To the inbox with it", query_params={"case": case_id})
 
 
 def not_theirs() -> None:
     """Neither held nor read by somebody who sees only their own."""
     st.info("This case is not in your hands. Its trail is shown to those who have read it.", icon=":material/lock:")
-    if allowed(here.person, Action.CLAIM_NEXT):
+    if is_allowed(here.person, Action.CLAIM_NEXT):
         st.page_link(FOLDER / "inbox.py", label="To the inbox")
 
 

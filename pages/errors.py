@@ -3,15 +3,15 @@
 import streamlit as st
 
 from pages.components import resources
-from pages.components.options import told_apart
+from pages.components.options import unique_labels
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
 from pages.research import confusion_matrix as matrix
 from pages.research.batch_choice import batch_titles
-from pages.research.case_reader import opened, reader
+from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list, filters
 from pages.research.provenance import provenance_of_both
-from screening.review.policy import Action, allowed, require
+from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from storage.batches.batches import BatchSummary, list_batches
 from storage.research.cells import Cell, groups
@@ -66,7 +66,7 @@ def chosen_cell(counts: matrix.Counts, key: str) -> tuple[str, str] | None:
 
 def export(batch: BatchSummary) -> None:
     """Both files, for those who may take data out."""
-    if not allowed(person, Action.EXPORT):
+    if not is_allowed(person, Action.EXPORT):
         return
     st.header("Relabelled data set")
     st.caption(
@@ -114,7 +114,7 @@ with left:
     with st.container(horizontal=True):
         words: dict[Labels, str] = {"original": "As in the file", "adjudicated": "With adjudications"}
         labels = st.selectbox("Reference labels", list(words), format_func=lambda key: words[key], key="labels")
-        names = told_apart({name: visible(name) for name in groups(db, person, batch.id)})
+        names = unique_labels({name: visible(name) for name in groups(db, person, batch.id)})
         group = (
             st.selectbox(
                 "Group", list(names), index=None, placeholder="All", format_func=names.__getitem__, key="group"
@@ -131,5 +131,5 @@ with right:
         st.header(matrix.cell_title(*cell))
         wanted = Cell(batch_id=batch.id, reference=cell[0], outcome=cell[1], labels=labels, group=group)
         page = case_list(db, person, filters(db, person, wanted))
-        if (case_id := opened(page.ids)) is not None:
+        if (case_id := open_case_id(page.ids)) is not None:
             reader(db, person, batch.id, page.ids, case_id)

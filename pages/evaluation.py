@@ -61,7 +61,7 @@ def _notes(experiment: Experiment, batch: BatchSummary, labelled: int, labels: L
         st.info(f"{batch.progress.pending:,} texts of this batch are still pending.")
 
 
-def _unsettled(results: tuple[ConditionResult, ...]) -> None:
+def _show_unsettled(results: tuple[ConditionResult, ...]) -> None:
     short = [f"{each.name}: {each.unsettled:,}" for each in results if each.unsettled]
     if short:
         st.warning(
@@ -91,7 +91,7 @@ if not labelled:
 replayed = _results(experiment, items, key)
 own = _own(person, experiment, items, batch_id, key)
 results = (*replayed, own)
-_unsettled(replayed)
+_show_unsettled(replayed)
 subset = SUICIDE_WATCH if of_subset else None
 parts: Mapping[str, Callable[[], None]] = {
     "Results": lambda: view.show_results(view.table_of(experiment, results, subset, labels)),

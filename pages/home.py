@@ -7,9 +7,9 @@ import streamlit as st
 from pages.batches import uploads
 from pages.components import resources
 from pages.components.navigation import FOLDER
-from pages.components.sign_in import polled
+from pages.components.sign_in import poll_session
 from pages.site.doors import SAMPLE, STYLE, activity_html, waiting_html
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from storage.batches.batches import list_batches
 from storage.review.queue import counts
 from storage.site.heartbeats import worker_lives
@@ -23,8 +23,8 @@ db, person = resources.database(), resources.actor()
 def read_door() -> None:
     """What waits in the inbox, and the way to it."""
     st.html('<h2 class="sl-door">Read what waits</h2>')
-    st.fragment(polled(waits), run_every=POLL_S)()
-    reads = allowed(person, Action.CLAIM_NEXT)
+    st.fragment(poll_session(waits), run_every=POLL_S)()
+    reads = is_allowed(person, Action.CLAIM_NEXT)
     words = "Take the most urgent" if reads else "See the queue"
     st.page_link(FOLDER / "inbox.py", label=words, icon=":material/inbox:")
 
@@ -60,11 +60,11 @@ def upload_door() -> None:
 
 def doors() -> list[Callable[[], None]]:
     """The doors that are open to this person: for those who read the inbox comes first, for others a file."""
-    reads = allowed(person, Action.CLAIM_NEXT)
+    reads = is_allowed(person, Action.CLAIM_NEXT)
     every = (
-        (reads, read_door, allowed(person, Action.VIEW_COUNTS)),
-        (not reads and allowed(person, Action.VIEW_RESULTS), upload_door, allowed(person, Action.CREATE_BATCH)),
-        (False, screen_door, allowed(person, Action.SCREEN_TEXT)),
+        (reads, read_door, is_allowed(person, Action.VIEW_COUNTS)),
+        (not reads and is_allowed(person, Action.VIEW_RESULTS), upload_door, is_allowed(person, Action.CREATE_BATCH)),
+        (False, screen_door, is_allowed(person, Action.SCREEN_TEXT)),
     )
     return [door for _first, door, opened in sorted(every, key=lambda one: not one[0]) if opened]
 
@@ -79,7 +79,7 @@ if open_doors:
     for number, (place, door) in enumerate(zip(st.columns(len(open_doors)), open_doors, strict=True)):
         with place, st.container(border=True, height="stretch", key="first_door" if number == 0 else f"door_{number}"):
             door()
-if allowed(person, Action.VIEW_BATCHES):
+if is_allowed(person, Action.VIEW_BATCHES):
     now = resources.now()
     found = list_batches(db, person, SHOWN_BATCHES, now=now)
     with st.container(border=True):

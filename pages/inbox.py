@@ -7,12 +7,12 @@ from pages.review.desk_panel import desk_panel
 from pages.review.follow_up_panel import follow_up_panel
 from pages.review.inbox_desk import Desk, Here, current
 from pages.review.inbox_live import View
-from pages.review.inbox_queue import break_prompt, chosen_view, exposure, exposure_html, live_queue
+from pages.review.inbox_queue import break_prompt, chosen_view, exposure_html, exposure_today, live_queue
 from pages.review.inbox_style import STYLE
 from pages.review.inbox_words import empty_words
 from pages.review.readings_view import my_readings_html
 from pages.review.shortcuts import switch
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from storage.review.my_readings import my_readings
 from storage.review.queue import counts
 
@@ -25,7 +25,7 @@ def asking() -> Here:
 
 
 here = asking()
-MAY_READ = allowed(here.person, Action.CLAIM_NEXT)
+MAY_READ = is_allowed(here.person, Action.CLAIM_NEXT)
 
 
 def left_column(desk: Desk | None, view: View) -> None:
@@ -33,7 +33,7 @@ def left_column(desk: Desk | None, view: View) -> None:
     live_queue(here, desk, view)
     if not MAY_READ:
         return
-    exposed = exposure(here)
+    exposed = exposure_today(here)
     break_prompt(here, desk, exposed)
     with st.container(key="left_foot", gap="xxsmall"):
         st.html(exposure_html(exposed))

@@ -6,12 +6,12 @@ import streamlit as st
 from pages.components import resources
 from pages.components.contrast import legible_controls
 from pages.research.batch_choice import choose_batch
-from pages.research.label_noise import agreements, ranked
+from pages.research.label_noise import agreements, rank
 from pages.research.ledger_view import show_ledger
 from pages.research.open_tab import show_open
 from pages.research.relabelled_view import show_relabelled
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed, require
+from screening.review.policy import Action, is_allowed, require
 from screening.statistics.label_noise import NOTE, Ranking, ReadingOrder, SecondLook
 from storage.research.recorded_draws import (
     RecordedBatch,
@@ -42,18 +42,18 @@ def _line(batch: RecordedBatch, look: SecondLook) -> dict[str, object]:
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the draws…")
-def _recorded(_person: Actor, batch_id: str, state: RecordingState) -> RecordedBatch:
+def _recorded_batch(_person: Actor, batch_id: str, state: RecordingState) -> RecordedBatch:
     return recorded_batch(db, _person, batch_id)
 
 
 @st.cache_resource(max_entries=8, show_spinner="Ranking the labels…")
-def _ranked(_batch: RecordedBatch, batch_id: str, state: RecordingState, ranking: Ranking) -> ReadingOrder:
-    return ranked(_batch, ranking)
+def _reading_order(_batch: RecordedBatch, batch_id: str, state: RecordingState, ranking: Ranking) -> ReadingOrder:
+    return rank(_batch, ranking)
 
 
 def _ranking(batch: RecordedBatch) -> None:
     chosen_order = st.selectbox("Order by", list(WORDS), format_func=WORDS.__getitem__)
-    order = _ranked(batch, batch.batch_id, state, chosen_order)
+    order = _reading_order(batch, batch.batch_id, state, chosen_order)
     waiting = waiting_for_a_reading(db, person, batch.batch_id)
     free = [look for look in order.looks if batch.case_ids[look.case] not in waiting]
     st.caption(
@@ -70,7 +70,7 @@ def _ranking(batch: RecordedBatch) -> None:
 
 
 def _send(batch: RecordedBatch, free: list[SecondLook]) -> None:
-    if not allowed(person, Action.REQUEST_REVIEW):
+    if not is_allowed(person, Action.REQUEST_REVIEW):
         return
     one, two, three = st.columns([1, 2, 1], vertical_alignment="bottom")
     top = one.number_input("From the top of the list", 1, min(200, len(free)), min(10, len(free)))
@@ -98,7 +98,7 @@ if chosen is None:
     st.info("No batch yet. Upload a file with reference labels on the Batches page; the sample data is one.")
     st.stop()
 state = recording_state(db, person, chosen.id)
-batch = _recorded(person, chosen.id, state)
+batch = _recorded_batch(person, chosen.id, state)
 show_open(
     "labels_tab",
     {

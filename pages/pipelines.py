@@ -9,7 +9,7 @@ from pages.batches.pipeline_draft import (
     checks,
     differences,
     draft_of,
-    judged,
+    judge_draft,
     price_at_worst,
 )
 from pages.batches.pipeline_editor import edit_node
@@ -25,7 +25,7 @@ from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import shipped_pipelines, write_pipeline
 from screening.engine.prompting import load_prompts
 from screening.engine.whole_way import chain_bound, most_calls
-from screening.review.policy import Action, allowed, require
+from screening.review.policy import Action, is_allowed, require
 from storage.batches.pipelines import (
     StalePipeline,
     active_version,
@@ -35,7 +35,7 @@ from storage.batches.pipelines import (
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_SETTINGS)
-may_draft = allowed(person, Action.DRAFT_PIPELINE)
+may_draft = is_allowed(person, Action.DRAFT_PIPELINE)
 prompts, active = load_prompts(settings.prompts_directory), active_version(db)
 kept = {f"{one.pipeline.name}/{one.number}": one for one in list_versions(db, person)}
 
@@ -76,7 +76,7 @@ def facts(pipeline: PipelineConfig) -> None:
 
 def preview(draft: Draft) -> PipelineConfig | None:
     """The drawing, the checks and the difference; None while something is wrong."""
-    pipeline, wrong = judged(draft)
+    pipeline, wrong = judge_draft(draft)
     if pipeline is None:
         st.error(wrong[:1].upper() + wrong[1:] + ".", icon=":material/block:")
         return None

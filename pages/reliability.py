@@ -4,10 +4,10 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.contrast import legible_controls
-from pages.components.sign_in import rechecked
+from pages.components.sign_in import check_before
 from pages.research import reliability_view as view
 from pages.research.allocation_panel import allocation_panel
-from pages.research.claims import Verified, switched, verified
+from pages.research.claims import Verified, switched, verify
 from pages.research.open_tab import show_open
 from pages.research.stard import Study, report_html
 from screening.research.binding import binding_of
@@ -33,8 +33,8 @@ def _words(found: MeasuredConfiguration) -> str:
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the audit…")
-def _verified(_person: Actor, version: str, plan: AuditPlan, key: Standing) -> Verified:
-    return verified(audit_sample(db, _person, version), outcome_mix(db, _person, version), plan)
+def _verification(_person: Actor, version: str, plan: AuditPlan, key: Standing) -> Verified:
+    return verify(audit_sample(db, _person, version), outcome_mix(db, _person, version), plan)
 
 
 legible_controls()
@@ -49,7 +49,7 @@ if not measured:
     st.stop()
 version = st.selectbox("Configuration", list(measured), format_func=lambda one: _words(measured[one]))
 now = binding_of(resources.configuration(resources.usual_pipeline()).body)
-found = _verified(person, version, audit_plan(db), configuration_now(db, version))
+found = _verification(person, version, audit_plan(db), configuration_now(db, version))
 view.show_claims(found, now, resources.site().second_reading_rate)
 report = st.container()  # filled last: a file that is asked for while the page still runs is gone when it ends
 show_open(
@@ -66,7 +66,7 @@ show_open(
 )
 report.download_button(
     "Report to print (STARD)",
-    data=rechecked(
+    data=check_before(
         Action.VIEW_RESULTS,
         lambda: report_html(
             found,

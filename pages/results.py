@@ -9,7 +9,7 @@ from pages.components import resources
 from pages.components.navigation import FOLDER
 from pages.components.result_links import result_links_html
 from pages.research.batch_choice import batch_titles
-from pages.research.case_reader import opened, reader
+from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.result_filters import chosen_filters
 from screening.review.policy import Action, require
@@ -56,7 +56,7 @@ st.html(f'<h1 style="font-size:1.75rem;margin:0;padding:0">Results: {escape(visi
 other_batch(batch)
 st.html(result_links_html(batch.id, batch.progress))
 page = case_list(db, person, chosen_filters(db, person, batch.id), all_outcomes=True)
-if (case_id := opened(page.ids)) is not None:
+if (case_id := open_case_id(page.ids)) is not None:
     reader(db, person, batch.id, page.ids, case_id)
 st.page_link(FOLDER / "batch_list.py", label="How the batch runs", query_params={"batch": batch.id})
 downloads(db, person, batch)

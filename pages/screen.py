@@ -5,15 +5,15 @@ from dataclasses import replace
 import streamlit as st
 
 from pages.batches.live_style import STYLE
-from pages.batches.pipelines import choose, decided_or_said, least_calls
-from pages.batches.single_text import Typed, empty_html, hand_in, pressed, status_html, view_html
+from pages.batches.pipelines import choose, decide_or_refuse, least_calls
+from pages.batches.single_text import Typed, empty_html, hand_in, press_of, status_html, view_html
 from pages.components import resources
 from pages.components.diagram import STYLE as DIAGRAM
 from pages.components.refusals import remember_refusal
-from pages.components.sign_in import polled
+from pages.components.sign_in import poll_session
 from pages.components.untrusted_text import show_text
 from screening.engine.pipeline import PipelineConfig
-from screening.review.policy import Action, Forbidden, allowed, require
+from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches, single_texts
 from storage.batches.pipelines import active_version
 from storage.batches.single_texts import SingleText, UnknownText
@@ -25,7 +25,7 @@ db, person, settings = resources.database(), resources.actor(), resources.settin
 require(person, Action.SCREEN_TEXT)
 
 
-def found() -> SingleText | None:
+def find_text() -> SingleText | None:
     """The text named in the address, None where there is none of this person's."""
     try:
         return single_texts.look(db, person, st.query_params["case"]) if "case" in st.query_params else None
@@ -51,7 +51,7 @@ def text_form(running: bool) -> None:
         return
     if not raw.strip():
         st.error("Write or paste a text first.", icon=":material/edit:")
-    elif (pipeline := decided_or_said(choice, "screen")) is not None:
+    elif (pipeline := decide_or_refuse(choice, "screen")) is not None:
         start(Typed(text=raw, reply=reply), pipeline)
 
 
@@ -65,7 +65,7 @@ def reply_field() -> str:
 def start(typed: Typed, pipeline: PipelineConfig) -> None:
     """Hand the text in, once a press, and look at it by its address from now on."""
     now = resources.now()
-    press = pressed(st.session_state.get("press"), typed, pipeline, now)
+    press = press_of(st.session_state.get("press"), typed, pipeline, now)
     given, st.session_state["press"] = replace(typed, key=press.key), press
     st.query_params["case"] = hand_in(db, person, given, resources.configuration(pipeline), settings, now)
     st.session_state["press"] = replace(press, at=resources.now())
@@ -96,7 +96,7 @@ def view(case_id: str, shown_running: bool) -> None:
         st.rerun(scope="app")
     if not single.ended:
         single_texts.watch(db, person, case_id, now)
-    may_read = any(allowed(person, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
+    may_read = any(is_allowed(person, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
     st.html(status_html(single, now, resources.site().help_text, may_read=may_read))
     st.html(view_html(single, now))
 
@@ -114,7 +114,7 @@ def retry_button(single: SingleText) -> None:
 st.html(STYLE + DIAGRAM)  # once: what follows comes again with every tick
 if st.query_params.pop("example", None) and not st.session_state.get("raw"):
     st.session_state["raw"] = EXAMPLE
-single = found()
+single = find_text()
 running = single is not None and not single.ended
 left, right = st.columns([1, 2.5], gap="medium")
 with left:
@@ -134,5 +134,5 @@ with right:
         for part in empty_html(resources.usual_pipeline()):
             st.html(part)
     else:
-        st.fragment(polled(view), run_every=POLL_S if running else None)(single.case_id, running)
+        st.fragment(poll_session(view), run_every=POLL_S if running else None)(single.case_id, running)
         retry_button(single)

@@ -16,7 +16,7 @@ from pages.site.preflight_panel import preflight_panel
 from pages.site.programs_panel import programs_panel
 from pages.site.site_settings import settings_form, versions
 from screening.engine.draws import Preflight
-from screening.review.policy import Action, allowed, require
+from screening.review.policy import Action, is_allowed, require
 from storage.batches.costs import daily_costs
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
@@ -27,7 +27,7 @@ configuration = resources.configuration(resources.usual_pipeline())
 @st.cache_resource(show_spinner="Asking the model once…")
 def checked() -> Preflight:
     """The first look at this page asks once; the button asks again."""
-    return live.tried(settings)
+    return live.try_settings(settings)
 
 
 def answer_panel() -> None:
@@ -35,7 +35,7 @@ def answer_panel() -> None:
     if settings.simulated:
         st.info("Simulated agents answer by themselves: there is no model to try.", icon=":material/science:")
         return
-    if not allowed(person, Action.CHANGE_SETTINGS):
+    if not is_allowed(person, Action.CHANGE_SETTINGS):
         st.caption("An administrator can try the model here.")
         return
     if st.button("Try the model again", icon=":material/network_check:"):
@@ -82,11 +82,11 @@ def cost_panel() -> None:
 
 st.title("Settings")
 names = ["Live configuration", "Site", "Stop", "Model card"]
-if allowed(person, Action.CHANGE_SETTINGS):
+if is_allowed(person, Action.CHANGE_SETTINGS):
     names.insert(2, "Notifications")
-if allowed(person, Action.MANAGE_ACCOUNTS):
+if is_allowed(person, Action.MANAGE_ACCOUNTS):
     names[-1:-1] = ["Accounts", "Programs"]
-if allowed(person, Action.ERASE):
+if is_allowed(person, Action.ERASE):
     names.insert(-1, "Erasure")
 for tab, name in zip(st.tabs(names), names, strict=True):
     with tab:

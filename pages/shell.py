@@ -10,7 +10,7 @@ from pages.components.controls import controls
 from pages.components.navigation import pages_for
 from pages.components.notices import footer_html, notice_html
 from pages.components.refusals import remember_refusal
-from pages.components.sign_in import Unidentified, current_actor, gate, polled, without_role
+from pages.components.sign_in import Unidentified, current_actor, gate, poll_session, without_role
 from pages.components.standstill import banner_html, looks
 from pages.components.words import sentence
 from screening.review.policy import Forbidden
@@ -27,7 +27,7 @@ def banner(path: str) -> None:
         if words := banner_html(looks().lines(resources.database(), resources.now())):
             st.html(words)
 
-    st.fragment(polled(tick), run_every=WITH_BANNER[path])()
+    st.fragment(poll_session(tick), run_every=WITH_BANNER[path])()
 
 
 st.set_page_config(page_title="Second Look", page_icon=str(ICON), layout="wide")

@@ -7,9 +7,9 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, false, or_, sele
 
 from screening.labels import Outcome
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed, require
+from screening.review.policy import Action, is_allowed, require
 from screening.review.reach import Reach
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import insert_into
 from storage.schema import adjudications, batches, cases, inbox_entries, ratings, reveals, screenings
 
@@ -24,7 +24,7 @@ class Unread(Exception):
 
 def withheld(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition under which a listing must leave out the engine's view of a case for this person."""
-    return and_(waiting(case_id), ~rated_by(actor, case_id))
+    return and_(waiting(case_id), ~has_rated(actor, case_id))
 
 
 def waiting(case_id: ColumnElement[str]) -> ColumnElement[bool]:
@@ -40,7 +40,7 @@ def counts_as_with_clinicians(actor: Actor, case_id: ColumnElement[str]) -> Colu
     What is withheld from a list would be told by the difference between a count and that list. Only those are
     counted for otherwise who may be given the case to read.
     """
-    return withheld(actor, case_id) if allowed(actor, Action.CLAIM_NEXT) else false()
+    return withheld(actor, case_id) if is_allowed(actor, Action.CLAIM_NEXT) else false()
 
 
 def reveal(conn: Connection, actor: Actor, case_id: str, now: datetime, *, open_at_once: bool = False) -> None:
@@ -49,7 +49,7 @@ def reveal(conn: Connection, actor: Actor, case_id: str, now: datetime, *, open_
     Raises Forbidden, or NotYetRated while the case is open and they have not rated it. A P0 case that they hold may
     be opened at once: their rating then is not blind.
     """
-    rated = conn.execute(select(rated_by(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    rated = conn.execute(select(has_rated(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
     entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
     holding = entry is not None and entry.holder == actor.id and entry.lease_expires_at > now
     require(actor, Action.VIEW_EVIDENCE, actor.id if rated or holding else None)
@@ -67,7 +67,7 @@ def _urgent(entry: Any, open_at_once: bool) -> bool:
     return open_at_once and entry.tier == Tier.P0
 
 
-def rated_by(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
+def has_rated(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that this person has rated the case."""
     rating = ratings.alias()
     return exists().where(rating.c.case_id == case_id, rating.c.reviewer == actor.id)
@@ -78,7 +78,7 @@ def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bo
     before, live while they had the text screened, or as evidence, or other people's readings were; a later one is
     while nothing was served at all. Lists remember nobody: whoever may see results may have seen the case in one.
     """
-    if allowed(actor, Action.VIEW_RESULTS) and (not first or _was_listed(conn, case_id)):
+    if is_allowed(actor, Action.VIEW_RESULTS) and (not first or _was_listed(conn, case_id)):
         return False
     seen = conn.execute(
         select(reveals.c.before_rating).where(reveals.c.case_id == case_id, reveals.c.reviewer == actor.id)
@@ -110,11 +110,11 @@ def see_readings(conn: Connection, actor: Actor, case_id: str, now: datetime) ->
     those who have read it, and for seniors once two readers disagree: a reading of a senior's own is no longer blind
     then. Raises Forbidden, Unread.
     """
-    mine = conn.execute(select(rated_by(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    mine = conn.execute(select(has_rated(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
     require(actor, Action.VIEW_RATINGS, actor.id if mine else None)
     entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
     if entry is None or mine:
         return
-    if entry.closed_at is None and not (entry.reading == "third" and allowed(actor, Action.ADJUDICATE)):
+    if entry.closed_at is None and not (entry.reading == "third" and is_allowed(actor, Action.ADJUDICATE)):
         raise Unread("the readings so far are shown once you have read the case")
     _remember(conn, actor, case_id, now, before_rating=True)

@@ -18,12 +18,12 @@ from screening.datasets.refused import FileRefused
 from screening.engine.draws import DrawRequest, SamplerError, ScreenedText
 from screening.engine.prompting import load_prompts
 from screening.review.rating_form import RatingForm, RatingLabel
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from screening.samplers.anthropic import AnthropicSampler
 from screening.samplers.model_settings import ModelSettings
 from storage.batches.batches import progress
 from storage.database import Database
-from storage.review import inbox
+from storage.review import claims, inbox
 from storage.review.adjudication import adjudicate, amend, versions
 from storage.review.evidence import case_text, evidence
 from storage.review.ratings import submit_rating
@@ -230,13 +230,13 @@ def test_what_reviewers_write_and_read_is_not_in_the_audit_log(
 ) -> None:
     register(db, ANN, SENIOR)
     first, second = fill(db, (Tier.P1, Tier.P2))
-    claim = inbox.claim_next(db, ANN, NOW)
+    claim = claims.claim_next(db, ANN, NOW)
     assert claim is not None
     case_text(db, ANN, first, NOW, claim.token)
     filled = form("unsafe", 4, note=f"Because of {WORD}.")
     submit_rating(db, ANN, first, claim.token, filled, NOW, "a" * 32)
     evidence(db, ANN, first, NOW)
-    other = inbox.claim_next(db, ANN, NOW)
+    other = claims.claim_next(db, ANN, NOW)
     assert other is not None and other.case_id == second
     inbox.hold(db, ANN, second, other.token, f"I know somebody called {WORD}", NOW)
     if made := versions(db, SENIOR, first, NOW):  # one reading was enough

@@ -17,7 +17,7 @@ from pages.components import resources
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import CSV, JSON, JSONL, PARQUET, StreamedFile, show_files
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from storage.batches.batches import BatchSummary
 from storage.batches.results import IN_INBOX, withheld_rows
 from storage.database import Database
@@ -25,8 +25,8 @@ from storage.database import Database
 
 def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
     """A row of links, as far as this person may have the files; nothing where they may have none."""
-    files = list(_results(db, one)) if allowed(person, Action.VIEW_RESULTS) else []
-    if allowed(person, Action.EXPORT):
+    files = list(_results(db, one)) if is_allowed(person, Action.VIEW_RESULTS) else []
+    if is_allowed(person, Action.EXPORT):
         files += relabelled_files(one.id)
     if not files:
         return
@@ -34,10 +34,10 @@ def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
     relabelled = " Relabelled: reference, every reading, adjudicated and final label."
     st.caption(
         "CSV files are made safe for spreadsheets: an apostrophe stands before what could run as a formula. "
-        "The JSON lines lose nothing." + (relabelled if allowed(person, Action.EXPORT) else "")
+        "The JSON lines lose nothing." + (relabelled if is_allowed(person, Action.EXPORT) else "")
     )
-    if allowed(person, Action.VIEW_RESULTS) and (withheld := withheld_rows(db, person, one.id)):
-        counted = " The counts above take it as one for a clinician." if allowed(person, Action.CLAIM_NEXT) else ""
+    if is_allowed(person, Action.VIEW_RESULTS) and (withheld := withheld_rows(db, person, one.id)):
+        counted = " The counts above take it as one for a clinician." if is_allowed(person, Action.CLAIM_NEXT) else ""
         st.caption(withheld_words(withheld) + counted)
 
 
@@ -64,8 +64,8 @@ def _results(db: Database, one: BatchSummary) -> Iterator[StreamedFile]:
     if one.progress.rejected:
         made["Rejected rows", "rejected.csv", CSV] = rejected_rows_csv
     for (label, name, media_type), lines in made.items():
-        yield StreamedFile(label=label, name=name, media_type=media_type, lines=partial(_made, lines, db, one.id))
+        yield StreamedFile(label=label, name=name, media_type=media_type, lines=partial(_make, lines, db, one.id))
 
 
-def _made(lines: Export, db: Database, batch_id: str, who: Actor) -> Iterator[str | bytes]:
+def _make(lines: Export, db: Database, batch_id: str, who: Actor) -> Iterator[str | bytes]:
     return lines(db, who, batch_id, resources.now())

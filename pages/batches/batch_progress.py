@@ -41,7 +41,7 @@ def progress_html(found: Progress, *, by_label: bool, worker: bool = True) -> st
     parts = _parts(found, by_label=by_label)
     return (
         f'{STYLE}{_STYLE}<div class="sl-live">{_state(found, worker=worker)}{_bar(found, parts)}'
-        f"{_counts(parts)}{_spent(found)}</div>"
+        f"{_counts(parts)}{_spent_words(found)}</div>"
     )
 
 
@@ -89,7 +89,7 @@ def _counts(parts: tuple[Part, ...]) -> str:
     return f'<div class="sl-counts">{counts}</div>'
 
 
-def _spent(found: Progress) -> str:
+def _spent_words(found: Progress) -> str:
     caps = [f"cap {found.caps.max_calls:,} calls"] if found.caps.max_calls else []
     caps += [f"cap ${found.caps.max_cost_usd:,.2f}"] if found.caps.max_cost_usd else []
     lost = [f"{found.lost_calls:,} of them lost, their cost not in the sum"] if found.lost_calls else []

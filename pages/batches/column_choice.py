@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from pages.batches.conversation_choice import choose_conversation, wants
-from pages.components.options import told_apart
+from pages.components.options import unique_labels
 from screening.datasets.columns import ColumnMapping, Shape, propose_mapping, rivals
 from screening.datasets.mapping import FileMapping, mapping_json, read_mapping
 from screening.datasets.refused import FileRefused
@@ -26,7 +26,7 @@ _LARGEST_MAPPING = 1_000_000
 def chosen_sheet(token: str, sheets: Sequence[str]) -> None:
     """Which sheet of a workbook is read; it is asked for where there are several."""
     if len(sheets) > 1:
-        shown = told_apart({one: visible(one) for one in sheets})
+        shown = unique_labels({one: visible(one) for one in sheets})
         st.selectbox("Sheet", sheets, format_func=shown.__getitem__, key=sheet_key(token))
 
 
@@ -76,7 +76,7 @@ def first_choice(columns: tuple[str, ...], proposed: ColumnMapping | None) -> Ma
 def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None, suffix: str = "") -> ColumnMapping | None:
     """Which column is what; None until the text's is chosen. Several columns of text are joined in their order."""
     st.markdown("**Columns**: please confirm")
-    shown = told_apart({one: visible(one) for one in (NOT_USED, *columns)})
+    shown = unique_labels({one: visible(one) for one in (NOT_USED, *columns)})
     first = first_choice(columns, proposed)
     begun = [first["text"], *(proposed.joined if proposed else ())]
     places = st.columns([2, *(1 for _ in ROLES)])

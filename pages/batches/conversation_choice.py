@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from pages.components.options import told_apart
+from pages.components.options import unique_labels
 from screening.datasets.columns import ConversationReading, Shape, propose_turns
 from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
 from screening.text.display import visible
@@ -128,7 +128,7 @@ def _with_columns(reading: ConversationReading, columns: tuple[str, ...], suffix
         nothing = FILE_ORDER if part == "order" else NOT_USED
         options = [nothing, *columns]
         before = getattr(reading, part) or proposed.get(part)
-        shown = told_apart({one: visible(one) for one in options})
+        shown = unique_labels({one: visible(one) for one in options})
         found = place.selectbox(
             words,
             options,

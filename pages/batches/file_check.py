@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from html import escape
 
 from pages.batches.live_style import STYLE
-from screening.datasets.judged import Receive, Row
 from screening.datasets.labels import map_label
 from screening.datasets.reader import FileReport, Table
 from screening.datasets.records import Reason
+from screening.datasets.row_validation import Receive, Row
 from screening.datasets.rows import NewCase
 from screening.labels import Label
 from screening.text.display import visible
@@ -118,7 +118,7 @@ def _preview(row: Row, labels: Mapping[str, Label | None]) -> dict[str, object]:
         "Label": None if row.reference_value is None else visible(row.reference_value),
         "Reference": label.value if label else None,
         "Group": None if row.group is None else visible(row.group),
-        "Turns": None if row.thread is None else len(row.thread.turns),
+        "PriorityLock": None if row.thread is None else len(row.thread.turns),
         "Where to act": None if row.where is None else visible(row.where),
     }
     return {name: value for name, value in known.items() if value is not None}

@@ -26,27 +26,27 @@ def profile(path: Path, name: str, sheet: str | None) -> Table | FileRefused:
 
 
 @st.cache_resource(max_entries=8, ttl=3600, show_spinner="Reading the file …", hash_funcs={str: _as_bytes})
-def _mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Table | FileRefused:
+def _read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Table | FileRefused:
     try:
         return read_table(path, name, mapping=mapping, sheet=sheet)
     except FileRefused as refusal:
         return refusal
 
 
-def mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Table:
+def read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Table:
     """The file by the columns that a person confirmed: the profile itself where they are the proposed ones.
 
     Raises FileRefused.
     """
     first = profile(path, name, sheet)
     same = isinstance(first, Table) and first.report.mapping == mapping
-    found = first if same else _mapped(path, name, sheet, mapping)
+    found = first if same else _read_mapped(path, name, sheet, mapping)
     if isinstance(found, FileRefused):
         raise found
     return found
 
 
 @st.cache_resource(max_entries=8, ttl=3600, show_spinner="Checking every row …", hash_funcs={str: _as_bytes})
-def checked(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Check:
+def check_rows(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Check:
     """Every row, each text received once. Raises FileRefused."""
-    return check(mapped(path, name, sheet, mapping), receiver(resources.settings()))
+    return check(read_mapped(path, name, sheet, mapping), receiver(resources.settings()))

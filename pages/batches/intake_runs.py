@@ -55,7 +55,7 @@ class IntakeRuns:
 
     def resume(self) -> None:
         """Go on with every file that an earlier process left unfinished."""
-        for upload in uploads.unfinished(self._settings.data_directory / "uploads"):
+        for upload in uploads.unfinished_uploads(self._settings.data_directory / "uploads"):
             self.start(upload)
 
     def stopped(self, batch_id: str) -> Stopped | None:

@@ -7,13 +7,13 @@ import streamlit as st
 from pages.batches.batch_progress import ENDED
 from pages.batches.intake_runs import Stopped, intake_runs
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import BatchSummary
 
 
-def stopped(batch_id: str, state: BatchState) -> Stopped | None:
+def find_stopped(batch_id: str, state: BatchState) -> Stopped | None:
     """Whether rows of its file are missing that nobody takes in."""
     return None if state in ENDED else intake_runs().stopped(batch_id)
 
@@ -25,7 +25,7 @@ def missing_rows(person: Actor, one: BatchSummary, found: Stopped) -> None:
         f'background:light-dark(#fdf1f0,#2c1614)"><b>Taking rows in stopped after {one.progress.rows_in:,}:</b> '
         f"{escape(visible(found.why))} The rows that are in are screened; the file is kept.</div>"
     )
-    if allowed(person, Action.CONTROL_BATCH, one.created_by) and st.button(
+    if is_allowed(person, Action.CONTROL_BATCH, one.created_by) and st.button(
         "Go on taking rows in", icon=":material/play_arrow:"
     ):
         intake_runs().start(found.upload)

@@ -12,11 +12,11 @@ from pages.batches import uploads
 from pages.batches.column_choice import chosen_sheet, confirm_columns, kept_mapping, offer_mapping, sheet_key
 from pages.batches.estimates import batch_estimate, estimate_rows
 from pages.batches.file_check import Check, preview_rows, rejected_rows, report_html
-from pages.batches.file_reading import checked, mapped, profile
+from pages.batches.file_reading import check_rows, profile, read_mapped
 from pages.batches.intake_runs import intake_runs
 from pages.batches.label_values import Labels, confirm_labels
 from pages.batches.overnight_panel import choose_overnight
-from pages.batches.pipelines import choose, decided_or_said, least_calls
+from pages.batches.pipelines import choose, decide_or_refuse, least_calls
 from pages.batches.reach_choice import choose_reach, readings_words
 from pages.batches.rejected_export import rejected_file
 from pages.batches.uploads import Upload
@@ -24,7 +24,7 @@ from pages.components import resources
 from pages.components.streamed import StreamedFile, show_files
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.mapping import FileMapping
-from screening.datasets.reader import Table, announced
+from screening.datasets.reader import Table, describe_reading
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.text.display import visible
 from storage.batches.batches import list_batches
@@ -65,19 +65,19 @@ def check_file(upload: Upload) -> None:
     try:
         _check_file(upload)
     except FileRefused as refusal:
-        refused(refusal)
+        show_refusal(refusal)
         leave(upload)
 
 
 def _check_file(upload: Upload) -> None:
     begun = replace(upload, sheet=st.session_state.get(sheet_key(upload.token)))
     with st.container(border=True):
-        mapping, kept, suffix = confirmed(begun)
+        mapping, kept, suffix = ask_columns(begun)
     if mapping is None:
         leave(upload)
         return
     place = begun.path, begun.name, begun.sheet, mapping
-    table, found = mapped(*place), checked(*place)
+    table, found = read_mapped(*place), check_rows(*place)
     left, right = st.columns([2, 3], gap="medium")
     with left:
         labels = confirm_labels(table, kept.labels if kept else {}, suffix)
@@ -90,7 +90,7 @@ def _check_file(upload: Upload) -> None:
     offer(begun, final, mapping, labels)
 
 
-def confirmed(upload: Upload) -> tuple[ColumnMapping | None, FileMapping | None, str]:
+def ask_columns(upload: Upload) -> tuple[ColumnMapping | None, FileMapping | None, str]:
     """The columns as a person confirms them, and the kept mapping that they begin with. Raises FileRefused."""
     found = profile(upload.path, upload.name, upload.sheet)
     sheets = found.sheets if isinstance(found, FileRefused) else found.report.sheets
@@ -105,7 +105,7 @@ def confirmed(upload: Upload) -> tuple[ColumnMapping | None, FileMapping | None,
     if kept is not None and kept.columns is not None:
         proposed = fitting(kept.columns, columns) or proposed
     elif isinstance(found, ColumnsUnclear):
-        refused(found)
+        show_refusal(found)
     return confirm_columns(columns, proposed, suffix), kept, suffix
 
 
@@ -113,12 +113,12 @@ def fitting(kept: ColumnMapping, columns: tuple[str, ...]) -> ColumnMapping | No
     """The kept columns, where this file has them; else it is said which it has not."""
     missing = sorted(kept.columns() - set(columns))
     if missing:
-        refused(FileRefused(f"The file has no column {', '.join(missing)}, which the kept mapping names."))
+        show_refusal(FileRefused(f"The file has no column {', '.join(missing)}, which the kept mapping names."))
         return None
     return kept
 
 
-def refused(refusal: FileRefused) -> None:
+def show_refusal(refusal: FileRefused) -> None:
     """Why the file is not read."""
     st.html(
         '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
@@ -149,7 +149,7 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
     left, right = st.columns([2, 3], gap="medium")
     with left:
         choice = choose(settings, active_version(resources.database()), "batch")
-        pipeline = decided_or_said(choice, "batch")
+        pipeline = decide_or_refuse(choice, "batch")
     if pipeline is None or not final.found.accepted:
         with right:
             leave(upload)
@@ -174,7 +174,7 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
                 reach=reach,
                 submission=upload.token,
                 overnight=overnight,
-                intake=announced(final.table.report) | {"estimate": estimated.record},
+                intake=describe_reading(final.table.report) | {"estimate": estimated.record},
             )
             start(upload, request, mapping, labels)
         leave(upload)
@@ -191,7 +191,7 @@ def caps() -> tuple[int | None, float | None]:
 def start(upload: Upload, request: BatchRequest, mapping: ColumnMapping, labels: Labels) -> None:
     """Open the batch, take the file in beside the page, and show the batch."""
     try:
-        source = uploads.begun(upload, lambda: opened(request), mapping, dict(labels))
+        source = uploads.begin(upload, lambda: create_batch(request), mapping, dict(labels))
     except FileNotFoundError:  # from another window: it is in, or was not wanted
         st.query_params.clear()
         st.rerun()
@@ -205,7 +205,7 @@ def show_batch_of(upload: Upload) -> None:
     st.rerun()
 
 
-def opened(request: BatchRequest) -> str:
+def create_batch(request: BatchRequest) -> str:
     """An empty batch under the present settings."""
     settings, agents = resources.settings_now(), Agents(resources.settings_now())
     try:

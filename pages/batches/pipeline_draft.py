@@ -9,7 +9,7 @@ from typing import Any
 from screening.engine.cost import estimate, usage_per_call
 from screening.engine.draws import Usage
 from screening.engine.pipeline import NodeConfig, PipelineConfig, last_decidable
-from screening.engine.pipeline_file import PipelineRefused, checked, write_pipeline
+from screening.engine.pipeline_file import PipelineRefused, check, write_pipeline
 from screening.engine.prompting import PromptSet
 from screening.engine.whole_way import longest
 from screening.labels import OUTCOMES, Label
@@ -89,10 +89,10 @@ def with_node(draft: Draft, name: str, values: Mapping[str, Any]) -> Draft:
     return changed
 
 
-def judged(draft: Draft) -> tuple[PipelineConfig | None, str]:
+def judge_draft(draft: Draft) -> tuple[PipelineConfig | None, str]:
     """The pipeline that the draft describes, or None and the sentence that says what is wrong."""
     try:
-        return checked(draft), ""
+        return check(draft), ""
     except PipelineRefused as refused:
         return None, str(refused)
 

@@ -45,7 +45,7 @@ def edit_node(draft: Draft, prompts: PromptSet, servers: Mapping[str, ModelServe
         name = names[0]
     node = draft["nodes"][names.index(name)]
     changed = with_node(draft, name, _values(node, draft, prompts, servers, f"{key}_{name}"))
-    return _rearranged(changed, name, key)
+    return _rearrange(changed, name, key)
 
 
 def _values(
@@ -70,7 +70,7 @@ def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, Mo
     left, right = st.columns(2)
     model = left.text_input("Model", node.get("model") or "", placeholder="the site's", key=f"{key}_model")
     heat = right.text_input(
-        "Temperature", _written(node.get("temperature")), placeholder="the site's", key=f"{key}_heat"
+        "Temperature", _as_text(node.get("temperature")), placeholder="the site's", key=f"{key}_heat"
     )
     server = left.selectbox(
         "Server", [None, *servers], format_func=lambda one: one or "the site's", key=f"{key}_server",
@@ -90,7 +90,7 @@ def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, Mo
     }
 
 
-def _written(value: object) -> str:
+def _as_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
@@ -104,7 +104,7 @@ def _rule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
         return {"schedule": None, "rule": {"kind": kind, "n": votes}}
     kept = rule if kind == rule["kind"] else {}
     if kind == "certified-mixture":
-        return {"schedule": None} | _certified(kept, left, key)
+        return {"schedule": None} | _certified_fields(kept, left, key)
     return _uncertified(kind, rule, kept, key) | _schedule(node, key)
 
 
@@ -134,7 +134,7 @@ def _uncertified(kind: str, rule: Mapping[str, Any], kept: Mapping[str, Any], ke
     return {"rule": {**kept, "kind": kind, "budget": budget, **levels}}
 
 
-def _certified(rule: Mapping[str, Any], place: DeltaGenerator, key: str) -> dict[str, Any]:
+def _certified_fields(rule: Mapping[str, Any], place: DeltaGenerator, key: str) -> dict[str, Any]:
     certificate = rule.get("certificate", "default")
     held = None if certificate == "default" else CertificateConfig.model_validate(certificate).certificate()
     contracts = dict(CONTRACTS)
@@ -175,7 +175,7 @@ def _routes(node: Mapping[str, Any], draft: Draft, key: str) -> dict[str, Any]:
     return {"routes": routes, "on_abstain": abstains}
 
 
-def _rearranged(draft: Draft, name: str, key: str) -> Draft:
+def _rearrange(draft: Draft, name: str, key: str) -> Draft:
     """The draft after "add" or "remove" was pressed; else as it is."""
     st.divider()
     title = st.text_input(

@@ -84,7 +84,7 @@ def _levels(chosen: Preset, settings: Settings, key: str) -> Choice:
     return Choice(preset=chosen, delta=delta or None, budget=int(budget))
 
 
-def decided_or_said(choice: Choice, key: str) -> PipelineConfig | None:
+def decide_or_refuse(choice: Choice, key: str) -> PipelineConfig | None:
     """The pipeline, or None after saying on the page why this setting is refused. Says what each agent promises."""
     try:
         pipeline = choice.pipeline()

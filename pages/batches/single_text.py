@@ -63,7 +63,7 @@ class Press:
     at: datetime
 
 
-def pressed(last: Press | None, typed: Typed, pipeline: PipelineConfig, now: datetime) -> Press:
+def press_of(last: Press | None, typed: Typed, pipeline: PipelineConfig, now: datetime) -> Press:
     """The press that this is: the last one again, where it says the same at nearly the same time, else a new one."""
     content = hashlib.sha256(repr((typed.text, typed.reply, pipeline.version)).encode("utf-8", "replace")).hexdigest()
     if last is not None and last.content == content and (now - last.at).total_seconds() < SAME_PRESS_S:
@@ -102,7 +102,7 @@ def view_html(single: SingleText, now: datetime) -> str:
     pipeline = single.pipeline
     until = single.completed_at or (None if single.ended else now)
     seconds = max((until - single.submitted_at).total_seconds(), 0.0) if until else None  # by two machines' clocks
-    cost = single.cost_usd if single.completed_at else 0.0 if _simulated(single.configuration) else None
+    cost = single.cost_usd if single.completed_at else 0.0 if _is_simulated(single.configuration) else None
     return (
         budget_html(single.calls, most_calls(pipeline), cost_usd=cost, seconds=seconds)
         + way_html(pipeline, single.draws, ended=single.ended, outcome=single.outcome)
@@ -184,5 +184,5 @@ def flag_sentences(flags: Mapping[str, frozenset[str]]) -> list[str]:
     return [f"Found in the {part}: {FLAG_WORDS[flag]}." for part in flags for flag in weighty if flag in flags[part]]
 
 
-def _simulated(configuration: Configuration) -> bool:
+def _is_simulated(configuration: Configuration) -> bool:
     return configuration.sampler.get("sampler") == "simulated"

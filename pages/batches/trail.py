@@ -12,7 +12,8 @@ from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN
 from screening.engine.usable import with_usable_grounds
 from screening.labels import LABELS, Label
-from screening.statistics.rules.pairwise_mixture import PairwiseMixture, log_evidence
+from screening.statistics.rules.evidence import log_evidence
+from screening.statistics.rules.pairwise_mixture import PairwiseMixture
 from screening.statistics.rules.protocol import Comparison, Ended, RuleState, StoppingRule, Verdict
 
 TRACE_POINTS = 24
@@ -90,7 +91,7 @@ def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: boo
 def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | None = None) -> NodeView:
     """One node after the draws ``codes``, or the distribution they stand for; None is a node that was not reached."""
     rule, told = node.rule.rule(), read_distribution(codes or "")
-    replayed = _replayed(rule, codes or "") if told is None else _told(told)
+    replayed = _replay(rule, codes or "") if told is None else _told(told)
     verdict = replayed.verdict if codes else None
     return NodeView(
         title=title or node.title,
@@ -118,7 +119,7 @@ def _told(distribution: LabelDistribution) -> _Replayed:
 
 
 @lru_cache(maxsize=4096)
-def _replayed(rule: StoppingRule, codes: str) -> _Replayed:
+def _replay(rule: StoppingRule, codes: str) -> _Replayed:
     """Kept: whoever watches sees the same, and a node that is done comes again at every tick."""
     states = _states(rule, codes)
     verdict = with_usable_grounds(rule, decode_draws(codes), states[-1].verdict())

@@ -17,7 +17,7 @@ from pages.components.http import signed_in_claims
 from pages.components.sign_in import Unidentified, sign_in_of
 from pages.components.web_socket import own_page
 from screening.review.actors import LOCAL_USER, Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from storage.review import presence
 from storage.site.accounts import SessionEnded
 from storage.site.audit_log import record_refusal
@@ -114,7 +114,7 @@ def uploader(scope: Scope, *, sign_in: bool) -> Actor:
         person = presence.enter(resources.database(), found, resources.now(), active=False)
     except (SessionEnded, Unidentified, ValueError):
         raise Refused(401, "Your session has ended: sign in again.") from None
-    if not allowed(person, Action.CREATE_BATCH):
+    if not is_allowed(person, Action.CREATE_BATCH):
         record_refusal(resources.database(), person, Action.CREATE_BATCH, resources.now())
         raise Refused(403, "Your role does not let you create batches.")
     return person

@@ -75,7 +75,7 @@ def remember(upload: Upload) -> None:
     written.replace(upload.path.with_suffix(".json"))
 
 
-def begun(
+def begin(
     upload: Upload, open_batch: Callable[[], str], mapping: ColumnMapping, labels: dict[str, Label | None]
 ) -> Upload:
     """The upload as the source of a new batch, so that taking it in can go on after a restart.
@@ -102,7 +102,7 @@ def find(directory: Path, token: str, owner: str) -> Upload | None:
     return upload if upload and upload.owner == owner else None
 
 
-def unfinished(directory: Path) -> Iterator[Upload]:
+def unfinished_uploads(directory: Path) -> Iterator[Upload]:
     """The files whose batch has not taken in all of their rows yet."""
     for described in directory.glob("*.json"):
         upload = _read(described)

@@ -18,7 +18,7 @@ def way_html(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool,
     """
     views = {node.name: node_view(node, draws.get(f"{node.name}/{MAIN}"), ended=ended) for node in pipeline.nodes}
     nodes = {node.name: _mark(views[node.name]) for node in pipeline.nodes}
-    ways = dict(way for node in pipeline.nodes for way in _taken(node, views[node.name]))
+    ways = dict(way for node in pipeline.nodes for way in _ways_taken(node, views[node.name]))
     return diagram_html(pipeline, nodes, ways, outcome)
 
 
@@ -38,7 +38,7 @@ def _calls(view: NodeView) -> str:
     return "1 call" if view.calls == 1 else f"{view.calls} calls"
 
 
-def _taken(node: NodeConfig, view: NodeView) -> list[tuple[Way, WayMark]]:
+def _ways_taken(node: NodeConfig, view: NodeView) -> list[tuple[Way, WayMark]]:
     if view.label is not None:
         return [((node.name, view.label.value), WayMark(taken=True))]
     abstained = view.state in ABSTAINED

@@ -4,7 +4,7 @@ import streamlit as st
 
 from pages.components import resources, sign_out
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
 from storage.database import Database
 from storage.site import settings_store
@@ -25,7 +25,7 @@ def controls(db: Database, person: Actor, site: SiteSettings) -> None:
     """Draw them. Call it after the page's own elements have their place, so that they come last in reading order."""
     st.html(_STYLE)
     with st.container(key="controls", horizontal=True, horizontal_alignment="right"):
-        if allowed(person, Action.STOP):
+        if is_allowed(person, Action.STOP):
             stop_button(db, person, site)
         if resources.sign_in_configured():
             _account(person)
@@ -49,7 +49,7 @@ def stop_panel(db: Database, person: Actor, site: SiteSettings, *, key: str = "p
             st.rerun()
         return
     st.write("The stop button is pressed: every new decision goes to a clinician.")
-    if not allowed(person, Action.START):
+    if not is_allowed(person, Action.START):
         st.write("A senior or an administrator can start again.")
     elif st.button("Start again", key=f"start_{key}", icon=":material/play_arrow:"):
         settings_store.start(db, person, resources.now())

@@ -71,13 +71,13 @@ def as_data_card(rows: Iterable[RelabelledRow]) -> Iterator[str]:
 
 
 def _sections(counts: _Counts, first: RelabelledRow) -> Iterator[tuple[str, list[str]]]:
-    yield "Rows", [f"{counts.rows:,} texts", *_counted(counts.group, "of group ")]
-    yield "Labels as they came", [_source(first.provenance), *_counted(counts.reference)]
+    yield "Rows", [f"{counts.rows:,} texts", *_count_lines(counts.group, "of group ")]
+    yield "Labels as they came", [_source(first.provenance), *_count_lines(counts.reference)]
     yield (
         "Final labels",
         [
-            *_counted(counts.final),
-            *_counted(counts.source, "from: "),
+            *_count_lines(counts.final),
+            *_count_lines(counts.source, "from: "),
             f"{counts.changed:,} labels changed by clinicians",
             f"{counts.withdrawn:,} labels withdrawn: too little information in the text",
         ],
@@ -92,7 +92,7 @@ def _sections(counts: _Counts, first: RelabelledRow) -> Iterator[tuple[str, list
     yield (
         "What the engine said",
         [
-            *_counted(counts.outcome),
+            *_count_lines(counts.outcome),
             *(
                 f"{number:,} screened with model {_plain(model)}; prompts {_plain(prompts)}; pipeline "
                 f"{_plain(pipeline)}; rule {_plain(rule)}"
@@ -101,7 +101,7 @@ def _sections(counts: _Counts, first: RelabelledRow) -> Iterator[tuple[str, list
         ],
     )
     if counts.tag:
-        yield "Tags of researchers", _counted(counts.tag)
+        yield "Tags of researchers", _count_lines(counts.tag)
     yield "Limits", _limits(counts)
 
 
@@ -122,7 +122,7 @@ def _source(provenance: Mapping[str, Any]) -> str:
     return _plain(f"From: {said}{mapped}")
 
 
-def _counted(found: Counter[str], before: str = "") -> list[str]:
+def _count_lines(found: Counter[str], before: str = "") -> list[str]:
     return [f"{number:,} {before}{_plain(name.replace('_', ' '))}" for name, number in found.most_common()]
 
 

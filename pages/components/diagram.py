@@ -93,7 +93,7 @@ class _Drawing:
         words = f"{label} → {self._title(target)}"
         if mark.count is not None:
             words += f": {mark.count:,}"
-        inner = _linked(escape(words), mark.href if mark.count else None)
+        inner = _link(escape(words), mark.href if mark.count else None)
         return f"<li{' class=taken' if mark.taken else ''}>{inner}{' (taken)' if mark.taken else ''}</li>"
 
     def _title(self, target: str) -> str:
@@ -133,7 +133,7 @@ class _Drawing:
         words = " ".join((*named, f"{sum(counts):,}")) if counts else " ".join(named)
         below = f"<small>{NOT_SETTLED}</small>" if named and named != labels else ""
         href = next((mark.href for mark in marks if mark.href and mark.count), None)
-        said = f"<span>{_linked(escape(words), href)}{below}</span>" if words else ""
+        said = f"<span>{_link(escape(words), href)}{below}</span>" if words else ""
         return f'<div class="e {kind} {line.shape}{taken}{dashed}" {self._box(*line.box)}>{said}</div>'
 
     def _line(self, position: int, target: str) -> "_Line":
@@ -164,7 +164,7 @@ def _x(position: int) -> int:
     return _LEFT + position * (_WIDTH + _GAP)
 
 
-def _linked(markup: str, href: str | None) -> str:
+def _link(markup: str, href: str | None) -> str:
     return f'<a href="{escape(href, quote=True)}" target="_self">{markup}</a>' if href and markup else markup
 
 

@@ -60,7 +60,7 @@ def sign_in_configured() -> bool:
     return False
 
 
-def served_over_tls() -> bool:
+def is_served_over_tls() -> bool:
     """Whether people reach this site over TLS: here, or where the address says that it ends in front."""
     if st.get_option("server.sslCertFile"):
         return True
@@ -196,17 +196,17 @@ class DeepLink:
             await self._app(scope, receive, send)
         elif scope["path"] == SIGN_IN_AGAIN:
             await _forgetting(scope)(scope, receive, send)
-        elif signed_in(scope) and scope["path"] == "/" and (target := _safe(_cookies(scope).get(NEXT_COOKIE))):
+        elif has_session_cookie(scope) and scope["path"] == "/" and (target := _safe(_cookies(scope).get(NEXT_COOKIE))):
             response = RedirectResponse(target, status_code=303)
             response.delete_cookie(NEXT_COOKIE)
             await response(scope, receive, send)
-        elif not signed_in(scope) and (wanted := _wanted(scope)) != "/":
+        elif not has_session_cookie(scope) and (wanted := _wanted_path(scope)) != "/":
             await self._app(scope, receive, _setting_cookie(wanted, send))
         else:
             await self._app(scope, receive, send)
 
 
-def signed_in(scope: Scope) -> bool:
+def has_session_cookie(scope: Scope) -> bool:
     """Whether the request carries a sign-in cookie with a good signature (Streamlit's own, valid 30 days)."""
     return signed_in_claims(scope) is not None
 
@@ -242,7 +242,7 @@ def _is_page(scope: Scope) -> bool:
     return scope["method"] == "GET" and not fetched and not inner
 
 
-def _wanted(scope: Scope) -> str:
+def _wanted_path(scope: Scope) -> str:
     query = scope.get("query_string", b"").decode("latin-1")
     return str(scope["path"]) + (f"?{query}" if query else "")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import streamlit as st
 
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 
 FOLDER = Path(__file__).parent.parent
 
@@ -191,4 +191,4 @@ def _page(entry: Entry, *, hidden: bool) -> st.Page:
 
 def _may(actor: Actor, action: Action) -> bool:
     """Whether on anything at all, their own things included."""
-    return allowed(actor, action) or allowed(actor, action, owner=actor.id)
+    return is_allowed(actor, action) or is_allowed(actor, action, owner=actor.id)

@@ -8,12 +8,12 @@ END = 6
 """Characters of a key that mostly tell two apart: our ids end at random."""
 
 
-def told_apart(words: Mapping[str, str]) -> dict[str, str]:
+def unique_labels(words: Mapping[str, str]) -> dict[str, str]:
     """Each key's words; where two look alike with the end of the key behind them.
 
     Should somebody have named a thing after the end of another's key, every key follows whole.
 
-    >>> told_apart({"a1b2c3d4": "Dr Kim", "a1b2c3e5": "dr  Kim", "a1b2c3f6": "Ann"})
+    >>> unique_labels({"a1b2c3d4": "Dr Kim", "a1b2c3e5": "dr  Kim", "a1b2c3f6": "Ann"})
     {'a1b2c3d4': 'Dr Kim · b2c3d4', 'a1b2c3e5': 'dr  Kim · b2c3e5', 'a1b2c3f6': 'Ann'}
     """
     keys = {key: ascii(key)[1:-1] for key in words}  # one line, no "·" in it, never the same for two

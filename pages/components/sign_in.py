@@ -57,26 +57,26 @@ def current_actor() -> Actor | None:
     if st.user.to_dict().get("is_logged_in") is not True:
         return None
     try:
-        st.session_state["actor"] = _entered(active=True)
+        st.session_state["actor"] = _enter(active=True)
     except SessionEnded as ended:
         st.session_state["session_ended"] = ended.why
         return None
     return st.session_state["actor"]  # type: ignore[no-any-return]
 
 
-def _entered(*, active: bool) -> Actor:
+def _enter(*, active: bool) -> Actor:
     found = sign_in_of(st.user.to_dict())
     admins = resources.settings().first_admins
     return presence.enter(resources.database(), found, resources.now(), admins, active=active)
 
 
-def polled(tick: Callable[_P, None]) -> Callable[_P, None]:
+def poll_session(tick: Callable[_P, None]) -> Callable[_P, None]:
     """A fragment's function that first asks whether the session is still valid and the roles are the same: a fragment
     runs without the shell, and without this would go on with the roles that its page began with.
     """
 
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        attended(active=False)
+        check_session(active=False)
         tick(*args, **kwargs)
 
     return checked
@@ -87,14 +87,14 @@ def browser_of(cookies: Mapping[str, str]) -> str:
     return "".join(value for name, value in sorted(cookies.items()) if name.startswith(SIGNED_IN_COOKIE))
 
 
-def attended(*, active: bool) -> None:
+def check_session(*, active: bool) -> None:
     """In a fragment: ask again who is here, and run the whole page where session or roles are not what they were.
 
     ``active`` says that the person did something, which keeps the session from ending for idleness.
     """
     if resources.sign_in_configured():
         try:
-            person = _entered(active=active)
+            person = _enter(active=active)
         except (SessionEnded, Unidentified):
             st.rerun(scope="app")
         if person != st.session_state.get("actor"):
@@ -112,7 +112,7 @@ def asking(*, active: bool = True) -> Callable[[], Actor]:
     return lambda: presence.enter(db, found, clock(), active=active)
 
 
-def rechecked(action: Action, make: Callable[[], _T]) -> Callable[[], _T]:
+def check_before(action: Action, make: Callable[[], _T]) -> Callable[[], _T]:
     """A download's function that asks session and policy again when it is pressed.
 
     It raises SessionEnded or Forbidden, so that nothing is made.

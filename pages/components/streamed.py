@@ -110,7 +110,7 @@ async def _serve(request: Request) -> Response:
     if offer is None:
         return PlainTextResponse("This link has gone stale: open the page again.", status_code=404)
     try:
-        parts = await run_in_threadpool(_begun, offer)
+        parts = await run_in_threadpool(_begin, offer)
     except (SessionEnded, Unidentified):
         return PlainTextResponse("Your session has ended: sign in again.", status_code=401)
     except Forbidden:
@@ -122,7 +122,7 @@ async def _serve(request: Request) -> Response:
     return StreamingResponse(parts, media_type=offer.file.media_type, headers=headers)
 
 
-def _begun(offer: Offer) -> Iterator[bytes]:
+def _begin(offer: Offer) -> Iterator[bytes]:
     """The file's parts; the first is made at once, so that a refusal is an answer and not half a file."""
     who = offer.who()
     parts = _parts(offer.file.lines(who))
@@ -140,13 +140,13 @@ def _parts(lines: Iterator[str | bytes]) -> Iterator[bytes]:
         part.append(line)
         characters += len(line)
         if len(part) == LINES_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
-            yield _encoded(part)
+            yield _encode(part)
             part, characters = [], 0
     if part:
-        yield _encoded(part)
+        yield _encode(part)
 
 
-def _encoded(part: Sequence[str | bytes]) -> bytes:
+def _encode(part: Sequence[str | bytes]) -> bytes:
     return b"".join(one if isinstance(one, bytes) else one.encode("utf-8", "replace") for one in part)
 
 

@@ -12,7 +12,7 @@ from pages.components.words import sentence
 from pages.research.comparison_panel import figures_of, title_of
 from screening.engine.draws import SamplerError
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from screening.samplers.probes import Probed, probe
 from storage.batches import preflights
 from storage.batches.configurations import Configuration
@@ -27,7 +27,7 @@ def activation_panel(
     """What is in force, the way to change it, and what was in force before."""
     st.header("In force")
     st.text(f"{active.title} is in force." if active else f"{usual}, as it comes with the program, is in force.")
-    if not kept or not allowed(person, Action.ACTIVATE_PIPELINE):
+    if not kept or not is_allowed(person, Action.ACTIVATE_PIPELINE):
         st.caption("An administrator puts a saved version in force." if kept else "No version of this site's own yet.")
     else:
         _choose(db, person, kept)
@@ -47,7 +47,7 @@ def activation_panel(
 def promotion(db: Database, person: Actor, kept: Mapping[str, PipelineVersion], one: Comparison) -> None:
     """Put what was compared in force, with the figures that are shown in the record."""
     version = next((each for each in kept.values() if each.title == one.name), None)
-    if not allowed(person, Action.ACTIVATE_PIPELINE) or not one.done:
+    if not is_allowed(person, Action.ACTIVATE_PIPELINE) or not one.done:
         return
     if version is None:
         st.caption(f"To put {one.name} in force, save it as a version of this site first.")
@@ -92,7 +92,7 @@ def _probes(db: Database, configuration: Configuration, key: str) -> bool:
     if st.button("Try the probes", icon=":material/network_check:", key=f"{key}_probe"):
         try:
             with st.spinner("Asking this version's agents…"):
-                asked = asyncio.run(_asked(configuration))
+                asked = asyncio.run(_ask_probes(configuration))
         except SamplerError as unreachable:
             st.error(f"It could not be asked: {sentence(unreachable)} That says nothing of the version; try again.")
             return False
@@ -101,7 +101,7 @@ def _probes(db: Database, configuration: Configuration, key: str) -> bool:
     return False
 
 
-async def _asked(configuration: Configuration) -> Probed:
+async def _ask_probes(configuration: Configuration) -> Probed:
     agents = Agents(resources.settings_now())
     try:
         return await probe(agents.sampler(configuration, resources.settings().seed), configuration.pipeline)

@@ -7,7 +7,7 @@ from pages.components import resources
 from pages.research.claims import Verified, plain_percent
 from screening.engine.doubt import Doubt
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from screening.statistics.verification import Allocation, Seen, neyman
 from storage.batches.allocations import allocate, current_allocation
 from storage.database import Database
@@ -46,7 +46,7 @@ def allocation_panel(db: Database, person: Actor, found: Verified) -> None:
     )  # fmt: skip
     proposed = neyman(seen, floor, min(1.0, max(floor, share / 100)))
     _show(seen, now.allocation if now else Allocation(), proposed, floor)
-    if allowed(person, Action.CHANGE_SETTINGS):
+    if is_allowed(person, Action.CHANGE_SETTINGS):
         _buttons(db, person, proposed, held=now is not None and bool(now.allocation.probabilities))
 
 

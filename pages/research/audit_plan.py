@@ -5,7 +5,7 @@ import streamlit as st
 from pages.research.claims import plan_sentences
 from pages.site.site_settings import save
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from screening.statistics.verification import readings_required
 from storage.database import Database
 from storage.site.settings_store import SettingsVersion, audit_plan, current
@@ -21,7 +21,7 @@ def plan_panel(db: Database, person: Actor) -> None:
     shown, plan = current(db), audit_plan(db)
     for sentence in plan_sentences(plan):
         st.write(sentence)
-    filled = _fields(shown, disabled=not allowed(person, Action.CHANGE_SETTINGS))
+    filled = _fields(shown, disabled=not is_allowed(person, Action.CHANGE_SETTINGS))
     unchanged = all(getattr(shown.settings, name) == value for name, value in filled.items())
     st.caption(CONSEQUENCE)
     if st.button("Fix this plan", disabled=unchanged, key="fix_plan"):

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import streamlit as st
 
-from pages.components.options import told_apart
+from pages.components.options import unique_labels
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.batches.batches import BatchSummary, list_batches
@@ -32,7 +32,7 @@ def choose_batch(db: Database, person: Actor, page: str) -> BatchSummary | None:
 
 def batch_titles(batches: Iterable[BatchSummary]) -> dict[str, str]:
     """Each batch in one line of its own, by id."""
-    return told_apart(
+    return unique_labels(
         {
             one.id: f"{visible(one.name)} · {one.created_at:%Y-%m-%d %H:%M} UTC · {one.progress.accepted:,} texts"
             for one in batches

@@ -4,10 +4,10 @@ import streamlit as st
 
 from pages.components import resources
 from pages.research import model_card
-from pages.research.claims import Verified, verified
+from pages.research.claims import Verified, verify
 from pages.site import live_configuration as live
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
 from storage.database import Database
@@ -15,22 +15,22 @@ from storage.research.reliability import audit_sample, measured_configurations, 
 from storage.site.settings_store import audit_plan
 
 
-def measured(
+def find_measurements(
     db: Database, person: Actor, settings: Settings, configuration: Configuration
 ) -> tuple[int, Verified | None]:
     """What was measured with the present configuration."""
-    if not allowed(person, Action.VIEW_RESULTS):
+    if not is_allowed(person, Action.VIEW_RESULTS):
         return 0, None
     settled = {one.version: one.settled for one in measured_configurations(db, person)}.get(configuration.version, 0)
     if not settled:
         return 0, None
     sample, mix = audit_sample(db, person, configuration.version), outcome_mix(db, person, configuration.version)
-    return settled, verified(sample, mix, audit_plan(db))
+    return settled, verify(sample, mix, audit_plan(db))
 
 
 def card(db: Database, person: Actor, settings: Settings, configuration: Configuration) -> model_card.Card:
     """The card as of now."""
-    settled, found = measured(db, person, settings, configuration)
+    settled, found = find_measurements(db, person, settings, configuration)
     return model_card.Card(
         at=resources.now(),
         simulated=settings.simulated,
@@ -44,7 +44,7 @@ def card(db: Database, person: Actor, settings: Settings, configuration: Configu
 
 def card_panel(db: Database, person: Actor, settings: Settings, configuration: Configuration) -> None:
     """The card to read here, and as files."""
-    if not allowed(person, Action.VIEW_RESULTS):
+    if not is_allowed(person, Action.VIEW_RESULTS):
         st.caption("Measured numbers are shown to seniors and researchers.")
     shown = card(db, person, settings, configuration)
     with st.container(horizontal=True):

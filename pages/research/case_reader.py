@@ -31,7 +31,7 @@ def open_case(case_id: str | None) -> None:
         st.query_params["case"] = case_id
 
 
-def opened(ids: Sequence[str]) -> str | None:
+def open_case_id(ids: Sequence[str]) -> str | None:
     """The case that is open in the reader, if it is one of this list."""
     case_id = st.query_params.get("case")
     return case_id if case_id in ids else None

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 import pandas as pd
 import streamlit as st
 
-from pages.components.options import told_apart
+from pages.components.options import unique_labels
 from pages.research.case_reader import open_case
 from pages.research.case_words import outcome_words, reason_words
 from pages.research.text_starts import starts_of
@@ -49,7 +49,7 @@ def _order(sort: str | None) -> dict[str, Any]:
 
 
 def _choice(label: str, options: Sequence[T], words: Callable[[T], str]) -> T | None:
-    shown = told_apart({one: words(one) for one in options})
+    shown = unique_labels({one: words(one) for one in options})
     return st.selectbox(
         label,
         options,

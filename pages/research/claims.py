@@ -71,7 +71,7 @@ class Verified:
     drift: Drift
 
 
-def verified(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
+def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
     """Everything from one sample; the readings' order is that in which they were given."""
     strata = tallied(sample.counted)
     under_plan = [each for each in sample.readings if plan.since is None or each.settled_at > plan.since]

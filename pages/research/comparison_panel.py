@@ -10,12 +10,12 @@ from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.words import OUTCOME_WORDS
 from pages.research.batch_choice import choose_batch
-from pages.research.comparison_table import agreement, lines, parted
+from pages.research.comparison_table import agreement, differing_pairs, lines
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.whole_way import most_calls
 from screening.labels import Outcome
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
 from storage.batches.batch_state import Caps
 from storage.batches.configurations import save_configuration
@@ -48,7 +48,7 @@ def comparison_panel(db: Database, person: Actor, pipelines: Mapping[str, Pipeli
     st.text(
         "A second pipeline screens settled texts of a batch again. It decides nothing and opens nothing in the inbox."
     )
-    if allowed(person, Action.CREATE_BATCH) and allowed(person, Action.VIEW_RESULTS):
+    if is_allowed(person, Action.CREATE_BATCH) and is_allowed(person, Action.VIEW_RESULTS):
         _begin(db, person, pipelines)
     found = {one.id: one for one in list_comparisons(db, person)}
     if not found:
@@ -61,7 +61,7 @@ def comparison_panel(db: Database, person: Actor, pipelines: Mapping[str, Pipeli
 
 def may_see_figures(person: Actor) -> bool:
     """Whether this person may see what comparisons found."""
-    return allowed(person, Action.VIEW_RESULTS) or allowed(person, Action.ACTIVATE_PIPELINE)
+    return is_allowed(person, Action.VIEW_RESULTS) or is_allowed(person, Action.ACTIVATE_PIPELINE)
 
 
 def title_of(one: Comparison) -> str:
@@ -122,13 +122,13 @@ def _show(db: Database, person: Actor, one: Comparison) -> None:
     st.text(f"{one.done:,} of {one.of:,} texts were screened with {one.name}. {spent_words(one)}")
     if one.running and not one.shadow:
         st.caption("The worker goes on with it; reload to see more.")
-        if allowed(person, Action.CREATE_BATCH) and st.button("Stop comparing", key="compare_stop"):
+        if is_allowed(person, Action.CREATE_BATCH) and st.button("Stop comparing", key="compare_stop"):
             end_comparison(db, person, one.id, "stopped", resources.now())
             st.rerun()
     if found.withheld:
         st.caption(f"{found.withheld:,} texts are left out until they are read: they may yet be read blind.")
     _figures(found)
-    if allowed(person, Action.VIEW_RESULTS):
+    if is_allowed(person, Action.VIEW_RESULTS):
         _cases(found)
 
 
@@ -150,7 +150,7 @@ def _figures(found: Paired) -> None:
 
 
 def _cases(found: Paired) -> None:
-    cases = parted(found.pairs)
+    cases = differing_pairs(found.pairs)
     st.subheader(f"Texts with another outcome: {len(cases):,}")
     if not cases:
         return

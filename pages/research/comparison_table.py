@@ -53,7 +53,7 @@ def lines(pairs: Sequence[Pair]) -> tuple[Line, ...]:
     )
 
 
-def parted(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+def differing_pairs(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     """The cases with another outcome."""
     return tuple(pair for pair in pairs if pair.first.outcome != pair.second.outcome)
 

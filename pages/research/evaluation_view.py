@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
-from pages.components.sign_in import rechecked
-from pages.research.case_reader import opened, reader
+from pages.components.sign_in import check_before
+from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.experiment import Experiment, WhatIf, budget_conditions
 from pages.research.figures import Axes, Palette, Series, bars, curves, histogram, palette
@@ -82,7 +82,7 @@ def show_results(table: ResultsTable) -> None:
     )
     made = {"CSV": ("csv", lambda: "".join(csv_table(table))), "LaTeX": ("tex", lambda: latex_table(table))}
     for place, (name, (ending, make)) in zip(st.columns([1, 1, 3]), made.items(), strict=False):
-        data = rechecked(Action.VIEW_RESULTS, make)
+        data = check_before(Action.VIEW_RESULTS, make)
         place.download_button(f"Table as {name}", data=data, file_name=f"results.{ending}", on_click="ignore")
 
 
@@ -330,5 +330,5 @@ def show_list(
     if not ids:
         return
     page = case_list(db, person, Cell(batch_id=experiment.batch.batch_id, ids=ids), all_outcomes=True)
-    if (case_id := opened(page.ids)) is not None:
+    if (case_id := open_case_id(page.ids)) is not None:
         reader(db, person, experiment.batch.batch_id, page.ids, case_id)

@@ -82,7 +82,7 @@ def _load(_db: Database, _person: Actor, batch_id: str, state: RecordingState) -
     simulated = recorded_batch(_db, _person, batch_id, with_texts=True)
     book = simulated.book
     recorded = _record(book)
-    made = _made(simulated)
+    made = _draw_on(simulated)
     return Experiment(
         batch=replace(simulated, items=tuple(replace(item, text=NO_TEXT) for item in simulated.items)),
         record=_record(book) if made else recorded,
@@ -97,7 +97,7 @@ def _record(book: DrawBook) -> Record:
     return book.record() if book.names else Record(cases=book.cases, nodes={})
 
 
-def _made(batch: RecordedBatch) -> int:
+def _draw_on(batch: RecordedBatch) -> int:
     """Draw on where it costs nothing: the same simulated agents, the same seed, so the same draws as if recorded."""
     sampler = SimulatedSampler(batch.seed)
     if dict(sampler.describe()) != dict(batch.configuration.sampler) or len(batch.items) > MOST_EXTENDED:

@@ -188,7 +188,7 @@ def _band(one: Series, colour: str) -> go.Scatter:
         y=[y for _, y in outline],
         mode="lines",
         fill="toself",
-        fillcolor=_faded(colour),
+        fillcolor=_fade(colour),
         line={"width": 0},
         hoverinfo="skip",
         showlegend=False,
@@ -196,7 +196,7 @@ def _band(one: Series, colour: str) -> go.Scatter:
     )
 
 
-def _faded(colour: str) -> str:
+def _fade(colour: str) -> str:
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgba({red},{green},{blue},0.18)"
 

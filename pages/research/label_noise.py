@@ -32,7 +32,7 @@ def _counts(codes: str) -> Mapping[Label, int]:
     return found
 
 
-def ranked(batch: RecordedBatch, ranking: Ranking) -> ReadingOrder:
+def rank(batch: RecordedBatch, ranking: Ranking) -> ReadingOrder:
     """The batch's reference labels, the most contradicted first."""
     return reading_order([item.reference for item in batch.items], node_draws(batch), ranking)
 

@@ -4,12 +4,12 @@ import pandas as pd
 import streamlit as st
 
 from pages.components import resources
-from pages.research.case_reader import open_case, opened, reader
+from pages.research.case_reader import open_case, open_case_id, reader
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.database import Database
 from storage.research.ledger import Entry, Ledger, ledger
-from storage.review.settling import Method
+from storage.review.adjudication import Method
 
 HOW: dict[str, str] = {
     Method.SINGLE.value: "one reading",
@@ -28,16 +28,16 @@ def show_ledger(db: Database, person: Actor, batch_id: str, last: int) -> None:
         return
     version = st.slider("As of version", 1, last, last, key="ledger_version") if last > 1 else 1
     found = ledger(db, person, batch_id, resources.settings().pseudonym_secret, version)
-    entries = _chosen(found)
+    entries = _choose(found)
     if found.hidden:
         st.caption(f"{found.hidden:,} of cases that are open again are not shown: their next reader is blind to them.")
     _table(entries)
     ids = list(dict.fromkeys(entry.case_id for entry in entries))
-    if (case_id := opened(ids)) is not None:
+    if (case_id := open_case_id(ids)) is not None:
         reader(db, person, batch_id, ids, case_id)
 
 
-def _chosen(found: Ledger) -> list[Entry]:
+def _choose(found: Ledger) -> list[Entry]:
     """The entries of the kind chosen; the counts are the choices, so that each opens its cases."""
     kinds = {
         f"All {len(found.entries):,}": list(found.entries),

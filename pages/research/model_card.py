@@ -38,7 +38,7 @@ def sections(card: Card) -> list[tuple[str, list[str]]]:
         ("Intended use", ([SIMULATED_NOTICE] if card.simulated else []) + use),
         ("Configuration", [f"{name}: {value}" for name, value in card.facts] + list(card.notes)),
         ("What the error level means", [DELTA_MEANING]),
-        ("Measured", _measured(card)),
+        ("Measured", _measured_lines(card)),
         (
             "Limits",
             [
@@ -51,7 +51,7 @@ def sections(card: Card) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _measured(card: Card) -> list[str]:
+def _measured_lines(card: Card) -> list[str]:
     if card.measured is None:
         return ["Nothing has been measured with this configuration yet, so nothing can be claimed."]
     return [

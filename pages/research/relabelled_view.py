@@ -5,13 +5,13 @@ import streamlit as st
 
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
-from pages.research.case_reader import opened, reader
+from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.label_noise import Relabelled, relabelled_metrics
 from pages.research.provenance import provenance
 from screening.research.results_table import rate_text
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from storage.database import Database
 from storage.research.cells import Cell
 from storage.research.recorded_draws import RecordedBatch, RecordingState
@@ -54,7 +54,7 @@ def show_relabelled(db: Database, person: Actor, batch: RecordedBatch, state: Re
     st.dataframe(pd.DataFrame(rows), hide_index=True)
     st.caption("The outcomes are this batch's own. A version is the state after so many adjudications, in their order.")
     _counts(db, person, batch.batch_id, after)
-    if allowed(person, Action.EXPORT):
+    if is_allowed(person, Action.EXPORT):
         _download(batch, version if version < versions else None)
 
 
@@ -69,7 +69,7 @@ def _counts(db: Database, person: Actor, batch_id: str, found: Relabelled) -> No
     if chosen is None or not kinds[chosen]:
         return
     page = case_list(db, person, Cell(batch_id=batch_id, ids=kinds[chosen]), all_outcomes=True)
-    if (case_id := opened(page.ids)) is not None:
+    if (case_id := open_case_id(page.ids)) is not None:
         reader(db, person, batch_id, page.ids, case_id)
 
 

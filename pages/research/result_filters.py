@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlencode
 import streamlit as st
 
 from pages.components import resources
-from pages.components.options import told_apart
+from pages.components.options import unique_labels
 from pages.research.case_words import outcome_words, reason_words
 from pages.research.cell_list import FROM_THE_MOST, GAPS, SORTS, SOURCES
 from screening.labels import Outcome
@@ -77,7 +77,7 @@ def cell_of(batch_id: str, chosen: Mapping[str, str]) -> Cell:
 
 
 def _choice(name: str, values: Mapping[str, str], turn: int) -> str | None:
-    shown = told_apart(values)
+    shown = unique_labels(values)
     before = st.query_params.get(name)
     return st.selectbox(
         WORDS[name],

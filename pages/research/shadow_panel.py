@@ -9,7 +9,7 @@ from pages.research.comparison_panel import choose_caps, may_see_figures, spent_
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.whole_way import most_calls
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from storage.database import Database
 from storage.research.comparisons import begin_shadow, end_comparison, list_comparisons
 
@@ -23,7 +23,7 @@ def shadow_panel(
         st.caption("The shadow is shown to seniors, researchers and administrators.")
         return
     running = next((one for one in list_comparisons(db, person) if one.shadow and one.ended_why is None), None)
-    may = allowed(person, Action.ACTIVATE_PIPELINE)
+    may = is_allowed(person, Action.ACTIVATE_PIPELINE)
     if running is None:
         st.text(f"Nothing runs beside {in_force.name}.")
     else:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.site.site_settings import save
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from storage.database import Database
 from storage.site.settings_store import SiteSettings, current
 
@@ -27,7 +27,7 @@ QUESTIONS: Mapping[str, tuple[str, str, str]] = {
 
 def study_panel(db: Database, person: Actor) -> None:
     """The answers so far and, for administrators, the way to change them."""
-    shown, may = current(db), allowed(person, Action.CHANGE_SETTINGS)
+    shown, may = current(db), is_allowed(person, Action.CHANGE_SETTINGS)
     st.caption("They stand in the reliability report. No names and no texts: the report is made to leave the site.")
     filled: dict[str, object] = {}
     for name, (items, label, hint) in QUESTIONS.items():

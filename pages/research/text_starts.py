@@ -14,10 +14,10 @@ from storage.research.cells import text_starts
 _IDENTIFYING = re.compile(r"\bhttps?://\S+|\bwww\.\S+|\S+@\S+\.\S+|[@#]\w+|u/\w+|\d(?:[\d ./-]*\d){3,}", re.IGNORECASE)
 
 
-def masked(start: str) -> str:
+def mask_line(start: str) -> str:
     """One line of text with addresses, handles and long numbers taken out.
 
-    >>> masked("call me on 0123 456 789,\\nor @someone")
+    >>> mask_line("call me on 0123 456 789,\\nor @someone")
     'call me on ▒▒▒, or ▒▒▒'
     """
     return _IDENTIFYING.sub("▒▒▒", visible(" ".join(start.split())))
@@ -28,5 +28,5 @@ def starts_of(db: Database, person: Actor, case_ids: Sequence[str]) -> Mapping[s
     seen: MutableMapping[str, str] = st.session_state.setdefault("text_starts", {})
     if missing := [case_id for case_id in case_ids if case_id not in seen]:
         found = text_starts(db, person, missing, resources.now())
-        seen.update({case_id: masked(start) for case_id, start in found.items()})
+        seen.update({case_id: mask_line(start) for case_id, start in found.items()})
     return seen

@@ -10,11 +10,11 @@ from pages.components.words import sentence
 from pages.review.inbox_desk import Here
 from pages.review.inbox_words import LABEL_WORDS
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from screening.review.rating_form import RatingLabel
 from storage.review import adjudication
 from storage.review.adjudication import Adjudication, Method, ReasonNeeded, StaleVersion
-from storage.review.inbox import NotAvailable
+from storage.review.claims import NotAvailable
 from storage.review.ratings import Rating
 
 ALONE, DISCUSSED = "alone", "in a discussion"
@@ -30,7 +30,7 @@ def adjudication_form(
     here: Here, case_id: str, given: Sequence[Rating], made: Sequence[Adjudication], *, closed: bool
 ) -> None:
     """Label, reason and the button, for seniors only; nothing where nobody has read the case."""
-    if not given or not allowed(here.person, Action.ADJUDICATE):
+    if not given or not is_allowed(here.person, Action.ADJUDICATE):
         return
     with st.container(border=True, key="adjudication"):
         title = "Amend the accepted label" if closed else "Decide"

@@ -19,12 +19,12 @@ def received_form(form: Mapping[str, Any], text: CaseText | None) -> dict[str, A
     Marks of a text that is not at hand are left out, and so are those that hold nothing.
     """
     fields = {name: value for name, value in form.items() if name not in ("rev", "revision", "reason", "marks")}
-    marks = [] if text is None else [_received(mark, text) for mark in form.get("marks") or ()]
+    marks = [] if text is None else [_received_mark(mark, text) for mark in form.get("marks") or ()]
     found = [mark for mark in marks if mark["start"] < mark["end"]]
     return {name: value for name, value in fields.items() if value is not None} | {"marks": found}
 
 
-def _received(mark: Mapping[str, Any], text: CaseText) -> dict[str, Any]:
+def _received_mark(mark: Mapping[str, Any], text: CaseText) -> dict[str, Any]:
     part = "reply" if mark.get("part") == "reply" else "text"
     whole = part_of(text, part)
     ends = {name: received_offset(whole, int(mark.get(name) or 0)) for name in ("start", "end")}

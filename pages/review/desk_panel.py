@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from pages.components.sign_in import attended
+from pages.components.sign_in import check_session
 from pages.review import inbox_desk
 from pages.review.desk_requests import BESIDE, QUIET, handle, may_take, parse
 from pages.review.desk_view import view
 from pages.review.group_panel import group_panel
 from pages.review.inbox_desk import Here, memory
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
@@ -34,17 +34,17 @@ def desk_panel(
 
 
 def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Callable[[Here], str], key: str) -> None:
-    attended(active=False)
+    check_session(active=False)
     now = here()
     desk = inbox_desk.current(now)
     shown = view(now, desk, memory(), empty=empty(now) if desk is None else "", may_take=may_take(now), key=key)
-    requests = parse(_mounted(shown))
+    requests = parse(_mount(shown))
     if not requests:
         group_panel(now, desk)
         return
     kinds = {request.kind for request in requests if request.id not in memory().answers}
     if kinds - QUIET:
-        attended(active=True)
+        check_session(active=True)
     if kinds - BESIDE:
         memory().said = ""
     handle(here(), requests, tiers)
@@ -59,7 +59,7 @@ def _draw_again(*, whole: bool) -> None:
     st.rerun()
 
 
-def _mounted(shown: dict[str, Any]) -> object:
+def _mount(shown: dict[str, Any]) -> object:
     """What the component asks for in this run; None mostly."""
     return _component()(key="desk", data=shown, on_requests_change=lambda: None).requests
 

@@ -13,14 +13,15 @@ from pages.review.desk_marks import received_form
 from pages.review.inbox_desk import Desk, Here, clear, keep, memory, say
 from pages.review.standing_words import filled_in, standing_words
 from screening.review.actors import Actor
-from screening.review.policy import Action, Forbidden, allowed
+from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.rating_form import RatingForm
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.review import inbox
 from storage.review.adjudication import ReasonNeeded
+from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.drafts import load_draft, save_draft
-from storage.review.inbox import LeaseLost, NotAvailable, NoteNeeded
+from storage.review.inbox import NoteNeeded
 from storage.review.my_readings import my_readings
 from storage.review.standing import Place, standing
 from storage.site.accounts import colleagues
@@ -182,7 +183,7 @@ def _revise(at: At, request: Request) -> None:
     inbox_desk.revise(at.here, _on_desk(at, request), _form(at, request), request.note, request.id)
 
 
-def _left(words: str, leave: Callable[[At, Request], object]) -> Callable[[At, Request], None]:
+def _leaving(words: str, leave: Callable[[At, Request], object]) -> Callable[[At, Request], None]:
     """A way to leave a case to somebody else."""
 
     def act(at: At, request: Request) -> None:
@@ -193,12 +194,12 @@ def _left(words: str, leave: Callable[[At, Request], object]) -> Callable[[At, R
     return act
 
 
-def _given(at: At, request: Request) -> tuple[Database, Actor, str, str]:
+def _who_and_which(at: At, request: Request) -> tuple[Database, Actor, str, str]:
     return at.db, at.here.person, request.case or "", request.token
 
 
 def _hand_over(at: At, request: Request) -> None:
-    inbox.hand_over(*_given(at, request), request.to, request.note, at.here.now)
+    inbox.hand_over(*_who_and_which(at, request), request.to, request.note, at.here.now)
     name = next((each.name for each in colleagues(at.db, at.here.person) if each.id == request.to), "a colleague")
     clear()
     say(f"Handed over to {name}.")
@@ -206,7 +207,7 @@ def _hand_over(at: At, request: Request) -> None:
 
 def _second(at: At, request: Request) -> None:
     desk = _on_desk(at, request)
-    inbox.ask_second_opinion(*_given(at, request), at.here.now, request.note)
+    inbox.ask_second_opinion(*_who_and_which(at, request), at.here.now, request.note)
     keep(replace(desk, asked=True))
 
 
@@ -237,21 +238,23 @@ _ACTS: Mapping[str, Callable[[At, Request], None]] = {
     "previous": _previous,
     "undo": _undo,
     "revise": _revise,
-    "skip": _left(
+    "skip": _leaving(
         "Skipped. It does not come back to you soon.",
-        lambda at, request: inbox.skip(*_given(at, request), at.here.now, request.note),
+        lambda at, request: inbox.skip(*_who_and_which(at, request), at.here.now, request.note),
     ),
-    "not_me": _left(
+    "not_me": _leaving(
         "Given back. It does not come to you again.",
-        lambda at, request: inbox.not_me(*_given(at, request), at.here.now),
+        lambda at, request: inbox.not_me(*_who_and_which(at, request), at.here.now),
     ),
     "second": _second,
-    "hold": _left(
+    "hold": _leaving(
         "Set aside for you; your note is kept.",
-        lambda at, request: inbox.hold(*_given(at, request), request.note, at.here.now),
+        lambda at, request: inbox.hold(*_who_and_which(at, request), request.note, at.here.now),
     ),
     "hand_over": _hand_over,
-    "release": _left("Given back.", lambda at, request: inbox.release(*_given(at, request), at.here.now, request.note)),
+    "release": _leaving(
+        "Given back.", lambda at, request: inbox.release(*_who_and_which(at, request), at.here.now, request.note)
+    ),
     "at_once": _at_once,
     "uncover": _uncover,
     "take": _take,
@@ -262,4 +265,4 @@ _ACTS: Mapping[str, Callable[[At, Request], None]] = {
 
 def may_take(here: Here) -> bool:
     """Whether this person may take a case by its name."""
-    return allowed(here.person, Action.CLAIM_NAMED, here.person.id)
+    return is_allowed(here.person, Action.CLAIM_NAMED, here.person.id)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from pages.components.options import told_apart
+from pages.components.options import unique_labels
 from pages.components.thread import shown_turns
 from pages.components.where_to_act import where_parts
 from pages.review import shortcuts
@@ -16,7 +16,7 @@ from pages.review.inbox_words import LABEL_WORDS, NEXT_WORDS, TIER_MARKS, TIER_W
 from pages.review.standing_words import filled_in, standing_words
 from screening.review.pseudonyms import pseudonym
 from screening.review.rating_form import RatingForm, TextMark, contradictions
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from screening.text.display import visible
 from storage.review.drafts import load_draft
 from storage.review.evidence import CaseText, Evidence
@@ -68,13 +68,13 @@ def _stage(here: Here, desk: Desk | None, *, empty: str, may_take: bool, key: st
         return {"stage": "named", "words": words, "case": {"id": desk.case_id}, "may_take": may_take}
     if desk.mine is None:
         return _unread(here, desk, may_take=may_take)
-    return {"stage": "read", "case": _case(here, desk), "read": _read(desk, desk.mine, key), **_drafted(here, desk)}
+    return {"stage": "read", "case": _case(here, desk), "read": _read(desk, desk.mine, key), **_draft(here, desk)}
 
 
 def _unread(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
     found = place(here, desk)
     if found.place is Place.HELD:
-        return {"stage": "reading", "case": _case(here, desk), **_drafted(here, desk)}
+        return {"stage": "reading", "case": _case(here, desk), **_draft(here, desk)}
     draft = filled_in(load_draft(here.db, here.person, desk.case_id))
     away = _case(here, desk) | {"text": None, "reply": None, "turns": [], "notes": [], "evidence": ""}
     return {
@@ -86,7 +86,7 @@ def _unread(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
     }
 
 
-def _drafted(here: Here, desk: Desk) -> dict[str, Any]:
+def _draft(here: Here, desk: Desk) -> dict[str, Any]:
     """What is filled in so far, and what in it does not fit together."""
     draft = dict(load_draft(here.db, here.person, desk.case_id) or {})
     if desk.text is not None and "rev" not in draft:  # a reading taken back: its marks as storage counts them
@@ -140,7 +140,7 @@ def _note(note: Note, here: Here) -> str:
 
 
 def _colleagues(here: Here) -> list[list[str]]:
-    names = told_apart({person.id: visible(person.name) for person in colleagues(here.db, here.person)})
+    names = unique_labels({person.id: visible(person.name) for person in colleagues(here.db, here.person)})
     return [[account, name] for account, name in names.items()]
 
 

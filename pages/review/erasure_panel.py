@@ -6,7 +6,7 @@ from pages.components import resources
 from pages.components.words import sentence
 from pages.site.site_settings import save
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
 from storage.database import Database
 from storage.review import erasure, retention
@@ -117,7 +117,7 @@ def backup_words(found: Erasure) -> str:
 
 def _retention(db: Database, person: Actor, shown: SettingsVersion) -> None:
     st.subheader("How long data is kept")
-    may = allowed(person, Action.CHANGE_SETTINGS)
+    may = is_allowed(person, Action.CHANGE_SETTINGS)
     with st.form("retention", border=False):
         filled: dict[str, object] = {}
         for column, (name, label) in zip(st.columns(len(KEPT)), KEPT, strict=True):

@@ -12,7 +12,7 @@ from pages.components.where_to_act import where_html
 from pages.components.words import sentence
 from pages.review.inbox_words import due_words, plain_name
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
 from storage.database import Database
 from storage.review import follow_ups
@@ -29,7 +29,7 @@ HOW_WORDS = {How.DONE: "Done", How.HANDED_ON: "Handed on outside"}
 
 def follow_up_panel(db: Database, person: Actor, now: datetime) -> None:
     """Nothing where nothing is open; opened by itself while something is overdue."""
-    if not allowed(person, Action.FOLLOW_UP, person.id):
+    if not is_allowed(person, Action.FOLLOW_UP, person.id):
         return
     if said := st.session_state.pop("follow_up_said", None):
         st.toast(said)

@@ -5,7 +5,7 @@ from contextlib import suppress
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from pages.components.sign_in import attended
+from pages.components.sign_in import check_session
 from pages.components.untrusted_text import show_text
 from pages.review.inbox_desk import Desk, Here
 from pages.review.inbox_words import list_name
@@ -56,7 +56,7 @@ def _show(where: str, texts: tuple[CaseText, ...]) -> None:
 
 
 def _switch(case_id: str | None) -> None:
-    attended(active=True)
+    check_session(active=True)
     st.session_state[OPEN] = case_id
     with suppress(StreamlitAPIException):
         st.rerun(scope="fragment")

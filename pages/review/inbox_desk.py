@@ -14,12 +14,12 @@ import streamlit as st
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingForm
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import inbox, ratings
+from storage.review import claims, inbox, ratings
 from storage.review.ahead import SentAhead, discard_ahead, send_ahead
+from storage.review.claims import Claim, LeaseLost
 from storage.review.evidence import CaseText, Evidence, case_text, evidence
-from storage.review.inbox import Claim, LeaseLost
 from storage.review.notes import Note, notes
 from storage.review.queue import counts
 from storage.review.ratings import Rating, Receipt
@@ -135,7 +135,7 @@ def current(here: Here) -> Desk | None:
     if case_id is None:
         return None
     if desk is None or desk.case_id != case_id:
-        desk = _found(here, case_id)
+        desk = _find(here, case_id)
     return keep(desk)
 
 
@@ -157,10 +157,10 @@ def clear() -> None:
     st.query_params.pop("case", None)
 
 
-def _found(here: Here, case_id: str) -> Desk:
-    held = next((claim for claim in inbox.my_claims(here.db, here.person, here.now) if claim.case_id == case_id), None)
+def _find(here: Here, case_id: str) -> Desk:
+    held = next((claim for claim in claims.my_claims(here.db, here.person, here.now) if claim.case_id == case_id), None)
     if held is not None:
-        return opened(here, held)
+        return open_desk(here, held)
     desk = Desk(case_id=case_id)
     mine = my_rating(here, case_id)
     return desk if mine is None else _with_text(here, replace(desk, mine=mine))
@@ -179,8 +179,10 @@ def place(here: Here, desk: Desk) -> Standing:
     token = desk.claim.token if desk.claim else None
     found = standing(here.db, here.person, desk.case_id, token, here.now)
     if found.place is Place.ELSEWHERE:
-        held = next(claim for claim in inbox.my_claims(here.db, here.person, here.now) if claim.case_id == desk.case_id)
-        keep(replace(desk, claim=held) if desk.text else opened(here, held))
+        held = next(
+            claim for claim in claims.my_claims(here.db, here.person, here.now) if claim.case_id == desk.case_id
+        )
+        keep(replace(desk, claim=held) if desk.text else open_desk(here, held))
         return Standing(place=Place.HELD)
     return found
 
@@ -191,19 +193,19 @@ def renew(here: Here, desk: Desk) -> Desk:
     if desk.mine or claim is None or not here.now < claim.expires_at <= here.now + RENEW_BELOW * here.lease:
         return desk
     try:
-        claim = inbox.renew(here.db, here.person, desk.case_id, claim.token, here.now, here.lease)
+        claim = claims.renew(here.db, here.person, desk.case_id, claim.token, here.now, here.lease)
     except LeaseLost:
         claim = None
     return keep(replace(desk, claim=claim))
 
 
-def opened(here: Here, claim: Claim) -> Desk:
+def open_desk(here: Here, claim: Claim) -> Desk:
     """A case just claimed, its text loaded unless this person wants texts covered."""
     desk = Desk(case_id=claim.case_id, claim=claim)
-    return desk if covered() else uncover(here, desk)
+    return desk if covers_texts() else uncover(here, desk)
 
 
-def covered() -> bool:
+def covers_texts() -> bool:
     """Whether this person wants texts covered until they open them."""
     return st.query_params.get("cover") == "1"
 
@@ -222,17 +224,17 @@ def _with_text(here: Here, desk: Desk) -> Desk:
 
 def take_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
     """The next case onto the desk. None when none is free."""
-    claim = _left_behind(here) or inbox.claim_next(here.db, here.person, here.now, here.lease, tiers)
+    claim = _find_left_behind(here) or claims.claim_next(here.db, here.person, here.now, here.lease, tiers)
     memory().ahead = None
     if claim is None:
         clear()
         return None
-    return lay(opened(here, claim))
+    return lay(open_desk(here, claim))
 
 
-def _left_behind(here: Here) -> Claim | None:
+def _find_left_behind(here: Here) -> Claim | None:
     """A case that this person holds and has not read, after a reload for instance; not before a more urgent one."""
-    held = inbox.my_claims(here.db, here.person, here.now)
+    held = claims.my_claims(here.db, here.person, here.now)
     if not held:
         return None
     free = counts(here.db, here.person, here.now, None).free_by_tier
@@ -241,7 +243,7 @@ def _left_behind(here: Here) -> Claim | None:
 
 def take(here: Here, case_id: str) -> None:
     """A chosen case onto the desk. Raises Forbidden, NotAvailable."""
-    lay(opened(here, inbox.claim(here.db, here.person, case_id, here.now, here.lease)))
+    lay(open_desk(here, claims.claim(here.db, here.person, case_id, here.now, here.lease)))
 
 
 def save(
@@ -255,7 +257,7 @@ def save(
         keep(replace(desk, mine=mine, receipt=receipt, evidence=None))
         name = desk.text.external_id if desk.text else ""
         memory().last = LastSaved(case_id=case_id, rating=mine, name=name)
-    waits = covered() or inbox.my_claims(here.db, here.person, here.now)  # what they hold already comes next
+    waits = covers_texts() or claims.my_claims(here.db, here.person, here.now)  # what they hold already comes next
     memory().ahead = None if waits else send_ahead(here.db, here.person, here.now, tiers)
     return receipt
 
@@ -268,7 +270,7 @@ def revise(here: Here, desk: Desk, form: RatingForm, reason: str, rating_id: str
 
 def undo(here: Here, case_id: str, rating_id: str) -> None:
     """The case back in their hands, unread. Raises NotAvailable once that is too late."""
-    lay(opened(here, take_back(here.db, here.person, case_id, rating_id, here.now, here.lease)))
+    lay(open_desk(here, take_back(here.db, here.person, case_id, rating_id, here.now, here.lease)))
     memory().last = None
 
 

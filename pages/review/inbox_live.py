@@ -35,10 +35,10 @@ from pages.review.inbox_words import (
     why_words,
 )
 from screening.review.actors import Actor
-from screening.review.policy import Action, Forbidden, allowed
-from screening.review.tiers import Tier
+from screening.review.policy import Action, Forbidden, is_allowed
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import care
+from storage.review import exposure
 from storage.review.adjudication import disagreements
 from storage.review.queue import Counts, Sort, State, Waiting, counts, queue, set_aside, sort_of
 from storage.review.search import LONGEST, Search, find
@@ -110,17 +110,17 @@ def snapshot(db: Database, actor: Actor, now: datetime, view: View) -> Mapping[s
         "words": counts_words(found),
         "still": looks().lines(db, now),
         "waits": found.open,
-        "urgent": sum(found.open_by_tier[tier] for tier in URGENT) - _taken(found),
+        "urgent": sum(found.open_by_tier[tier] for tier in URGENT) - _taken_count(found),
         "newest": None if found.newest_urgent is None else found.newest_urgent.timestamp(),
-        "done": care.read_since(db, actor, now.replace(hour=0, minute=0, second=0, microsecond=0)),
+        "done": exposure.read_since(db, actor, now.replace(hour=0, minute=0, second=0, microsecond=0)),
         "late": late_words(sum(found.late_by_tier.values())),
         "pills": [_pill(found, tier, view.tiers) for tier in Tier],
         **_rows(db, actor, now, view, found),
-        **_disputed(db, actor, now),
+        **_disputed_cases(db, actor, now),
     }
 
 
-def _taken(found: Counts) -> int:
+def _taken_count(found: Counts) -> int:
     """P0 and P1 cases that are not waiting for this person: in other hands, read by them, or set aside."""
     return sum(found.kept_by_tier[tier] for tier in URGENT)
 
@@ -137,9 +137,9 @@ def _pill(found: Counts, tier: Tier, chosen: Collection[Tier] | None) -> Mapping
 
 
 def _rows(db: Database, actor: Actor, now: datetime, view: View, found: Counts) -> Mapping[str, Any]:
-    browse = allowed(actor, Action.BROWSE_QUEUE)
+    browse = is_allowed(actor, Action.BROWSE_QUEUE)
     if browse and view.find:
-        texts = view.texts and allowed(actor, Action.VIEW_TEXT)
+        texts = view.texts and is_allowed(actor, Action.VIEW_TEXT)
         search = Search(words=view.find, texts=texts, tiers=view.tiers, sort=view.sort)
         waiting = find(db, actor, now, search, limit=MOST_ROWS)
         of = len(waiting)
@@ -147,9 +147,9 @@ def _rows(db: Database, actor: Actor, now: datetime, view: View, found: Counts) 
         waiting = queue(db, actor, now, view.tiers, limit=view.rows, sort=view.sort)
         of = found.open - found.outside_filter
     else:
-        waiting = set_aside(db, actor, now) if allowed(actor, Action.CLAIM_NEXT) else ()
+        waiting = set_aside(db, actor, now) if is_allowed(actor, Action.CLAIM_NEXT) else ()
         of = len(waiting)
-    named = allowed(actor, Action.CLAIM_NAMED, actor.id)
+    named = is_allowed(actor, Action.CLAIM_NAMED, actor.id)
     return {"browse": browse, "rows": [_row(row, now, named=named) for row in waiting[: view.rows]], "of": of}
 
 
@@ -170,9 +170,9 @@ def _row(row: Waiting, now: datetime, *, named: bool) -> Mapping[str, Any]:
     }
 
 
-def _disputed(db: Database, actor: Actor, now: datetime) -> Mapping[str, Any]:
+def _disputed_cases(db: Database, actor: Actor, now: datetime) -> Mapping[str, Any]:
     """Cases on which two readers disagree, for whoever decides them: each with the address of its page."""
-    if not allowed(actor, Action.ADJUDICATE):
+    if not is_allowed(actor, Action.ADJUDICATE):
         return {"disputed": []}
     return {
         "disputed": [
@@ -211,7 +211,7 @@ async def _serve(request: Request) -> Response:
     if seat is None:
         return PlainTextResponse("This address has gone stale: open the page again.", status_code=404)
     try:
-        found = await run_in_threadpool(_asked, seat, view_of(request.query_params))
+        found = await run_in_threadpool(_answer, seat, view_of(request.query_params))
     except (SessionEnded, Unidentified):
         return PlainTextResponse("Your session has ended: sign in again.", status_code=401)
     except Forbidden:
@@ -219,7 +219,7 @@ async def _serve(request: Request) -> Response:
     return JSONResponse(found, headers={"Cache-Control": "no-store"})
 
 
-def _asked(seat: Seat, view: View) -> Mapping[str, Any]:
+def _answer(seat: Seat, view: View) -> Mapping[str, Any]:
     db, who, now = resources.database(), seat.who(), resources.now()
     try:
         return snapshot(db, who, now, view)

@@ -13,11 +13,11 @@ from pages.review.inbox_desk import Desk, Here, finish, say, take
 from pages.review.inbox_live import EVERY_S, Seat, View, seats, snapshot, view_of
 from pages.review.list_requests import act, offer
 from pages.review.shortcuts import key_of, on
-from screening.review.policy import Action, Forbidden, allowed
-from screening.review.tiers import Tier
+from screening.review.policy import Action, Forbidden, is_allowed
+from screening.review.triage import Tier
 from screening.text.display import visible
-from storage.review import care
-from storage.review.inbox import NotAvailable
+from storage.review import exposure
+from storage.review.claims import NotAvailable
 from storage.review.queue import Sort, sort_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def chosen_view() -> View:
 
 def live_queue(here: Here, desk: Desk | None, view: View) -> None:
     """The heading, the tiers and the list, which the browser keeps up to date by itself; a press claims a case."""
-    may = allowed(here.person, Action.CLAIM_NEXT)
+    may = is_allowed(here.person, Action.CLAIM_NEXT)
     data = {
         "now": snapshot(here.db, here.person, here.now, view),
         "address": _address(),
@@ -48,8 +48,8 @@ def live_queue(here: Here, desk: Desk | None, view: View) -> None:
     said = _component()(
         data=data,
         key=KEY,
-        on_tiers_change=_filtered,
-        on_sort_change=_filtered,
+        on_tiers_change=_filter,
+        on_sort_change=_filter,
         on_take_change=_nothing,
         on_act_change=_nothing,
         on_stale_change=_nothing,
@@ -72,16 +72,16 @@ def _component() -> "ComponentRenderer":
     return st.components.v2.component("second-look-browser.queue", js="queue.js", css="queue.css")
 
 
-def exposure(here: Here) -> care.Exposure:
+def exposure_today(here: Here) -> exposure.Exposure:
     """How many texts this person has opened today."""
-    return care.exposure(here.db, here.person, here.now.replace(hour=0, minute=0, second=0, microsecond=0))
+    return exposure.exposure(here.db, here.person, here.now.replace(hour=0, minute=0, second=0, microsecond=0))
 
 
-def exposure_html(exposure: care.Exposure) -> str:
+def exposure_html(today: exposure.Exposure) -> str:
     """The count, which is for themselves alone."""
-    plural = "text" if exposure.texts == 1 else "texts"
+    plural = "text" if today.texts == 1 else "texts"
     return (
-        f'<p class="sl-small">You opened {exposure.texts} {plural} today, {exposure.since_break} since your last '
+        f'<p class="sl-small">You opened {today.texts} {plural} today, {today.since_break} since your last '
         "break. Only you see this.</p>"
     )
 
@@ -95,21 +95,21 @@ def break_html(wording: str, texts: int) -> str:
     return f'<p class="sl-say sl-lines">{escape(visible(wording.replace("{texts}", str(texts))))}</p>'
 
 
-def break_prompt(here: Here, desk: Desk | None, exposure: care.Exposure) -> None:
+def break_prompt(here: Here, desk: Desk | None, today: exposure.Exposure) -> None:
     """A pause is offered, never forced, and never in the midst of a case; nothing is lost by it."""
     put_off = int(st.session_state.get("break_put_off", 0))
-    if not exposure.break_due or (desk is not None and desk.mine is None) or exposure.since_break < put_off:
+    if not today.break_due or (desk is not None and desk.mine is None) or today.since_break < put_off:
         return
     with st.container(border=True, key="break"):
-        st.html(break_html(here.site.break_wording, exposure.since_break))
+        st.html(break_html(here.site.break_wording, today.since_break))
         with st.container(horizontal=True):
             if st.button("Take a break", key="take_break", shortcut=key_of("B"), type="primary"):
                 finish(here, desk)
-                care.take_break(here.db, here.person, here.now)
+                exposure.take_break(here.db, here.person, here.now)
                 say("Nothing is held by you. Come back when you are ready.")
                 st.rerun()
             if st.button("Go on", key="put_off_break"):
-                st.session_state["break_put_off"] = exposure.since_break + here.site.break_after_texts // 2 + 1
+                st.session_state["break_put_off"] = today.since_break + here.site.break_after_texts // 2 + 1
                 st.rerun()
 
 
@@ -133,7 +133,7 @@ def _address() -> str:
     return str(st.session_state[SEAT])
 
 
-def _filtered() -> None:
+def _filter() -> None:
     """The tiers and the order pressed in the browser, into the address."""
     state = st.session_state[KEY]
     if TIERS in state:  # nothing is there before it is first pressed

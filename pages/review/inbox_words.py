@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from pages.components.words import error_words
 from screening.review.rating_form import RatingLabel
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from screening.text.display import visible
 from storage.review.adjudication import Next
 from storage.review.queue import Counts, State

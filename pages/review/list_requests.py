@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from pages.components.options import told_apart
+from pages.components.options import unique_labels
 from pages.components.words import sentence
 from pages.review.inbox_desk import Here
-from screening.review.policy import Action, Forbidden, allowed
+from screening.review.policy import Action, Forbidden, is_allowed
 from screening.text.display import visible
 from storage.review.assigning import Assigned, assign
-from storage.review.inbox import NotAvailable
+from storage.review.claims import NotAvailable
 from storage.site.accounts import colleagues
 from storage.site.saved_views import NAME_LIMIT, Place, forget_view, save_view, saved_views
 
@@ -20,14 +20,14 @@ KEPT = ("tiers", "sort", "find", "texts")
 
 def offer(here: Here) -> dict[str, Any]:
     """What this person may choose from: their filters, and the colleagues whom they may give cases to."""
-    giving = allowed(here.person, Action.ASSIGN) and allowed(here.person, Action.CLAIM_NEXT)
+    giving = is_allowed(here.person, Action.ASSIGN) and is_allowed(here.person, Action.CLAIM_NEXT)
     found = colleagues(here.db, here.person) if giving else ()
-    names = told_apart({person.id: visible(person.name) for person in found})
+    names = unique_labels({person.id: visible(person.name) for person in found})
     return {
         "views": [[name, query] for name, query in saved_views(here.db, here.person, Place.INBOX).items()],
         "colleagues": [[account, name] for account, name in names.items()],
         "name_limit": NAME_LIMIT,
-        "may_search_texts": allowed(here.person, Action.BROWSE_QUEUE) and allowed(here.person, Action.VIEW_TEXT),
+        "may_search_texts": is_allowed(here.person, Action.BROWSE_QUEUE) and is_allowed(here.person, Action.VIEW_TEXT),
     }
 
 

@@ -7,7 +7,7 @@ import streamlit as st
 from pages.components import resources
 from pages.components.case_link import case_link
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from screening.review.reach import Reach
 from storage.batches.batches import BatchSummary
 from storage.database import Database
@@ -16,7 +16,7 @@ from storage.review.worklist import Listed, acknowledge, worklist
 
 def worklist_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     """The list with its button; nothing for a batch without one, or for whoever may not see outcomes."""
-    if one.reach is not Reach.LIST or not allowed(person, Action.ACKNOWLEDGE):
+    if one.reach is not Reach.LIST or not is_allowed(person, Action.ACKNOWLEDGE):
         return
     found = worklist(db, person, one.id)
     st.subheader("Worklist: called unsafe")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import streamlit as st
 
 from pages.components import resources
-from pages.components.options import told_apart
+from pages.components.options import unique_labels
 from screening.review.actors import Actor, Role
 from screening.text.display import visible
 from storage.database import Database
@@ -29,8 +29,8 @@ def accounts_panel(db: Database, person: Actor) -> None:
 
 def _titles(found: Mapping[str, Account]) -> dict[str, str]:
     """Names are told apart whatever the roles, so that nobody's words become another's when roles change."""
-    names = told_apart({key: visible(account.display_name) for key, account in found.items()})
-    return told_apart({key: f"{names[key]} · {_standing(account)}" for key, account in found.items()})
+    names = unique_labels({key: visible(account.display_name) for key, account in found.items()})
+    return unique_labels({key: f"{names[key]} · {_standing(account)}" for key, account in found.items()})
 
 
 def _standing(account: Account) -> str:

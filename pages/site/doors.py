@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 
 from pages.components.words import STATE_WORDS
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from screening.text.display import visible
 from storage.batches.batches import BatchSummary
 from storage.review.queue import Counts

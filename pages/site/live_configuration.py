@@ -102,7 +102,7 @@ def notes(settings: Settings) -> tuple[str, ...]:
     return dialect(asked).notes + caching + told
 
 
-def tried(settings: Settings) -> Preflight:
+def try_settings(settings: Settings) -> Preflight:
     """One call with a harmless text under the present settings (a second one where a temperature was refused)."""
     asked = model_settings(settings)
     patient = replace(

@@ -11,7 +11,7 @@ from pages.components import resources
 from pages.components.words import sentence
 from pages.site.site_settings import save
 from screening.review.actors import Actor
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from screening.text.display import visible
 from storage.database import Database
 from storage.site import faults, outbox, recipients
@@ -122,21 +122,21 @@ def _add(db: Database, person: Actor) -> None:
         pressed = st.form_submit_button("Add", type="primary")
     if pressed:
         quiet = (_minutes(begin), _minutes(end)) if begin is not None and end is not None else None
-        _added(db, person, name, kind, target, int(step), frozenset(events), quiet)
+        _save_new(db, person, name, kind, target, int(step), frozenset(events), quiet)
 
 
 def _minutes(moment: time) -> int:
     return moment.hour * 60 + moment.minute
 
 
-def _added(
+def _save_new(
     db: Database, person: Actor, name: str, kind: Kind, target: str, step: int, events: frozenset[Event],
     quiet: tuple[int, int] | None,
 ) -> None:  # fmt: skip
     private = resources.settings().notify_private_addresses
     try:
         if kind is Kind.SERVICE:
-            shown = notifications_service.described(target, private=private)
+            shown = notifications_service.describe(target, private=private)
         else:
             shown = notifications_webhook.target_of(target, private=private).host
         new = NewRecipient(

@@ -5,7 +5,7 @@ import streamlit as st
 from pages.components import resources
 from pages.components.words import sentence
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
+from screening.review.policy import Action, is_allowed
 from screening.samplers.probes import ALL, UNSAFE
 from storage.batches import preflights
 from storage.batches.configurations import Configuration
@@ -18,7 +18,7 @@ PENDING = "The worker has not tried this configuration on the probes yet. It doe
 def preflight_panel(db: Database, person: Actor, configuration: Configuration) -> None:
     """The latest try of the configuration in force, each probe's end, and the form to allow one that failed."""
     st.subheader("Probes")
-    found = preflights.latest(db, preflights.asked_as(configuration))
+    found = preflights.latest(db, preflights.preflight_key(configuration))
     if found is None:
         st.caption(PENDING)
         return
@@ -32,7 +32,7 @@ def preflight_panel(db: Database, person: Actor, configuration: Configuration) -
         st.text(found.reason or "")
     elif not found.passed:
         st.caption("Batches with this configuration are paused until the model passes or an administrator allows it.")
-        if allowed(person, Action.CHANGE_SETTINGS):
+        if is_allowed(person, Action.CHANGE_SETTINGS):
             _override_form(db, person, configuration)
 
 
@@ -42,7 +42,7 @@ def _names(db: Database, person: Actor, found: preflights.Preflight) -> None:
     for number, name in enumerate(name for name in found.other_names if name not in accepted):
         st.warning("The server also answers under this name. No answer under it counts unless it is accepted.")
         st.code(name, language=None, wrap_lines=True)
-        if allowed(person, Action.CHANGE_SETTINGS) and st.button("Accept this name", key=f"accept_name_{number}"):
+        if is_allowed(person, Action.CHANGE_SETTINGS) and st.button("Accept this name", key=f"accept_name_{number}"):
             accept_model_name(db, person, name, resources.now())
             st.rerun()
 
@@ -59,7 +59,7 @@ def _override_form(db: Database, person: Actor, configuration: Configuration) ->
         if not st.form_submit_button("Allow this configuration"):
             return
     try:
-        preflights.override(db, person, preflights.asked_as(configuration), reason, resources.now())
+        preflights.override(db, person, preflights.preflight_key(configuration), reason, resources.now())
     except ValueError as refusal:
         st.error(sentence(refusal))
     else:

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from pages.components import resources
 from pages.site.reach_fields import reach_fields
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
-from screening.review.tiers import Tier
+from screening.review.policy import Action, is_allowed
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.site.settings_store import (
     LONGEST_WORDING,
@@ -52,7 +52,7 @@ NUMBERS = (
 def settings_form(db: Database, person: Actor) -> None:
     """The form; for whoever may not change it, to read only."""
     shown = current(db)
-    may = allowed(person, Action.CHANGE_SETTINGS)
+    may = is_allowed(person, Action.CHANGE_SETTINGS)
     st.caption(f"Version {shown.version}." + ("" if may else " An administrator can change these."))
     with st.form("site_settings", border=False):
         filled = _fields(shown, disabled=not may)
@@ -158,8 +158,8 @@ def differences(old: SiteSettings, new: SiteSettings) -> list[str]:
     """
     was, now = old.model_dump(mode="json"), new.model_dump(mode="json")
     changed = [name for name in now if was[name] != now[name]]
-    return [f"{name.replace('_', ' ')}: {_shown(was[name])} → {_shown(now[name])}" for name in changed]
+    return [f"{name.replace('_', ' ')}: {_show(was[name])} → {_show(now[name])}" for name in changed]
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -7,13 +7,13 @@ DIFFERENT = " | "
 """Stands between labels that annotators did not agree on."""
 
 
-def flattened(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def flatten(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """The row with its texts and labels as columns of their own where it has the shape of such a tool, else itself.
 
     A label that all annotators gave is that label; different ones stand beside each other, which maps to no label.
 
     >>> task = {"id": "7", "data": {"text": "a"}, "annotations": []}
-    >>> flattened(task | {"annotations": [{"result": [{"value": {"choices": ["unsafe"]}}]}]})
+    >>> flatten(task | {"annotations": [{"result": [{"value": {"choices": ["unsafe"]}}]}]})
     {'id': '7', 'text': 'a', 'label': 'unsafe'}
     """
     if isinstance(row.get("data"), dict) and ("annotations" in row or "predictions" in row or "completions" in row):
@@ -27,11 +27,11 @@ def flattened(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _label_studio(row: Mapping[str, Any]) -> dict[str, Any]:
     given = [one for one in _list(row.get("annotations") or row.get("completions")) if isinstance(one, dict)]
-    words = (_chosen(one) for one in given if not one.get("was_cancelled"))
+    words = (_choice(one) for one in given if not one.get("was_cancelled"))
     return {"id": row.get("id"), **row["data"], "label": agreed(word for word in words if word)}
 
 
-def _chosen(annotation: Mapping[str, Any]) -> str:
+def _choice(annotation: Mapping[str, Any]) -> str:
     """What one annotation says: its choices or rating."""
     values = [one["value"] for one in _list(annotation.get("result")) if isinstance(one, dict) and "value" in one]
     found = [word for value in values if isinstance(value, dict) for word in _list(value.get("choices"))]

@@ -31,13 +31,13 @@ class ArrowFiles:
 def find_arrow(source: Source) -> ArrowFiles | None:
     """The columnar table that this is; None for any other kind of file. FileRefused for a damaged one."""
     if isinstance(source, Path) and source.is_dir():
-        return _described(FileFormat.DATASET_FOLDER, tuple(_parts(source)))
+        return _describe(FileFormat.DATASET_FOLDER, tuple(_parts(source)))
     with open_source(source) as stream:
         head = stream.read(HEAD)
     if head.startswith(b"PAR1"):
-        return _described(FileFormat.PARQUET, ((source, None),))
+        return _describe(FileFormat.PARQUET, ((source, None),))
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
-        return _described(FileFormat.ARROW, ((source, None),))
+        return _describe(FileFormat.ARROW, ((source, None),))
     return None
 
 
@@ -80,7 +80,7 @@ def _json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _described(kind: FileFormat, parts: tuple[tuple[Source, str | None], ...]) -> ArrowFiles:
+def _describe(kind: FileFormat, parts: tuple[tuple[Source, str | None], ...]) -> ArrowFiles:
     names: list[tuple[str, ...]] = []
     for source, _split in parts:
         try:

@@ -175,7 +175,7 @@ def of_a_person(column: str) -> bool:
     return normalised_name(column) in OF_A_PERSON
 
 
-def recognised(column: str) -> bool:
+def is_known(column: str) -> bool:
     """Whether the name is a known one; an empty name is none."""
     name = normalised_name(column)
     return bool(name) and any(name in names for names in _NAMES.values())

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from screening.datasets.columns import normalised_name, recognised, unique_names
+from screening.datasets.columns import is_known, normalised_name, unique_names
 from screening.datasets.encoding import Encoding, open_text
 from screening.datasets.records import CELL_LIMIT, COLUMN_LIMIT, BlankLine, Fields, Reason, Record
 from screening.datasets.refused import FileRefused
@@ -39,12 +39,12 @@ def find_layout(source: Source, encoding: Encoding) -> Layout:
     """The separator (a ``sep=`` line, else the best fit) and the header. FileRefused without a usable header."""
     announced = _announced_separator(source, encoding)
     if announced:
-        return _checked(_layout(source, encoding, announced, announced=True))
+        return _check(_layout(source, encoding, announced, announced=True))
     layouts = [_try_layout(source, encoding, separator) for separator in SEPARATORS]
     found = [layout for layout in layouts if isinstance(layout, Layout)]
     if not found:
         raise next(refusal for refusal in layouts if isinstance(refusal, FileRefused))
-    return _checked(max(found, key=lambda layout: _fit(source, encoding, layout)))
+    return _check(max(found, key=lambda layout: _fit(source, encoding, layout)))
 
 
 def read_delimited(source: Source, encoding: Encoding, layout: Layout) -> Iterator[Record | BlankLine]:
@@ -112,7 +112,7 @@ def _layout(source: Source, encoding: Encoding, separator: str, *, announced: bo
     raise FileRefused("The file has no rows.")
 
 
-def _checked(layout: Layout) -> Layout:
+def _check(layout: Layout) -> Layout:
     if len(layout.columns) > COLUMN_LIMIT:
         raise FileRefused(f"The header has {len(layout.columns):,} columns; at most {COLUMN_LIMIT:,} are read.")
     return layout
@@ -122,7 +122,7 @@ def _fit(source: Source, encoding: Encoding, layout: Layout) -> tuple[int, float
     """How well a separator fits: recognised columns, then rows as long as the header, then its columns."""
     lengths: list[int] = []
     if len(layout.columns) == 1:
-        return recognised(layout.columns[0]), 0.0, 1  # a lone column says nothing: the preferred separator stays
+        return is_known(layout.columns[0]), 0.0, 1  # a lone column says nothing: the preferred separator stays
     try:
         for cells in _records(source, encoding, layout.separator, layout.announced):
             if not _is_blank(cells.cells):
@@ -132,7 +132,7 @@ def _fit(source: Source, encoding: Encoding, layout: Layout) -> tuple[int, float
     except FileRefused:
         lengths.append(0)
     same = sum(length == len(layout.columns) for length in lengths) / max(1, len(lengths))
-    return sum(map(recognised, layout.columns)), same, len(layout.columns)
+    return sum(map(is_known, layout.columns)), same, len(layout.columns)
 
 
 def _records(source: Source, encoding: Encoding, separator: str, announced: bool) -> Iterator[_Cells]:
@@ -140,10 +140,10 @@ def _records(source: Source, encoding: Encoding, separator: str, announced: bool
         lines = _Lines(iter(lambda: text.readline(CELL_LIMIT), ""))
         if announced:
             next(lines)
-        yield from _parsed(lines, separator)
+        yield from _parse(lines, separator)
 
 
-def _parsed(lines: "_Lines", separator: str) -> Iterator[_Cells]:
+def _parse(lines: "_Lines", separator: str) -> Iterator[_Cells]:
     csv.field_size_limit(CELL_LIMIT)  # the module's own limit of 131,072 would refuse texts that are merely long
     reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:

@@ -61,13 +61,13 @@ def detect_encoding(source: Source) -> Encoding:
     """The encoding of all of ``source``, which is read once. FileRefused when nothing fits."""
     with open_source(source) as stream:
         head = stream.read(HEAD)
-    marked = next((name for mark, name in _MARKS if head.startswith(mark)), None) or _unmarked_utf16(head)
+    marked = next((name for mark, name in _MARKS if head.startswith(mark)), None) or _guess_utf16(head)
     if marked and marked != "utf-8-sig":
-        return _checked(source, Encoding(name=marked))
+        return _check(source, Encoding(name=marked))
     fitting, escaped = _count_utf8(source)
     if marked or escaped == 0 or escaped <= fitting:
         return Encoding(name=marked or "utf-8", unreadable_bytes=escaped)
-    return _checked(source, Encoding(name=_guess(source), guessed=True))
+    return _check(source, Encoding(name=_guess(source), guessed=True))
 
 
 def open_text(source: Source, encoding: Encoding, newline: str = "") -> io.TextIOWrapper:
@@ -76,7 +76,7 @@ def open_text(source: Source, encoding: Encoding, newline: str = "") -> io.TextI
     return io.TextIOWrapper(open_source(source), encoding=encoding.name, errors=errors, newline=newline)
 
 
-def _unmarked_utf16(head: bytes) -> str | None:
+def _guess_utf16(head: bytes) -> str | None:
     pairs = len(head) // 2
     if pairs and head[1::2].count(0) > 0.4 * pairs and head[::2].count(0) < 0.1 * pairs:
         return "utf-16-le"
@@ -102,7 +102,7 @@ def _chunks(source: Source) -> Iterator[bytes]:
         yield from iter(lambda: stream.read(_CHUNK), b"")
 
 
-def _checked(source: Source, encoding: Encoding) -> Encoding:
+def _check(source: Source, encoding: Encoding) -> Encoding:
     """The encoding, once all of the file was decoded with it."""
     try:
         with open_text(source, encoding) as text:

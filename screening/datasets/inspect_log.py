@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Iterator
 from zlib import error as zlib_error
 
-from screening.datasets.annotated import flattened
+from screening.datasets.annotated import flatten
 from screening.datasets.records import CELL_LIMIT, Fields, Reason, Record, cell_of
 from screening.datasets.refused import FileRefused
 from screening.datasets.source import Source, open_source
@@ -62,5 +62,5 @@ def _record(row: int, content: bytes) -> Record:
         return Record(row, row, None, Reason.NOT_JSON, "the sample is not a complete JSON object")
     if not isinstance(value, dict):
         return Record(row, row, None, Reason.NOT_AN_OBJECT, "the sample is not an object with named values")
-    fields: Fields = {key: cell_of(one) for key, one in flattened(value).items()}
+    fields: Fields = {key: cell_of(one) for key, one in flatten(value).items()}
     return Record(row, row, fields)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from io import TextIOWrapper
 from typing import Any
 
-from screening.datasets.annotated import flattened
+from screening.datasets.annotated import flatten
 from screening.datasets.columns import propose_mapping
 from screening.datasets.encoding import Encoding, open_text
 from screening.datasets.records import CELL_LIMIT, BlankLine, Fields, Reason, Record, cell_of
@@ -79,7 +79,7 @@ def _line_record(decoder: json.JSONDecoder, row: int, number: int, line: str) ->
     try:
         value, end = decoder.raw_decode(line)
     except _RepeatedKey:
-        return _repeated(row, number)
+        return _repeated_key(row, number)
     except (json.JSONDecodeError, RecursionError):
         return Record(row, number, None, Reason.NOT_JSON, "the line is not a complete JSON object")
     if line[end:].strip(_SPACE):
@@ -202,11 +202,11 @@ def _is_list_of_rows(value: object) -> bool:
 def _record(row: int, line: int, value: object) -> Record:
     if not isinstance(value, dict):
         return Record(row, line, None, Reason.NOT_AN_OBJECT, "the element is not an object with named values")
-    fields: Fields = {key: cell_of(one) for key, one in flattened(value).items()}
+    fields: Fields = {key: cell_of(one) for key, one in flatten(value).items()}
     return Record(row, line, fields)
 
 
-def _repeated(row: int, line: int) -> Record:
+def _repeated_key(row: int, line: int) -> Record:
     return Record(row, line, None, Reason.REPEATED_KEY, "the object names the same key twice")
 
 

@@ -23,7 +23,7 @@ def holds_turns(cell: str) -> bool:
     return bool(found) and all(isinstance(one, dict) for one in found or ())
 
 
-def joined(cell: str) -> str:
+def join_list(cell: str) -> str:
     """The parts of a list with an empty line between, or the cell as it stands where it is no such list."""
     parts = parts_of(cell)
     return cell if parts is None else "\n\n".join(part for part in parts if part.strip())
@@ -34,11 +34,11 @@ def parsed_list(cell: str) -> list[Any] | None:
     bare = cell.strip()
     if not (bare.startswith("[") and bare.endswith("]")):
         return None
-    found = _parsed(bare)
+    found = _parse(bare)
     return found if isinstance(found, list) else None
 
 
-def _parsed(bare: str) -> object:
+def _parse(bare: str) -> object:
     try:
         return json.loads(bare)
     except (ValueError, RecursionError):

@@ -9,15 +9,15 @@ from screening.datasets.columns import ColumnMapping
 from screening.datasets.conversations import threaded
 from screening.datasets.delimited import Layout, find_layout, read_delimited
 from screening.datasets.encoding import Encoding, detect_encoding
+from screening.datasets.file_profile import FileProfile, chosen_mapping, keys_of, survey
 from screening.datasets.inspect_log import is_inspect_log, read_inspect_log
 from screening.datasets.json_rows import json_format, read_json
-from screening.datasets.judged import Receive, Row, judge_row
 from screening.datasets.known import KnownDataset, recognise
 from screening.datasets.labels import propose_label_values
 from screening.datasets.records import BlankLine, Record
 from screening.datasets.refused import ColumnsUnclear, FileRefused
+from screening.datasets.row_validation import Receive, Row, judge_row
 from screening.datasets.source import FileFormat, Source, is_workbook
-from screening.datasets.survey import Survey, chosen_mapping, keys_of, survey
 from screening.datasets.workbook import Sheet, find_sheet, read_workbook
 from screening.labels import Label
 from screening.text.received import receive
@@ -59,7 +59,7 @@ class Table:
 
     report: FileReport
     _layout: "FileLayout" = field(repr=False)
-    _survey: Survey = field(repr=False)
+    _survey: FileProfile = field(repr=False)
     _labels: Mapping[str, Label | None] = field(repr=False)
 
     def rows(self, receive_text: Receive = receive, *, after: int = 0) -> Iterator[Row]:
@@ -81,7 +81,7 @@ class Table:
         """The file with other columns: read again where they differ. Raises as `read_table` does."""
         if mapping == self.report.mapping:
             return self
-        return _surveyed(self._layout, self.report.name, mapping, {})
+        return _profile(self._layout, self.report.name, mapping, {})
 
 
 def read_table(
@@ -100,10 +100,10 @@ def read_table(
     (a sentence for the person) when it cannot be read without risking a wrong row; its subclass ColumnsUnclear
     when only the columns are in doubt.
     """
-    return _surveyed(file_layout(source, sheet), name, mapping, label_values or {}, id_confirmed=id_confirmed)
+    return _profile(file_layout(source, sheet), name, mapping, label_values or {}, id_confirmed=id_confirmed)
 
 
-def _surveyed(
+def _profile(
     layout: "FileLayout",
     name: str,
     mapping: ColumnMapping | None,
@@ -124,11 +124,11 @@ def _surveyed(
     return Table(report=_report(name, layout, found, labels), _layout=layout, _survey=found, _labels=labels)
 
 
-def _labels(found: Survey, label_values: Mapping[str, Label | None]) -> dict[str, Label | None]:
-    return {**propose_label_values(found.label_values), **_confirmed(label_values)}
+def _labels(found: FileProfile, label_values: Mapping[str, Label | None]) -> dict[str, Label | None]:
+    return {**propose_label_values(found.label_values), **_confirm(label_values)}
 
 
-def _confirmed(label_values: Mapping[str, Label | None]) -> dict[str, Label | None]:
+def _confirm(label_values: Mapping[str, Label | None]) -> dict[str, Label | None]:
     """The values as labels; ValueError for one that is neither safe nor unsafe."""
     labels = {value: None if label is None else Label(label) for value, label in label_values.items()}
     if Label.ESCALATE in labels.values():
@@ -203,7 +203,7 @@ def columns_of(source: Source, sheet: str | None = None) -> tuple[str, ...]:
     return layout.columns or keys_of(layout.records())
 
 
-def _report(name: str, layout: FileLayout, found: Survey, labels: Mapping[str, Label | None]) -> FileReport:
+def _report(name: str, layout: FileLayout, found: FileProfile, labels: Mapping[str, Label | None]) -> FileReport:
     encoding, delimited = layout.encoding, layout.delimited
     return FileReport(
         name=name,
@@ -228,7 +228,7 @@ def _report(name: str, layout: FileLayout, found: Survey, labels: Mapping[str, L
     )
 
 
-def _warnings(layout: FileLayout, found: Survey) -> Iterator[str]:
+def _warnings(layout: FileLayout, found: FileProfile) -> Iterator[str]:
     encoding, sheet = layout.encoding, layout.sheet
     if encoding and encoding.guessed:
         yield f"The file is not UTF-8; it was read as {encoding.name}, which is a guess. Look at a few accents."
@@ -248,7 +248,7 @@ def _warnings(layout: FileLayout, found: Survey) -> Iterator[str]:
     yield from _warnings_of_ids(found)
 
 
-def _warnings_of_ids(found: Survey) -> Iterator[str]:
+def _warnings_of_ids(found: FileProfile) -> Iterator[str]:
     if found.shared_id is not None:
         yield f"Several rows share a {found.shared_id}, or have none: it is the group, and the row number is the id."
     if found.same:
@@ -267,7 +267,7 @@ def _of_conversations(mapping: ColumnMapping) -> dict[str, Any]:
     return {"conversations": {**named, "questions": list(reading.questions)}}
 
 
-def announced(report: FileReport) -> dict[str, Any]:
+def describe_reading(report: FileReport) -> dict[str, Any]:
     """How the file was read, as data kept with its batch."""
     return {
         "format": str(report.format),

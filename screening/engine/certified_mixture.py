@@ -40,10 +40,10 @@ class CertificateConfig(BaseModel):
         """The record of a certificate."""
         return cls(
             any_wrong=certificate.contract.any_wrong,
-            pairs=_written(certificate.contract.pairs),
+            pairs=_pair_names(certificate.contract.pairs),
             budget=certificate.budget,
             level=certificate.levels.default,
-            levels=_written(certificate.levels.overrides),
+            levels=_pair_names(certificate.levels.overrides),
             worst=certificate.worst,
             worst_safe=certificate.worst_safe,
         )
@@ -122,7 +122,7 @@ def _holds(certificate: Certificate) -> bool:
     return said_truly and errors.keep(certificate.contract)
 
 
-def _written(pairs: tuple[tuple[Pair, float], ...]) -> dict[str, float]:
+def _pair_names(pairs: tuple[tuple[Pair, float], ...]) -> dict[str, float]:
     return {f"{said}|{mode}": value for (said, mode), value in pairs}
 
 

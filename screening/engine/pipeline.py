@@ -340,14 +340,14 @@ def preset(name: Preset, *, delta: float | None = None, budget: int = 100) -> Pi
         algorithm = SuccessiveEliminationConfig(budget=budget, delta=0.05 if delta is None else delta)
         return require_decidable(chain(name, algorithm, "next"))
     if name == "certified":
-        return require_decidable(chain(name, pooled(delta, budget), "human_review"))
+        return require_decidable(chain(name, pooled_rule(delta, budget), "human_review"))
     if name == "each_pair":
         return require_decidable(chain(name, each_pair(delta, budget), "human_review"))
     ville = PairwiseMixtureConfig(budget=budget) if delta is None else PairwiseMixtureConfig.symmetric(delta, budget)
     return require_decidable(chain(name, ville, "human_review"))
 
 
-def pooled(delta: float | None, budget: int) -> CertifiedMixtureConfig | PairwiseMixtureConfig:
+def pooled_rule(delta: float | None, budget: int) -> CertifiedMixtureConfig | PairwiseMixtureConfig:
     """Pooled draws at error ``delta`` (None: the default contract): certified where a certificate covers the budget,
     else Ville's levels.
     """

@@ -33,10 +33,10 @@ def read_pipeline(text: str) -> PipelineConfig:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
         raise PipelineRefused(f"not TOML: {problem}") from None
-    return checked(given)
+    return check(given)
 
 
-def checked(given: Mapping[str, Any]) -> PipelineConfig:
+def check(given: Mapping[str, Any]) -> PipelineConfig:
     """The pipeline in these values: acyclic, safe and decidable. Raises PipelineRefused."""
     values = dict(given)
     if "node" in values:  # in TOML a node is written [[node]]

@@ -90,12 +90,12 @@ def load_aegis(
     Texts with broken Unicode are repaired and counted, never dropped (the paper dropped two).
     """
     steps: list[Step] = []
-    rows = _kept(steps, "rows in all files", _all_rows(files))
-    rows = _kept(steps, "category suicide or self harm", (one for one in rows if is_self_harm(one.fields)))
-    rows = _kept(steps, "prompt not redacted", (one for one in rows if not _is_redacted(one.fields)))
-    rows = _kept(steps, f"with a {label_of} label", (one for one in rows if _label(one.fields, label_of)))
-    rows = _kept(steps, "first row of each id", _first_of_each_id(rows))
-    rows = _kept(steps, f"with a {screened} to screen", (one for one in rows if _text(one.fields, screened)))
+    rows = _keep(steps, "rows in all files", _all_rows(files))
+    rows = _keep(steps, "category suicide or self harm", (one for one in rows if is_self_harm(one.fields)))
+    rows = _keep(steps, "prompt not redacted", (one for one in rows if not _is_redacted(one.fields)))
+    rows = _keep(steps, f"with a {label_of} label", (one for one in rows if _label(one.fields, label_of)))
+    rows = _keep(steps, "first row of each id", _first_of_each_id(rows))
+    rows = _keep(steps, f"with a {screened} to screen", (one for one in rows if _text(one.fields, screened)))
     taken = tuple(_aegis_row(one, label_of, screened) for one in rows)
     return AegisSubset(
         rows=taken,
@@ -116,7 +116,7 @@ def is_self_harm(fields: Fields) -> bool:
     return any(word in categories for word in _CATEGORIES)
 
 
-def _kept(steps: list[Step], name: str, rows: Iterable[_Raw]) -> list[_Raw]:
+def _keep(steps: list[Step], name: str, rows: Iterable[_Raw]) -> list[_Raw]:
     left = list(rows)
     steps.append(Step(name=name, rows=len(left)))
     return left

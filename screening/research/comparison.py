@@ -39,7 +39,7 @@ def compare(
     """Paired differences with intervals at this confidence, each rate over the cases with such a reference."""
     labels = np.array([SIDES.index(item.reference) if item.reference in SIDES else -1 for item in items])
     shared = (labels >= 0) & first.replay.settled & second.replay.settled
-    told = [{outcome: _said(each, outcome) for outcome in Outcome} for each in (first, second)]
+    told = [{outcome: _answered(each, outcome) for outcome in Outcome} for each in (first, second)]
     right = [np.where(labels == 1, one[Outcome.UNSAFE], one[Outcome.SAFE]) for one in told]
     figures = (
         ("Decided right", right, shared),
@@ -62,7 +62,7 @@ def compare(
     )
 
 
-def _said(result: ConditionResult, outcome: Outcome) -> Which:
+def _answered(result: ConditionResult, outcome: Outcome) -> Which:
     return np.asarray(result.replay.outcome == tuple(Outcome).index(outcome))
 
 

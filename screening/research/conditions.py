@@ -10,7 +10,7 @@ from screening.engine.pipeline import (
     RuleConfig,
     SuccessiveEliminationConfig,
     chain,
-    pooled,
+    pooled_rule,
 )
 from screening.labels import Label, Outcome
 
@@ -43,9 +43,9 @@ def paper_conditions(*, curtail: bool = False) -> tuple[Condition, ...]:
     >>> [condition.name for condition in paper_conditions()][:5]
     ['single-agent', 'MV n=1', 'MV n=3', 'MV n=5', 'B=10']
     """
-    votes = [_chained(f"MV n={n}", MajorityVoteConfig(n=n)) for n in VOTES]
+    votes = [_chain(f"MV n={n}", MajorityVoteConfig(n=n)) for n in VOTES]
     adaptive = [
-        _chained(f"B={budget}", SuccessiveEliminationConfig(delta=PAPER_DELTA, budget=budget, curtail=curtail))
+        _chain(f"B={budget}", SuccessiveEliminationConfig(delta=PAPER_DELTA, budget=budget, curtail=curtail))
         for budget in BUDGETS
     ]
     return (Condition(name="single-agent", pipeline=single_agent()), *votes, *adaptive)
@@ -55,12 +55,12 @@ def our_conditions(*, budget: int = 100) -> tuple[Condition, ...]:
     """Pooled draws, at Ville's levels and certified: with symmetric errors at the paper's δ, and with the defaults."""
     symmetric = PairwiseMixtureConfig.symmetric(PAPER_DELTA, budget)
     return (
-        _chained(f"pairwise δ={PAPER_DELTA}", symmetric),
-        _chained(f"certified δ={PAPER_DELTA}", pooled(PAPER_DELTA, budget)),
-        _chained("recommended", PairwiseMixtureConfig(budget=budget), "human_review"),
-        _chained("certified", pooled(None, budget), "human_review"),
+        _chain(f"pairwise δ={PAPER_DELTA}", symmetric),
+        _chain(f"certified δ={PAPER_DELTA}", pooled_rule(PAPER_DELTA, budget)),
+        _chain("recommended", PairwiseMixtureConfig(budget=budget), "human_review"),
+        _chain("certified", pooled_rule(None, budget), "human_review"),
     )
 
 
-def _chained(name: str, rule: RuleConfig, on_abstain: Literal["human_review", "next"] = "next") -> Condition:
+def _chain(name: str, rule: RuleConfig, on_abstain: Literal["human_review", "next"] = "next") -> Condition:
     return Condition(name=name, pipeline=chain(name, rule, on_abstain))

@@ -85,7 +85,7 @@ def _aegis(paths: Sequence[Path], label_of: LabelOf, screened: Screened) -> Eval
             title=f"AEGIS 2.0 self-harm subset, {label_of} labels, {screened} screened",
             items=items,
             steps=(*steps, ("of them with repaired Unicode", found.repaired)),
-            provenance=f"{_counted(found.label_sources)}; the label rates the {label_of}",
+            provenance=f"{_count_names(found.label_sources)}; the label rates the {label_of}",
         ),
         [ReceivedTexts(text=row.text, reply=row.reply) for row in found.rows],
     )
@@ -179,7 +179,7 @@ def _screenable(data: EvaluationData, texts: Iterable[ReceivedTexts]) -> Evaluat
     )
 
 
-def _counted(names: Mapping[str, int]) -> str:
+def _count_names(names: Mapping[str, int]) -> str:
     """ "12 llm_jury, 3 human", the most frequent first."""
     return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common()) or "none"
 
@@ -189,4 +189,4 @@ def announcement(data: EvaluationData) -> Iterator[str]:
     for name, rows in data.steps:
         yield f"{rows:>8,}  {name}"
     labels = Counter(str(item.reference) if item.reference else "without a reference" for item in data.items)
-    yield f"reference labels: {_counted(labels)}; from {data.provenance}"
+    yield f"reference labels: {_count_names(labels)}; from {data.provenance}"

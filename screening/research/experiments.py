@@ -100,7 +100,7 @@ def _result(
     cost_per_draw: PerDraw,
 ) -> ConditionResult:
     groups = [item.group for item in items]
-    tokens, costs = _spent(replayed, tokens_per_draw), _spent(replayed, cost_per_draw)
+    tokens, costs = _sums_per_case(replayed, tokens_per_draw), _sums_per_case(replayed, cost_per_draw)
     metrics = evaluate(
         [item.reference for item in items],
         replayed.outcomes(),
@@ -119,7 +119,7 @@ def _result(
     )
 
 
-def _spent(replayed: Replay, per_draw: PerDraw) -> list[float] | None:
+def _sums_per_case(replayed: Replay, per_draw: PerDraw) -> list[float] | None:
     """What each case took, or None as soon as a draw that was used has none known."""
     totals = np.zeros(replayed.calls.shape[1])
     for node, calls in zip(replayed.pipeline.nodes, replayed.calls, strict=True):

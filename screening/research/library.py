@@ -16,7 +16,7 @@ from screening.labels import Label, Outcome
 from screening.research.replay import Record
 from screening.research.replay import replay as replay_record
 from screening.samplers.simulated import SimulatedSampler
-from screening.statistics.certification.calibration import calibrated
+from screening.statistics.certification.calibration import calibrate
 from screening.statistics.certification.certificates import DEFAULT_CONTRACT, find, symmetric_contract
 from screening.statistics.metrics import Proportion, evaluate
 from screening.text.received import ReceivedText, receive
@@ -107,7 +107,7 @@ def certify(
     """
     contract = DEFAULT_CONTRACT if delta is None else symmetric_contract(delta)
     known = None if prove == "anew" else find(contract, budget)
-    found = known or calibrated(contract, budget)
+    found = known or calibrate(contract, budget)
     safe = {level for pair, level in found.levels.overrides if pair[0] is Label.SAFE}
     return pd.Series(
         {

@@ -153,12 +153,12 @@ async def record_draws(
                         stop.set()
                     return
 
-    waiting = unsettled(conditions, book)
+    waiting = find_unsettled(conditions, book)
     await asyncio.gather(*(run_case(case, needed) for case, needed in waiting.items()))
     return Recorded(fetched=book.draws - before, failed=failed)
 
 
-def unsettled(conditions: Sequence[Condition], book: DrawBook) -> dict[int, list[Condition]]:
+def find_unsettled(conditions: Sequence[Condition], book: DrawBook) -> dict[int, list[Condition]]:
     """For each case that some condition cannot settle on the record: those conditions, largest budget first."""
     record = book.record() if book.names else Record(cases=book.cases, nodes={})
     waiting: dict[int, list[Condition]] = {}

@@ -109,14 +109,14 @@ def latex_table(table: ResultsTable) -> str:
     lines = [
         r"\begin{tabular}{l" + "c" * (len(metrics) + 3) + "}",
         r"\toprule",
-        rf"\multicolumn{{{len(metrics) + 4}}}{{c}}{{{escaped(table.title)}}} \\",
+        rf"\multicolumn{{{len(metrics) + 4}}}{{c}}{{{escape_latex(table.title)}}} \\",
         r"\midrule",
         head + r" \\",
         r"\midrule",
         *(_latex_row(row, bool(table.subset_name)) for row in table.rows),
         r"\bottomrule",
         r"\end{tabular}",
-        f"% Reference labels: {escaped(table.provenance)}. Wilson 95 % intervals; {DASH} is undefined.",
+        f"% Reference labels: {escape_latex(table.provenance)}. Wilson 95 % intervals; {DASH} is undefined.",
     ]
     if unsettled := sum(row.unsettled for row in table.rows):
         lines.append(f"% {unsettled} cases were left out of some conditions: too few draws recorded.")
@@ -126,7 +126,7 @@ def latex_table(table: ResultsTable) -> str:
 def _latex_row(row: TableRow, with_subset: bool) -> str:
     metrics = row.metrics
     rates = [metrics.accuracy, metrics.fpr, metrics.fnr] + ([row.subset] if with_subset else [])
-    cells = [escaped(row.name), *(_latex_rate(rate) for rate in (*rates, metrics.escalation_rate))]
+    cells = [escape_latex(row.name), *(_latex_rate(rate) for rate in (*rates, metrics.escalation_rate))]
     calls = DASH if metrics.mean_calls is None else f"{metrics.mean_calls:.1f}"
     tokens = DASH if metrics.tokens is None else f"{metrics.tokens:,}"
     return " & ".join([*cells, calls, tokens]) + r" \\"
@@ -145,10 +145,10 @@ _LATEX = str.maketrans(
 )
 
 
-def escaped(text: str) -> str:
+def escape_latex(text: str) -> str:
     """The text with LaTeX's own characters made harmless.
 
-    >>> escaped("50 % of a_b")
+    >>> escape_latex("50 % of a_b")
     '50 \\\\% of a\\\\_b'
     """
     return text.translate(_LATEX)

@@ -104,12 +104,12 @@ class Forbidden(Exception):
         self.action = action
 
 
-def allowed(actor: Actor, action: Action, owner: str | None = None) -> bool:
+def is_allowed(actor: Actor, action: Action, owner: str | None = None) -> bool:
     """Whether any of the actor's roles grants the action on a thing of this owner (None: nobody's).
 
     >>> from screening.review.actors import Actor, Role
     >>> ann = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER}))
-    >>> allowed(ann, Action.RATE, owner="ann"), allowed(ann, Action.RATE, owner="bo"), allowed(ann, Action.RATE)
+    >>> is_allowed(ann, Action.RATE, owner="ann"), allowed(ann, Action.RATE, owner="bo"), allowed(ann, Action.RATE)
     (True, False, False)
     """
     scopes = {scope for role, scope in POLICY[action].items() if role in actor.roles}
@@ -122,5 +122,5 @@ def allowed(actor: Actor, action: Action, owner: str | None = None) -> bool:
 
 def require(actor: Actor, action: Action, owner: str | None = None) -> None:
     """Returns when the policy grants it, raises `Forbidden` otherwise."""
-    if not allowed(actor, action, owner):
+    if not is_allowed(actor, action, owner):
         raise Forbidden(actor, action)

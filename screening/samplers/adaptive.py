@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import anyio
 
+from screening.samplers.priority_lock import PriorityLock
 from screening.samplers.rate import current_rank
-from screening.samplers.turns import Turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class AdaptiveLimit:
         self._limit = 1.0
         self._halvings = 0
         self._slots = anyio.CapacityLimiter(1)
-        self._turns = Turns()
+        self._turns = PriorityLock()
 
     @property
     def limit(self) -> int:

@@ -12,7 +12,7 @@ from httpx2 import ByteStream
 from screening.engine.draws import Draw, SamplerError
 from screening.engine.prompting import PromptSet
 from screening.samplers.attempts import AttemptFailed, Response
-from screening.samplers.bodies import UnreadableBody, bounded
+from screening.samplers.bodies import UnreadableBody, read_bounded
 from screening.samplers.model_request import PreparedCall
 from screening.samplers.model_sampler import ModelSampler
 from screening.samplers.model_settings import ANTHROPIC_URL, ModelSettings, dialect
@@ -93,7 +93,7 @@ def _response(raw: Any) -> Response:
 async def _bound(response: Any) -> None:
     """Read the body within bounds before the library does, which would decompress whatever comes."""
     try:
-        body = await bounded(response.stream, response.headers.get("content-encoding"))
+        body = await read_bounded(response.stream, response.headers.get("content-encoding"))
     finally:
         await response.stream.aclose()
     response.headers.pop("content-encoding", None)

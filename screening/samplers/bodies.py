@@ -15,7 +15,7 @@ class UnreadableBody(ValueError):
     """The body is too large, compressed in a way nobody asked for, or no JSON object."""
 
 
-async def bounded(chunks: AsyncIterable[bytes], encoding: str | None, limit: int = LARGEST_BODY) -> bytes:
+async def read_bounded(chunks: AsyncIterable[bytes], encoding: str | None, limit: int = LARGEST_BODY) -> bytes:
     """The whole body, decompressed; UnreadableBody as soon as it is larger than ``limit``, on the wire or after.
 
     Never holds more than ``limit`` bytes beyond one chunk, whatever the body would become.

@@ -13,7 +13,7 @@ import aiohttp
 from screening.engine.draws import Draw
 from screening.engine.prompting import PromptSet
 from screening.samplers.attempts import AttemptFailed, Response
-from screening.samplers.bodies import bounded
+from screening.samplers.bodies import read_bounded
 from screening.samplers.model_request import PreparedCall
 from screening.samplers.model_sampler import ModelSampler
 from screening.samplers.model_settings import ModelSettings
@@ -59,7 +59,9 @@ class ChatAdapter:
         }
         try:
             async with self._session.post(self._url, json=asked, headers=headers, allow_redirects=False) as response:
-                body = await bounded(response.content.iter_chunked(_CHUNK), response.headers.get("content-encoding"))
+                body = await read_bounded(
+                    response.content.iter_chunked(_CHUNK), response.headers.get("content-encoding")
+                )
                 named = {name.lower(): value for name, value in response.headers.items()}
                 return Response(status=response.status, headers=named, body=body)
         except aiohttp.ClientError:

@@ -12,7 +12,7 @@ from typing import Protocol
 import anyio
 from aiolimiter import AsyncLimiter
 
-from screening.samplers.turns import Rank, Turns
+from screening.samplers.priority_lock import PriorityLock, Rank
 
 _BURST_SHARE = 50
 
@@ -83,7 +83,7 @@ class RateGate:
         self._pause_cap_s = pause_cap_s
         self._clock = clock
         self._resume_at = 0.0
-        self._turns = Turns()
+        self._turns = PriorityLock()
         self._numbers = itertools.count(1)
 
     @asynccontextmanager

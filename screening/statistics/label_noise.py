@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from screening.labels import Label
-from screening.statistics.rules.pairwise_mixture import log_evidence
+from screening.statistics.rules.evidence import log_evidence
 
 NOTE = "a reading order, not a verdict"
 """What to print above the list."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from screening.labels import LABELS
 from screening.statistics.bounds import Schedule, scheduled_delta
-from screening.statistics.rules.pairwise_mixture import log_evidence
+from screening.statistics.rules.evidence import log_evidence
 
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import Any
 
-from screening.text.exact import escaped
+from screening.text.exact import escape
 from screening.text.flags import REFUSES_SCREENING, Flag
 from screening.text.received import ReceivedText, text_sha256
 
@@ -90,7 +90,7 @@ class Thread:
 
     @property
     def left_out(self) -> int:
-        """Turns of user and assistant that the model is not shown, because there was no room for them."""
+        """PriorityLock of user and assistant that the model is not shown, because there was no room for them."""
         return sum(turn.shown is None and turn.role in SENT and turn.end > turn.start for turn in self.turns)
 
     def as_json(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def receive_conversation(
     raw, _ = _joined([(turn.role, turn.text) for turn in turns])
     whole = ReceivedText(
         stored=stored,
-        original_json=None if stored == raw else escaped(raw),
+        original_json=None if stored == raw else escape(raw),
         sha256=text_sha256(raw),
         model_text=model_text,
         flags=flags,

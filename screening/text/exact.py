@@ -6,16 +6,16 @@ import re
 _PAIR = re.compile("[\ud800-\udbff](?=[\udc00-\udfff])")
 
 
-def escaped(raw: str) -> str:
+def escape(raw: str) -> str:
     """ASCII JSON of the text; a list of strings to be joined where JSON would merge two surrogates into one."""
     parts = _PAIR.sub(lambda high: high.group() + "\x00\x00split", raw).split("\x00\x00split")
     return json.dumps(raw if len(parts) == 1 else parts)
 
 
-def unescaped(original_json: str) -> str:
-    """The text of which `escaped` made this.
+def unescape(original_json: str) -> str:
+    """The text of which `escape` made this.
 
-    >>> unescaped(escaped("tired \\ud83d")) == "tired \\ud83d"
+    >>> unescape(escape("tired \\ud83d")) == "tired \\ud83d"
     True
     """
     return "".join(json.loads(original_json))

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from screening.text.promises import MARK, AnyOf, marked_pieces, promised
+from screening.text.promises import MARK, AnyOf, marked_pieces, promise_of
 
 _START = 3
 """So many first letters of a word are looked up before the whole literal is looked for."""
@@ -78,7 +78,7 @@ def first_look(expressions: Iterable[re.Pattern[str]]) -> FirstLook:
     >>> look.candidates("Dear AI, my dear air"), look.candidates("dear airlines"), look.candidates("1 star")
     ([0], [], [1])
     """
-    needs = [sorted(promised(expression), key=_commonness) for expression in expressions]
+    needs = [sorted(promise_of(expression), key=_commonness) for expression in expressions]
     opens: dict[str, set[int]] = defaultdict(set)
     for index, need in enumerate(needs):
         for literal in _keys(need[0]) if need else ():

@@ -90,7 +90,7 @@ def _plain_signs(text: str) -> list[Sign]:
 
 def _disguised_signs(text: str) -> list[Sign]:
     """The strong signs of all other readings; one look at them together rules most texts out."""
-    split, encoded = dict.fromkeys(_joined(text)), dict.fromkeys(_decoded(text))
+    split, encoded = dict.fromkeys(_join_letters(text)), dict.fromkeys(_decode(text))
     if not may_match("\0".join([*split, *encoded]), _STRONG):
         return []
     found = [(SignKind.SPLIT, match) for reading in split for _, match in matches(reading, _STRONG)]
@@ -106,28 +106,28 @@ def _hidden(text: str) -> Sign:
     return Sign(kind=SignKind.HIDDEN_UNICODE, strength=Strength.STRONG, wording=tagged_text(text)[:EXCERPT])
 
 
-def _joined(text: str) -> Iterator[str]:
+def _join_letters(text: str) -> Iterator[str]:
     """The text with spaced letters joined (words told apart by wider gaps), and with look-alikes replaced."""
     if _SPACED.search(text):
         wide = re.sub(r"\s{2,}|\s*[/|]\s*", "\0", text)
         yield _SPACED.sub(lambda match: _GAPS.sub("", match[0]), wide).replace("\0", " ")
         yield _SPACED.sub(lambda match: _GAPS.sub("", match[0]), text)
-    unmarked = text if text.isascii() else _unmarked(_SHOWS_NOTHING.sub("", text))
+    unmarked = text if text.isascii() else _strip_marks(_SHOWS_NOTHING.sub("", text))
     for reading in (unmarked, unmarked.translate(_LEET), re.sub(r"(?<=\w)[-_.*](?=\w)", "", unmarked)):
         if reading != text:
             yield reading
 
 
-def _unmarked(text: str) -> str:
+def _strip_marks(text: str) -> str:
     return "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
 
 
-def _decoded(text: str) -> Iterator[str]:
+def _decode(text: str) -> Iterator[str]:
     """What encoded parts say, and the text read backwards, rotated by 13 letters, unescaped."""
     yield text[::-1]
     yield " ".join(word[::-1] for word in text.split())
     yield codecs.encode(text, "rot13")
-    for reading in (unquote(text), html.unescape(text), _unescaped(text)):
+    for reading in (unquote(text), html.unescape(text), _unescape(text)):
         if reading != text:
             yield reading
     for match in _BASE64.finditer(text):
@@ -139,7 +139,7 @@ def _decoded(text: str) -> Iterator[str]:
         yield from _readable(bytes(int(byte, 2) for byte in re.findall("[01]{8}", match[0])))
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     if "\\u" not in text:
         return text
     return re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)

@@ -54,7 +54,7 @@ def patterns() -> tuple[Pattern, ...]:
     """All expressions, strong ones first; compiled once a process."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     return tuple(
-        Pattern(kind=SignKind(kind), strength=strength, expression=_compiled(expression, table["words"]))
+        Pattern(kind=SignKind(kind), strength=strength, expression=_compile(expression, table["words"]))
         for strength in Strength
         for kind, expressions in table[strength].items()
         for expression in expressions
@@ -63,7 +63,7 @@ def patterns() -> tuple[Pattern, ...]:
 
 def matches(text: str, strengths: tuple[Strength, ...] = tuple(Strength)) -> Iterator[tuple[Pattern, re.Match[str]]]:
     """The first match of every expression of these strengths that matches, in the order of `patterns`."""
-    chosen, look = _looked_for(strengths)
+    chosen, look = _patterns(strengths)
     for index in look.candidates(text):
         if match := chosen[index].expression.search(text):
             yield chosen[index], match
@@ -71,15 +71,15 @@ def matches(text: str, strengths: tuple[Strength, ...] = tuple(Strength)) -> Ite
 
 def may_match(text: str, strengths: tuple[Strength, ...]) -> bool:
     """False where no expression of these strengths matches the text or any part of it between NUL characters."""
-    return bool(_looked_for(strengths)[1].candidates(text))
+    return bool(_patterns(strengths)[1].candidates(text))
 
 
 @cache
-def _looked_for(strengths: tuple[Strength, ...]) -> tuple[tuple[Pattern, ...], FirstLook]:
+def _patterns(strengths: tuple[Strength, ...]) -> tuple[tuple[Pattern, ...], FirstLook]:
     chosen = tuple(pattern for pattern in patterns() if pattern.strength in strengths)
     return chosen, first_look(pattern.expression for pattern in chosen)
 
 
-def _compiled(expression: str, words: Mapping[str, str]) -> re.Pattern[str]:
+def _compile(expression: str, words: Mapping[str, str]) -> re.Pattern[str]:
     whole = re.sub(r"@([A-Z_]+)@", lambda match: words[match[1]], expression)
     return re.compile(whole, re.IGNORECASE | re.DOTALL)

@@ -31,12 +31,12 @@ _LONG = 7
 """Digits from which a grouped number is one that could tell who somebody is; shorter ones may be times or doses."""
 
 
-def masked(text: str) -> str:
+def mask(text: str) -> str:
     """The text with what was found replaced by a word for what it was.
 
-    >>> masked("Write to ann@example.org or @ann_b, call +49 30 901820, see www.example.org/ann, case 4711")
+    >>> mask("Write to ann@example.org or @ann_b, call +49 30 901820, see www.example.org/ann, case 4711")
     'Write to [mail] or [handle], call [phone], see [link], case [number]'
-    >>> masked("In 2019 I took 20 pills at 10.30, 1 of 10.")
+    >>> mask("In 2019 I took 20 pills at 10.30, 1 of 10.")
     'In 2019 I took 20 pills at 10.30, 1 of 10.'
     """
     found = _MAIL.sub("[mail]", text)

@@ -51,15 +51,15 @@ _EMPTY = frozenset({""})
 _ANYTHING = _Part(heads=_EMPTY, tails=_EMPTY)
 
 
-def promised(expression: re.Pattern[str]) -> AllOf:
+def promise_of(expression: re.Pattern[str]) -> AllOf:
     """What any text has that the expression matches; for an expression that ignores case or does not.
 
-    >>> [sorted(part.literals) for part in promised(re.compile("(?:a cat|dogs?) .* Straße"))]
+    >>> [sorted(part.literals) for part in promise_of(re.compile("(?:a cat|dogs?) .* Straße"))]
     [['a\\x01 \\x01cat\\x01 ', 'dog\\x01 ', 'dogs\\x01 '], [' \\x01strasse']]
     """
     if expression.flags & re.ASCII:
         return ()  # words and cases are others there
-    return _without_implied(_all_of(_sequence(_parsed(expression))))
+    return _without_implied(_all_of(_sequence(_parse(expression))))
 
 
 def marked_pieces(text: str) -> list[str]:
@@ -70,22 +70,22 @@ def marked_pieces(text: str) -> list[str]:
     """
     if text.isascii():
         return _PIECES.findall(text.translate(_ALIKE).lower())
-    return [folded(piece) for piece in _PIECES.findall(text)]
+    return [fold(piece) for piece in _PIECES.findall(text)]
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """The text in the one case of a comparison that ignores case; each character for itself, whatever its neighbours.
 
     As `re.IGNORECASE` compares: dotted and dotless i are one, the Kelvin sign is a k, the long s an s. Any white
     space is a space.
 
-    >>> folded("İıIſK\\n")
+    >>> fold("İıIſK\\n")
     'iiisk '
     """
     return text.translate(_ALIKE).casefold()
 
 
-def _parsed(expression: re.Pattern[str]) -> Sequence[Any]:
+def _parse(expression: re.Pattern[str]) -> Sequence[Any]:
     """The expression as the standard library reads it: the only use of its inner parser."""
     parsed: Sequence[Any] = importlib.import_module("re._parser").parse(expression.pattern, expression.flags)
     return parsed
@@ -97,7 +97,7 @@ def _sequence(items: Iterable[tuple[Any, Any]]) -> _Part:
     run = _EMPTY
     for operation, argument in items:
         part = _part(str(operation), argument)
-        joined = _joined(run, part.heads)
+        joined = _join(run, part.heads)
         if joined is not None and part.whole:
             run = joined
             continue
@@ -125,7 +125,7 @@ def _part(operation: str, argument: Any) -> _Part:
         case "BRANCH":
             return _alternatives([_sequence(branch) for branch in argument[1]])
         case "MAX_REPEAT" | "MIN_REPEAT":
-            return _repeated(*argument)
+            return _repeat(*argument)
         case _:
             return _ANYTHING
 
@@ -163,7 +163,7 @@ def _any_of(needs: Sequence[AllOf]) -> AnyOf:
     return AnyOf(_shortest(frozenset[str]().union(*bare)), groups)
 
 
-def _repeated(least: int, most: int, repeated: Iterable[tuple[Any, Any]]) -> _Part:
+def _repeat(least: int, most: int, repeated: Iterable[tuple[Any, Any]]) -> _Part:
     part = _sequence(repeated)
     if most == 1 and part.whole:
         return _whole(part.heads | _EMPTY if least == 0 else part.heads)
@@ -174,7 +174,7 @@ def _all_of(part: _Part) -> AllOf:
     return _promise(part.heads) + (() if part.whole else part.need + _promise(part.tails))
 
 
-def _joined(run: frozenset[str], heads: frozenset[str]) -> frozenset[str] | None:
+def _join(run: frozenset[str], heads: frozenset[str]) -> frozenset[str] | None:
     if len(run) * len(heads) > max(_MOST, len(run), len(heads)):
         return None
     return frozenset(map("".join, product(run, heads)))
@@ -182,11 +182,11 @@ def _joined(run: frozenset[str], heads: frozenset[str]) -> frozenset[str] | None
 
 def _promise(spellings: frozenset[str]) -> AllOf:
     """That one of the spellings stands there, if that says anything."""
-    literals = frozenset(map(_marked, spellings))
+    literals = frozenset(map(_mark, spellings))
     return () if any(not literal.strip(MARK) for literal in literals) else (AnyOf(_shortest(literals)),)
 
 
-def _marked(spelling: str) -> str:
+def _mark(spelling: str) -> str:
     """Folded, marked where words begin or end within it and where the expression asks for a boundary."""
     parts = (MARK.join(marked_pieces(part)) for part in spelling.split(MARK))
     return re.sub(f"{MARK}+", MARK, MARK.join(parts))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from screening.text.characters import EMOJI, Invisible, Kind, invisibles, is_mark
-from screening.text.exact import escaped, unescaped
+from screening.text.exact import escape, unescape
 from screening.text.flags import REFUSES_SAFE, REFUSES_SCREENING, Detector, Flag
 from screening.text.language import VALIDATED_LANGUAGES, is_supported
 from screening.text.obfuscation import is_obfuscated
@@ -80,7 +80,7 @@ def receive(
     stored = _storable(raw)
     flags = _flags_of_storage(raw, stored)
     found = tuple(invisibles(stored)) if len(raw) <= limit else ()
-    model_text = _normalised(stored, found) if len(raw) <= limit else ""
+    model_text = _normalise(stored, found) if len(raw) <= limit else ""
     if len(raw) > limit or len(model_text) > limit:
         flags, model_text = flags | {Flag.TOO_LONG} | risk_flags(_ends(stored, limit)), ""
     else:
@@ -89,7 +89,7 @@ def receive(
         flags = flags.union(*(detector(model_text) for detector in detectors))
     return ReceivedText(
         stored=stored,
-        original_json=None if stored == raw else escaped(raw),
+        original_json=None if stored == raw else escape(raw),
         sha256=text_sha256(raw),
         model_text=model_text,
         flags=flags,
@@ -112,7 +112,7 @@ def original_text(text: ReceivedText) -> str:
     >>> original_text(receive("tired \\ud83d")) == "tired \\ud83d"
     True
     """
-    return text.stored if text.original_json is None else unescaped(text.original_json)
+    return text.stored if text.original_json is None else unescape(text.original_json)
 
 
 def _storable(raw: str) -> str:
@@ -186,7 +186,7 @@ def _flags_of_reading(stored: str, model_text: str, languages: tuple[str, ...]) 
     return frozenset(flags)
 
 
-def _normalised(text: str, found: tuple[Invisible, ...]) -> str:
+def _normalise(text: str, found: tuple[Invisible, ...]) -> str:
     """The copy for the model: invisible characters out, line ends as one, styled letters as plain ones."""
     text = _LINE_END.sub("\n", _without(text, found))
     if text.isascii():

@@ -17,7 +17,7 @@ from typing import Any
 
 from screening.text.first_look import FirstLook, first_look
 from screening.text.flags import Flag
-from screening.text.word_stream import folded, streams
+from screening.text.word_stream import fold, streams
 
 _FILE = Path(__file__).with_suffix(".toml")
 _NEAR_WORDS = 24
@@ -67,7 +67,7 @@ def risk_statements(text: str) -> tuple[RiskStatement, ...]:
     lexicon = _lexicon()
     found: dict[StatementKind, RiskStatement] = {}
     for stream in streams(text, lexicon.expand):
-        for statement in _stated(stream, lexicon):
+        for statement in _statements(stream, lexicon):
             if statement.kind not in found or statement.imminent:
                 found[statement.kind] = statement
     return tuple(found.values())
@@ -99,7 +99,7 @@ def lexicon_version() -> str:
     return _lexicon().version
 
 
-def _stated(stream: str, lexicon: _Lexicon) -> Iterator[RiskStatement]:
+def _statements(stream: str, lexicon: _Lexicon) -> Iterator[RiskStatement]:
     for index in lexicon.look.candidates(stream):
         for match in lexicon.expressions[index].finditer(stream):
             kind = lexicon.kinds[index]
@@ -116,8 +116,8 @@ def _stands_near(stream: str, match: re.Match[str], near: re.Pattern[str]) -> bo
 def _lexicon() -> _Lexicon:
     content = _FILE.read_bytes()
     table: Mapping[str, Any] = tomllib.loads(content.decode())
-    spaced = [(kind, f" (?:{_whole(one, table)})(?= )") for kind, one in _listed(table, "statements", "others")]
-    anywhere = [(kind, _whole(one, table)) for kind, one in _listed(table, "unspaced")]
+    spaced = [(kind, f" (?:{_whole(one, table)})(?= )") for kind, one in _entries(table, "statements", "others")]
+    anywhere = [(kind, _whole(one, table)) for kind, one in _entries(table, "unspaced")]
     expressions = tuple(re.compile(expression) for _, expression in [*spaced, *anywhere])
     near = table["near"]
     times = f" (?:{_whole(near['time'], table)})(?= )|{_whole(near['unspaced_time'], table)}"
@@ -131,7 +131,7 @@ def _lexicon() -> _Lexicon:
     )
 
 
-def _listed(table: Mapping[str, Any], *parts: str) -> Iterator[tuple[StatementKind, str]]:
+def _entries(table: Mapping[str, Any], *parts: str) -> Iterator[tuple[StatementKind, str]]:
     for part in parts:
         for kind, expressions in table[part].items():
             for expression in expressions:
@@ -142,4 +142,4 @@ def _whole(expression: str, table: Mapping[str, Any]) -> str:
     """The expression with its macros, folded as texts are; macros may hold others."""
     while (named := re.search(r"<([a-z]+)>", expression)) is not None:
         expression = expression.replace(named[0], table["macros"][named[1]])
-    return expression if expression.isascii() else folded(expression)
+    return expression if expression.isascii() else fold(expression)

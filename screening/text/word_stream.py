@@ -39,10 +39,10 @@ def streams(text: str, expand: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_stream(reading, expand) for reading in _readings(text)))
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """Compatibility form in lower case without accents and without characters that show nothing.
 
-    >>> folded("Ｄ\\u00adí\\u200bE")
+    >>> fold("Ｄ\\u00adí\\u200bE")
     'die'
     """
     text = _CONTROLS.sub("", text)
@@ -55,24 +55,24 @@ def folded(text: str) -> str:
 
 def _readings(text: str) -> Iterator[str]:
     for blank in (" ", "") if _BLANKS.search(text) else (" ",):
-        plain = folded(_BLANKS.sub(blank, text))
+        plain = fold(_BLANKS.sub(blank, text))
         if _MIXED.search(plain):
             plain = plain.translate(_LOOKALIKES)
         yield plain
-        yield from _disguised(plain)
+        yield from _disguises(plain)
 
 
-def _disguised(plain: str) -> Iterator[str]:
+def _disguises(plain: str) -> Iterator[str]:
     if _SPACED.search(plain):
         wide = re.sub(r"\s{2,}|\s*[/|]\s*", " \0 ", plain)
-        yield _ANY_SPACED.sub(lambda run: _parted(re.sub(r"[^\w]", "", run[0])), wide).replace("\0", " ")
+        yield _ANY_SPACED.sub(lambda run: _part(re.sub(r"[^\w]", "", run[0])), wide).replace("\0", " ")
     if _LEET_WORD.search(plain):
         yield plain.translate(_LEET)
     if _INSIDE.search(plain):
         yield _INSIDE.sub("", plain)
 
 
-def _parted(letters: str) -> str:
+def _part(letters: str) -> str:
     """A run of letters as the words of statements it begins with, the rest as it is."""
     parts = []
     while (word := _STATED_WORD.match(letters)) is not None:

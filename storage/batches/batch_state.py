@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from screening.review.actors import SYSTEM, Actor
-from storage.batches.tallies import Totals, known_to, totals
+from storage.batches.tallies import Totals, sums_for, totals
 from storage.schema import batch_events, batches, pending_cases
 
 
@@ -93,8 +93,8 @@ def standings(
     Counting what failed is linear in that; without it (`allows_calls` does not depend on it) ``failed`` is 0.
     """
     sums, events = totals(conn, batch_ids), _events(conn, batch_ids)
-    shown = known_to(conn, actor, sums)
-    failed = _failed(conn, batch_ids) if count_failed else {}
+    shown = sums_for(conn, actor, sums)
+    failed = _count_failed(conn, batch_ids) if count_failed else {}
     rows = conn.execute(
         select(batches.c.id, batches.c.max_calls, batches.c.max_cost_usd).where(batches.c.id.in_(batch_ids))
     )
@@ -163,7 +163,7 @@ def _state(happened: set[str], *, paused: bool, capped: bool, sums: Totals, fail
     return BatchState.NEEDS_RETRY if failed >= sums.pending else BatchState.RUNNING
 
 
-def _failed(conn: Connection, batch_ids: Sequence[str]) -> dict[str, int]:
+def _count_failed(conn: Connection, batch_ids: Sequence[str]) -> dict[str, int]:
     rows = conn.execute(
         select(pending_cases.c.batch_id, func.count().label("failed"))
         .where(pending_cases.c.batch_id.in_(batch_ids), pending_cases.c.ready_at.is_(None))

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, func, insert, select, update
 
-from screening.datasets.rows import NewCase, RejectedRow
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
@@ -23,18 +22,11 @@ from storage.batches.batch_state import (
     standing,
     standings,
 )
-from storage.batches.intake import Intake, IntakeClosed, add_rows, close_intake, rejected
 from storage.database import Database
 from storage.identifiers import Entropy, new_id
 from storage.schema import batch_events, batches, pending_cases, screenings
 from storage.site import audit_log
 from storage.site.submissions import first_result
-
-__all__ = [
-    "BatchEvent", "BatchState", "BatchSummary", "Caps", "Intake", "IntakeClosed", "NewBatch", "NewCase", "Progress",
-    "RejectedRow", "UnknownBatch", "add_rows", "batch_state", "cancel", "change_caps", "close_intake", "create_batch",
-    "find_batch", "list_batches", "pause", "progress", "rejected", "resume", "retry_failed",
-]  # fmt: skip
 
 RATE_WINDOW = timedelta(seconds=60)
 

@@ -44,7 +44,7 @@ def take(db: Database, name: str, pace: Pace, wanted: int) -> Grant:
     A clock that was set back delays the next call by no more than one step of the pace.
     """
     with db.write() as conn:
-        row = _locked(conn, name)
+        row = _lock(conn, name)
         since, now = time.monotonic(), _now(conn)
         step = 1 / pace.per_second
         due = max(now, min(row.next_at, now + pace.burst * step))
@@ -64,7 +64,7 @@ def hold(db: Database, name: str, holder: str, in_flight: int, total: int, lease
     whoever could not renew must have stopped.
     """
     with db.write() as conn:
-        row = _locked(conn, name)
+        row = _lock(conn, name)
         now = _now(conn)
         others = {who: kept for who, kept in row.holders.items() if who != holder and kept[1] > now}
         free = total - sum(kept[0] for kept in others.values())
@@ -83,11 +83,11 @@ def _share(holders: list[str], holder: str, total: int, now: float) -> int:
 def give_up(db: Database, name: str, holder: str) -> None:
     """Give the places back at once: an orderly end."""
     with db.write() as conn:
-        row = _locked(conn, name)
+        row = _lock(conn, name)
         _change(conn, name, holders={who: kept for who, kept in row.holders.items() if who != holder})
 
 
-def _locked(conn: Connection, name: str) -> Any:
+def _lock(conn: Connection, name: str) -> Any:
     """The limit's row, ours until the transaction ends."""
     new = insert_into(conn, call_limits).values(name=name, next_at=0.0, holders={}).on_conflict_do_nothing()
     query = select(call_limits.c.next_at, call_limits.c.holders).where(call_limits.c.name == name).with_for_update()

@@ -6,11 +6,11 @@ from typing import Any
 
 from screening.engine.draws import ScreenedText, ScreenedThread, thread_shown
 from screening.text.conversation import thread_of
-from screening.text.exact import unescaped
-from screening.text.masking import MASKING_VERSION, masked
+from screening.text.exact import unescape
+from screening.text.masking import MASKING_VERSION, mask
 
 
-def shown_to_agents(row: Any) -> ScreenedText:
+def text_for_agents(row: Any) -> ScreenedText:
     """Of a row with text, model_text, reply, model_reply, turns: a copy for the model is kept only where it differs."""
     text = row.text if row.model_text is None else row.model_text
     thread = thread_of(row.turns)
@@ -21,24 +21,24 @@ def shown_to_agents(row: Any) -> ScreenedText:
     )
 
 
-def sent_to_agents(row: Any, texts: Mapping[str, Any]) -> ScreenedText:
+def text_to_send(row: Any, texts: Mapping[str, Any]) -> ScreenedText:
     """The same as it leaves the site: masked where the configuration it is screened with (``texts``) says so.
 
     ValueError for a masking that this version does not know: the case then stays pending and is sent nowhere.
     """
-    shown = shown_to_agents(row)
+    shown = text_for_agents(row)
     if (version := texts.get("masking")) is None:
         return shown
     if version != MASKING_VERSION:
         raise ValueError("the batch was begun with another version of the masking")
-    reply = None if shown.reply is None else masked(shown.reply)
-    return ScreenedText(text=masked(shown.text), reply=reply, thread=shown.thread and _masked(shown.thread))
+    reply = None if shown.reply is None else mask(shown.reply)
+    return ScreenedText(text=mask(shown.text), reply=reply, thread=shown.thread and _masked(shown.thread))
 
 
 def _masked(thread: ScreenedThread) -> ScreenedThread:
-    return replace(thread, turns=tuple(replace(turn, text=masked(turn.text)) for turn in thread.turns))
+    return replace(thread, turns=tuple(replace(turn, text=mask(turn.text)) for turn in thread.turns))
 
 
 def as_received(stored: str | None, original_json: str | None) -> str | None:
     """The exact text where there is one."""
-    return stored if original_json is None else unescaped(original_json)
+    return stored if original_json is None else unescape(original_json)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, exists, select, update
 
 from screening.labels import Label
 from screening.review.actors import SYSTEM
-from screening.review.tiers import Placement, Tier, due_at, ordinary_why
+from screening.review.triage import Placement, Tier, due_at, ordinary_why
 from storage.database import insert_into, insert_once
 from storage.schema import adjudications, audit_events, inbox_entries, reveals, second_reading_requests
 from storage.site.audit_log import append
@@ -48,7 +48,7 @@ def settle(conn: Connection, case_id: str, placement: Placement | None, label: L
         return
     if entry.closed_at is not None:
         _doubt(conn, entry, label, now)
-    elif _opened(conn, entry, now):
+    elif _was_opened(conn, entry, now):
         _go_on(conn, entry, placement, now)
     elif placement is None:
         conn.execute(delete(inbox_entries).where(_entry.case_id == case_id))
@@ -64,7 +64,7 @@ def _urgency(conn: Connection, tier: Tier, now: datetime) -> dict[str, Any]:
     return {"tier": int(tier), "due_at": due_at(tier, now, current_in(conn).settings.targets)}
 
 
-def _opened(conn: Connection, entry: Any, now: datetime) -> bool:
+def _was_opened(conn: Connection, entry: Any, now: datetime) -> bool:
     """Whether anybody has, or had, the text before their eyes."""
     ahead = entry.ahead_until is not None and entry.ahead_until > now
     if entry.holder is not None or entry.reading != "first" or ahead:

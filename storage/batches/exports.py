@@ -6,7 +6,7 @@ from datetime import datetime
 from screening.datasets.rows import RejectedRow
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
-from storage.batches.intake import rejected
+from storage.batches.intake import read_rejected
 from storage.batches.results import Result, results
 from storage.database import Database
 from storage.site.audit_log import append
@@ -27,7 +27,7 @@ def exported_rejected(db: Database, actor: Actor, batch_id: str, now: datetime) 
     """`rejected` to take away: these rows hold the texts as they came. Raises Forbidden at once."""
     require(actor, Action.VIEW_RESULTS)
     _log(db, actor, batch_id, "rejected", now)
-    return rejected(db, actor, batch_id)
+    return read_rejected(db, actor, batch_id)
 
 
 def _log(db: Database, actor: Actor, batch_id: str, kind: str, now: datetime) -> None:

@@ -111,7 +111,7 @@ def takes_rows(db: Database, batch_id: str) -> bool:
         return known and not _events(conn, batch_id) & _NO_MORE_ROWS
 
 
-def rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[RejectedRow]:
+def read_rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[RejectedRow]:
     """The rejected rows in file order, read a page at a time."""
     require(actor, Action.VIEW_RESULTS)
     table, last = rejected_rows.c, 0

@@ -37,12 +37,12 @@ def viewer_seen(db: Database, case_id: str, now: datetime) -> None:
 
 
 def viewer_left(db: Database, case_id: str, now: datetime) -> None:
-    """Nobody watches this case any more: it is `unwatched` at once."""
+    """Nobody watches this case any more: it is `find_unwatched` at once."""
     with db.write() as conn:
         _seen(conn, case_id, _NEVER, now)
 
 
-def unwatched(db: Database, now: datetime, after: timedelta) -> list[str]:
+def find_unwatched(db: Database, now: datetime, after: timedelta) -> list[str]:
     """Single texts still to be decided that nobody has watched for longer than ``after``.
 
     Who watches and who asks may be on two machines: on PostgreSQL its clock counts for both, not their ``now``.

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Row, func, insert, or_, select, update
 
 from screening.review.actors import SYSTEM
 from storage.batches import tallies
-from storage.batches.batch_state import standing, standings
-from storage.batches.batches import BatchEvent, add_event
+from storage.batches.batch_state import BatchEvent, standing, standings
+from storage.batches.batches import add_event
 from storage.clock import shared_now
 from storage.database import Database
 from storage.schema import batches, case_errors, case_starts, cases
@@ -48,7 +48,7 @@ def pending_cases(
         flying, moment = _in_flight(conn, taken), None if now is None else shared_now(conn, now)
         chosen: list[str] = []
         for group in _groups(conn, with_work, interactive):
-            chosen += _shared(conn, group, flying, taken, limit - len(chosen), moment)
+            chosen += _share(conn, group, flying, taken, limit - len(chosen), moment)
         return chosen
 
 
@@ -181,7 +181,7 @@ def _in_flight(conn: Connection, taken: Collection[str]) -> Counter[str]:
     return Counter(conn.execute(found).scalars())
 
 
-def _shared(
+def _share(
     conn: Connection,
     group: list[str],
     flying: Counter[str],

@@ -92,7 +92,7 @@ def list_versions(db: Database, actor: Actor, name: str | None = None) -> tuple[
 def get_version(db: Database, name: str, number: int | None = None) -> PipelineVersion:
     """That version, or the newest of the name. Raises UnknownPipeline."""
     with db.read() as conn:
-        found = _newest(conn, name) if number is None else _numbered(conn, name, number)
+        found = _newest(conn, name) if number is None else _version_of(conn, name, number)
     if found is None:
         raise UnknownPipeline(name)
     return found
@@ -117,7 +117,7 @@ def activate(
         raise ReasonMissing("say why, or compare it with the version in force first")
     with db.write() as conn:
         serialise(conn)
-        if _numbered(conn, name, number) is None:
+        if _version_of(conn, name, number) is None:
             raise UnknownPipeline(name)
         before = _last_activation(conn)
         if before is not None and (before.name, before.number) == (name, number):
@@ -135,7 +135,7 @@ def active_version(db: Database) -> PipelineVersion | None:
     """The site's own pipeline that is in force; None while the site uses those that come with the program."""
     with db.read() as conn:
         last = _last_activation(conn)
-        return None if last is None else _numbered(conn, last.name, last.number)
+        return None if last is None else _version_of(conn, last.name, last.number)
 
 
 def list_activations(db: Database, actor: Actor) -> tuple[Activation, ...]:
@@ -158,7 +158,7 @@ def _newest(conn: Connection, name: str) -> PipelineVersion | None:
     return None if row is None else _version(row)
 
 
-def _numbered(conn: Connection, name: str, number: int) -> PipelineVersion | None:
+def _version_of(conn: Connection, name: str, number: int) -> PipelineVersion | None:
     wanted = select(pipeline_versions).where(pipeline_versions.c.name == name, pipeline_versions.c.number == number)
     row = conn.execute(wanted).first()
     return None if row is None else _version(row)

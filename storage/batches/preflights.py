@@ -44,7 +44,7 @@ class Preflight:
         return self.passed or self.overridden_by is not None
 
 
-def asked_as(configuration: Configuration) -> str:
+def preflight_key(configuration: Configuration) -> str:
     """Names what is tried: models, servers, prompts and the ways between nodes, as 16 hex digits. How often a node is
     asked, and at which error levels, is another question: presets that ask alike are tried once.
     """
@@ -54,7 +54,7 @@ def asked_as(configuration: Configuration) -> str:
 
 
 def latest(db: Database, configuration: str) -> Preflight | None:
-    """The latest try of what `asked_as` names; None where there was none."""
+    """The latest try of what `preflight_key` names; None where there was none."""
     with db.read() as conn:
         return _latest(conn, configuration)
 

@@ -85,12 +85,12 @@ def _usage(row: Row[Any]) -> Usage:
 def _draws(row: Row[Any], total: Usage) -> tuple[Draw, ...]:
     raw: Mapping[str, str] = row.unusable
     return tuple(
-        _restored(draw, raw.get(str(at), ""), total if at == 0 else Usage())
+        _restore(draw, raw.get(str(at), ""), total if at == 0 else Usage())
         for at, draw in enumerate(decode_draws(row.draws))
     )
 
 
-def _restored(draw: Draw, raw: str, usage: Usage) -> Draw:
+def _restore(draw: Draw, raw: str, usage: Usage) -> Draw:
     if draw.answer is Answer.LABEL:
         return Draw(label=draw.label, usage=usage)
     return unusable(draw.answer, raw, usage)

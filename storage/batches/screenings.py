@@ -1,11 +1,11 @@
-"""What a case's job reads and commits: its text and configuration, its runs, its outcome; each committed once."""
+"""What a case's job reads and commits: its start, its text and configuration, its runs, its outcome; each once."""
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, Connection, Row, delete, select
+from sqlalchemy import Column, Connection, Row, delete, insert, select
 
 from screening.engine.doubt import doubt_of
 from screening.engine.draws import ScreenedText
@@ -13,35 +13,34 @@ from screening.engine.pipeline import PipelineConfig
 from screening.engine.screen import NodeRun, Screening
 from screening.labels import Label, Outcome
 from screening.review.reach import Reach
-from screening.review.tiers import Placement, audit_placement, tier_for
+from screening.review.triage import Placement, audit_placement, tier_for
 from screening.statistics.rules.protocol import Ended
 from screening.statistics.verification import Allocation, audit_coin
 from screening.text.flags import REFUSES_SAFE
 from storage.batches import tallies
 from storage.batches.batch_state import Standing, standing
-from storage.batches.case_texts import sent_to_agents
-from storage.batches.configurations import Configuration, load_configuration
+from storage.batches.case_texts import text_to_send
+from storage.batches.configurations import Configuration, Configurations, load_configuration
 from storage.batches.entries import settle
 from storage.batches.pending import (
     UnknownCase,
     end_starts,
     keep_error,
-    pending_cases,
-    record_error,
-    record_start,
-    record_withdrawal,
+    unended_starts,
 )
 from storage.batches.runs import run_of, run_row, runs_of, same_run
 from storage.database import Database, insert_once
-from storage.schema import audit_allocations, batches, cases, node_runs, screenings
-from storage.schema import pending_cases as waiting_cases
+from storage.schema import (
+    audit_allocations,
+    batches,
+    case_errors,
+    case_starts,
+    cases,
+    node_runs,
+    pending_cases,
+    screenings,
+)
 from storage.site.settings_store import current_in
-
-__all__ = [
-    "CaseForScreening", "UnknownCase", "UnsafeCommit", "batch_standing", "case_for_screening",
-    "case_of", "case_row", "commit_outcome", "commit_run", "committed_runs", "pending_cases", "record_error",
-    "record_start", "record_withdrawal",
-]  # fmt: skip
 
 
 class UnsafeCommit(ValueError):
@@ -108,7 +107,7 @@ def case_of(row: Row[Any], configuration: Configuration, number: int | None = No
         case_id=row.id,
         batch_id=row.batch_id,
         row=row.row,
-        text=sent_to_agents(row, configuration.texts),
+        text=text_to_send(row, configuration.texts),
         flags=frozenset(row.flags["text"] + row.flags["reply"]),
         configuration=configuration,
         seed=row.seed,
@@ -175,7 +174,7 @@ def commit_outcome(
         if not insert_once(conn, screenings, {"case_id": case_id, "batch_id": case.batch_id, **row}):
             return False
         end_starts(conn, case_id, now)
-        conn.execute(delete(waiting_cases).where(waiting_cases.c.case_id == case_id))
+        conn.execute(delete(pending_cases).where(pending_cases.c.case_id == case_id))
         label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
         tallies.add(conn, case.batch_id, case.row, tallies.one_outcome(screening.outcome, now))
         settle(
@@ -260,3 +259,65 @@ def _placement(conn: Connection, screening: Screening, case: Row[Any], toss: _To
     if read or screening.outcome is Outcome.HUMAN_REVIEW:
         return tier_for(screening, case.flags["text"] + case.flags["reply"])
     return audit_placement(case.id, current_in(conn).settings.audit_urgent_share) if toss.audited else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A begun case. ``starts`` counts those that have not ended, this one included; ``runs`` are committed already.
+
+    ``stopped`` says that the site's stop button is pressed.
+    """
+
+    case: CaseForScreening
+    starts: int
+    runs: tuple[NodeRun, ...]
+    stopped: bool
+
+
+class Suspect(Exception):
+    """Workers died over this case: it was not begun, and may be only with ``alone``."""
+
+
+def start_case(
+    db: Database,
+    known: Configurations,
+    case_id: str,
+    worker: str,
+    now: datetime,
+    *,
+    suspect_after: int | None = None,
+) -> Started | None:
+    """Begin a case; None, and nothing noted, where it has its outcome.
+
+    Raises UnknownCase, and Suspect instead of beginning a case that has ``suspect_after`` unended starts or more.
+    """
+    with db.write() as conn:
+        row = case_row(conn, case_id)
+        if row.outcome is not None:
+            return None
+        earlier = unended_starts(conn, case_id)
+        if suspect_after is not None and earlier >= suspect_after:
+            raise Suspect(case_id)
+        conn.execute(insert(case_starts), {"case_id": case_id, "worker": worker, "at": now})
+        runs, stopped = runs_of(conn, case_id), current_in(conn).settings.stopped
+    case = case_of(row, known.get(db, row.configuration))
+    return Started(case=case, starts=earlier + 1, runs=runs, stopped=stopped)
+
+
+def give_back(db: Database, case: CaseForScreening, now: datetime, *, calls: int) -> None:
+    """Note that the attempt ended in an orderly way without an outcome: capped, cancelled, shut down.
+
+    ``calls`` were paid for draws of a node that did not end: they are lost, and count towards the batch's caps.
+    """
+    with db.write() as conn:
+        if calls:
+            why = _known_failure(conn, case.case_id) or "withdrawn"
+            keep_error(conn, case.case_id, why, "broken off in the middle of a node", calls, now)
+        end_starts(conn, case.case_id, now)
+
+
+def _known_failure(conn: Connection, case_id: str) -> str | None:
+    """Why the case waits for a retry request already, so that this stays its last error; None where it does not."""
+    parked = (pending_cases.c.case_id == case_id, pending_cases.c.ready_at.is_(None))
+    last = select(case_errors.c.kind).join(pending_cases, pending_cases.c.case_id == case_errors.c.case_id)
+    return conn.execute(last.where(*parked).order_by(case_errors.c.id.desc()).limit(1)).scalar()

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, exists, select
 
+from screening.datasets.rows import NewCase
 from screening.engine.distribution import read_distribution
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.screen import NodeRun, Reason
@@ -15,10 +16,11 @@ from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, Forbidden
 from screening.text.received import ReceivedText
-from storage.batches import batches, live
+from storage.batches import batches, intake, live
 from storage.batches.batch_state import BatchState, standing
-from storage.batches.batches import IntakeClosed, NewBatch, NewCase
+from storage.batches.batches import NewBatch
 from storage.batches.configurations import Configuration, load_configuration
+from storage.batches.intake import IntakeClosed
 from storage.batches.runs import runs_of
 from storage.blindness import waiting
 from storage.database import Database
@@ -90,8 +92,8 @@ def submit(
         raise ValueError("a single text makes an interactive batch")
     batch_id = batches.create_batch(db, actor, new, now)
     with suppress(IntakeClosed):  # an earlier press under the same key has done it all
-        batches.add_rows(db, batch_id, [NewCase(row=1, external_id="text", text=text, reply=reply)], now)
-    batches.close_intake(db, actor, batch_id, now)
+        intake.add_rows(db, batch_id, [NewCase(row=1, external_id="text", text=text, reply=reply)], now)
+    intake.close_intake(db, actor, batch_id, now)
     with db.read() as conn:
         return str(conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalar_one())
 

@@ -13,8 +13,8 @@ from sqlalchemy import Case, Column, Connection, Row, RowMapping, case, func, in
 
 from screening.labels import Outcome
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed
-from storage.blindness import rated_by
+from screening.review.policy import Action, is_allowed
+from storage.blindness import has_rated
 from storage.schema import (
     batch_tallies,
     inbox_entries,
@@ -129,18 +129,18 @@ def _totals(row: RowMapping) -> Totals:
     return Totals(**integers, cost_usd=float(row["cost_usd"]), last_completed_at=row["last_completed_at"])
 
 
-def known_to(conn: Connection, actor: Actor, found: Mapping[str, Totals]) -> Mapping[str, Totals]:
+def sums_for(conn: Connection, actor: Actor, found: Mapping[str, Totals]) -> Mapping[str, Totals]:
     """The sums of these batches as this person may know them: for those who read, what is withheld from them counts as
     with clinicians (see `blindness.counts_as_with_clinicians`), and what it cost is left out: in a batch of one row the
     number of calls would tell the outcome. Linear in the open cases of the inbox.
     """
-    if not allowed(actor, Action.CLAIM_NEXT):
+    if not is_allowed(actor, Action.CLAIM_NEXT):
         return found
     ended, entry = screenings.c, inbox_entries.c
     query = (  # over all batches: it starts from what is open, never from all rows of a batch
         select(ended.batch_id, ended.outcome, func.count().label("cases"), *_SPENT)
         .join(inbox_entries, entry.case_id == ended.case_id)
-        .where(entry.closed_at.is_(None), ~rated_by(actor, ended.case_id))
+        .where(entry.closed_at.is_(None), ~has_rated(actor, ended.case_id))
         .group_by(ended.batch_id, ended.outcome)
     )
     known = dict(found)

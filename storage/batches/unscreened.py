@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Text, cast, exists, fu
 
 from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
-from screening.review.tiers import unscreened_placement
+from screening.review.triage import unscreened_placement
 from storage.batches.batch_state import BatchEvent, BatchState, Standing, standings
 from storage.batches.entries import enter
 from storage.batches.pending import batches_with_ready_cases
@@ -54,7 +54,7 @@ def standstills(db: Database, now: datetime, after: timedelta = NOTICED_AFTER) -
     with db.read() as conn:
         failed = [
             Standstill(batch_id=None, cause=row.kind, since=row.since, waiting=row.waiting)
-            for row in conn.execute(_failed_by_kind())
+            for row in conn.execute(_failures_by_kind())
         ]
         found = [one for one in (*_still_batches(conn, now, after), *failed) if not one.by_person]
     return tuple(sorted(found, key=lambda one: one.since))
@@ -81,11 +81,11 @@ def _still_batches(
     if reach is not None:
         ids = list(conn.execute(select(batches.c.id).where(batches.c.id.in_(ids), batches.c.reach == reach)).scalars())
     found = standings(conn, ids, count_failed=False)
-    stopped = [_stopped(conn, batch_id, found[batch_id], now, after) for batch_id in ids]
+    stopped = [_standstill(conn, batch_id, found[batch_id], now, after) for batch_id in ids]
     return [one for one in stopped if one is not None]
 
 
-def _stopped(conn: Connection, batch_id: str, found: Standing, now: datetime, after: timedelta) -> Standstill | None:
+def _standstill(conn: Connection, batch_id: str, found: Standing, now: datetime, after: timedelta) -> Standstill | None:
     since, cause, by_person = _last_change(conn, batch_id, found), found.why, False
     if found.state is BatchState.CANCELLED:
         return None
@@ -125,17 +125,17 @@ def _stuck(conn: Connection, batch_id: str, since: datetime, now: datetime, afte
     begun = max(since, min(living)) if living else since
     if now - begun < after:
         return None
-    if _ended_since(conn, now - after, cases.c.batch_id == batch_id):
+    if _any_ended_since(conn, now - after, cases.c.batch_id == batch_id):
         return None
     if not living:
         return NO_WORKER
     failed = (cases.c.batch_id == batch_id, case_errors.c.at >= since)
     errors = select(case_errors.c.kind).join(cases, cases.c.id == case_errors.c.case_id).where(*failed)
     kind: str | None = conn.execute(errors.order_by(case_errors.c.id.desc()).limit(1)).scalar()
-    return kind or (None if _ended_since(conn, now - after, true()) else NO_PROGRESS)
+    return kind or (None if _any_ended_since(conn, now - after, true()) else NO_PROGRESS)
 
 
-def _ended_since(conn: Connection, since: datetime, which: ColumnElement[bool]) -> bool:
+def _any_ended_since(conn: Connection, since: datetime, which: ColumnElement[bool]) -> bool:
     """Whether a node has ended since then on one of these cases."""
     ended = select(node_runs.c.case_id).join(cases, cases.c.id == node_runs.c.case_id)
     return conn.execute(ended.where(node_runs.c.ended_at > since, which).limit(1)).first() is not None
@@ -177,7 +177,7 @@ def _enter_all(db: Database, query: Select[Any], cause: str, now: datetime) -> i
 def _enter_failed(db: Database, before: datetime, now: datetime) -> int:
     """What failed by itself and waits for a retry request, since ``before`` or longer."""
     query = _outside().add_columns(case_errors.c.kind).join(case_errors, case_errors.c.id == _last_error())
-    query = query.where(_waits.ready_at.is_(None), case_errors.c.at <= before, ~_cancelled())
+    query = query.where(_waits.ready_at.is_(None), case_errors.c.at <= before, ~_is_cancelled())
     count = 0
     while True:
         with db.write() as conn:
@@ -203,12 +203,12 @@ def _last_error() -> ColumnElement[int]:
     )
 
 
-def _cancelled() -> ColumnElement[bool]:
+def _is_cancelled() -> ColumnElement[bool]:
     table = batch_events.c
     return exists().where(table.batch_id == _waits.batch_id, table.event == BatchEvent.CANCELLED.value)
 
 
-def _failed_by_kind() -> Select[Any]:
+def _failures_by_kind() -> Select[Any]:
     """What failed by itself, by the kind of its last error."""
     columns = (
         case_errors.c.kind,
@@ -216,6 +216,6 @@ def _failed_by_kind() -> Select[Any]:
         func.min(case_errors.c.at, type_=Moment).label("since"),
     )
     joined = select(*columns).select_from(pending_cases).join(case_errors, case_errors.c.id == _last_error())
-    return joined.where(_waits.ready_at.is_(None), case_errors.c.kind != "unwatched", ~_cancelled()).group_by(
+    return joined.where(_waits.ready_at.is_(None), case_errors.c.kind != "unwatched", ~_is_cancelled()).group_by(
         case_errors.c.kind
     )

@@ -116,7 +116,7 @@ def cell_page(db: Database, actor: Actor, wanted: Cell, limit: int = 50, offset:
             tags.setdefault(row.case_id, []).append(row.tag)
         waiting = 0 if wanted.outcome in (None, IN_INBOX) else _waiting(conn, wanted, actor)
     return CellPage(
-        cases=tuple(_listed(rows[case_id], tags.get(case_id, ())) for case_id in shown),
+        cases=tuple(_case_in_cell(rows[case_id], tags.get(case_id, ())) for case_id in shown),
         ids=ids[:MOST_LISTED],
         waiting=waiting,
         more=len(ids) > MOST_LISTED,
@@ -129,7 +129,7 @@ def listed_case(db: Database, actor: Actor, case_id: str) -> CaseInCell | None:
     with db.read() as conn:
         row = conn.execute(_details(actor, [case_id])).first()
         tags = [one.tag for one in conn.execute(_tags_of([case_id]))]
-    return None if row is None else _listed(row, tags)
+    return None if row is None else _case_in_cell(row, tags)
 
 
 def texts_compared(
@@ -193,7 +193,7 @@ def text_starts(
 def _ids(wanted: Cell, actor: Actor, limit: int) -> Select[Any]:
     """The ids of the list in its order, so many of them at most."""
     hidden = withheld(actor, cases.c.id)
-    query = _filtered(_of_batch(select(cases.c.id.label("case_id")), wanted), wanted, hidden)
+    query = _filter(_of_batch(select(cases.c.id.label("case_id")), wanted), wanted, hidden)
     if wanted.outcome == IN_INBOX:
         query = query.where(hidden)
     elif wanted.outcome is not None:
@@ -228,7 +228,7 @@ def _tags_of(ids: Sequence[str]) -> Select[Any]:
     return select(case_tags.c.case_id, case_tags.c.tag).where(case_tags.c.case_id.in_(ids)).order_by(case_tags.c.tag)
 
 
-def _listed(row: Any, tags: Sequence[str]) -> CaseInCell:
+def _case_in_cell(row: Any, tags: Sequence[str]) -> CaseInCell:
     fields = dict(row._mapping) | {"waits": bool(row.waits), "tags": () if row.waits else tuple(tags)}
     return CaseInCell(**fields)
 
@@ -259,7 +259,7 @@ def _with_runs(query: Select[Any]) -> Select[Any]:
     return joined.outerjoin(node_runs, last)
 
 
-def _filtered(query: Select[Any], wanted: Cell, hidden: ColumnElement[bool]) -> Select[Any]:
+def _filter(query: Select[Any], wanted: Cell, hidden: ColumnElement[bool]) -> Select[Any]:
     """What is asked of the engine's view, of readers or of tags leaves out what this person may yet read."""
     asked: list[ColumnElement[bool]] = []
     if wanted.node is not None:
@@ -277,11 +277,11 @@ def _filtered(query: Select[Any], wanted: Cell, hidden: ColumnElement[bool]) -> 
     if wanted.ids is not None:
         asked.append(cases.c.id.in_(wanted.ids[:MOST_LISTED]))
     if wanted.search:
-        query = query.where(_named(wanted.search.strip()))
+        query = query.where(_names(wanted.search.strip()))
     return query.where(~hidden, *asked) if asked else query
 
 
-def _named(words: str) -> ColumnElement[bool]:
+def _names(words: str) -> ColumnElement[bool]:
     """Whether the words stand in the id or the group, or are the number of the row."""
     row = cases.c.row == int(words) if words.isascii() and words.isdigit() and len(words) < 16 else false()
     inside = (column.icontains(words, autoescape=True) for column in (cases.c.external_id, cases.c.group_name))

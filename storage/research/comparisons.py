@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from screening.review.actors import SYSTEM, Actor
-from screening.review.policy import Action, allowed, require
+from screening.review.policy import Action, is_allowed, require
 from storage.batches.batch_state import Caps
 from storage.batches.tallies import Totals
 from storage.blindness import withheld
@@ -198,7 +198,7 @@ def paired_outcomes(db: Database, actor: Actor, comparison_id: str) -> Paired:
     whoever may only decide what is put in force is not told which case is which.
     """
     _require_figures(actor)
-    hidden, named = withheld(actor, cases.c.id), allowed(actor, Action.VIEW_RESULTS)
+    hidden, named = withheld(actor, cases.c.id), is_allowed(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
         rows = conn.execute(_pairs(comparison_id, hidden)).all()
     shown = tuple(_pair(row, named=named) for row in rows if not row.hidden)
@@ -206,7 +206,7 @@ def paired_outcomes(db: Database, actor: Actor, comparison_id: str) -> Paired:
 
 
 def _require_figures(actor: Actor) -> None:
-    if not allowed(actor, Action.ACTIVATE_PIPELINE):
+    if not is_allowed(actor, Action.ACTIVATE_PIPELINE):
         require(actor, Action.VIEW_RESULTS)
 
 

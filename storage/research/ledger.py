@@ -60,7 +60,7 @@ def ledger(db: Database, actor: Actor, batch_id: str, key: str, as_of: int | Non
     most = MOST_ENTRIES if as_of is None else min(as_of, MOST_ENTRIES)
     with db.read() as conn:
         rows = conn.execute(_entries(batch_id).limit(most)).all()
-    shown = tuple(_shown(rows, key))
+    shown = tuple(_show(rows, key))
     return Ledger(entries=shown, hidden=len(rows) - len(shown))
 
 
@@ -74,7 +74,7 @@ def _entries(batch_id: str) -> Select[Any]:
     return joined.where(cases.c.batch_id == batch_id).order_by(made.at, made.case_id, made.version)
 
 
-def _shown(rows: list[Any] | Any, key: str) -> Iterator[Entry]:
+def _show(rows: list[Any] | Any, key: str) -> Iterator[Entry]:
     for number, row in enumerate(rows, start=1):
         if not row.closed:
             continue

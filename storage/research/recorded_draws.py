@@ -18,7 +18,7 @@ from screening.research.recording import DrawBook, Item, NodeDraws
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.batches.batch_state import UnknownBatch
-from storage.batches.case_texts import shown_to_agents
+from storage.batches.case_texts import text_for_agents
 from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.results import PENDING
 from storage.blindness import withheld
@@ -139,7 +139,7 @@ def _book(conn: Connection, batch_id: str, places: Mapping[str, int]) -> DrawBoo
 def _item(row: Any, with_texts: bool) -> Item:
     return Item(
         id=row.external_id,
-        text=shown_to_agents(row) if with_texts else _NO_TEXT,
+        text=text_for_agents(row) if with_texts else _NO_TEXT,
         reference=None if row.reference is None else Label(row.reference),
         group=row.group_name,
     )

@@ -19,8 +19,8 @@ from storage.batches.text_pages import text_page
 from storage.blindness import withheld
 from storage.database import Database
 from storage.review.accepted import accepted_label
+from storage.review.adjudication import Adjudication, versions_of
 from storage.review.ratings import Rating, ratings_in
-from storage.review.settling import Adjudication, versions_of
 from storage.schema import adjudications, batches, case_tags, cases, configurations, ratings, screenings
 from storage.site.audit_log import append
 
@@ -243,11 +243,11 @@ def _row(row: Any, beside: _Beside, export: _Export) -> RelabelledRow:
         final_source="adjudicated" if accepted else "reference" if row.reference else "none",
         withheld=hidden,
         tags=() if hidden else tuple(beside.tags.get(row.id, ())),
-        **({} if hidden else _screened_with(row.configuration, export.bodies)),
+        **({} if hidden else _screening_facts(row.configuration, export.bodies)),
     )
 
 
-def _screened_with(version: str | None, bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _screening_facts(version: str | None, bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Model, prompts, pipeline and rule that a case was screened with; nothing for one that was not."""
     if version is None:
         return {}

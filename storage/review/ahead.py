@@ -13,11 +13,10 @@ from sqlalchemy import Connection, select, update
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review.claims import by_urgency, note_ahead, take_back
+from storage.review.claims import by_urgency, next_free, note_ahead, take_back, why_of
 from storage.review.evidence import TEXT_COLUMNS, CaseText, text_of
-from storage.review.leases import next_free, why_of
 from storage.schema import cases, inbox_entries
 from storage.site.audit_log import append
 
@@ -68,10 +67,10 @@ def _reserve(
         .values(ahead_for=actor.id, ahead_until=until)
         .returning(*inbox_entries.c)
     ).first()
-    return None if row is None else _sent(conn, row)
+    return None if row is None else _reservation(conn, row)
 
 
-def _sent(conn: Connection, entry: Any) -> SentAhead:
+def _reservation(conn: Connection, entry: Any) -> SentAhead:
     row = conn.execute(select(*TEXT_COLUMNS).where(cases.c.id == entry.case_id)).one()
     return SentAhead(
         text=text_of(entry.case_id, row),

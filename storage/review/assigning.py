@@ -9,9 +9,10 @@ from sqlalchemy import Connection, select, update
 
 from screening.review.actors import Actor, Role
 from screening.review.policy import Action, require
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review.inbox import RESERVATION, RESERVATIONS, NotAvailable
+from storage.review.claims import NotAvailable
+from storage.review.inbox import RESERVATION, RESERVATIONS
 from storage.schema import accounts, inbox_entries, ratings, skips
 from storage.site.audit_log import append
 

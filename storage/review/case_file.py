@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from screening.review.actors import Actor
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.batches.batch_state import was_cancelled
-from storage.batches.case_texts import shown_to_agents
+from storage.batches.case_texts import text_for_agents
 from storage.blindness import reveal
 from storage.database import Database
 from storage.schema import batches, case_errors, cases, inbox_entries, pending_cases
@@ -97,7 +97,7 @@ def case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFi
 
 
 def _parts(row: Any) -> dict[str, Part]:
-    shown = shown_to_agents(row)
+    shown = text_for_agents(row)
     turns = None if shown.thread is None else "\n\n".join(turn.text for turn in shown.thread.turns)
     parts = {"text": Part(text=row.text, model_text=shown.text if turns is None else turns)}
     if shown.reply is not None:

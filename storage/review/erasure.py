@@ -110,7 +110,7 @@ def look(db: Database, actor: Actor, which: Selection) -> Erasure:
     """What would be erased: nothing is changed. Raises Forbidden."""
     require(actor, Action.ERASE)
     with db.read() as conn:
-        ids = _chosen(conn, which)
+        ids = _named_cases(conn, which)
         return Erasure(cases=len(ids), rejected=_count_rejected(conn, which), backups=_backups(conn, ids))
 
 
@@ -170,7 +170,7 @@ def withdraw(db: Database, actor: Actor, request_id: str, now: datetime) -> None
     require(actor, Action.ERASE)
     with db.write() as conn:
         row = _waiting_request(conn, request_id)
-        values = {"withdrawn_at": now, "value": _hashed(row.value)}
+        values = {"withdrawn_at": now, "value": _hash(row.value)}
         conn.execute(update(erasure_requests).where(_request.id == request_id).values(values))
         append(conn, actor, "erasure_withdrawn", request_id, {}, now)
 
@@ -216,13 +216,13 @@ def _carry_out(
     backups = _backups(conn, ids)
     erase_rows(conn, ids, request_id, now)
     rejected = _erase_rejected(conn, which)
-    done = {"done_by": actor.id, "done_at": now, "cases": len(ids), "value": _hashed(which.value)}
+    done = {"done_by": actor.id, "done_at": now, "cases": len(ids), "value": _hash(which.value)}
     conn.execute(update(erasure_requests).where(_request.id == request_id).values(done))
     append(conn, actor, "erased", request_id, {"cases": len(ids), "rejected": rejected}, now)
     return Erasure(cases=len(ids), rejected=rejected, backups=backups)
 
 
-def _chosen(conn: Connection, which: Selection) -> list[str]:
+def _named_cases(conn: Connection, which: Selection) -> list[str]:
     """The cases that are named and not erased yet."""
     named = {
         By.CASE: cases.c.id == which.value,
@@ -242,7 +242,7 @@ def _of_the_id(column: ColumnElement[Any], value: str, conversation: ColumnEleme
 
 def _possible(conn: Connection, which: Selection) -> list[str]:
     """The cases, once it is sure that no worker still sends one of them out and that none still comes in."""
-    ids = _chosen(conn, which)
+    ids = _named_cases(conn, which)
     if not ids and not _count_rejected(conn, which):
         raise NotErased("nothing of this name is here, or all of it is erased already")
     for start in range(0, len(ids), AT_ONCE):
@@ -259,7 +259,7 @@ def _possible(conn: Connection, which: Selection) -> list[str]:
     return ids
 
 
-def _rejected(which: Selection) -> ColumnElement[bool] | None:
+def _rejected_rows(which: Selection) -> ColumnElement[bool] | None:
     """Rows that were refused and kept as they were in the file, by the id that they had there."""
     if which.by is not By.EXTERNAL_ID:
         return None
@@ -267,12 +267,12 @@ def _rejected(which: Selection) -> ColumnElement[bool] | None:
 
 
 def _count_rejected(conn: Connection, which: Selection) -> int:
-    rows = _rejected(which)
+    rows = _rejected_rows(which)
     return 0 if rows is None else conn.execute(select(func.count()).where(rows)).scalar_one()
 
 
 def _erase_rejected(conn: Connection, which: Selection) -> int:
-    rows = _rejected(which)
+    rows = _rejected_rows(which)
     if rows is None:
         return 0
     gone = {"external_id": ERASED, "detail": "", "original_json": None}
@@ -295,7 +295,7 @@ def _waiting_request(conn: Connection, request_id: str) -> Any:
     return row
 
 
-def _hashed(value: str) -> str:
+def _hash(value: str) -> str:
     return hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()
 
 

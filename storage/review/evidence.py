@@ -12,7 +12,7 @@ from screening.review.policy import Action, require
 from screening.text.conversation import Thread, thread_of
 from storage.blindness import reveal
 from storage.database import Database
-from storage.review.leases import is_open
+from storage.review.claims import is_open
 from storage.schema import cases, configurations, inbox_entries, node_runs, ratings, screenings
 from storage.site.audit_log import append
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
 
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.shift import TierShift, tier_shifts
 from storage.schema import Moment, batch_tallies, case_errors, inbox_entries, pending_cases

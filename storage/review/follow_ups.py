@@ -14,11 +14,11 @@ from typing import Any, Final
 from sqlalchemy import Connection, Select, func, insert, or_, select, update
 
 from screening.review.actors import Actor
-from screening.review.policy import Action, allowed, require
+from screening.review.policy import Action, is_allowed, require
 from screening.review.rating_form import Disposition
 from storage.blindness import withheld
 from storage.database import Database, insert_into
-from storage.review.leases import KEPT, NOW
+from storage.review.claims import KEPT, NOW
 from storage.schema import accounts, cases, follow_ups, reveals
 from storage.site.audit_log import append
 from storage.site.settings_store import current_in
@@ -122,7 +122,7 @@ def open_ones(db: Database, actor: Actor, now: datetime, limit: int = 50) -> Ope
 def _open_statements(actor: Actor) -> tuple[Select[Any], Select[int, int]]:
     """Those that this person may see, and the numbers of the rest: written once, asked at every run of the inbox."""
     mine = or_(_one.who == actor.id, _one.opened_by == actor.id)
-    visible = or_(mine, ~withheld(actor, _one.case_id)) if allowed(actor, Action.FOLLOW_UP) else mine
+    visible = or_(mine, ~withheld(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else mine
     # a look-up for each: joined, an embedded database may begin at the cases, and read all of them
     name = select(cases.c.external_id).where(cases.c.id == _one.case_id).scalar_subquery()
     where = select(cases.c.where_to_act).where(cases.c.id == _one.case_id).scalar_subquery()
@@ -148,7 +148,7 @@ def _follow_up(row: Any) -> FollowUp:
 def hand_to(db: Database, actor: Actor, follow_up_id: int, to: str, note: str, now: datetime) -> None:
     """Have a colleague see to it from now on. Raises Forbidden, NotOpen, NoteMissing, KeyError for no such person."""
     with db.write() as conn:
-        case_id = _allowed(conn, actor, follow_up_id, note)
+        case_id = _require_open(conn, actor, follow_up_id, note)
         person = conn.execute(select(accounts.c.active, accounts.c.roles).where(accounts.c.id == to)).first()
         if person is None or not person.active or not {"reviewer", "senior"} & set(person.roles):
             raise KeyError(to)
@@ -166,13 +166,13 @@ def hand_to(db: Database, actor: Actor, follow_up_id: int, to: str, note: str, n
 def close(db: Database, actor: Actor, follow_up_id: int, how: How, note: str, now: datetime) -> None:
     """It was seen to, or somebody outside took it on. Raises Forbidden, NotOpen, NoteMissing."""
     with db.write() as conn:
-        case_id = _allowed(conn, actor, follow_up_id, note)
+        case_id = _require_open(conn, actor, follow_up_id, note)
         values: Mapping[str, Any] = {"closed_at": now, "closed_by": actor.id, "how": how.value, "note": note.strip()}
         conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(values))
         append(conn, actor, "follow_up_closed", case_id, {"how": how.value}, now)
 
 
-def _allowed(conn: Connection, actor: Actor, follow_up_id: int, note: str) -> str:
+def _require_open(conn: Connection, actor: Actor, follow_up_id: int, note: str) -> str:
     """The case of an open follow-up on which this person may act with this note."""
     row = conn.execute(select(follow_ups).where(_one.id == follow_up_id).with_for_update()).first()
     if row is None or row.closed_at is not None:

@@ -8,30 +8,20 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, and_, insert, select, update
 
 from screening.review.actors import Actor
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database, insert_into
 from storage.review.claims import (
-    Claim,
     LeaseLost,
     NotAvailable,
-    claim,
-    claim_next,
     holds,
-    my_claims,
-    new_token,
+    is_leased,
+    is_open,
     note_ahead,
-    renew,
     take_back,
 )
-from storage.review.leases import is_open, leased
 from storage.review.notes import add_note
 from storage.schema import accounts, inbox_entries, second_reading_requests, skips
 from storage.site.audit_log import Detail, append
-
-__all__ = [
-    "Claim", "LeaseLost", "NotAvailable", "NoteNeeded", "ask_second_opinion", "claim", "claim_next", "hand_over",
-    "hold", "holds", "my_claims", "new_token", "not_me", "release", "release_all", "renew", "skip",
-]  # fmt: skip
 
 _entry = inbox_entries.c
 NEEDS_NOTE = (Tier.P0, Tier.P1)
@@ -58,7 +48,7 @@ def release_all(db: Database, actor: Actor, now: datetime, note: str = "signed o
     """Give back everything this person holds, as sign-out does, and return how many cases that was."""
     with db.write() as conn:
         ahead = take_back(conn, actor, now)
-        mine = and_(is_open(), leased(now), _entry.holder == actor.id)
+        mine = and_(is_open(), is_leased(now), _entry.holder == actor.id)
         rows = conn.execute(select(_entry.case_id, _entry.token).where(mine).order_by(_entry.case_id)).all()
         for row in rows:
             _let_go(conn, actor, row.case_id, row.token, now, kind="release", note=note)

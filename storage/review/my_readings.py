@@ -11,8 +11,8 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.rating_form import RatingLabel
 from storage.database import Database
-from storage.review.leases import KEPT
-from storage.review.settling import Method
+from storage.review.adjudication import Method
+from storage.review.claims import KEPT
 from storage.schema import adjudications, cases, inbox_entries, ratings
 
 

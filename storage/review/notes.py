@@ -7,7 +7,7 @@ from sqlalchemy import Connection, and_, exists, insert, select
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.blindness import rated_by
+from storage.blindness import has_rated
 from storage.database import Database
 from storage.review.claims import holds
 from storage.schema import accounts, case_notes, cases, inbox_entries, ratings
@@ -41,7 +41,7 @@ def notes(db: Database, actor: Actor, case_id: str, now: datetime, token: str | 
         .order_by(table.id)
     )
     with db.read() as conn:
-        rated = bool(conn.execute(select(rated_by(actor, cases.c.id)).where(cases.c.id == case_id)).scalar())
+        rated = bool(conn.execute(select(has_rated(actor, cases.c.id)).where(cases.c.id == case_id)).scalar())
         holding = (
             token is not None
             and conn.execute(select(inbox_entries.c.case_id).where(holds(actor, case_id, token, now))).first()

@@ -12,9 +12,9 @@ from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, case, func, 
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review.leases import KEPT, NOW, in_order, is_open, leased, moment, state, touched, why_of
+from storage.review.claims import KEPT, NOW, cases_in_hands, in_order, is_leased, is_open, moment, state, why_of
 from storage.review.tallies import late_by_tier, newest_entry, open_by_tier
 from storage.schema import Moment, cases, inbox_entries
 
@@ -186,22 +186,22 @@ def counts(db: Database, actor: Actor, now: datetime, tiers: Collection[Tier] | 
     """
     require(actor, Action.VIEW_COUNTS)
     with db.read() as conn:
-        rows = conn.execute(_looked_at(actor), moment(now)).all()
+        rows = conn.execute(_cases_looked_at(actor), moment(now)).all()
         every, late, newest = open_by_tier(conn), late_by_tier(conn, now), newest_entry(conn, Tier.P0)
     return replace(_counts(rows, every, late, set(Tier if tiers is None else tiers)), newest_urgent=newest)
 
 
 @lru_cache(maxsize=KEPT)
-def _looked_at(actor: Actor) -> Select[Any]:
+def _cases_looked_at(actor: Actor) -> Select[Any]:
     """Those cases that may not be free, counted by what keeps them."""
     standing = (
         select(
             state(actor, NOW).label("state"),
             _entry.tier,
-            case((leased(NOW), _entry.lease_expires_at)).label("lease"),
+            case((is_leased(NOW), _entry.lease_expires_at)).label("lease"),
             case((_entry.reserved_until > NOW, _entry.reserved_until)).label("reserved"),
         )
-        .where(_entry.case_id.in_(touched(actor, NOW)), is_open())
+        .where(_entry.case_id.in_(cases_in_hands(actor, NOW)), is_open())
         .subquery()
         .c
     )

@@ -12,11 +12,10 @@ from screening.review.policy import Action, Forbidden, require
 from screening.review.rating_form import FORM_VERSION, RatingForm, RatingLabel
 from storage.blindness import is_blind, see_readings
 from storage.database import Database
-from storage.review.adjudication import ReasonNeeded
+from storage.review.adjudication import Next, ReasonNeeded, resettle, settle
 from storage.review.claims import LeaseLost, holds
 from storage.review.drafts import discard, save_draft
 from storage.review.follow_ups import open_follow_up
-from storage.review.settling import Next, resettle, settle
 from storage.schema import inbox_entries, ratings
 from storage.site.audit_log import append
 from storage.site.settings_store import current_in
@@ -78,7 +77,7 @@ def _submit(
         .returning(_entry.reading)
     ).scalar()
     if reading is None:
-        if _stored(conn, actor, case_id, submission_id):
+        if _is_stored(conn, actor, case_id, submission_id):
             return Receipt(rating_id=submission_id, next=None, repeated=True)
         raise LeaseLost("the lease on this case is not yours any more; what you filled in is kept as a draft")
     _may_read(conn, actor, case_id, reading)
@@ -113,7 +112,7 @@ def revise(
         conn.execute(select(_entry.case_id).where(_entry.case_id == case_id).with_for_update())
         before = _last(conn, actor, case_id)
         require(actor, Action.RATE, None if before is None else before.reviewer)
-        if _stored(conn, actor, case_id, submission_id):
+        if _is_stored(conn, actor, case_id, submission_id):
             return Receipt(rating_id=submission_id, next=None, repeated=True)
         blind, version = is_blind(conn, actor, case_id, first=False), before.version + 1
         _insert(conn, actor, case_id, version, before.reading, form, now, submission_id, blind=blind, reason=reason)
@@ -129,7 +128,7 @@ def _last(conn: Connection, actor: Actor, case_id: str) -> Any:
     return conn.execute(select(ratings).where(*own).order_by(ratings.c.version.desc()).limit(1)).first()
 
 
-def _stored(conn: Connection, actor: Actor, case_id: str, submission_id: str) -> bool:
+def _is_stored(conn: Connection, actor: Actor, case_id: str, submission_id: str) -> bool:
     """Whether this submission is in already; Forbidden when the id belongs to something else."""
     row = conn.execute(select(ratings.c.reviewer, ratings.c.case_id).where(ratings.c.id == submission_id)).first()
     if row is not None and (row.reviewer, row.case_id) != (actor.id, case_id):

@@ -12,9 +12,9 @@ from sqlalchemy import ColumnElement, Connection, and_, or_, select, union
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review.leases import in_order, in_tiers, is_open, state
+from storage.review.claims import in_order, in_tiers, is_open, state
 from storage.review.queue import Sort, Waiting, sorted_by, waiting_of
 from storage.schema import batches, cases, inbox_entries
 
@@ -51,7 +51,9 @@ def find(db: Database, actor: Actor, now: datetime, search: Search, limit: int =
         return ()
     with db.read() as conn:
         found = (
-            _named(conn, wanted) | _in_batches(conn, wanted) | (_with_words(conn, wanted) if search.texts else set())
+            _cases_named(conn, wanted)
+            | _in_batches(conn, wanted)
+            | (_with_words(conn, wanted) if search.texts else set())
         )
         query = (
             select(inbox_entries, cases.c.external_id, state(actor, now).label("state"))
@@ -62,7 +64,7 @@ def find(db: Database, actor: Actor, now: datetime, search: Search, limit: int =
     return tuple(waiting_of(row, now) for row in rows)
 
 
-def _named(conn: Connection, words: str) -> set[str]:
+def _cases_named(conn: Connection, words: str) -> set[str]:
     by_id = select(cases.c.id).where(cases.c.id == words.lower())
     by_name = select(cases.c.id).where(_begins(conn, cases.c.external_id, words)).limit(FIRST_NAMED)
     by_group = select(cases.c.id).where(_begins(conn, cases.c.group_name, words)).limit(FIRST_NAMED)

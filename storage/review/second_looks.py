@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from screening.review.tiers import audit_placement
+from screening.review.triage import audit_placement
 from storage.batches.entries import enter
 from storage.database import Database, insert_into
 from storage.schema import cases, reveals, screenings

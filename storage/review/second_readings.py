@@ -9,7 +9,7 @@ from sqlalchemy import Connection, insert, select
 from screening.labels import Outcome
 from screening.review.actors import Actor, Role
 from screening.review.rating_form import RatingForm, RatingLabel
-from screening.review.tiers import STATED, Tier
+from screening.review.triage import STATED, Tier
 from storage.schema import accounts, cases, inbox_entries, screenings, second_reading_requests
 from storage.site.settings_store import SecondReadingRule, SiteSettings
 
@@ -43,7 +43,7 @@ def second_reading_due(
     """Why the case needs a second reading after this one, or None. ``before`` is the label that it revises.
 
     A text that the engine called safe and that is read as unsafe is always read again. All this applies only where
-    somebody else could read: on a site with one reader it would leave the case waiting for ever (see `settling`). A
+    somebody else could read: on a site with one reader it would leave the case waiting for ever (see `adjudication`). A
     reading that was asked for stays asked for.
     """
     asked = select(second_reading_requests.c.id).where(
@@ -53,7 +53,7 @@ def second_reading_due(
         return Why.ASKED
     by_rule = bool(_fitting(form, settings, before) & set(settings.second_reading_rules))
     by_rule = by_rule or doubtful_safe(conn, case_id, form)
-    by_rule = by_rule or (form.label is RatingLabel.UNSAFE and _called_safe(conn, case_id))
+    by_rule = by_rule or (form.label is RatingLabel.UNSAFE and _was_called_safe(conn, case_id))
     if not (by_rule or coin(case_id) < settings.second_reading_rate) or not _others(conn, reader):
         return None
     return Why.RULE if by_rule else Why.SAMPLED
@@ -75,7 +75,7 @@ def doubtful_safe(conn: Connection, case_id: str, form: RatingForm) -> bool:
     return stated or row.tier == Tier.P0 or row.outcome == Outcome.UNSAFE.value
 
 
-def _called_safe(conn: Connection, case_id: str) -> bool:
+def _was_called_safe(conn: Connection, case_id: str) -> bool:
     """Whether the engine called the text safe: a reader who then finds it unsafe is one of the few that an estimate of
     the misses rests on, and most of these are readers' errors where misses are rare.
     """

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, or_, select
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.schema import case_notes, follow_ups, inbox_entries, ratings
 from storage.site.first_looks import first_look
@@ -81,7 +81,7 @@ def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
 
 def tier_shifts(conn: Connection, begin: datetime, end: datetime) -> tuple[TierShift, ...]:
     """Each tier in the period, inside the caller's transaction."""
-    arrived = _arrived(conn, begin, end)
+    arrived = _arrivals(conn, begin, end)
     shown = func.coalesce(ratings.c.tier, _entry.tier)
     readings = select(shown, func.count()).select_from(ratings).where(ratings.c.version == 1)
     read = _by_tier(conn, readings.group_by(shown), ratings, begin, end)
@@ -102,7 +102,7 @@ def _left(conn: Connection, end: datetime) -> Mapping[Tier, Left]:
     return {tier: found.get(tier, Left(open=0, late=0)) for tier in Tier}
 
 
-def _arrived(conn: Connection, begin: datetime, end: datetime) -> Sequence[Any]:
+def _arrivals(conn: Connection, begin: datetime, end: datetime) -> Sequence[Any]:
     looked = first_look(_entry.case_id).label("looked_at")
     query = select(_entry.tier, _entry.entered_at, _entry.due_at, looked)
     return conn.execute(query.where(_entry.entered_at >= begin, _entry.entered_at < end)).all()

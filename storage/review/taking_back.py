@@ -12,10 +12,9 @@ from sqlalchemy import Connection, delete, exists, insert, select, update
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
 from storage.database import Database
-from storage.review.claims import Claim, NotAvailable, claim, new_token
+from storage.review.adjudication import versions_in
+from storage.review.claims import LEASE, Claim, NotAvailable, claim, new_token
 from storage.review.drafts import keep
-from storage.review.leases import LEASE
-from storage.review.settling import versions_in
 from storage.schema import (
     adjudications,
     inbox_entries,

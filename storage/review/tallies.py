@@ -6,8 +6,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, func, literal, select, union_all
 
-from screening.review.tiers import Tier
-from storage.review.leases import is_open
+from screening.review.triage import Tier
+from storage.review.claims import is_open
 from storage.schema import Moment, inbox_entries, inbox_tallies
 
 _entry = inbox_entries.c

@@ -86,7 +86,7 @@ def append(
     Call it last in the transaction: on PostgreSQL the log's lock is held from here to the commit. SQLite's
     writers are already one at a time (BEGIN IMMEDIATE). ValueError for a detail long enough to be a message.
     """
-    body = canonical(_checked(details))
+    body = canonical(_check(details))
     serialise(conn)
     last = conn.execute(
         select(audit_events.c.seq, audit_events.c.hash).order_by(audit_events.c.seq.desc()).limit(1)
@@ -148,7 +148,7 @@ def events(
 ) -> tuple[Event, ...]:
     """The newest events first, of one subject, of ``which`` or of all."""
     require(actor, Action.VIEW_AUDIT)
-    query = _chosen(select(audit_events), which or Which(subject=subject))
+    query = _narrow(select(audit_events), which or Which(subject=subject))
     with db.read() as conn:
         rows = conn.execute(query.order_by(audit_events.c.seq.desc()).limit(limit).offset(offset)).all()
     return tuple(_event(row) for row in rows)
@@ -158,7 +158,7 @@ def count_events(db: Database, actor: Actor, which: Which) -> int:
     """How many there are."""
     require(actor, Action.VIEW_AUDIT)
     with db.read() as conn:
-        return int(conn.execute(_chosen(select(func.count()).select_from(audit_events), which)).scalar_one())
+        return int(conn.execute(_narrow(select(func.count()).select_from(audit_events), which)).scalar_one())
 
 
 def kinds(db: Database, actor: Actor) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def names(db: Database, actor: Actor) -> Mapping[str, str]:
         return {row.id: row.display_name for row in conn.execute(select(accounts.c.id, accounts.c.display_name))}
 
 
-def _chosen(query: Select[Any], which: Which) -> Select[Any]:
+def _narrow(query: Select[Any], which: Which) -> Select[Any]:
     wanted = {"subject": which.subject, "actor": which.who, "action": which.action}
     return query.where(*(audit_events.c[name] == value for name, value in wanted.items() if value is not None))
 
@@ -185,7 +185,7 @@ def _event(row: Any) -> Event:
     return Event(**fields, details=json.loads(row.details))
 
 
-def _checked(details: Mapping[str, Detail]) -> dict[str, Detail]:
+def _check(details: Mapping[str, Detail]) -> dict[str, Detail]:
     for name, value in details.items():
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, str) and len(part) > LONGEST_DETAIL:

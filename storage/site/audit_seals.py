@@ -64,12 +64,12 @@ def seal(db: Database, now: datetime) -> int:
     """Seal what was added since the last seals; the number of new seals. Nothing is written where nothing came."""
     until = now - SETTLED_AFTER
     with db.read() as conn:
-        new = [name for name, kind in _KINDS.items() if _any(conn, kind, _sealed_until(conn, name), until)]
+        new = [name for name, kind in _KINDS.items() if _any(conn, kind, _last_seal(conn, name), until)]
     if not new:
         return 0
     with db.write() as conn:
         for name in new:
-            begin = _sealed_until(conn, name)
+            begin = _last_seal(conn, name)
             rows, digest = _digest(conn, _KINDS[name], begin, until, site_key())
             span = {"from": _micros(begin), "until": _micros(until)}
             append(conn, SYSTEM, SEALED, name, {**span, "rows": rows, "digest": digest}, now)
@@ -94,7 +94,7 @@ def broken_seal(conn: Connection, key: AuditKey) -> tuple[int, str] | None:
     return None
 
 
-def _sealed_until(conn: Connection, name: str) -> datetime:
+def _last_seal(conn: Connection, name: str) -> datetime:
     last = (
         select(audit_events.c.details)
         .where(audit_events.c.action == SEALED, audit_events.c.subject == name)

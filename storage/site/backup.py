@@ -128,7 +128,7 @@ def restore(db: Database, source: Path, now: datetime) -> Manifest:
     return manifest
 
 
-def _described(db: Database, conn: Connection, rows: Mapping[str, int], now: datetime) -> Manifest:
+def _describe(db: Database, conn: Connection, rows: Mapping[str, int], now: datetime) -> Manifest:
     revision = MigrationContext.configure(conn).get_current_revision()
     if revision is None:
         raise BackupRefused("there is nothing to back up: the database has no tables yet")
@@ -144,13 +144,13 @@ def _dump(db: Database, archive: ZipFile, now: datetime) -> Manifest:
                 for line in lines_of(conn, table):
                     file.write(line.encode("ascii"))
                     rows[table.name] += 1
-        return _described(db, conn, rows, now)
+        return _describe(db, conn, rows, now)
 
 
 def _copy_sqlite(db: Database, archive: ZipFile, now: datetime) -> Manifest:
     with _nameless_database(db.file.parent) as (target, content):
         with db.read() as conn:  # one moment: the copy is made inside the transaction that counts
-            manifest = _described(db, conn, counts_of(conn), now)
+            manifest = _describe(db, conn, counts_of(conn), now)
             conn.connection.driver_connection.backup(target)  # type: ignore[union-attr]
         _mark_without_log(content)
         with archive.open(_COPY, "w", force_zip64=True) as file:
@@ -195,7 +195,7 @@ def _plain(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Database]:
+def _open(path: Path) -> Iterator[Database]:
     """A database file of ours, one file again when done: what is still in its log is written into it."""
     database = Database(f"sqlite:///{path}")
     try:
@@ -230,7 +230,7 @@ def _restore_sqlite(db: Database, archive: ZipFile, manifest: Manifest) -> None:
         with archive.open(_COPY) as content, copy.open("xb") as file:
             copy.chmod(0o600)
             shutil.copyfileobj(content, file)
-        with _opened(copy) as copied:
+        with _open(copy) as copied:
             with copied.read() as conn:
                 _require_rows(counts_of(conn), manifest)
             _require_whole_log(copied, manifest)

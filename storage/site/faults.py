@@ -51,7 +51,7 @@ def lasting_in(conn: Connection) -> tuple[Lasting, ...]:
 def changes(conn: Connection, now: datetime) -> tuple[frozenset[Fault], frozenset[Fault]]:
     """Which faults are here and not kept yet, and which are kept and over. Looks only: see `begin`, `finish`."""
     known = {one.fault: one.began_at for one in lasting_in(conn)}
-    here = {fault for fault, down in _found(conn, known.get(Fault.MODEL), now).items() if down}
+    here = {fault for fault, down in _find(conn, known.get(Fault.MODEL), now).items() if down}
     return frozenset(here - known.keys()), frozenset(known.keys() - here - {Fault.ANCHOR})
 
 
@@ -69,7 +69,7 @@ def finish(conn: Connection, fault: Fault, now: datetime) -> bool:
     return bool(conn.execute(update(site_faults).where(*lasted).values(ended_at=now)).rowcount)
 
 
-def _found(conn: Connection, model_since: datetime | None, now: datetime) -> dict[Fault, bool]:
+def _find(conn: Connection, model_since: datetime | None, now: datetime) -> dict[Fault, bool]:
     return {Fault.WORKERS: _no_worker(conn, now), Fault.MODEL: _no_model(conn, model_since, now)}
 
 

@@ -44,7 +44,7 @@ def move(source: Database, target: Database, now: datetime) -> Moved:
     target.prepare()
     with source.read() as old, target.write() as new:
         _require_fitting(old, new)
-        moved = Moved(rows=_filled(old, new), anchor=audit_log.anchor_in(old))
+        moved = Moved(rows=_fill(old, new), anchor=audit_log.anchor_in(old))
         found = {table.name: _count(new, table) for table in _tables()}
         if found != moved.rows:
             raise MoveRefused("row counts differ: nothing was kept")
@@ -71,16 +71,16 @@ def _require_fitting(old: Connection, new: Connection) -> None:
         raise MoveRefused("the new database is not empty: move into a new one")
 
 
-def _filled(old: Connection, new: Connection) -> dict[str, int]:
+def _fill(old: Connection, new: Connection) -> dict[str, int]:
     rows = {}
     for table in _tables():
         new.execute(delete(table))  # what migrations put there, and triggers meanwhile
-        rows[table.name] = _copied(old, new, table)
+        rows[table.name] = _copy(old, new, table)
         continue_sequences(new, table)
     return rows
 
 
-def _copied(old: Connection, new: Connection, table: Table) -> int:
+def _copy(old: Connection, new: Connection, table: Table) -> int:
     stored = [column for column in table.columns if column.computed is None]
     count = 0
     found = old.execute(select(*stored).order_by(*table.primary_key.columns).execution_options(yield_per=CHUNK))

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, or_, select
 
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.clock import shared_now
 from storage.database import Database, insert_into
 from storage.schema import case_notices, inbox_entries
@@ -78,13 +78,13 @@ def _tell_cases(conn: Connection, recipients: Sequence[Recipient], event: str, n
         return 0
     counted, rows = Counter[tuple[int, int]](), []
     for case_id, tier, step in reached:
-        following = _following(_subscribed(recipients, event, Tier(tier)), step)
+        following = _following(_subscribers(recipients, event, Tier(tier)), step)
         counted[tier, following] += 1
         rows.append({"case_id": case_id, "event": event, "tier": tier, "step": following, "at": now})
     _keep(conn, rows)
     for (tier, step), count in sorted(counted.items()):
         notice = Notice(event=event, tier=Tier(tier), count=count)
-        _tell(conn, (one for one in _subscribed(recipients, event, Tier(tier)) if one.step == step), notice, now)
+        _tell(conn, (one for one in _subscribers(recipients, event, Tier(tier)) if one.step == step), notice, now)
     return len(reached)
 
 
@@ -94,7 +94,7 @@ def _keep(conn: Connection, rows: Sequence[dict[str, Any]]) -> None:
     conn.execute(kept.on_conflict_do_update(index_elements=["case_id", "event"], set_=changed))
 
 
-def _subscribed(recipients: Iterable[Recipient], event: str, tier: Tier) -> list[Recipient]:
+def _subscribers(recipients: Iterable[Recipient], event: str, tier: Tier) -> list[Recipient]:
     arrived = Event.ARRIVED_P0 if tier is Tier.P0 else Event.ARRIVED_P1
     wanted = arrived if event == ARRIVED else Event.OVERDUE
     return [one for one in recipients if wanted in one.events]

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, and_, exists, insert, or_, select, update
 
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.schema import notification_recipients, notifications

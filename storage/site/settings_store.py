@@ -18,7 +18,7 @@ from sqlalchemy import Connection, insert, select
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from screening.settings import Settings
 from storage.database import Database
 from storage.schema import settings_versions
@@ -209,7 +209,7 @@ def current(db: Database) -> SettingsVersion:
         return current_in(conn)
 
 
-def stopped(db: Database) -> bool:
+def is_stopped(db: Database) -> bool:
     """Whether the stop button is pressed: every new decision then goes to a person."""
     return current(db).settings.stopped
 

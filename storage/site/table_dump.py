@@ -26,7 +26,7 @@ def counts_of(conn: Connection) -> dict[str, int]:
 
 def lines_of(conn: Connection, table: Table) -> Iterator[str]:
     """The table's rows, one JSON list a line: values of the stored columns in order, JSON values as their text."""
-    columns = [cast(column, Text) if _is_json(column) else column for column in _stored(table)]
+    columns = [cast(column, Text) if _is_json(column) else column for column in _stored_columns(table)]
     rows = conn.execute(select(*columns).execution_options(yield_per=CHUNK))
     for row in rows:
         yield json.dumps(list(row), ensure_ascii=True) + "\n"
@@ -34,7 +34,7 @@ def lines_of(conn: Connection, table: Table) -> Iterator[str]:
 
 def insert_lines(conn: Connection, table: Table, lines: Iterable[bytes]) -> None:
     """The rows that `lines_of` wrote, and the table's sequence set to go on after them."""
-    stored = _stored(table)
+    stored = _stored_columns(table)
     named = [column.name for column in stored]
     values = {column.name: _value(column) for column in stored}
     rows = (dict(zip(named, json.loads(line), strict=True)) for line in lines)
@@ -43,7 +43,7 @@ def insert_lines(conn: Connection, table: Table, lines: Iterable[bytes]) -> None
     continue_sequences(conn, table)
 
 
-def _stored(table: Table) -> list[Any]:
+def _stored_columns(table: Table) -> list[Any]:
     """The columns without those that the database computes."""
     return [column for column in table.columns if column.computed is None]
 

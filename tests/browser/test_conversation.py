@@ -12,7 +12,7 @@ from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
 from screening.review.actors import LOCAL_USER
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from screening.text.injection import injection_flags
 from screening.text.received import receive
 from storage.database import Database

@@ -11,7 +11,7 @@ from playwright.sync_api import TimeoutError as TooSlow
 from sqlalchemy import delete, func, select, update
 
 from screening.review.actors import LOCAL_USER
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.drafts import load_draft
 from storage.schema import cases, inbox_entries, ratings

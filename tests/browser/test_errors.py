@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
 from screening.text.received import receive
-from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import save_configuration
+from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, screenshot

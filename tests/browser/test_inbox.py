@@ -16,7 +16,7 @@ from screening.review.actors import LOCAL_USER
 from screening.text.display import visible
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import inbox, ratings
+from storage.review import claims, inbox, ratings
 from storage.schema import adjudications, cases, inbox_entries
 from storage.schema import ratings as ratings_table
 from storage.site import settings_store
@@ -102,7 +102,7 @@ def test_five_cases_by_keyboard_alone(page: Page, db: Database) -> None:
     assert _rated(db) == before + 5
     page.keyboard.press("f")
     expect(page.get_by_text("Nothing is held by you")).to_be_visible()
-    assert inbox.my_claims(db, LOCAL_USER, _now()) == ()
+    assert claims.my_claims(db, LOCAL_USER, _now()) == ()
     _read_second(db, disputed)
     _adjudicate(page, db, disputed)
 
@@ -135,7 +135,7 @@ def _ask_a_second_opinion(page: Page) -> str:
 def _read_second(db: Database, case_id: str) -> None:
     """Another reader, who is given it as the next case once what is more urgent is taken."""
     while True:
-        claim = inbox.claim_next(db, BO, _now())
+        claim = claims.claim_next(db, BO, _now())
         assert claim is not None
         if claim.case_id == case_id:
             break

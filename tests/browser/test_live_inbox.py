@@ -10,11 +10,11 @@ from playwright.sync_api import Page, expect
 from sqlalchemy import select
 
 from screening.review.actors import LOCAL_USER, Actor, Role
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.batches.batches import cancel
 from storage.batches.pending import record_error
 from storage.database import Database
-from storage.review import inbox
+from storage.review import claims, inbox
 from storage.schema import cases, inbox_entries
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, screenshot
@@ -98,7 +98,7 @@ def test_what_goes_leaves_the_list_and_a_hidden_tab_follows_too(page: Page, db: 
     other = page.context.new_page()
     other.goto("about:blank")
     other.bring_to_front()  # the inbox is hidden now
-    claim = inbox.claim(db, BO_SENIOR, case_id, datetime.now(UTC))
+    claim = claims.claim(db, BO_SENIOR, case_id, datetime.now(UTC))
     expect(_row(page, case_id).get_by_text("held")).to_be_visible(timeout=SEEN_MS)
     inbox.release(db, BO_SENIOR, case_id, claim.token, datetime.now(UTC), note="seen")
     other.close()

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review.inbox import claim_next
+from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, screenshot

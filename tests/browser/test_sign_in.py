@@ -13,7 +13,8 @@ from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import select, update
 
 from screening.review.actors import LOCAL_USER, Role
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
+from storage import schema
 from storage.database import Database
 from storage.review import presence
 from storage.review.drafts import load_draft
@@ -50,7 +51,7 @@ def db(site: RunningApp, provider: str) -> Iterator[Database]:
         known = accounts.SignIn(subject=f"{provider}|{name}", display_name=name.title(), issued_at=datetime.now(UTC))
         made = presence.enter(opened, known, datetime.now(UTC))
         with opened.write() as conn:
-            conn.execute(update(accounts.accounts).where(accounts.accounts.c.id == made.id).values(roles=[role.value]))
+            conn.execute(update(schema.accounts).where(schema.accounts.c.id == made.id).values(roles=[role.value]))
     yield opened
     opened.close()
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import inbox
+from storage.review import claims
 from storage.review.ratings import submit_rating
 from storage.site.settings_store import SiteSettings, change, current
 from tests.browser.accessibility import violations
@@ -28,7 +28,7 @@ def _read_twice(db: Database, cases: int) -> None:
     ids = fill(db, [Tier.P2] * cases, kind="interactive")
     for who in (ANN, BO):
         for number in range(cases):
-            claim = inbox.claim_next(db, who, NOW)
+            claim = claims.claim_next(db, who, NOW)
             assert claim is not None
             at = ids.index(claim.case_id)
             label = "unsafe" if at % 2 or (at % 8 == 0 and who is BO) else "safe"

@@ -19,10 +19,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import select
 
-from jobs.notifications_service import described
+from jobs.notifications_service import describe
 from jobs.notifications_webhook import REPLAY_WINDOW_S
 from screening.review.actors import LOCAL_USER
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.schema import cases, inbox_entries, notifications, screenings
 from storage.site.recipients import Kind, NewRecipient, add_recipient
@@ -82,7 +82,7 @@ def _until(condition: Callable[[], object], within_s: float = 60.0) -> None:
 
 
 def _add(db: Database, kind: Kind, target: str) -> str | None:
-    shown = described(target, private=True) if kind is Kind.SERVICE else "ward"
+    shown = describe(target, private=True) if kind is Kind.SERVICE else "ward"
     new = NewRecipient(name=kind.value, kind=kind, target=target, shown=shown)
     return add_recipient(db, LOCAL_USER, new, datetime.now(UTC))[1]
 

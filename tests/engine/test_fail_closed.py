@@ -23,16 +23,18 @@ from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch, receiver
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
+from screening.datasets.rows import NewCase
 from screening.engine.draws import Answer, Draw, DrawRequest, DrawSource, SamplerError, unusable
 from screening.engine.pipeline import preset
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.settings import Settings
-from storage.batches.batches import BatchState, close_intake, progress, resume, retry_failed
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import progress, resume, retry_failed
 from storage.batches.configurations import Configuration
-from storage.batches.intake import NewCase, add_rows
+from storage.batches.intake import add_rows, close_intake
+from storage.batches.pending import pending_cases
 from storage.batches.results import results
-from storage.batches.screenings import pending_cases
 from storage.database import Database
 from tests.databases import database_url, db, postgresql_server, postgresql_url, sqlite_template, sqlite_url
 

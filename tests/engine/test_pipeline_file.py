@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.engine.pipeline import NodeConfig, PipelineConfig, preset
-from screening.engine.pipeline_file import PipelineRefused, checked, read_pipeline, shipped_pipelines, write_pipeline
+from screening.engine.pipeline_file import PipelineRefused, check, read_pipeline, shipped_pipelines, write_pipeline
 from screening.labels import Label
 
 RECOMMENDED = write_pipeline(preset("recommended"))
@@ -85,7 +85,7 @@ def test_what_is_no_pipeline_is_refused_in_one_sentence(text: str, words: str) -
 def test_ten_thousand_nodes_are_refused_at_once() -> None:
     node = preset("recommended").nodes[0].model_dump(mode="json")
     with pytest.raises(PipelineRefused, match="at most 20 items"):
-        checked({"name": "x", "node": [node | {"name": f"n{number}"} for number in range(10_000)]})
+        check({"name": "x", "node": [node | {"name": f"n{number}"} for number in range(10_000)]})
 
 
 def test_every_path_after_unsafe_stays_away_from_safe_also_over_several_nodes() -> None:
@@ -94,6 +94,6 @@ def test_every_path_after_unsafe_stays_away_from_safe_also_over_several_nodes() 
     worker["routes"] |= {"unsafe": "risk"}
     risk["routes"] = strict | {"escalate": "legal"}
     with pytest.raises(PipelineRefused, match="node worker: unsafe leads to 'risk'"):
-        checked({"name": "x", "node": [worker, risk, legal]})
-    found = checked({"name": "x", "node": [worker, risk, legal | {"routes": strict}]})
+        check({"name": "x", "node": [worker, risk, legal]})
+    found = check({"name": "x", "node": [worker, risk, legal | {"routes": strict}]})
     assert found.node("risk").target(Label.ESCALATE) == "legal"

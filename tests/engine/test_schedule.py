@@ -6,7 +6,7 @@ import pytest
 
 from screening.engine.draws import ScreenedText, decode_draws
 from screening.engine.pipeline import PipelineConfig, last_decidable, preset
-from screening.engine.pipeline_file import PipelineRefused, checked, read_pipeline, write_pipeline
+from screening.engine.pipeline_file import PipelineRefused, check, read_pipeline, write_pipeline
 from screening.engine.screen import Guard, NodeRun, screening_steps
 from screening.labels import Label
 from screening.statistics.bounds import Schedule, expected_wrong_commits
@@ -18,7 +18,7 @@ VILLE, PAPER = preset("recommended"), preset("paper")
 def _with(pipeline: PipelineConfig, schedule: str) -> PipelineConfig:
     values = pipeline.model_dump(mode="json")
     nodes = [node | {"schedule": schedule} for node in values["nodes"]]
-    return checked({"name": "scheduled", "node": nodes})
+    return check({"name": "scheduled", "node": nodes})
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_certified_levels_and_votes_take_no_schedule_and_the_sentence_says_why(s
         node | {"rule": {"kind": "majority-vote", "n": 3}, "schedule": schedule} for node in votes["nodes"]
     ]
     with pytest.raises(PipelineRefused, match="a majority vote has no δ"):
-        checked(votes)
+        check(votes)
 
 
 def test_it_is_written_to_the_file_and_a_constant_one_is_not() -> None:

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from screening.text.first_look import first_look
-from screening.text.injection import EXCERPT, Sign, _decoded, _joined, injection_signs
+from screening.text.injection import EXCERPT, Sign, _decode, _join_letters, injection_signs
 from screening.text.injection_patterns import Pattern, SignKind, Strength, matches, may_match, patterns
-from screening.text.promises import _parsed, folded, promised
+from screening.text.promises import _parse, fold, promise_of
 from tests.injection.ordinary import ORDINARY
 from tests.injection.suite import read_probes
 from tests.injection.wordings import wordings
@@ -37,7 +37,7 @@ def plain_signs(text: str) -> set[Sign]:
         return {Sign(kind=kind, strength=Strength.STRONG, wording=wording[:EXCERPT]) for _, wording in found}
 
     plain = {Sign(kind=one.kind, strength=one.strength, wording=wording[:EXCERPT]) for one, wording in plainly(text)}
-    return plain | strong(SignKind.SPLIT, list(_joined(text))) | strong(SignKind.ENCODED, list(_decoded(text)))
+    return plain | strong(SignKind.SPLIT, list(_join_letters(text))) | strong(SignKind.ENCODED, list(_decode(text)))
 
 
 def literals(items) -> set[str]:
@@ -56,7 +56,7 @@ def literals(items) -> set[str]:
     return found
 
 
-CHARACTERS = sorted(set().union(*(literals(_parsed(pattern.expression)) for pattern in patterns())))
+CHARACTERS = sorted(set().union(*(literals(_parse(pattern.expression)) for pattern in patterns())))
 
 
 def same_when_case_is_ignored() -> dict[str, list[str]]:
@@ -81,19 +81,19 @@ def test_it_finds_in_every_fixture_what_the_plain_search_finds(texts):
 def test_every_character_is_folded_as_the_search_compares_it():
     assert len(CHARACTERS) > 150 and {"ı", "İ", "I"} <= set(ALIKE["i"]) and "ſ" in ALIKE["s"] and "\u1c81" in ALIKE["д"]
     for one, others in ALIKE.items():
-        assert {folded(other) for other in others} == {folded(one)} and len(folded(one)) == 1
+        assert {fold(other) for other in others} == {fold(one)} and len(fold(one)) == 1
         assert len({re.match(r"\w", other) is None for other in others}) == 1, "a word ends where its twin goes on"
 
 
 def test_all_white_space_is_folded_to_a_space():
-    assert {folded(one) for one in re.findall(r"\s", EVERYTHING)} == {" "}
-    assert not [one for one in re.findall(r"\S", EVERYTHING) if folded(one) == " "]
+    assert {fold(one) for one in re.findall(r"\s", EVERYTHING)} == {" "}
+    assert not [one for one in re.findall(r"\S", EVERYTHING) if fold(one) == " "]
 
 
 def test_each_character_is_folded_for_itself():
     """Else a literal could be torn apart by its neighbours, as the two readings of a capital sigma would."""
-    assert folded(EVERYTHING) == "".join(map(folded, EVERYTHING))
-    assert folded(EVERYTHING[::-1]) == "".join(map(folded, EVERYTHING[::-1]))
+    assert fold(EVERYTHING) == "".join(map(fold, EVERYTHING))
+    assert fold(EVERYTHING[::-1]) == "".join(map(fold, EVERYTHING[::-1]))
 
 
 def disguised(text: str, chance: random.Random) -> str:
@@ -135,7 +135,7 @@ def test_it_finds_among_the_words_of_the_expressions_what_the_plain_search_finds
 
 def test_every_expression_is_opened_by_words_alone():
     """None is dropped, and none has to be tried on every text."""
-    assert all(promised(pattern.expression) for pattern in patterns())
+    assert all(promise_of(pattern.expression) for pattern in patterns())
     opened = set().union(*LOOK.opens.values())
     assert opened == set(range(len(patterns()))) and not LOOK.always
 

@@ -3,7 +3,7 @@
 import random
 import re
 
-from screening.text.promises import _parsed
+from screening.text.promises import _parse
 
 FILLERS = (" ", " ", " and ", ", so ", "")
 MOST_REPEATS = 3
@@ -11,7 +11,7 @@ MOST_REPEATS = 3
 
 def wordings(expression: re.Pattern[str], many: int, seed: int) -> list[str]:
     """Up to ``many`` different texts that the expression matches; whatever it does not match after all is left out."""
-    chance, items = random.Random(seed), _parsed(expression)
+    chance, items = random.Random(seed), _parse(expression)
     made = dict.fromkeys(_wording(items, chance) for _ in range(40 * many))
     return [text for text in made if expression.search(text)][:many]
 

@@ -53,7 +53,7 @@ def hand_over(db: Database, path: Path, chosen: Settings) -> Upload:
         kept = uploads.keep(chosen.data_directory / "uploads", path.name, stream, LOCAL_USER.id)
     report = read_table(kept.path, kept.name).report
     batch_id = open_batch(db, LOCAL_USER, request(path), chosen, Agents(chosen), system_clock)
-    return uploads.begun(kept, lambda: batch_id, report.mapping, dict(report.labels))
+    return uploads.begin(kept, lambda: batch_id, report.mapping, dict(report.labels))
 
 
 def request(path: Path) -> BatchRequest:

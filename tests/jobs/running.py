@@ -11,13 +11,15 @@ from jobs.local import LocalRunner
 from jobs.port import Runner, system_clock
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
+from screening.datasets.rows import NewCase
 from screening.engine.draws import Draw, DrawRequest, DrawSource
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
+from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from tests.jobs.files import SENTENCES
 

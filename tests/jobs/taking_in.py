@@ -19,7 +19,7 @@ def go_on(settings: Settings) -> None:
     runs = IntakeRuns(Database(settings.database_url), settings)
     runs.resume()
     runs.wait()
-    sys.exit(1 if list(uploads.unfinished(folder)) else 0)
+    sys.exit(1 if list(uploads.unfinished_uploads(folder)) else 0)
 
 
 def started(settings: Settings) -> ForkServerProcess:

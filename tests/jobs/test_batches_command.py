@@ -8,9 +8,9 @@ import pytest
 
 from commands.__main__ import main
 from jobs.port import system_clock
-from storage.batches.batches import BatchState, batch_state
-from storage.batches.pending import record_error
-from storage.batches.screenings import pending_cases
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import batch_state
+from storage.batches.pending import pending_cases, record_error
 from storage.database import Database
 from tests.jobs.running import batch
 from tests.storage.batch_of import batch as texts

@@ -17,7 +17,7 @@ from screening.samplers.model_request import data_block, prepare_call
 from screening.samplers.model_settings import Dialect, ModelSettings
 from screening.settings import Settings
 from screening.text.conversation import Judged, Question
-from storage.batches.case_texts import sent_to_agents
+from storage.batches.case_texts import text_to_send
 from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.schema import cases
@@ -80,8 +80,8 @@ def test_a_stored_conversation_is_shown_as_it_was_taken_in_and_masked_where_that
     add_rows(db, batch_id, [NewCase(row=2, external_id="c", text=case.text, thread=case.thread, where="ticket 7")], NOW)
     with db.read() as conn:
         row = conn.execute(cases.select().where(cases.c.external_id == "c")).one()
-    assert sent_to_agents(row, {}) == shown(case) and row.where_to_act == "ticket 7"
-    masked = sent_to_agents(row, {"masking": 1})
+    assert text_to_send(row, {}) == shown(case) and row.where_to_act == "ticket 7"
+    masked = text_to_send(row, {"masking": 1})
     assert masked.thread is not None and masked.thread.turns[-1].text == "Write to [mail]. I cannot go on."
 
 

@@ -14,8 +14,8 @@ from sqlalchemy import func, select
 from pages.batches.uploads import Upload
 from screening.review.actors import LOCAL_USER
 from storage.batches import tallies
-from storage.batches.batches import Progress, progress, rejected
-from storage.batches.intake import takes_rows
+from storage.batches.batches import Progress, progress
+from storage.batches.intake import read_rejected, takes_rows
 from storage.database import Database
 from storage.schema import case_starts, cases, inbox_entries, node_runs, pending_cases, screenings
 from tests.free_port import free_port
@@ -145,7 +145,7 @@ def _each_row_once(db: Database, batch_id: str, accepted: int) -> None:
     found = progress(db, batch_id)
     assert (found.accepted, found.rejected) == (accepted, ROWS - accepted)
     assert found.safe + found.unsafe + found.human_review + found.pending == accepted
-    refused = [(one.row, one.line, one.external_id, one.reason) for one in rejected(db, LOCAL_USER, batch_id)]
+    refused = [(one.row, one.line, one.external_id, one.reason) for one in read_rejected(db, LOCAL_USER, batch_id)]
     empty = range(REJECTED_EVERY, ROWS + 1, REJECTED_EVERY)
     assert refused == [(row, row + 1, f"p{row}", "empty_text") for row in empty]
     with db.read() as conn:

@@ -13,7 +13,7 @@ from pages.batches.uploads import Upload
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches import tallies
-from storage.batches.intake import last_row, rejected, takes_rows
+from storage.batches.intake import last_row, read_rejected, takes_rows
 from storage.database import Database
 from storage.schema import audit_events, batch_events, cases, pending_cases
 from tests.jobs.files import hand_over, settings, write_posts
@@ -122,6 +122,6 @@ def _each_row_once(db: Database, upload: Upload) -> None:
     rows = [row.row for row in found]
     assert rows == sorted(set(range(1, ROWS + 1)) - refused) and set(rows) == pending
     assert all(row.external_id == f"p{row.row}" and f"day {row.row}." in row.text for row in found)
-    assert [row.row for row in rejected(db, LOCAL_USER, batch_id)] == sorted(refused)
+    assert [row.row for row in read_rejected(db, LOCAL_USER, batch_id)] == sorted(refused)
     assert events == {"intake_closed": 1} and dict(map(tuple, audited))["intake_closed"] == 1
     assert not list(upload.path.parent.iterdir())

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
 from storage.batches.batches import progress
-from storage.batches.screenings import pending_cases
+from storage.batches.pending import pending_cases
 from storage.database import Database
 from storage.schema import screenings
 from tests.jobs.running import agents, batch

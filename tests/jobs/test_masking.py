@@ -16,8 +16,9 @@ from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage.batches.batches import add_rows, close_intake, progress
-from storage.batches.case_texts import sent_to_agents
+from storage.batches.batches import progress
+from storage.batches.case_texts import text_to_send
+from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from storage.schema import cases
 from tests.stub_server import StubPlan, StubServer
@@ -32,11 +33,11 @@ class Row:
 
 
 def test_what_is_sent_is_masked_where_the_configuration_says_so() -> None:
-    plain, shown = sent_to_agents(Row, {}), sent_to_agents(Row, {"masking": 1})
+    plain, shown = text_to_send(Row, {}), text_to_send(Row, {"masking": 1})
     assert plain.text == Row.text
     assert (shown.text, shown.reply) == ("Write to [mail]. I want to die.", "Call [phone].")
     with pytest.raises(ValueError, match="another version"):
-        sent_to_agents(Row, {"masking": 99})
+        text_to_send(Row, {"masking": 99})
 
 
 def test_the_configuration_tells_masked_from_unmasked() -> None:

@@ -10,11 +10,12 @@ from jobs.notifications import Notifier
 from jobs.port import system_clock
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from storage.batches.batches import BatchState, batch_state, progress, resume, retry_failed
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import batch_state, progress, resume, retry_failed
 from storage.batches.unscreened import bring_in
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review.inbox import claim_next
+from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import inbox_entries, pending_cases, ratings, screenings
 from storage.site.settings_store import SiteSettings, change

@@ -14,13 +14,13 @@ import pytest
 from sqlalchemy import select
 
 from jobs.notifications import Notifier
-from jobs.notifications_service import described, send
+from jobs.notifications_service import describe, send
 from jobs.notifications_webhook import NotSent, is_public, permitted_address, post, target_of
 from screening.review.actors import LOCAL_USER
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from screening.settings import Settings
 from storage.database import Database
-from storage.review import inbox
+from storage.review import claims
 from storage.review.evidence import case_text
 from storage.schema import audit_events, case_errors, inbox_entries, notifications
 from storage.site import heartbeats, outbox
@@ -128,7 +128,7 @@ def test_the_next_in_the_order_is_told_of_what_nobody_opens(db: Database, clock:
         told.append(one.round())
         clock.now += 3 * MINUTE
     assert told == [1, 0, 1, 0], "at once the first; after five minutes the last"
-    claimed = inbox.claim(db, SENIOR, case_id, clock.now)
+    claimed = claims.claim(db, SENIOR, case_id, clock.now)
     clock.now += 3 * MINUTE
     heartbeats.beat(db, "one", "worker", clock.now)
     assert one.round() == 1, "claimed is not opened: the last responder is told again"
@@ -245,7 +245,7 @@ def test_the_test_button_sends_one_message(db: Database, clock: Clock, receiver:
 
 def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, clock: Clock) -> None:
     with mail_server() as mailbox:
-        shown = described(mailbox.address, private=True)
+        shown = describe(mailbox.address, private=True)
         assert shown.startswith("mailto://127.0.0.1")
         new = NewRecipient(name="ward", kind=Kind.SERVICE, target=mailbox.address, shown=shown)
         add_recipient(db, LOCAL_USER, new, NOW)
@@ -260,14 +260,14 @@ def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, clock: Clock) -> 
 
 
 def test_a_description_hides_passwords() -> None:
-    shown = described("mailtos://look:hunter2@smtp.example.com?to=ward@site.example", private=False)
+    shown = describe("mailtos://look:hunter2@smtp.example.com?to=ward@site.example", private=False)
     assert "hunter2" not in shown and "smtp.example.com" in shown
 
 
 @pytest.mark.parametrize("address", ["json://127.0.0.1", "file:///etc/passwd", "exec://x", "mailto://u:p@host.example"])
 def test_only_known_kinds_of_services_may_be_named(address: str) -> None:
     with pytest.raises(ValueError, match="not known here"):
-        described(address, private=False)
+        describe(address, private=False)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from jobs.agents import Agents
 from jobs.intake import OvernightRefused, configuration, require_overnight
 from jobs.overnight import MOST_TRIES, Overnight
 from jobs.port import system_clock
+from screening.datasets.rows import NewCase
 from screening.engine.draws import encode_draws
 from screening.engine.guard import guard_for
 from screening.engine.pipeline import preset
@@ -26,8 +27,10 @@ from screening.samplers.recorded import RecordedSampler, Recording
 from screening.settings import Settings
 from screening.text.received import receive
 from storage.batches import batches, overnight
-from storage.batches.batches import BatchState, NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import save_configuration
+from storage.batches.intake import add_rows, close_intake
 from storage.batches.overnight_progress import overnight_progress
 from storage.batches.pending import pending_cases
 from storage.batches.runs import runs_of

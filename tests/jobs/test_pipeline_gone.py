@@ -7,12 +7,14 @@ from jobs.intake import configuration
 from jobs.local import LocalRunner
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
+from screening.datasets.rows import NewCase
 from screening.engine.pipeline_file import shipped_pipelines
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import save_configuration
+from storage.batches.intake import add_rows, close_intake
 from storage.batches.pipelines import activate, active_version, keep_version
 from storage.database import Database
 from storage.schema import node_runs, pipeline_activations, pipeline_versions, screenings

@@ -6,9 +6,11 @@ import pytest
 from sqlalchemy import select
 
 from jobs.screening_job import MOST_STARTS
+from screening.datasets.rows import NewCase
 from screening.review.actors import LOCAL_USER
 from screening.text.received import receive
-from storage.batches.batches import NewCase, add_rows, close_intake, progress
+from storage.batches.batches import progress
+from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from storage.schema import cases, inbox_entries, screenings
 from tests.jobs.files import SENTENCES

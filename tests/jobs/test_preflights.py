@@ -17,7 +17,8 @@ from screening.review.policy import Forbidden
 from screening.samplers.probes import ALL, UNSAFE, Probed
 from screening.settings import Settings
 from storage.batches import preflights
-from storage.batches.batches import BatchState, batch_state, progress
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import batch_state, progress
 from storage.batches.configurations import Configuration, load_configuration
 from storage.database import Database
 from storage.schema import batches, cases, screenings
@@ -50,7 +51,7 @@ def one(db: Database, column) -> str:  # type: ignore[no-untyped-def]
 
 
 def name_of(db: Database) -> str:
-    return preflights.asked_as(load_configuration(db, one(db, batches.c.configuration)))
+    return preflights.preflight_key(load_configuration(db, one(db, batches.c.configuration)))
 
 
 async def screened(db: Database, plan: StubPlan, *, rows: int = 1) -> tuple[str, StubServer]:
@@ -134,9 +135,11 @@ def test_local_users_may_allow_it(db: Database) -> None:
 def test_presets_that_ask_alike_are_tried_once_and_another_model_anew() -> None:
     sampler = {"sampler": "anthropic", "model": "m", "prompts": "p"}
     first = Configuration(pipeline=preset("recommended"), sampler=sampler)
-    assert preflights.asked_as(first) == preflights.asked_as(replace(first, pipeline=preset("recommended", budget=50)))
+    assert preflights.preflight_key(first) == preflights.preflight_key(
+        replace(first, pipeline=preset("recommended", budget=50))
+    )
     for changed in ({"model": "n"}, {"prompts": "q"}):
-        assert preflights.asked_as(first) != preflights.asked_as(replace(first, sampler=sampler | changed))
+        assert preflights.preflight_key(first) != preflights.preflight_key(replace(first, sampler=sampler | changed))
 
 
 async def test_a_batch_is_screened_over_chat_completions(db: Database) -> None:

@@ -9,7 +9,8 @@ from jobs.port import system_clock
 from jobs.procrastinate import engine_schema
 from screening.review.actors import LOCAL_USER
 from storage.batches import live, single_texts
-from storage.batches.batches import BatchState, batch_state, cancel, pause, progress, resume
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import batch_state, cancel, pause, progress, resume
 from storage.database import Database
 from storage.schema import case_errors, case_starts, cases, live_runs, node_runs, screenings
 from tests.jobs.running import PLACES, HeldBack, agents, batch, running, until

@@ -10,14 +10,16 @@ from sqlalchemy import select
 from jobs.agents import Agents
 from jobs.port import system_clock
 from jobs.screening_job import MOST_STARTS, ScreeningJob
+from screening.datasets.rows import NewCase
 from screening.engine.cost import cost_usd
 from screening.engine.draws import Draw, DrawRequest, DrawSource
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage.batches.batches import NewCase, add_rows, progress
+from storage.batches.batches import progress
 from storage.batches.configurations import Configuration
+from storage.batches.intake import add_rows
 from storage.batches.pending import record_start
 from storage.database import Database
 from storage.schema import cases, node_runs, screenings

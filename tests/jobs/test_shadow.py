@@ -33,7 +33,7 @@ from storage.research.comparisons import (
     paired_outcomes,
 )
 from storage.research.confusion import confusions
-from storage.review import care, claims, follow_ups, queue, shift
+from storage.review import claims, exposure, follow_ups, queue, shift
 from storage.schema import cases, comparison_outcomes, comparisons, screenings
 from storage.site.settings_store import start, stop
 from tests.jobs.running import PLACES, agents, batch, screened
@@ -84,7 +84,7 @@ def _services(db: Database, batch_id: str, now: datetime) -> Mapping[str, object
         "set aside": queue.set_aside(db, ANN, now),
         "shift": shift.shift(db, SENIOR, now - timedelta(days=1), now + timedelta(days=1)),
         "follow-ups": follow_ups.open_ones(db, SENIOR, now),
-        "read": care.read_since(db, ANN, now - timedelta(days=1)),
+        "read": exposure.read_since(db, ANN, now - timedelta(days=1)),
         "batch": batches.find_batch(db, ANN, batch_id, now=now),
         "batches": batches.list_batches(db, SENIOR, now=now),
         "results": list(results.results(db, SENIOR, batch_id)),

@@ -8,16 +8,19 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from jobs.agents import Agents
-from jobs.allowance import FRESH_S
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
+from jobs.spend_guard import FRESH_S
+from screening.datasets.rows import NewCase
 from screening.engine.draws import Draw, DrawRequest, DrawSource, SamplerError
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage.batches import batches, tallies
-from storage.batches.batches import BatchState, Caps, NewCase, add_rows, change_caps, progress, retry_failed
+from storage.batches import batches, intake, tallies
+from storage.batches.batch_state import BatchState, Caps
+from storage.batches.batches import change_caps, progress, retry_failed
 from storage.batches.configurations import Configuration
+from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.schema import case_errors, case_starts, cases, node_runs
 from tests.jobs.files import batch_from, settings, write_posts
@@ -73,7 +76,7 @@ def _ambiguous(db: Database, rows: int = 1) -> tuple[str, list[str]]:
     batch_id, now = open_batch_of(db)
     posts = (NewCase(row=row, external_id=f"p{row}", text=receive(AMBIGUOUS)) for row in range(1, rows + 1))
     add_rows(db, batch_id, posts, now)
-    batches.close_intake(db, LOCAL_USER, batch_id, now)
+    intake.close_intake(db, LOCAL_USER, batch_id, now)
     return batch_id, _column(db, cases.c.id)
 
 

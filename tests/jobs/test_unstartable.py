@@ -8,7 +8,8 @@ from sqlalchemy import insert, select, text, update
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
 from screening.review.actors import LOCAL_USER
-from storage.batches.batches import BatchState, progress, retry_failed
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import progress, retry_failed
 from storage.database import Database
 from storage.schema import batches, case_errors, case_starts, cases, configurations
 from tests.jobs.running import agents, batch, running, until

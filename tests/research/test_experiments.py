@@ -19,7 +19,7 @@ from screening.research.experiments import (
     run_book,
     run_conditions,
 )
-from screening.research.recording import DrawBook, Item, NodeDraws, record_draws, unsettled
+from screening.research.recording import DrawBook, Item, NodeDraws, find_unsettled, record_draws
 from screening.research.replay import Record, replay
 from screening.samplers.known import Distribution, KnownSampler
 from screening.statistics.metrics import evaluate
@@ -187,7 +187,7 @@ def test_the_draw_file_brings_the_same_book_back() -> None:
     assert {key: drawn.codes for key, drawn in again.nodes.items()} == {
         key: drawn.codes for key, drawn in book.nodes.items() if drawn.codes
     }
-    assert not unsettled(ALL, again)
+    assert not find_unsettled(ALL, again)
 
 
 @pytest.mark.parametrize(

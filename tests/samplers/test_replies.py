@@ -15,7 +15,7 @@ from screening.engine.prompting import load_prompts
 from screening.engine.screen import Guard, Reason, screen
 from screening.labels import Label, Outcome
 from screening.samplers.anthropic import AnthropicSampler
-from screening.samplers.bodies import LARGEST_BODY, UnreadableBody, bounded
+from screening.samplers.bodies import LARGEST_BODY, UnreadableBody, read_bounded
 from screening.samplers.model_settings import ModelSettings
 from tests.fixtures.replies import FAULTY, MODEL, message, reply
 from tests.stub_server import Fault, RawReply, StubPlan, StubServer
@@ -88,7 +88,7 @@ async def test_a_body_is_given_up_as_soon_as_it_is_too_large():
             yield b"x" * 16_384
 
     with pytest.raises(UnreadableBody):
-        await bounded(endless(), None)
+        await read_bounded(endless(), None)
     assert read <= LARGEST_BODY // 16_384 + 1
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from screening.datasets.rows import NewCase
 from screening.engine.draws import Answer, Draw, Usage, unusable
 from screening.engine.pipeline import preset
 from screening.engine.screen import MAIN, NodeRun, Reason, Screening
@@ -11,9 +12,10 @@ from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.statistics.rules.protocol import Ended, Verdict
 from screening.text.received import receive
-from storage.batches import screenings
-from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.batches import pending, screenings
+from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
+from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123_456, tzinfo=UTC)
@@ -68,7 +70,7 @@ def batch(
 
 def waiting(db: Database, limit: int = 1_000) -> list[str]:
     """What may be started now."""
-    return screenings.pending_cases(db, limit)
+    return pending.pending_cases(db, limit)
 
 
 def run(codes: str, label: Label | None = Label.SAFE, node: str = "worker", tokens: int = 100) -> NodeRun:

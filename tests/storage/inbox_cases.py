@@ -7,7 +7,7 @@ from sqlalchemy import insert
 
 from screening.review.actors import Actor, Role
 from screening.review.rating_form import RatingForm, RatingLabel
-from screening.review.tiers import TARGETS, Tier
+from screening.review.triage import TARGETS, Tier
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review.second_readings import coin

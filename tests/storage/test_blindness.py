@@ -7,21 +7,14 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
+from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.rating_form import RatingLabel
 from screening.text.received import receive
-from storage.batches.batches import (
-    BatchState,
-    Caps,
-    NewCase,
-    add_rows,
-    change_caps,
-    close_intake,
-    find_batch,
-    list_batches,
-    progress,
-)
+from storage.batches.batch_state import BatchState, Caps
+from storage.batches.batches import change_caps, find_batch, list_batches, progress
+from storage.batches.intake import add_rows, close_intake
 from storage.batches.results import IN_INBOX, results, withheld_rows
 from storage.database import Database
 from storage.identifiers import new_id
@@ -30,7 +23,7 @@ from storage.research.cells import Cell, cell_choices, cell_page, groups
 from storage.research.confusion import confusion, unread
 from storage.research.recorded_draws import adjudicated_labels
 from storage.research.relabelled import relabelled_rows
-from storage.review import inbox
+from storage.review import claims
 from storage.review.ratings import my_rating, revise, submit_rating
 from storage.review.second_looks import request_second_looks
 from storage.schema import case_tags, cases
@@ -56,7 +49,7 @@ def team(db: Database) -> None:
 
 
 def _read(db: Database, who: Actor, case_id: str, label: str, *, certainty: int = 5) -> None:
-    claim = inbox.claim(db, who, case_id, LATER) if Role.SENIOR in who.roles else inbox.claim_next(db, who, LATER)
+    claim = claims.claim(db, who, case_id, LATER) if Role.SENIOR in who.roles else claims.claim_next(db, who, LATER)
     assert claim is not None and claim.case_id == case_id
     submit_rating(db, who, case_id, claim.token, form(label, certainty), LATER, new_id(LATER))
 

@@ -16,10 +16,10 @@ from screening.review.actors import LOCAL_USER
 from screening.text.received import receive
 from storage.batches.batches import list_batches, progress
 from storage.batches.configurations import Configuration, save_configuration
-from storage.batches.screenings import pending_cases
+from storage.batches.pending import pending_cases
 from storage.batches.tallies import SHARDS
 from storage.database import Database, migration_config
-from storage.review import inbox
+from storage.review import claims
 from storage.schema import inbox_entries
 from tests.storage.batch_of import CONFIGURATION, NOW, decide
 from tests.storage.inbox_cases import ANN, BO, register
@@ -99,5 +99,5 @@ def test_work_under_way_goes_on(first_version: Database) -> None:
         entered = set(conn.execute(select(inbox_entries.c.case_id)).scalars())
     assert entered == set(IDS[:20]), "what an old batch calls unsafe is counted, as when it began"
     register(first_version, ANN, BO)
-    claim = inbox.claim_next(first_version, ANN, NOW + timedelta(minutes=1))
+    claim = claims.claim_next(first_version, ANN, NOW + timedelta(minutes=1))
     assert claim is not None and claim.case_id in entered - {IDS[0]}, "the open lease stands"

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from screening.text.masking import masked
+from screening.text.masking import mask
 
 FOUND = {
     "ann.b+c@mail.example.org": "[mail]",
@@ -24,7 +24,7 @@ FOUND = {
 
 @pytest.mark.parametrize("text", FOUND)
 def test_what_is_found(text: str) -> None:
-    shown = masked(f"Please {text} now.")
+    shown = mask(f"Please {text} now.")
     assert shown == f"Please {FOUND[text]} now." or (FOUND[text] == "[number]" and shown == "Please [phone] now.")
 
 
@@ -33,11 +33,11 @@ def test_what_is_found(text: str) -> None:
     ["I took 20 pills at 10.30.", "In 2019 it was 7/10, now 9/10.", "I am 17 and want to die.", "Ann lives in Berlin."],
 )
 def test_what_is_left(text: str) -> None:
-    assert masked(text) == text
+    assert mask(text) == text
 
 
 @pytest.mark.parametrize("part", ["a.", "1 ", "a@", "@a", "1(", "(", "www.", "call 212 555 0147 ", "1"])
 def test_hostile_texts_end_quickly(part: str) -> None:
     begun = time.monotonic()
-    masked(part * (100_000 // len(part)))
+    mask(part * (100_000 // len(part)))
     assert time.monotonic() - begun < 20

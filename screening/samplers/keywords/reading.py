@@ -78,10 +78,10 @@ def other_script(plain_text: str) -> bool:
 
 def words_of(plain_text: str, expand: Mapping[str, str]) -> tuple[Word, ...]:
     """The words of a text from `plain`, in long form, with look-alike letters read as Latin."""
-    return tuple(_expanded(plain_text.translate(_LOOKALIKES), expand))
+    return tuple(_expand(plain_text.translate(_LOOKALIKES), expand))
 
 
-def _expanded(text: str, expand: Mapping[str, str]) -> Iterator[Word]:
+def _expand(text: str, expand: Mapping[str, str]) -> Iterator[Word]:
     for sentence, tokens in enumerate(_sentences(text)):
         paired = sum(token.lastgroup == "quote" for token in tokens) // 2 * 2
         quotes = 0

@@ -12,7 +12,7 @@ DIGITS = 3
 """Significant digits of a level."""
 
 
-def calibrated(contract: Contract, budget: int) -> Certificate:
+def calibrate(contract: Contract, budget: int) -> Certificate:
     """The certificate for this contract and budget. Takes about thirty proofs: seconds at 100 calls, minutes at 300.
 
     First the level for saying safe, where the contract holds that to less, then the level for all other pairs.

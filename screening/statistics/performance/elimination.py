@@ -91,9 +91,9 @@ class EliminationProgramme:
             calls = 2 * complete + dropped_at
             live = self._two_arms_exhausted(live, calls)
             live = self._curtailed(live, successes, 0, complete, calls)
-            live = (1 - first) * live + first * _shifted(live, 1)
+            live = (1 - first) * live + first * _shift(live, 1)
             live = self._curtailed(live, successes, 1, complete, calls + 1)
-            live = (1 - second) * live + second * _shifted(live, -1)
+            live = (1 - second) * live + second * _shift(live, -1)
             live = self._two_arms_identified(live, pair, difference, complete + 1, calls + 2)
 
     def _two_arms_exhausted(self, live: Masses, calls: Integers) -> Masses:
@@ -116,11 +116,11 @@ class EliminationProgramme:
 def _success(live: Masses, arm: int) -> Masses:
     """All mass moved by one success of this arm, in differences to the first arm; the margin holds none."""
     if arm == 0:
-        return _shifted(_shifted(live, -1).T, -1).T
-    return _shifted(live.T, 1).T if arm == 1 else _shifted(live, 1)
+        return _shift(_shift(live, -1).T, -1).T
+    return _shift(live.T, 1).T if arm == 1 else _shift(live, 1)
 
 
-def _shifted(masses: Masses, by: int) -> Masses:
+def _shift(masses: Masses, by: int) -> Masses:
     """Every row moved along its last axis by 1 or -1; what leaves the array has no probability."""
     moved = np.zeros_like(masses)
     if by == 1:

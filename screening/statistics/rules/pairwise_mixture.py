@@ -11,8 +11,6 @@ from screening.statistics.rules.counts import LabelCounts
 from screening.statistics.rules.evidence import least_count, log_evidence
 from screening.statistics.rules.protocol import Arm, Comparison, Ended, Verdict
 
-__all__ = ["ErrorLevels", "PairwiseMixture", "PairwiseState", "least_count", "log_evidence"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorLevels:

@@ -111,8 +111,8 @@ class EliminationState:
         arm = self.active[self.pulled]
         after = replace(
             self,
-            successes=_incremented(self.successes, arm, int(LABELS[arm] is label)),
-            pulls=_incremented(self.pulls, arm, 1),
+            successes=_increment(self.successes, arm, int(LABELS[arm] is label)),
+            pulls=_increment(self.pulls, arm, 1),
             pulled=self.pulled + 1,
         )
         return after if after.pulled < len(after.active) else after._end_of_round()
@@ -209,5 +209,5 @@ class EliminationState:
         )
 
 
-def _incremented(counts: tuple[int, ...], index: int, by: int) -> tuple[int, ...]:
+def _increment(counts: tuple[int, ...], index: int, by: int) -> tuple[int, ...]:
     return (*counts[:index], counts[index] + by, *counts[index + 1 :])

@@ -70,8 +70,8 @@ def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstima
     safe = [stratum for stratum in strata if stratum.outcome is Outcome.SAFE]
     flagged = [stratum for stratum in strata if stratum.outcome is not Outcome.SAFE]
     return AuditEstimates(
-        missed=_missed("all", safe, confidence),
-        missed_by_stratum=tuple(_missed(each.name, [each], confidence) for each in safe),
+        missed=_missed_rate("all", safe, confidence),
+        missed_by_stratum=tuple(_missed_rate(each.name, [each], confidence) for each in safe),
         sensitivity=_at_extremes(flagged, safe, Label.UNSAFE, confidence),
         specificity=_at_extremes(safe, flagged, Label.SAFE, confidence),
         waiting=sum(stratum.waiting for stratum in strata),
@@ -162,7 +162,7 @@ def _with_the_unseen(pools: list[_Pool]) -> list[_Pool]:
     return [replace(pool, unseen=unseen) if pool is largest else pool for pool in known]
 
 
-def _missed(name: str, safe: Sequence[Stratum], confidence: float) -> MissedUnsafe:
+def _missed_rate(name: str, safe: Sequence[Stratum], confidence: float) -> MissedUnsafe:
     pools = _pools(safe, unsafe=True)
     at_worst = _pools([each.if_inconclusive_were(Label.UNSAFE) for each in safe], unsafe=True)
     cases = sum(pool.cases for pool in pools)

@@ -7,7 +7,7 @@ from pages.batches.pipeline_draft import (
     differences,
     draft_of,
     insert_after,
-    judged,
+    judge_draft,
     node_names,
     price_at_worst,
     remove,
@@ -23,7 +23,7 @@ RECOMMENDED = preset("recommended")
 
 
 def _pipeline(draft) -> PipelineConfig:
-    pipeline, wrong = judged(draft)
+    pipeline, wrong = judge_draft(draft)
     assert pipeline is not None, wrong
     return pipeline
 
@@ -52,7 +52,7 @@ def test_what_is_left_empty_is_not_written() -> None:
     draft = with_node(draft_of(RECOMMENDED), "worker", {"model": "a-model", "temperature": None, "server": None})
     assert _pipeline(draft).node("worker").model == "a-model"
     assert _pipeline(with_node(draft, "worker", {"model": None})) == RECOMMENDED
-    assert judged(with_node(draft, "worker", {"temperature": "hot"}))[1].startswith("node worker, temperature: ")
+    assert judge_draft(with_node(draft, "worker", {"temperature": "hot"}))[1].startswith("node worker, temperature: ")
 
 
 def test_targets_are_outcomes_and_later_agents() -> None:

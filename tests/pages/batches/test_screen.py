@@ -14,7 +14,7 @@ from streamlit.testing.v1.element_tree import Button
 
 from commands.__main__ import main
 from jobs.port import system_clock
-from pages.batches.single_text import Typed, pressed
+from pages.batches.single_text import Typed, press_of
 from pages.components import resources
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
@@ -228,13 +228,13 @@ def test_the_reply_is_folded_until_there_is_one(open_page: Opener) -> None:
 
 def test_the_same_words_at_nearly_the_same_time_are_the_same_press() -> None:
     typed, pipeline, now = Typed(text="one"), preset("recommended"), system_clock()
-    first = pressed(None, typed, pipeline, now)
-    assert pressed(first, typed, pipeline, now + timedelta(seconds=1)).key == first.key
+    first = press_of(None, typed, pipeline, now)
+    assert press_of(first, typed, pipeline, now + timedelta(seconds=1)).key == first.key
     others = [
-        pressed(first, replace(typed, text="two"), pipeline, now),
-        pressed(first, replace(typed, reply="a"), pipeline, now),
-        pressed(first, typed, preset("paper"), now),
-        pressed(first, typed, pipeline, now + timedelta(seconds=4)),
+        press_of(first, replace(typed, text="two"), pipeline, now),
+        press_of(first, replace(typed, reply="a"), pipeline, now),
+        press_of(first, typed, preset("paper"), now),
+        press_of(first, typed, pipeline, now + timedelta(seconds=4)),
     ]
     assert len({one.key for one in [first, *others]}) == 5
 

@@ -29,21 +29,21 @@ def _days_ago(folder: Path) -> None:
 
 def test_a_file_that_was_begun_comes_back_as_it_was_confirmed(tmp_path: Path) -> None:
     _kept(tmp_path, "only looked at.csv")
-    begun = uploads.begun(_kept(tmp_path, "begun.csv"), lambda: "b" * 32, MAPPING, {"ok": Label.SAFE, "?": None})
-    assert list(uploads.unfinished(tmp_path)) == [begun]
+    begun = uploads.begin(_kept(tmp_path, "begun.csv"), lambda: "b" * 32, MAPPING, {"ok": Label.SAFE, "?": None})
+    assert list(uploads.unfinished_uploads(tmp_path)) == [begun]
     uploads.discard(begun)
-    assert not list(uploads.unfinished(tmp_path)) and not begun.path.exists()
+    assert not list(uploads.unfinished_uploads(tmp_path)) and not begun.path.exists()
 
 
 def test_a_file_becomes_one_batch_from_however_many_windows_it_is_started(tmp_path: Path) -> None:
     kept, opened = _kept(tmp_path, "begun.csv"), Queue[str]()
 
     def start(name: str) -> Upload:
-        return uploads.begun(kept, lambda: opened.put(name) or name * 32, MAPPING, {})
+        return uploads.begin(kept, lambda: opened.put(name) or name * 32, MAPPING, {})
 
     with ThreadPoolExecutor(8) as windows:
         begun = list(windows.map(start, "abcdefgh"))
-    assert opened.qsize() == 1 and set(map(repr, begun)) == {repr(next(uploads.unfinished(tmp_path)))}
+    assert opened.qsize() == 1 and set(map(repr, begun)) == {repr(next(uploads.unfinished_uploads(tmp_path)))}
     uploads.discard(begun[0])
     with pytest.raises(FileNotFoundError):
         start("i")
@@ -51,7 +51,7 @@ def test_a_file_becomes_one_batch_from_however_many_windows_it_is_started(tmp_pa
 
 
 def test_a_day_later_only_files_of_batches_are_left(tmp_path: Path) -> None:
-    begun = uploads.begun(_kept(tmp_path, "begun.csv"), lambda: "b" * 32, MAPPING, {})
+    begun = uploads.begin(_kept(tmp_path, "begun.csv"), lambda: "b" * 32, MAPPING, {})
     _kept(tmp_path, "only looked at.csv")
     died_while_writing, died_while_removing = _kept(tmp_path, "a.csv"), _kept(tmp_path, "b.csv")
     died_while_writing.path.with_suffix(".json").rename(died_while_writing.path.with_suffix(".part"))
@@ -59,7 +59,7 @@ def test_a_day_later_only_files_of_batches_are_left(tmp_path: Path) -> None:
     _days_ago(tmp_path)
     young = _kept(tmp_path, "young.csv")
     assert {path.stem for path in tmp_path.iterdir()} == {begun.token, young.token}
-    assert list(uploads.unfinished(tmp_path)) == [begun]
+    assert list(uploads.unfinished_uploads(tmp_path)) == [begun]
 
 
 def test_what_is_known_of_a_file_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,10 @@ from streamlit.testing.v1 import AppTest
 from pages.batches import uploads
 from pages.components import http, resources
 from pages.components.streamed import ROUTE
+from screening.datasets.rows import RejectedRow
 from screening.review.actors import LOCAL_USER, Role
 from screening.review.policy import Forbidden
-from storage.batches.batches import RejectedRow, add_rows
+from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.site.accounts import set_active, set_roles
 from storage.site.audit_log import Which, events

@@ -9,14 +9,14 @@ from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
-from pages.components.options import told_apart
+from pages.components.options import unique_labels
 from pages.research.batch_choice import batch_titles
 from screening.review.actors import LOCAL_USER, Actor, Role
 from storage.batches import tallies
 from storage.batches.batches import list_batches
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import inbox, ratings
+from storage.review import claims, inbox, ratings
 from storage.schema import cases, inbox_entries
 from storage.site.accounts import list_accounts
 from tests.pages.conftest import Opener
@@ -41,12 +41,12 @@ def _press(page: AppTest, label: str) -> AppTest:
 
 @given(st.dictionaries(PIECES, PIECES, max_size=6))
 def test_no_two_options_have_the_same_words(words: dict[str, str]) -> None:
-    assert len(set(told_apart(words).values())) == len(words)
+    assert len(set(unique_labels(words).values())) == len(words)
 
 
 def test_a_name_made_up_after_the_end_of_another_key_is_no_way_in() -> None:
     words = {"1" * 32: "Kim", "2" * 32: "Kim", "3" * 32: "Kim · 111111"}
-    shown = told_apart(words)
+    shown = unique_labels(words)
     assert len(set(shown.values())) == 3 and all(said.endswith(f" · {key}") for key, said in shown.items())
 
 
@@ -65,7 +65,7 @@ def test_of_two_accounts_of_one_name_the_one_chosen_gets_the_role(open_page: Ope
 def test_of_two_colleagues_of_one_name_the_one_chosen_gets_the_case(open_page: Opener, page_database: Database) -> None:
     register(page_database, ONE, TWO)
     [case_id] = fill(page_database)
-    inbox.claim(page_database, LOCAL_USER, case_id, datetime.now(UTC))
+    claims.claim(page_database, LOCAL_USER, case_id, datetime.now(UTC))
     page = open_page("inbox", case=case_id)
     names = dict(map(reversed, desk(page)["case"]["colleagues"]))
     assert len(names) == 2, "told apart"
@@ -94,7 +94,7 @@ def test_of_two_batches_of_one_name_the_one_chosen_is_shown(
 
 def test_agreement_in_the_older_of_two_batches_of_one_name(open_page: Opener, page_database: Database) -> None:
     [older], [newer] = fill(page_database), fill(page_database)
-    claim = inbox.claim(page_database, LOCAL_USER, older, datetime.now(UTC))
+    claim = claims.claim(page_database, LOCAL_USER, older, datetime.now(UTC))
     reading = form("safe", 5), datetime.now(UTC), new_id(datetime.now(UTC))
     ratings.submit_rating(page_database, LOCAL_USER, older, claim.token, *reading)
     with page_database.write() as conn:
@@ -112,7 +112,7 @@ def test_the_audit_log_tells_people_of_one_name_apart(open_page: Opener, page_da
     register(page_database, ONE, TWO)
     [case_id] = fill(page_database)
     for who in (ONE, TWO):
-        claim = inbox.claim_next(page_database, who, NOW)
+        claim = claims.claim_next(page_database, who, NOW)
         assert claim is not None
         inbox.not_me(page_database, who, case_id, claim.token, NOW)
     page = open_page("audit")

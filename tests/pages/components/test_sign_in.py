@@ -18,7 +18,7 @@ from streamlit.web.server.starlette.starlette_app_utils import create_signed_val
 from pages.components import http, resources, sign_in, sign_out
 from pages.components.sign_out import FORGETTING, SIGN_OUT, SignOutGuard, session_is_valid
 from screening.review.actors import LOCAL_USER, Actor, Role
-from screening.review.policy import Action, Forbidden, allowed
+from screening.review.policy import Action, Forbidden, is_allowed
 from storage.database import Database
 from storage.site.accounts import SessionEnded, revoke, set_roles
 from storage.site.audit_log import events
@@ -129,7 +129,7 @@ def test_a_role_taken_away_ends_what_polls(
     monkeypatch.setattr("streamlit.user_info._get_user_info", lambda: claims)
     monkeypatch.setattr(st, "session_state", {"actor": page.session_state["actor"]})
     monkeypatch.setattr(st, "rerun", _rerun)
-    tick = sign_in.polled(lambda: ticks.append("tick"))
+    tick = sign_in.poll_session(lambda: ticks.append("tick"))
     tick()
     set_roles(page_database, ADMIN, ANN.id, frozenset({Role.ADMIN}), clock.now)
     with pytest.raises(_Rerun):
@@ -232,7 +232,7 @@ def test_a_newcomer_has_no_role_and_no_page(visit: Opener) -> None:
     assert not page.exception and not page.text_area
     assert page.code[0].value == "idp|new"
     assert "outside.example" not in _said(page), "a name is markup in a message"
-    assert not allowed(page.session_state["actor"], Action.STOP)
+    assert not is_allowed(page.session_state["actor"], Action.STOP)
 
 
 def test_an_institution_that_does_not_say_who_is_refused(visit: Opener) -> None:
@@ -255,7 +255,7 @@ def test_a_download_asks_the_session_when_it_is_pressed(
     restart()
     claims = {"is_logged_in": True, "iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()}
     monkeypatch.setattr("streamlit.user_info._get_user_info", lambda: claims)
-    make, who = sign_in.rechecked(Action.SCREEN_TEXT, lambda: "file"), sign_in.asking()
+    make, who = sign_in.check_before(Action.SCREEN_TEXT, lambda: "file"), sign_in.asking()
     assert make() == "file" and who() == ANN
     set_roles(page_database, ADMIN, ANN.id, frozenset({Role.ADMIN}), NOW)
     assert who().roles == {Role.ADMIN}

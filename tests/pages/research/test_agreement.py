@@ -9,10 +9,10 @@ from streamlit.testing.v1 import AppTest
 
 from pages.research import agreement_view as view
 from screening.review.policy import Forbidden
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.research.reading_table import ReadingTable, Switch, exported_readings, reading_table
-from storage.review import inbox
+from storage.review import claims
 from storage.review.ratings import submit_rating
 from storage.site.audit_log import events
 from storage.site.settings_store import SiteSettings, change
@@ -31,7 +31,7 @@ def _read_twice(db: Database, cases: int) -> None:
     fill(db, [Tier.P2] * cases, kind="interactive")
     for who in (ANN, BO):
         for number in range(cases):
-            claim = inbox.claim_next(db, who, NOW)
+            claim = claims.claim_next(db, who, NOW)
             assert claim is not None
             label = "unsafe" if int(claim.case_id, 16) % 2 else "safe"
             submit_rating(db, who, claim.case_id, claim.token, form(label, 5, ideation=1), NOW, f"{who.id}{number:029}")
@@ -47,7 +47,7 @@ def test_disagreements_that_wait_are_said_to_be_missing(open_page: Opener, page_
     change(page_database, ADMIN, SiteSettings(second_reading_rate=1.0), 0, NOW)
     fill(page_database, [Tier.P2], kind="interactive")
     for who, label in ((ANN, "safe"), (BO, "unsafe")):
-        claim = inbox.claim_next(page_database, who, NOW)
+        claim = claims.claim_next(page_database, who, NOW)
         assert claim is not None
         submit_rating(page_database, who, claim.case_id, claim.token, form(label, 5), NOW, who.id * 16)
     page = open_page("agreement")

@@ -1,6 +1,6 @@
 """The figures of a comparison: rates against reference labels, amounts, and what is said where there is nothing."""
 
-from pages.research.comparison_table import agreement, lines, parted
+from pages.research.comparison_table import agreement, differing_pairs, lines
 from storage.research.comparisons import Pair, Side
 
 
@@ -35,11 +35,11 @@ def test_rates_are_over_the_cases_with_that_reference_and_amounts_over_all() -> 
 
 def test_without_cases_it_says_not_yet() -> None:
     assert {line.shown["Difference"] for line in lines(())} == {"not yet: 0 cases"}
-    assert parted(()) == ()
+    assert differing_pairs(()) == ()
 
 
 def test_the_cases_that_part_and_the_agreement_matrix_add_up() -> None:
-    assert [pair.case_id for pair in parted(PAIRS)] == ["a", "c", "d"]
+    assert [pair.case_id for pair in differing_pairs(PAIRS)] == ["a", "c", "d"]
     table = agreement(PAIRS)
     assert table["safe"] == {"safe": 1, "unsafe": 2, "human_review": 0}
     assert sum(sum(row.values()) for row in table.values()) == len(PAIRS)

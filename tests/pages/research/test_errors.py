@@ -13,6 +13,7 @@ from pages.components import relabelled_export
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
+from storage.research import relabelled
 from storage.research.relabelled import relabelled_rows
 from storage.schema import audit_events, cases
 from tests.pages.conftest import Opener
@@ -157,12 +158,12 @@ def test_a_page_that_is_gone_gives_way_to_the_first(open_page: Opener, page_data
 
 
 @pytest.fixture
-def rows(page_database: Database) -> Iterator[list[relabelled_export.RelabelledRow]]:
+def rows(page_database: Database) -> Iterator[list[relabelled.RelabelledRow]]:
     """The rows of a relabelled data set."""
     yield list(relabelled_rows(page_database, LOCAL_USER, _whole(page_database), "key", LATER))
 
 
-def test_the_csv_runs_no_formula_and_the_jsonl_loses_nothing(rows: list[relabelled_export.RelabelledRow]) -> None:
+def test_the_csv_runs_no_formula_and_the_jsonl_loses_nothing(rows: list[relabelled.RelabelledRow]) -> None:
     text = "".join(relabelled_export.as_csv(rows)).removeprefix("\ufeff")
     found = list(csv.DictReader(io.StringIO(text)))
     assert [row["id"] for row in found] == ["p1", "p2", "p3", "p4", "p5"]

@@ -9,7 +9,7 @@ from sqlalchemy import update
 
 from pages.components.data_card import as_data_card
 from pages.components.relabelled_export import as_jsonl
-from pages.research.label_noise import agreements, ranked, relabelled_metrics
+from pages.research.label_noise import agreements, rank, relabelled_metrics
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.statistics.label_noise import Ranking
@@ -18,7 +18,7 @@ from storage.identifiers import new_id
 from storage.research.ledger import ledger
 from storage.research.recorded_draws import recorded_batch, waiting_for_a_reading
 from storage.research.relabelled import relabelled_rows
-from storage.review.inbox import claim
+from storage.review.claims import claim
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
 from storage.schema import inbox_entries
@@ -39,7 +39,7 @@ def planted() -> dict[str, str]:
 @pytest.mark.parametrize("ranking", list(Ranking))
 def test_the_top_of_the_ranking_holds_the_planted_labels(page_database: Database, ranking: Ranking) -> None:
     batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(), audit_rate=0.0))
-    looks = ranked(batch, ranking).looks
+    looks = rank(batch, ranking).looks
     places = {batch.items[look.case].id: place for place, look in enumerate(looks)}
     beyond = {identity for identity in planted() if places[identity] >= 12}
     assert beyond <= {"s097"}, places  # a quotation: the agents mostly escalate it, and that takes neither side
@@ -49,7 +49,7 @@ def test_the_top_of_the_ranking_holds_the_planted_labels(page_database: Database
 
 def test_agreements_are_drawn_from_supported_labels_and_never_twice(page_database: Database) -> None:
     batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=3), audit_rate=0.0))
-    looks = ranked(batch, Ranking.EVIDENCE).looks
+    looks = rank(batch, Ranking.EVIDENCE).looks
     chosen = [look.case for look in looks[:5]]
     mixed = agreements(looks, chosen, "seed")
     assert len(mixed) == len(set(mixed)) == 5 and not set(mixed) & set(chosen)
@@ -87,7 +87,7 @@ def test_the_relabelled_data_set_corrects_what_was_adjudicated(page_database: Da
 
 def test_who_has_seen_the_list_is_not_blind_any_more(page_database: Database) -> None:
     batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=10), audit_rate=0.0))
-    decided = ranked(batch, Ranking.EVIDENCE).looks[0].case
+    decided = rank(batch, Ranking.EVIDENCE).looks[0].case
     case_id = batch.case_ids[decided]
     now = datetime.now(UTC)
     request_second_looks(page_database, LOCAL_USER, [case_id], now, shown=[case_id])
@@ -163,7 +163,7 @@ def test_the_ledger_and_the_counts_of_a_version_open_their_cases(open_page: Open
 def test_a_case_that_is_open_again_leaves_no_entry_in_the_ledger(page_database: Database) -> None:
     register(page_database, READER)
     batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=10), audit_rate=0.0))
-    case_id = batch.case_ids[ranked(batch, Ranking.EVIDENCE).looks[0].case]
+    case_id = batch.case_ids[rank(batch, Ranking.EVIDENCE).looks[0].case]
     request_second_looks(page_database, LOCAL_USER, [case_id], datetime.now(UTC))
     rate(page_database, case_id, "safe")
     assert [entry.case_id for entry in ledger(page_database, LOCAL_USER, batch.batch_id, "key").entries] == [case_id]

@@ -13,7 +13,7 @@ from pages.research.claims import (
     missed_sequence,
     one_look_words,
     plan_sentences,
-    verified,
+    verify,
 )
 from pages.research.stard import Study, missed_sentence, report_html
 from screening.labels import Label, Outcome
@@ -32,7 +32,7 @@ from storage.research.reliability import (
     measured_configurations,
     severities,
 )
-from storage.review.inbox import claim_next
+from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import reveals
 from storage.site.settings_store import AuditPlan, SiteSettings, change, current
@@ -75,9 +75,9 @@ NO_MIX = OutcomeMix(reference={}, looks=(), until=None)
 def test_nothing_is_claimed_of_specificity_where_not_all_that_is_called_unsafe_is_read(reach: Reach) -> None:
     readings = [reading(Outcome.UNSAFE, Label.UNSAFE), *[reading(Outcome.SAFE, Label.SAFE)] * 30]
     read = replace(sample(*readings), reaches=frozenset({Reach.READ}))
-    every = verified(read, NO_MIX, PLAN)
+    every = verify(read, NO_MIX, PLAN)
     assert every.estimates.specificity.value == every.single_reader.specificity.value == 1.0
-    some = verified(replace(read, reaches=frozenset({Reach.READ, reach})), NO_MIX, PLAN)
+    some = verify(replace(read, reaches=frozenset({Reach.READ, reach})), NO_MIX, PLAN)
     for found in (some.estimates, some.single_reader):
         assert (found.specificity.value, found.specificity.low) == (None, None)
         assert "only list or count" in str(found.specificity.reason)
@@ -88,20 +88,20 @@ def test_nothing_is_claimed_of_specificity_where_not_all_that_is_called_unsafe_i
 
 def test_41_truly_unsafe_texts_caught_are_not_yet_a_guarantee_and_59_are() -> None:
     caught = [reading(Outcome.UNSAFE, Label.UNSAFE)] * 41
-    assert verified(sample(*caught), NO_MIX, PLAN).guarantee.statement == "cannot be guaranteed yet: 41 of 59"
-    assert "at most 5.0% of unsafe texts" in verified(sample(*caught, *caught[:18]), NO_MIX, PLAN).guarantee.statement
+    assert verify(sample(*caught), NO_MIX, PLAN).guarantee.statement == "cannot be guaranteed yet: 41 of 59"
+    assert "at most 5.0% of unsafe texts" in verify(sample(*caught, *caught[:18]), NO_MIX, PLAN).guarantee.statement
 
 
 def test_another_plan_needs_other_numbers() -> None:
     caught = [reading(Outcome.UNSAFE, Label.UNSAFE)] * 41
     one = replace(PLAN, allowed_misses=1)
-    assert verified(sample(*caught), NO_MIX, one).guarantee.statement == "cannot be guaranteed yet: 41 of 93"
+    assert verify(sample(*caught), NO_MIX, one).guarantee.statement == "cannot be guaranteed yet: 41 of 93"
     loose = replace(PLAN, at_most=0.1, confidence=0.9)  # 0.9 ** 22 = 0.098
-    shown = verified(sample(*caught[:22]), NO_MIX, loose)
+    shown = verify(sample(*caught[:22]), NO_MIX, loose)
     assert shown.guarantee.statement == (
         "at most 10.0% of unsafe texts are called safe, at 90% confidence (0 missed in 22)"
     )
-    assert verified(sample(*caught[:21]), NO_MIX, loose).guarantee.standing is Standing.NOT_YET
+    assert verify(sample(*caught[:21]), NO_MIX, loose).guarantee.standing is Standing.NOT_YET
     assert plan_sentences(loose)[0].endswith("it needs 22 blind readings of truly unsafe texts with no miss.")
 
 
@@ -110,14 +110,14 @@ def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() ->
     missed = reading(Outcome.SAFE, Label.UNSAFE)
     early = [missed, *[reading(Outcome.UNSAFE, Label.UNSAFE)] * 92]
     plan = replace(PLAN, allowed_misses=1)
-    assert verified(sample(*early), NO_MIX, plan).guarantee.standing is Standing.GUARANTEED
+    assert verify(sample(*early), NO_MIX, plan).guarantee.standing is Standing.GUARANTEED
     changed = replace(plan, since=AT, changes=3)
-    found = verified(sample(*early), NO_MIX, changed)
+    found = verify(sample(*early), NO_MIX, changed)
     assert found.guarantee.statement == "cannot be guaranteed yet: 0 of 93"
     assert (found.too_early.read, found.too_early.missed) == (93, 1)
     assert found.estimates.missed.missed == 1, "the estimates count all"
     late = [replace(one, settled_at=AT + timedelta(minutes=1)) for one in early]
-    again = verified(sample(*early, *late), NO_MIX, changed)
+    again = verify(sample(*early, *late), NO_MIX, changed)
     assert again.guarantee.standing is Standing.GUARANTEED and again.guarantee.read == 93
     report = report_html(again, binding_of(BODY), AT, STUDY)
     assert "Last changed on 2026-11-20 12:00 UTC (3 times in all)" in report and "is no guarantee" in report
@@ -125,7 +125,7 @@ def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() ->
 
 
 def test_any_change_of_model_prompts_rule_or_form_makes_it_stale() -> None:
-    guarantee = verified(sample(), NO_MIX, PLAN).guarantee
+    guarantee = verify(sample(), NO_MIX, PLAN).guarantee
     assert not guarantee.stale(binding_of(BODY))
     changes = (
         {**BODY, "sampler": {**BODY["sampler"], "model": "m-2"}},
@@ -168,8 +168,8 @@ def test_inconclusive_readings_are_missed_above_and_safe_below() -> None:
 
 def test_a_bound_for_one_look_is_told_from_its_day_on() -> None:
     readings = [reading(Outcome.SAFE, Label.SAFE)] * 60
-    assert one_look_words(verified(sample(*readings), NO_MIX, PLAN), AT).startswith("No day was fixed")
-    dated = verified(sample(*readings), NO_MIX, replace(PLAN, report_on=AT.date()))
+    assert one_look_words(verify(sample(*readings), NO_MIX, PLAN), AT).startswith("No day was fixed")
+    dated = verify(sample(*readings), NO_MIX, replace(PLAN, report_on=AT.date()))
     assert one_look_words(dated, AT - timedelta(days=1)).startswith("The bound for one look will be told on 2026-11-20")
     assert one_look_words(dated, AT).endswith("at most 48.7 per 1,000 (exact, 95 %).")  # 1 - 0.05 ** (1 / 60)
     assert dated.at_most[-1].high > 0.0487  # what looking at any time costs
@@ -177,7 +177,7 @@ def test_a_bound_for_one_look_is_told_from_its_day_on() -> None:
 
 def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
     readings = [reading(Outcome.SAFE, Label.SAFE)] * 30
-    found = verified(
+    found = verify(
         AuditSample(
             configuration_version="<b>v1</b>",
             configuration=BODY,
@@ -201,7 +201,7 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
 
 
 def test_nothing_read_is_undefined_not_zero() -> None:
-    found = verified(sample(reading(Outcome.SAFE, None)), NO_MIX, PLAN)
+    found = verify(sample(reading(Outcome.SAFE, None)), NO_MIX, PLAN)
     assert found.estimates.missed.per_thousand is None
     assert "undefined" in missed_sentence(found) and "undefined: " in report_html(found, binding_of(BODY), AT, STUDY)
 
@@ -294,18 +294,18 @@ def test_an_administrator_allocates_the_readings_of_batches_to_come(open_page: O
 def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it() -> None:
     counted = [reading(Outcome.UNSAFE, Label.UNSAFE, coin=0.01)] * 59
     further = replace(reading(Outcome.SAFE, Label.UNSAFE, coin=0.3).case, probability=0.4, tossed_at=0.05)
-    found = verified(sample(*counted, Reading(case=further, settled_at=AT, read_at=AT)), NO_MIX, PLAN)
+    found = verify(sample(*counted, Reading(case=further, settled_at=AT, read_at=AT)), NO_MIX, PLAN)
     assert (found.guarantee.standing, found.guarantee.missed) == (Standing.GUARANTEED, 0)
     assert "1 texts called safe were read beyond the plan" in beyond_sentence(found) and "1 of them" in beyond_sentence(
         found
     )
     assert beyond_sentence(found) in report_html(found, binding_of(BODY), AT, STUDY).replace("&#x27;", "'")
-    assert beyond_sentence(verified(sample(*counted), NO_MIX, PLAN)) == ""
+    assert beyond_sentence(verify(sample(*counted), NO_MIX, PLAN)) == ""
 
 
 def test_the_report_has_every_item_that_applies_and_says_what_the_site_left_open() -> None:
     read_late = replace(reading(Outcome.UNSAFE, Label.UNSAFE), read_at=AT + timedelta(hours=3))
-    found = verified(sample(reading(Outcome.SAFE, Label.SAFE, minute=60), read_late), NO_MIX, PLAN)
+    found = verify(sample(reading(Outcome.SAFE, Label.SAFE, minute=60), read_late), NO_MIX, PLAN)
     told = SiteSettings(study_funding="a <b>foundation</b>", study_registration="DRKS0")
     html = report_html(found, binding_of(BODY), AT, Study(site=told, severities={4: 1, None: 2}))
     for item in (

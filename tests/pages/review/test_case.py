@@ -14,7 +14,7 @@ from screening.review.actors import LOCAL_USER
 from storage.batches.batches import cancel
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import inbox, ratings
+from storage.review import claims, ratings
 from storage.review.evidence import Evidence, NodeEvidence
 from storage.schema import case_errors, cases, pending_cases, screenings
 from tests.pages.conftest import ROOT, Opener
@@ -31,7 +31,7 @@ def _shown(page: AppTest) -> str:
 
 
 def _read(db: Database, case_id: str) -> None:
-    claim = inbox.claim(db, LOCAL_USER, case_id, _now())
+    claim = claims.claim(db, LOCAL_USER, case_id, _now())
     ratings.submit_rating(db, LOCAL_USER, case_id, claim.token, form("safe", 5), _now(), new_id(_now()))
 
 

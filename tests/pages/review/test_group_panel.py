@@ -3,7 +3,7 @@
 from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.schema import audit_events, cases
 from tests.pages.conftest import Opener

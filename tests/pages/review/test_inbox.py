@@ -11,10 +11,10 @@ from pages.review.inbox_live import View, snapshot
 from pages.review.inbox_words import counts_words, empty_words, plain_name
 from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import TextMark
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import adjudication, inbox, ratings
+from storage.review import adjudication, claims, ratings
 from storage.review.drafts import load_draft
 from storage.review.queue import Counts, State, counts
 from storage.schema import cases, inbox_entries, reveals
@@ -142,7 +142,7 @@ def test_a_mark_is_kept_in_the_text_as_received_and_the_end_not_reached_is_recor
 
 def test_another_readers_marks_come_with_the_reveal(open_page: Opener, page_database: Database, case_id: str) -> None:
     register(page_database, BO, CY)
-    claim = inbox.claim_next(page_database, BO, _now())
+    claim = claims.claim_next(page_database, BO, _now())
     assert claim is not None
     marked = form("insufficient_information").model_copy(update={"marks": (TextMark(start=0, end=6),)})
     ratings.submit_rating(page_database, BO, case_id, claim.token, marked, _now(), new_id(_now()))
@@ -242,7 +242,7 @@ def test_the_next_text_is_sent_ahead_with_the_save_where_it_can_wait(
     first, second = fill(page_database, [Tier.P2, Tier.P3])
     page = save(take_next(open_page("inbox")))
     assert desk(page)["ahead"]["id"] == second and desk(page)["ahead"]["text"] == "canary text number 2"
-    assert inbox.my_claims(page_database, LOCAL_USER, _now()) == ()
+    assert claims.my_claims(page_database, LOCAL_USER, _now()) == ()
     page = take_next(page)
     assert page.query_params["case"] in (second, [second]) and desk(page)["draft"].get("label") is None and first
 
@@ -253,7 +253,7 @@ def test_a_case_in_hand_comes_before_the_next(open_page: Opener, page_database: 
     case = desk(page)["case"]["id"]
     page = take_next(page)
     assert not answer(page)["ok"] and desk(page)["case"]["id"] == case
-    assert len(inbox.my_claims(page_database, LOCAL_USER, _now())) == 1
+    assert len(claims.my_claims(page_database, LOCAL_USER, _now())) == 1
 
 
 def test_a_case_left_by_a_reload_comes_first_unless_another_is_more_urgent(
@@ -288,7 +288,7 @@ def test_my_readings_are_listed_with_what_became_of_them(
 def test_finish_leaves_nothing_in_hand(open_page: Opener, page_database: Database) -> None:
     fill(page_database, [Tier.P2, Tier.P3])
     page = ask(save(take_next(open_page("inbox"))), "finish", case=None)
-    assert inbox.my_claims(page_database, LOCAL_USER, _now()) == () and desk(page)["ahead"] is None
+    assert claims.my_claims(page_database, LOCAL_USER, _now()) == () and desk(page)["ahead"] is None
     assert desk(page)["said"] == "Nothing is held by you." and counts(page_database, BO, _now()).free == 1
 
 
@@ -318,7 +318,7 @@ def test_a_p0_case_may_be_opened_at_once_and_is_then_not_blind(open_page: Opener
 def test_a_case_that_is_not_in_hand_shows_nothing_of_itself(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
-    inbox.claim_next(page_database, BO, _now())
+    claims.claim_next(page_database, BO, _now())
     page = open_page("inbox", case=case_id)
     assert desk(page)["stage"] == "named" and TEXT not in _shown(page)
     page = ask(page, "take", case=case_id)
@@ -328,7 +328,7 @@ def test_a_case_that_is_not_in_hand_shows_nothing_of_itself(
 def test_a_link_to_a_case_of_somebody_elses_is_no_dead_end(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
-    inbox.claim_next(page_database, BO, _now())
+    claims.claim_next(page_database, BO, _now())
     [other] = fill(page_database)
     page = take_next(open_page("inbox", case=case_id))
     assert page.query_params["case"] in (other, [other])
@@ -353,7 +353,7 @@ def test_a_break_is_offered_between_cases_and_loses_nothing(open_page: Opener, p
     assert "1 read. **Tea** &lt;img src=x onerror=alert(1)&gt;?" in _shown(page), "plain text, never markup"
     page = _press(page, "take_break")
     assert "Come back when you are ready" in desk(page)["said"]
-    assert inbox.my_claims(page_database, LOCAL_USER, _now()) == ()
+    assert claims.my_claims(page_database, LOCAL_USER, _now()) == ()
     assert len(ratings.ratings_of(page_database, LOCAL_USER, first, _now())) == 1
     assert counts(page_database, LOCAL_USER, _now()).free == 1 and second
 
@@ -384,7 +384,7 @@ def test_the_disagreement_is_for_a_senior_to_decide(open_page: Opener, page_data
     register(page_database, BO)
     page = save(ask(take_next(open_page("inbox")), "second"), "safe", 5)
     assert desk(page)["read"]["becomes"] == "A second reader will read it too."
-    claim = inbox.claim_next(page_database, BO, _now())
+    claim = claims.claim_next(page_database, BO, _now())
     assert claim is not None
     ratings.submit_rating(page_database, BO, disputed, claim.token, form("unsafe"), _now(), new_id(_now()))
     assert [each.case_id for each in adjudication.disagreements(page_database, LOCAL_USER)] == [disputed]

@@ -11,9 +11,9 @@ from pages.review.inbox_live import Seat, Seats, View, snapshot, view_of
 from pages.review.list_requests import act, offer
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
-from screening.review.tiers import TARGETS, Tier
+from screening.review.triage import TARGETS, Tier
 from storage.database import Database
-from storage.review import inbox
+from storage.review import claims, inbox
 from storage.review.ahead import send_ahead
 from storage.review.queue import Sort
 from storage.review.search import Search, find
@@ -39,7 +39,7 @@ def test_it_counts_what_waits_and_what_is_late_and_names_no_text(db: Database) -
 
 def test_what_is_in_other_hands_is_not_urgent_for_me(db: Database) -> None:
     fill(db, [Tier.P0, Tier.P1])
-    inbox.claim_next(db, ANN, NOW)
+    claims.claim_next(db, ANN, NOW)
     assert snapshot(db, BO, NOW, View())["urgent"] == snapshot(db, ANN, NOW, View())["urgent"] == 1
 
 
@@ -54,7 +54,7 @@ def test_a_new_p0_case_moves_the_mark_on_and_nothing_else_does(db: Database) -> 
 
 def test_a_reader_sees_only_what_is_set_aside_for_them_and_a_researcher_no_list(db: Database) -> None:
     _first, second = fill(db, [Tier.P1, Tier.P3])
-    claim = inbox.claim(db, SENIOR, second, NOW)
+    claim = claims.claim(db, SENIOR, second, NOW)
     from_senior = inbox.hold(db, SENIOR, second, claim.token, "later", NOW)
     assert from_senior > NOW
     assert snapshot(db, ANN, NOW, View())["rows"] == []

@@ -2,7 +2,7 @@
 
 from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import Disposition
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.follow_ups import open_follow_up, open_ones
 from tests.pages.conftest import Opener

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from jobs import logs, metrics
 from pages.components import resources
 from pages.site import health
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.figures import ErrorCounts
 from storage.site import heartbeats

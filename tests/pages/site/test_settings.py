@@ -107,10 +107,10 @@ def test_a_save_on_an_old_version_is_refused(open_page: Opener, page_database: D
 def test_the_stop_button_is_on_every_page_and_can_be_released(open_page: Opener, page_database: Database) -> None:
     page = open_page("screen")
     page = _press(page, "Stop all decisions")
-    assert settings_store.stopped(page_database)
+    assert settings_store.is_stopped(page_database)
     assert "Stop button pressed" in _shown(page)
     _press(page, "Start again")
-    assert not settings_store.stopped(page_database)
+    assert not settings_store.is_stopped(page_database)
 
 
 def test_an_administrator_gives_roles(open_page: Opener, page_database: Database) -> None:
@@ -154,7 +154,7 @@ def test_a_model_that_cannot_be_reached_is_told_without_its_key() -> None:
         anthropic_base_url="http://127.0.0.1:9/",
         sampler="anthropic",  # type: ignore[arg-type]
     )
-    found = live.tried(settings)
+    found = live.try_settings(settings)
     assert not found.ok and "secret" not in found.message
 
 
@@ -164,7 +164,7 @@ def test_a_model_that_answers_is_tried_once() -> None:
     async def ask() -> tuple[Preflight, int]:
         async with StubServer() as stub:
             settings = Settings(anthropic_api_key="key", anthropic_base_url=stub.url, sampler="anthropic")  # type: ignore[arg-type]
-            return await asyncio.to_thread(live.tried, settings), stub.counters.requests
+            return await asyncio.to_thread(live.try_settings, settings), stub.counters.requests
 
     found, requests = asyncio.run(ask())
     assert found.ok and "answered with the label" in found.message and requests == 1

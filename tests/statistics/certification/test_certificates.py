@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from screening.engine.certified_mixture import CertificateConfig, CertifiedMixtureConfig
-from screening.engine.pipeline import PairwiseMixtureConfig, PipelineConfig, pooled, preset
+from screening.engine.pipeline import PairwiseMixtureConfig, PipelineConfig, pooled_rule, preset
 from screening.labels import LABELS, Label
 from screening.statistics.certification.bernstein import Patch, largest
 from screening.statistics.certification.certificates import (
@@ -111,7 +111,7 @@ def test_a_certificate_covers_every_smaller_budget_and_none_larger() -> None:
     assert CertifiedMixtureConfig(budget=60, certificate=record).rule().delta == 0.05
     with pytest.raises(ValidationError, match="covers budgets up to 100"):
         CertifiedMixtureConfig(budget=101, certificate=record)
-    assert isinstance(pooled(None, 5_000), PairwiseMixtureConfig)
+    assert isinstance(pooled_rule(None, 5_000), PairwiseMixtureConfig)
 
 
 @pytest.mark.parametrize(

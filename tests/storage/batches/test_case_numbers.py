@@ -6,19 +6,21 @@ from sqlalchemy import select
 from jobs.local import LocalRunner
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
+from screening.datasets.rows import NewCase
 from screening.engine.pipeline import PipelineConfig, preset
-from screening.engine.pipeline_file import checked
+from screening.engine.pipeline_file import check
 from screening.review.actors import LOCAL_USER
 from screening.text.received import receive
-from storage.batches.batches import NewBatch, NewCase, add_rows, close_intake, create_batch
+from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
+from storage.batches.intake import add_rows, close_intake
 from storage.batches.screenings import case_for_screening
 from storage.database import Database
 from storage.schema import cases, screenings
 from tests.jobs.running import PLACES, agents
 
 PLAIN = preset("recommended")
-SCHEDULED = checked(
+SCHEDULED = check(
     {
         "name": "scheduled",
         "node": [node | {"schedule": "harmonic"} for node in PLAIN.model_dump(mode="json")["nodes"]],

@@ -2,11 +2,12 @@
 
 import pytest
 
+from screening.datasets.rows import RejectedRow
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.policy import Forbidden
-from storage.batches.batches import RejectedRow, add_rows, rejected
 from storage.batches.exports import exported_rejected, exported_results
+from storage.batches.intake import add_rows, read_rejected
 from storage.batches.results import results
 from storage.database import Database
 from storage.research.case_tags import add_remark, add_tag
@@ -32,7 +33,7 @@ def test_they_are_logged_before_the_first_row(db: Database, who: Actor) -> None:
     assert _exports(db) == [(who.id, batch_id, "results")]
     others = exported_rejected(db, who, batch_id, LATER)
     assert _exports(db) == [(who.id, batch_id, "rejected"), (who.id, batch_id, "results")]
-    assert list(rows) == list(results(db, who, batch_id)) and list(others) == list(rejected(db, who, batch_id))
+    assert list(rows) == list(results(db, who, batch_id)) and list(others) == list(read_rejected(db, who, batch_id))
 
 
 def test_whoever_may_not_have_them_is_refused_at_once_and_nothing_has_left(db: Database) -> None:

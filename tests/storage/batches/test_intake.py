@@ -8,24 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select
 
+from screening.datasets.rows import NewCase, RejectedRow
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.policy import Forbidden
 from screening.text.received import receive
-from storage.batches.batches import (
-    BatchState,
-    Intake,
-    IntakeClosed,
-    NewCase,
-    RejectedRow,
-    UnknownBatch,
-    add_rows,
-    batch_state,
-    cancel,
-    close_intake,
-    progress,
-    rejected,
-)
-from storage.batches.intake import last_row, takes_rows
+from storage.batches.batch_state import BatchState, UnknownBatch
+from storage.batches.batches import batch_state, cancel, progress
+from storage.batches.intake import Intake, IntakeClosed, add_rows, close_intake, last_row, read_rejected, takes_rows
 from storage.database import Database
 from storage.schema import audit_events, batch_events, cases
 from tests.storage.batch_of import LATER, NOW, batch, waiting
@@ -53,7 +42,7 @@ def test_accepted_and_rejected_add_up(db: Database) -> None:
     rows = [_case(1), RejectedRow(row=2, reason="empty", line=3), _case(3), RejectedRow(row=4, reason="empty")]
     assert add_rows(db, batch_id, rows, NOW, chunk=2) == Intake(accepted=2, rejected=2)
     assert progress(db, batch_id).rows_in == 4
-    assert [(one.row, one.line) for one in rejected(db, LOCAL_USER, batch_id)] == [(2, 3), (4, None)]
+    assert [(one.row, one.line) for one in read_rejected(db, LOCAL_USER, batch_id)] == [(2, 3), (4, None)]
 
 
 @pytest.mark.parametrize("crash_at", [1, 2, 5, 6, 7, 10])
@@ -130,7 +119,7 @@ def test_names_and_reasons_from_outside_cannot_break_the_driver(db: Database) ->
     batch_id = batch(db, closed=False)
     hostile = RejectedRow(row=1, reason="columns", detail="cell \x00 \ud800", external_id="\udfff", original_json="[]")
     add_rows(db, batch_id, [hostile], NOW)
-    assert next(rejected(db, LOCAL_USER, batch_id)).detail == "cell \ufffd \ufffd"
+    assert next(read_rejected(db, LOCAL_USER, batch_id)).detail == "cell \ufffd \ufffd"
 
 
 def test_rows_out_of_order_are_refused(db: Database) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import func, select, text, update
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from storage.batches import live, single_texts
-from storage.batches.screenings import pending_cases as take
+from storage.batches.pending import pending_cases as take
 from storage.clock import shared_now
 from storage.database import Database, insert_into
 from storage.schema import live_runs, pending_cases
@@ -34,9 +34,9 @@ def test_nothing_is_watched_for_ever(db: Database) -> None:
     for case_id in (gone, watched):
         _age(db, case_id, AFTER * 2)
     single_texts.watch(db, LOCAL_USER, watched, NOW)
-    assert live.unwatched(db, NOW, AFTER) == [gone]
+    assert live.find_unwatched(db, NOW, AFTER) == [gone]
     live.withdraw(db, gone, NOW)
-    assert live.unwatched(db, NOW, AFTER) == []
+    assert live.find_unwatched(db, NOW, AFTER) == []
     assert take(db, 10, interactive=True) == [watched]
     with db.read() as conn:
         assert conn.execute(select(func.count()).where(pending_cases.c.case_id == gone)).scalar() == 1
@@ -45,16 +45,16 @@ def test_nothing_is_watched_for_ever(db: Database) -> None:
 def test_a_text_that_was_stopped_is_let_go_of_at_once(db: Database) -> None:
     batch(db, ["a text"], kind="interactive")
     (case_id,) = waiting(db)
-    assert live.unwatched(db, NOW, AFTER) == []
+    assert live.find_unwatched(db, NOW, AFTER) == []
     single_texts.stop(db, LOCAL_USER, case_id, NOW)
-    assert live.unwatched(db, NOW, AFTER) == [case_id]
+    assert live.find_unwatched(db, NOW, AFTER) == [case_id]
 
 
 def test_what_is_watched_is_found_without_passing_the_cases_of_files(db: Database) -> None:
     file = batch(db, ["in a file"] * 5)
     single = batch(db, ["a text"], kind="interactive")
     with statements() as sent:
-        assert live.unwatched(db, NOW, AFTER) == []
+        assert live.find_unwatched(db, NOW, AFTER) == []
     (search,) = [(text, values) for text, values in sent if "viewer_seen_at" in text]
     assert single in values_of([search]) and file not in values_of([search])
     assert "ix_pending_cases_ready" in plan(db, *search)
@@ -66,9 +66,9 @@ def test_machines_need_not_agree_on_the_time_to_know_what_is_watched(postgresql_
     app, worker = true + ahead, true - ahead
     for tell in ("handed in", "watched", "drawn"):
         case_id = _told(db, tell, app)
-        assert live.unwatched(db, worker, AFTER) == [], tell
+        assert live.find_unwatched(db, worker, AFTER) == [], tell
         _age(db, case_id, AFTER * 2)
-        assert live.unwatched(db, worker, AFTER) == [case_id], tell
+        assert live.find_unwatched(db, worker, AFTER) == [case_id], tell
         live.withdraw(db, case_id, worker)
 
 

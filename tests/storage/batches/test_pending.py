@@ -6,25 +6,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select
 
+from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.policy import Forbidden
 from screening.text.received import receive
 from storage.batches import batches, live, single_texts
-from storage.batches.batch_state import BatchCancelled
-from storage.batches.batches import (
-    BatchState,
-    Caps,
-    NewCase,
-    add_rows,
-    batch_state,
-    change_caps,
-    progress,
-    retry_failed,
-)
-from storage.batches.pending import record_interruption
-from storage.batches.screenings import batch_standing, record_error, record_start, record_withdrawal
-from storage.batches.screenings import pending_cases as take
+from storage.batches.batch_state import BatchCancelled, BatchState, Caps
+from storage.batches.batches import batch_state, change_caps, progress, retry_failed
+from storage.batches.intake import add_rows
+from storage.batches.pending import pending_cases as take
+from storage.batches.pending import record_error, record_interruption, record_start, record_withdrawal
+from storage.batches.screenings import batch_standing
 from storage.database import Database
 from storage.schema import audit_events, cases, pending_cases, screenings
 from tests.storage.batch_of import LATER, NOW, batch, commit_run, decide, run, waiting

@@ -6,13 +6,13 @@ from sqlalchemy import select
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.batches.batches import find_batch, progress
 from storage.batches.results import IN_INBOX, results
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.reading_table import readings_by_tier
-from storage.review.inbox import claim_next
+from storage.review.claims import claim_next
 from storage.review.ratings import my_rating, submit_rating
 from storage.schema import inbox_entries, ratings
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting

@@ -7,12 +7,13 @@ from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.policy import Forbidden
 from storage.batches import results as results_module
-from storage.batches.batches import BatchState, list_batches, progress
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import list_batches, progress
+from storage.batches.pending import record_error
 from storage.batches.results import IN_INBOX, Result, results, withheld_rows
-from storage.batches.screenings import record_error
 from storage.database import Database
 from storage.research.confusion import confusion
-from storage.review import inbox
+from storage.review import claims, inbox
 from storage.review.ratings import submit_rating
 from storage.schema import adjudications
 from tests.storage.batch_of import LATER, NOW, batch, commit_run, decide, run, waiting
@@ -78,14 +79,14 @@ def test_a_case_is_shown_to_its_reader_and_to_all_once_it_is_closed(db: Database
     register(db, ANN, BO)
     batch_id = batch(db, TEXTS[:1])
     decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
-    claim = inbox.claim_next(db, first_reader, LATER)
+    claim = claims.claim_next(db, first_reader, LATER)
     assert claim is not None
     inbox.ask_second_opinion(db, first_reader, claim.case_id, claim.token, LATER)
     submit_rating(db, first_reader, claim.case_id, claim.token, form("unsafe", 4), LATER, "a" * 32)
     seen = {who.id: [one.outcome for one in results(db, who, batch_id)] for who in (first_reader, SENIOR, RESEARCHER)}
     assert seen == {"ann": ["human_review"], "sue": [IN_INBOX], "rae": [IN_INBOX]}
     assert [withheld_rows(db, who, batch_id) for who in (first_reader, SENIOR)] == [0, 1]
-    again = inbox.claim_next(db, BO, LATER)
+    again = claims.claim_next(db, BO, LATER)
     assert again is not None
     submit_rating(db, BO, again.case_id, again.token, form("unsafe", 4), LATER, "b" * 32)
     assert [(one.outcome, one.calls, one.withheld) for one in results(db, SENIOR, batch_id)] == [

@@ -7,15 +7,18 @@ from threading import Barrier
 import pytest
 from sqlalchemy import func, select
 
+from screening.datasets.rows import NewCase
 from screening.engine.draws import ScreenedText, Usage
 from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
-from screening.review.tiers import Tier, Why, audit_placement
+from screening.review.triage import Tier, Why, audit_placement
 from screening.text.received import receive
 from storage.batches import tallies
-from storage.batches.batches import NewCase, add_rows, progress
-from storage.batches.screenings import UnknownCase, UnsafeCommit, case_for_screening, committed_runs, record_start
+from storage.batches.batches import progress
+from storage.batches.intake import add_rows
+from storage.batches.pending import UnknownCase, record_start
+from storage.batches.screenings import UnsafeCommit, case_for_screening, committed_runs
 from storage.database import Database
 from storage.schema import case_starts, inbox_entries, node_runs, screenings
 from storage.site.settings_store import SiteSettings, change

@@ -3,10 +3,11 @@
 from sqlalchemy import select
 
 from storage.batches import live, tallies
-from storage.batches.batches import BatchState, progress
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import progress
 from storage.batches.configurations import Configurations
-from storage.batches.screenings import CaseForScreening, record_start
-from storage.batches.starting import give_back, start_case
+from storage.batches.pending import record_start
+from storage.batches.screenings import CaseForScreening, give_back, start_case
 from storage.database import Database
 from storage.schema import case_errors
 from tests.storage.batch_of import LATER, NOW, batch, waiting

@@ -5,9 +5,10 @@ import tracemalloc
 import pytest
 from sqlalchemy import select
 
+from screening.datasets.rows import RejectedRow
 from screening.review.actors import LOCAL_USER
 from storage.batches import text_pages
-from storage.batches.batches import RejectedRow, add_rows, rejected
+from storage.batches.intake import add_rows, read_rejected
 from storage.batches.text_pages import text_page
 from storage.database import Database
 from storage.research.relabelled import relabelled_rows
@@ -34,7 +35,7 @@ def test_pages_join_without_loss(db: Database, monkeypatch: pytest.MonkeyPatch) 
     batch_id = batch(db, WORDS, closed=False)
     add_rows(db, batch_id, [RejectedRow(row=row, reason="empty", detail="x" * 200) for row in range(13, 20)], NOW)
     assert [row.text for row in relabelled_rows(db, LOCAL_USER, batch_id, "key", NOW)] == WORDS
-    assert [row.row for row in rejected(db, LOCAL_USER, batch_id)] == list(range(13, 20))
+    assert [row.row for row in read_rejected(db, LOCAL_USER, batch_id)] == list(range(13, 20))
 
 
 def test_long_texts_are_not_in_memory_all_at_once(db: Database) -> None:
@@ -45,7 +46,7 @@ def test_long_texts_are_not_in_memory_all_at_once(db: Database) -> None:
         del long
     tracemalloc.start()
     try:
-        read = sum(len(row.original_json or "") for row in rejected(db, LOCAL_USER, batch_id))
+        read = sum(len(row.original_json or "") for row in read_rejected(db, LOCAL_USER, batch_id))
         assert read == 60 * mega and tracemalloc.get_traced_memory()[1] < 40 * mega
     finally:
         tracemalloc.stop()

@@ -9,16 +9,16 @@ from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.reach import Reach
-from screening.review.tiers import Tier
-from storage.batches.batch_state import BatchEvent
-from storage.batches.batches import Caps, add_event, cancel, change_caps, pause, resume, retry_failed
+from screening.review.triage import Tier
+from storage.batches.batch_state import BatchEvent, Caps
+from storage.batches.batches import add_event, cancel, change_caps, pause, resume, retry_failed
 from storage.batches.pending import record_error
 from storage.batches.results import IN_INBOX, results
 from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, PAUSED, bring_in, standstills
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.reliability import audit_sample
-from storage.review.inbox import claim_next
+from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import cases, inbox_entries
 from storage.site.heartbeats import beat

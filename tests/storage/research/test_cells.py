@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert
 
+from screening.datasets.rows import NewCase
 from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.text.received import receive
-from storage.batches.batches import NewCase, add_rows
+from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.research.cells import Cell, cell_choices, cell_page, groups, text_starts
 from storage.research.confusion import confusion

@@ -2,11 +2,11 @@
 
 from screening.labels import Outcome
 from screening.review.rating_form import RatingLabel
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.research.ledger import ledger
 from storage.research.recorded_draws import outcomes_now, recorded_batch
-from storage.review import inbox
+from storage.review import claims
 from storage.review.adjudication import amend
 from storage.review.ratings import submit_rating
 from tests.storage.batch_of import batch, decide, waiting
@@ -17,7 +17,7 @@ from tests.storage.research.test_relabelled import batch_of
 def test_each_entry_says_from_what_to_what_and_a_version_holds_the_first_ones(db: Database) -> None:
     register(db, ANN)
     (case_id,) = fill(db, [Tier.P2])
-    held = inbox.claim_next(db, ANN, NOW)
+    held = claims.claim_next(db, ANN, NOW)
     assert held is not None
     submit_rating(db, ANN, case_id, held.token, form("unsafe"), NOW, "a" * 32)
     amend(db, SENIOR, case_id, RatingLabel.SAFE, "read again", 1, NOW + MINUTE)

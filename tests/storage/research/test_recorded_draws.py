@@ -13,7 +13,7 @@ from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.recorded_draws import adjudicated_labels, recorded_batch, recording_state
 from storage.review.adjudication import amend
-from storage.review.inbox import claim_next
+from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
 from tests.storage.batch_of import LATER, batch, commit, commit_run, run, screening, waiting

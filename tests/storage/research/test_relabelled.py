@@ -7,13 +7,13 @@ from screening.review.actors import Role
 from screening.review.policy import Forbidden
 from screening.review.pseudonyms import pseudonym
 from screening.review.rating_form import RatingLabel
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.batches import text_pages
 from storage.database import Database
 from storage.research.case_tags import add_tag
 from storage.research.reading_table import reading_table, switches
 from storage.research.relabelled import RelabelledRow, relabelled_rows
-from storage.review import inbox
+from storage.review import claims, inbox
 from storage.review.adjudication import amend
 from storage.review.evidence import evidence
 from storage.review.ratings import revise, submit_rating
@@ -35,14 +35,14 @@ def worked(db: Database) -> list[str]:
     """Case 1 is read by ann and bo, revised and amended; case 2 waits for a second reader; case 3 is unread."""
     register(db, ANN, BO)
     ids = fill(db, [Tier.P1, Tier.P2, Tier.P3])
-    first = inbox.claim_next(db, ANN, NOW)
+    first = claims.claim_next(db, ANN, NOW)
     assert first is not None
     inbox.ask_second_opinion(db, ANN, first.case_id, first.token, NOW)
     submit_rating(db, ANN, ids[0], first.token, form("unsafe", 4, ideation=3, note="private"), NOW, "a" * 32)
-    second = inbox.claim_next(db, BO, NOW)
+    second = claims.claim_next(db, BO, NOW)
     assert second is not None
     submit_rating(db, BO, ids[0], second.token, form("unsafe", 3), NOW, "b" * 32)
-    alone = inbox.claim_next(db, ANN, NOW)
+    alone = claims.claim_next(db, ANN, NOW)
     assert alone is not None
     submit_rating(db, ANN, ids[1], alone.token, form("insufficient_information", 5), NOW, "c" * 32)
     evidence(db, BO, ids[0], NOW)
@@ -95,7 +95,7 @@ def test_the_version_changes_with_the_readings_and_only_then(db: Database) -> No
 
     before = version()
     assert version() == before
-    claim = inbox.claim_next(db, BO, LATER, tiers=[Tier.P3])
+    claim = claims.claim_next(db, BO, LATER, tiers=[Tier.P3])
     assert claim is not None
     submit_rating(db, BO, claim.case_id, claim.token, form(), LATER, "e" * 32)
     assert version() != before
@@ -135,7 +135,7 @@ def test_the_reading_table_holds_blind_first_readings_of_closed_cases(db: Databa
 def test_switches_compare_the_blind_label_with_the_last_one(db: Database) -> None:
     ids = fill(db, [Tier.P2, Tier.P0], outcome="safe")
     for number, who in enumerate((ANN, BO)):
-        claim = inbox.claim_next(db, who, NOW)
+        claim = claims.claim_next(db, who, NOW)
         assert claim is not None
         if claim.tier is Tier.P0:
             evidence(db, who, claim.case_id, NOW, open_at_once=True)  # not blind: no row

@@ -12,11 +12,10 @@ from screening.statistics.verification import estimate, tallied
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.reliability import AuditSample, audit_sample, measured_configurations, outcome_mix
-from storage.review.adjudication import adjudicate
-from storage.review.inbox import claim_next
+from storage.review.adjudication import Method, adjudicate
+from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
-from storage.review.settling import Method
 from tests.storage.batch_of import CONFIGURATION, LATER, batch, commit, commit_run, run, screening, waiting
 from tests.storage.inbox_cases import ANN, BO, SENIOR, form, person, register
 

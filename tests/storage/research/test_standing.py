@@ -5,7 +5,7 @@ from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.standing import batch_now, configuration_now
-from storage.review.inbox import claim_next
+from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
 from tests.storage.batch_of import CONFIGURATION, LATER, batch, decide, waiting

@@ -8,11 +8,11 @@ import pytest
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingForm, RatingLabel
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.blindness import NotYetRated, Unread
 from storage.database import Database
 from storage.research.reading_table import reading_table
-from storage.review import inbox
+from storage.review import claims, inbox
 from storage.review.adjudication import (
     Method,
     Next,
@@ -24,8 +24,8 @@ from storage.review.adjudication import (
     is_party,
     versions,
 )
+from storage.review.claims import NotAvailable
 from storage.review.evidence import evidence
-from storage.review.inbox import NotAvailable
 from storage.review.queue import State, counts
 from storage.review.ratings import Receipt, my_rating, ratings_of, revise, submit_rating
 from storage.review.second_readings import coin
@@ -44,7 +44,7 @@ def site(db: Database, settings: SiteSettings = NO_SAMPLING, people: tuple[Actor
 def read(
     db: Database, who: Actor, filled: RatingForm, rating_id: str, now: datetime = NOW, ask: bool = False
 ) -> Receipt:
-    claim = inbox.claim_next(db, who, now)
+    claim = claims.claim_next(db, who, now)
     assert claim is not None
     if ask:
         inbox.ask_second_opinion(db, who, claim.case_id, claim.token, now)
@@ -64,8 +64,8 @@ def test_a_rule_asks_for_a_second_reading(db: Database, filled: RatingForm, due:
     site(db)
     (case_id,) = fill(db)
     assert read(db, ANN, filled, "a").next is (Next.SECOND_READING if due else Next.CLOSED)
-    assert inbox.claim_next(db, ANN, NOW) is None, "never by the first reader"
-    assert (inbox.claim_next(db, BO, NOW) is not None) is due
+    assert claims.claim_next(db, ANN, NOW) is None, "never by the first reader"
+    assert (claims.claim_next(db, BO, NOW) is not None) is due
     assert (versions(db, ANN, case_id, NOW) == ()) is due
 
 
@@ -119,7 +119,7 @@ def disagreement(db: Database) -> str:
 
 def test_two_readings_that_disagree_wait_for_a_senior(db: Database) -> None:
     case_id = disagreement(db)
-    assert inbox.claim_next(db, CY, LATER) is None
+    assert claims.claim_next(db, CY, LATER) is None
     assert counts(db, CY, LATER).by_state[State.SENIOR] == 1
     (listed,) = disagreements(db, SENIOR)
     assert (listed.case_id, listed.read_by_me) == (case_id, False)
@@ -161,7 +161,7 @@ def test_a_party_is_one_of_the_first_two_readers(who: Actor, readers: list[str],
 
 def test_a_senior_may_read_blind_first_and_then_decide(db: Database) -> None:
     case_id = disagreement(db)
-    claim = inbox.claim_next(db, SENIOR, LATER)
+    claim = claims.claim_next(db, SENIOR, LATER)
     assert claim is not None
     assert claim.case_id == case_id
     with pytest.raises(NotYetRated):
@@ -178,7 +178,7 @@ def test_a_senior_may_read_blind_first_and_then_decide(db: Database) -> None:
 def test_a_senior_who_was_shown_the_readings_does_not_read_blind(db: Database, look: Callable[..., object]) -> None:
     case_id = disagreement(db)
     look(db, SENIOR, case_id, LATER)
-    claim = inbox.claim_next(db, SENIOR, LATER)
+    claim = claims.claim_next(db, SENIOR, LATER)
     assert claim is not None and claim.case_id == case_id
     with pytest.raises(NotYetRated):
         evidence(db, SENIOR, case_id, LATER)
@@ -194,7 +194,7 @@ def test_ones_own_reading_shows_nothing_of_the_others(db: Database) -> None:
     assert my_rating(db, SENIOR, case_id) is None
     mine = my_rating(db, BO, case_id)
     assert mine is not None and (mine.reviewer, mine.reading) == ("bo", "second")
-    claim = inbox.claim_next(db, SENIOR, LATER)
+    claim = claims.claim_next(db, SENIOR, LATER)
     assert claim is not None
     submit_rating(db, SENIOR, case_id, claim.token, form(), LATER, "c" * 32)
     assert [rating.blind for rating in ratings_of(db, SENIOR, case_id, LATER)] == [True, True, True]
@@ -210,7 +210,7 @@ def test_an_adjudication_needs_a_reason_a_reading_and_a_free_case(db: Database) 
     read(db, ANN, form(), "a", ask=True)
     with pytest.raises(ReasonNeeded):
         adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, " ", NOW)
-    assert inbox.claim_next(db, BO, NOW) is not None
+    assert claims.claim_next(db, BO, NOW) is not None
     with pytest.raises(NotAvailable, match="reading this case"):
         adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "why", NOW)
     adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "why", NOW + 60 * MINUTE)
@@ -272,7 +272,7 @@ def test_revisions_while_the_case_is_open_only_add_versions(db: Database) -> Non
     site(db)
     fill(db)
     read(db, ANN, form("safe", 4), "a", ask=True)
-    case_id = inbox.claim_next(db, BO, NOW).case_id  # type: ignore[union-attr]
+    case_id = claims.claim_next(db, BO, NOW).case_id  # type: ignore[union-attr]
     assert revise(db, ANN, case_id, form("unsafe", 4), "slipped", LATER, "b" * 32).next is Next.SECOND_READING
-    token = inbox.my_claims(db, BO, LATER)[0].token
+    token = claims.my_claims(db, BO, LATER)[0].token
     assert submit_rating(db, BO, case_id, token, form("unsafe", 3), LATER, "c" * 32).next is Next.CLOSED

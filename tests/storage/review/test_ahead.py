@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import select
 
 from screening.review.policy import Forbidden
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import inbox
+from storage.review import claims, inbox
 from storage.review.adjudication import adjudicate
 from storage.review.ahead import AHEAD, discard_ahead, send_ahead
-from storage.review.inbox import NotAvailable
+from storage.review.claims import NotAvailable
 from storage.review.queue import State, counts
 from storage.review.ratings import submit_rating
 from storage.schema import audit_events, inbox_entries
@@ -36,7 +36,7 @@ def test_what_was_sent_ahead_is_what_the_next_one_gives(db: Database) -> None:
         "canary text number 1",
         NOW + AHEAD,
     )
-    claim = inbox.claim_next(db, ANN, NOW + timedelta(seconds=59))
+    claim = claims.claim_next(db, ANN, NOW + timedelta(seconds=59))
     assert claim is not None and claim.case_id == first
     assert logged(db) == [("ann", "sent_ahead", first), ("ann", "ahead_opened", first)]
 
@@ -46,12 +46,12 @@ def test_it_is_kept_from_others_for_a_minute_and_locks_nothing_after(db: Databas
     sent = send_ahead(db, ANN, NOW, keep=timedelta(hours=1))  # a minute at most, whatever is asked
     assert sent is not None and sent.until == NOW + timedelta(seconds=60)
     just_before = sent.until - timedelta(microseconds=1)
-    assert inbox.claim_next(db, BO, just_before) is None
+    assert claims.claim_next(db, BO, just_before) is None
     with pytest.raises(NotAvailable):
-        inbox.claim(db, SENIOR, case_id, just_before)
+        claims.claim(db, SENIOR, case_id, just_before)
     assert counts(db, BO, just_before).by_state[State.AHEAD] == 1
     assert counts(db, ANN, just_before).free == counts(db, BO, sent.until).free == 1
-    taken = inbox.claim_next(db, BO, sent.until)
+    taken = claims.claim_next(db, BO, sent.until)
     assert taken is not None and taken.case_id == case_id
     assert logged(db)[1:] == [("system", "ahead_discarded", case_id)]
 
@@ -67,9 +67,9 @@ def test_it_is_given_up_for_anything_more_urgent(db: Database) -> None:
     (routine,) = fill(db, [P2])
     assert send_ahead(db, ANN, NOW) is not None
     (urgent,) = fill(db, [Tier.P0], entered_at=[NOW + timedelta(seconds=5)])
-    claim = inbox.claim_next(db, ANN, NOW + timedelta(seconds=6))
+    claim = claims.claim_next(db, ANN, NOW + timedelta(seconds=6))
     assert claim is not None and claim.case_id == urgent
-    other = inbox.claim_next(db, BO, NOW + timedelta(seconds=6))
+    other = claims.claim_next(db, BO, NOW + timedelta(seconds=6))
     assert other is not None and other.case_id == routine  # free at once, not only when the minute is over
     assert logged(db)[1:] == [("ann", "ahead_discarded", routine)]
 
@@ -80,7 +80,7 @@ def test_a_second_sending_gives_up_the_first(db: Database) -> None:
     again = send_ahead(db, ANN, NOW + timedelta(seconds=30))
     assert again is not None and again.text.case_id == first and again.until == NOW + timedelta(seconds=90)
     assert [action for _, action, _ in logged(db)] == ["sent_ahead"]  # the same text to the same person: once
-    inbox.claim(db, SENIOR, second, NOW)
+    claims.claim(db, SENIOR, second, NOW)
     (earlier,) = fill(db, [P2], entered_at=[NOW - MINUTE])
     third = send_ahead(db, ANN, NOW + timedelta(seconds=40))
     assert third is not None and third.text.case_id == earlier
@@ -100,12 +100,12 @@ def test_leaving_gives_it_up_and_so_does_signing_out(db: Database) -> None:
     send_ahead(db, ANN, NOW)
     inbox.release_all(db, ANN, NOW)
     assert [action for _, action, _ in logged(db)] == ["sent_ahead", "ahead_discarded"] * 2
-    assert inbox.claim(db, SENIOR, case_id, NOW).case_id == case_id
+    assert claims.claim(db, SENIOR, case_id, NOW).case_id == case_id
 
 
 def test_a_case_closed_meanwhile_is_nobodys(db: Database) -> None:
     (case_id,) = fill(db)
-    held = inbox.claim_next(db, BO, NOW)
+    held = claims.claim_next(db, BO, NOW)
     assert held is not None
     inbox.ask_second_opinion(db, BO, case_id, held.token, NOW)
     submit_rating(db, BO, case_id, held.token, form(), NOW, submission_id=new_id(NOW))
@@ -114,7 +114,7 @@ def test_a_case_closed_meanwhile_is_nobodys(db: Database) -> None:
     with db.read() as conn:
         row = conn.execute(select(inbox_entries)).one()
     assert (row.ahead_for, row.ahead_until) == (None, None)
-    assert inbox.claim_next(db, ANN, NOW) is None
+    assert claims.claim_next(db, ANN, NOW) is None
 
 
 def test_only_readers_are_sent_anything(db: Database) -> None:

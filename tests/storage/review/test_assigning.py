@@ -6,12 +6,12 @@ import pytest
 from sqlalchemy import select
 
 from screening.review.policy import Forbidden
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import inbox
+from storage.review import claims, inbox
 from storage.review.ahead import send_ahead
 from storage.review.assigning import MOST, assign
-from storage.review.inbox import NotAvailable
+from storage.review.claims import NotAvailable
 from storage.review.ratings import submit_rating
 from storage.schema import audit_events
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, SENIOR, fill, form, register
@@ -27,10 +27,10 @@ def test_given_cases_come_to_that_colleague_alone_until_the_time_is_over(db: Dat
     ids = fill(db, [Tier.P1, Tier.P2])
     done = assign(db, SENIOR, ids, BO.id, NOW)
     assert set(done.given) == set(ids) and done.refused == {}
-    assert inbox.claim_next(db, ANN, NOW) is None
-    mine = inbox.claim_next(db, BO, NOW)
+    assert claims.claim_next(db, ANN, NOW) is None
+    mine = claims.claim_next(db, BO, NOW)
     assert mine is not None and mine.case_id == ids[0]
-    later = inbox.claim_next(db, ANN, NOW + timedelta(hours=1))
+    later = claims.claim_next(db, ANN, NOW + timedelta(hours=1))
     assert later is not None and later.case_id in ids
     with db.read() as conn:
         logged = conn.execute(select(audit_events).where(audit_events.c.action == "assigned")).all()
@@ -40,12 +40,12 @@ def test_given_cases_come_to_that_colleague_alone_until_the_time_is_over(db: Dat
 
 def test_what_is_in_other_hands_is_refused_in_words_and_left_alone(db: Database) -> None:
     held, free, ahead, aside, read = fill(db, [Tier.P1, Tier.P2, Tier.P2, Tier.P2, Tier.P2])
-    taken = inbox.claim(db, SENIOR, held, NOW)
-    kept = inbox.claim(db, SENIOR, aside, NOW)
+    taken = claims.claim(db, SENIOR, held, NOW)
+    kept = claims.claim(db, SENIOR, aside, NOW)
     inbox.hold(db, SENIOR, aside, kept.token, "later", NOW)
-    was = inbox.claim(db, SENIOR, read, NOW)
+    was = claims.claim(db, SENIOR, read, NOW)
     inbox.hand_over(db, SENIOR, read, was.token, BO.id, "yours", NOW)
-    theirs = inbox.claim(db, BO, read, NOW)
+    theirs = claims.claim(db, BO, read, NOW)
     inbox.ask_second_opinion(db, BO, read, theirs.token, NOW)
     submit_rating(db, BO, read, theirs.token, form(), NOW, "1" * 32)
     sent = send_ahead(db, CY, NOW)
@@ -60,19 +60,19 @@ def test_what_is_in_other_hands_is_refused_in_words_and_left_alone(db: Database)
         read: "was read by them already",
         "0" * 32: "is closed",
     }
-    assert inbox.renew(db, SENIOR, held, taken.token, NOW + MINUTE).case_id == held, "its holder goes on"
+    assert claims.renew(db, SENIOR, held, taken.token, NOW + MINUTE).case_id == held, "its holder goes on"
 
 
 def test_a_senior_gives_again_what_was_given_and_not_what_was_refused_for_good(db: Database) -> None:
     (case_id,) = fill(db, [Tier.P2])
-    claim = inbox.claim_next(db, BO, NOW)
+    claim = claims.claim_next(db, BO, NOW)
     assert claim is not None
     inbox.not_me(db, BO, case_id, claim.token, NOW)
     assert assign(db, SENIOR, [case_id], BO.id, NOW).refused == {case_id: "was given back by them: not me"}
     assert assign(db, SENIOR, [case_id], ANN.id, NOW).given == (case_id,)
     assert assign(db, SENIOR, [case_id], CY.id, NOW).given == (case_id,)
-    assert inbox.claim_next(db, ANN, NOW) is None
-    assert inbox.claim_next(db, CY, NOW) is not None
+    assert claims.claim_next(db, ANN, NOW) is None
+    assert claims.claim_next(db, CY, NOW) is not None
 
 
 @pytest.mark.parametrize("to", [ADMIN.id, SENIOR.id, "nobody"])

@@ -5,11 +5,11 @@ from sqlalchemy import insert, update
 
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.blindness import NotYetRated
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import inbox, ratings
+from storage.review import claims, inbox, ratings
 from storage.review.case_file import Part, case_file
 from storage.review.notes import notes
 from storage.schema import case_errors, cases
@@ -17,7 +17,7 @@ from tests.storage.inbox_cases import ANN, BO, CY, NOW, RESEARCHER, SENIOR, fill
 
 
 def _read(db: Database, case_id: str, reader: Actor = ANN) -> None:
-    claim = inbox.claim_next(db, reader, NOW)
+    claim = claims.claim_next(db, reader, NOW)
     assert claim is not None and claim.case_id == case_id
     ratings.submit_rating(db, reader, case_id, claim.token, form(), NOW, new_id(NOW))
 
@@ -29,7 +29,7 @@ def test_the_file_of_an_open_case_is_not_served_before_the_rating(db: Database) 
             case_file(db, reader, case_id, NOW)
     with pytest.raises(Forbidden):
         case_file(db, ANN, case_id, NOW)
-    assert inbox.claim_next(db, ANN, NOW) is not None
+    assert claims.claim_next(db, ANN, NOW) is not None
     with pytest.raises(NotYetRated):
         case_file(db, ANN, case_id, NOW)
 
@@ -57,10 +57,10 @@ def test_an_unknown_case_has_no_file(db: Database) -> None:
 def test_notes_reach_the_next_reader_and_nobody_else(db: Database) -> None:
     [case_id] = fill(db, [Tier.P1])
     register(db, ANN, BO)
-    claim = inbox.claim_next(db, ANN, NOW)
+    claim = claims.claim_next(db, ANN, NOW)
     assert claim is not None
     inbox.skip(db, ANN, case_id, claim.token, NOW, "The reply matters.")
-    claim = inbox.claim_next(db, BO, NOW)
+    claim = claims.claim_next(db, BO, NOW)
     assert claim is not None
     [note] = notes(db, BO, case_id, NOW, claim.token)
     assert (note.author, note.kind, note.note) == ("Ann", "skip", "The reply matters.")
@@ -72,11 +72,11 @@ def test_notes_reach_the_next_reader_and_nobody_else(db: Database) -> None:
 def test_what_a_second_opinion_was_asked_with_waits_for_the_reading(db: Database) -> None:
     [case_id] = fill(db)
     register(db, ANN, BO)
-    claim = inbox.claim_next(db, ANN, NOW)
+    claim = claims.claim_next(db, ANN, NOW)
     assert claim is not None
     inbox.ask_second_opinion(db, ANN, case_id, claim.token, NOW, "I think unsafe.")
     ratings.submit_rating(db, ANN, case_id, claim.token, form(), NOW, new_id(NOW))
-    claim = inbox.claim_next(db, BO, NOW)
+    claim = claims.claim_next(db, BO, NOW)
     assert claim is not None
     assert notes(db, BO, case_id, NOW, claim.token) == ()
     ratings.submit_rating(db, BO, case_id, claim.token, form(), NOW, new_id(NOW))

@@ -3,12 +3,12 @@
 import pytest
 from sqlalchemy import update
 
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review.adjudication import Next
+from storage.review.claims import claim_next
 from storage.review.follow_ups import For, open_ones
-from storage.review.inbox import claim_next
 from storage.review.ratings import revise, submit_rating
 from storage.schema import cases, second_reading_requests
 from tests.storage.inbox_cases import ANN, BO, NOW, fill, form, register

@@ -8,7 +8,7 @@ from sqlalchemy import JSON, Text, insert, select, update
 
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.batches.results import results
 from storage.database import Database
 from storage.review import claims, erasure, retention

@@ -5,12 +5,12 @@ from sqlalchemy import insert, select, update
 
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.blindness import NotYetRated, Unread
 from storage.database import Database
 from storage.research.reading_table import reading_table, switches
 from storage.research.relabelled import relabelled_rows
-from storage.review import inbox
+from storage.review import claims, inbox
 from storage.review.adjudication import versions
 from storage.review.drafts import load_draft
 from storage.review.evidence import case_text, evidence
@@ -36,7 +36,7 @@ def test_no_service_gives_model_fields_of_an_open_case_before_ones_own_rating(db
         if holding and not who.roles & {Role.REVIEWER, Role.SENIOR}:
             continue
         (case_id,) = fill(db, [Tier.P2])
-        claim = inbox.claim_next(db, who, NOW) if holding else None
+        claim = claims.claim_next(db, who, NOW) if holding else None
         assert not holding or (claim is not None and claim.case_id == case_id)
         refuses_everything(db, who, case_id, claim.token if claim else None)
         with db.write() as conn:
@@ -50,7 +50,7 @@ def refuses_everything(db: Database, who: Actor, case_id: str, token: str | None
     batch = batch_of(db, case_id)
     others = (
         lambda: case_text(db, who, case_id, NOW, token),
-        lambda: inbox.my_claims(db, who, NOW),
+        lambda: claims.my_claims(db, who, NOW),
         lambda: queue(db, who, NOW),
         lambda: set_aside(db, who, NOW),
         lambda: load_draft(db, who, case_id),
@@ -71,7 +71,7 @@ def refuses_everything(db: Database, who: Actor, case_id: str, token: str | None
 
 def test_after_ones_own_rating_everything_is_shown(db: Database) -> None:
     (case_id,) = fill(db)
-    token = inbox.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
+    token = claims.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
     submit_rating(db, ANN, case_id, token, form(), NOW, "a" * 32)
     shown = evidence(db, ANN, case_id, LATER)
     assert (shown.outcome, shown.reason, shown.calls, shown.delta) == ("human_review", "exhausted", 6, 0.05)
@@ -90,10 +90,10 @@ def test_after_ones_own_rating_everything_is_shown(db: Database) -> None:
 def test_a_second_reader_is_as_blind_as_the_first(db: Database) -> None:
     register(db, ANN, BO)
     (case_id,) = fill(db)
-    token = inbox.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
+    token = claims.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
     inbox.ask_second_opinion(db, ANN, case_id, token, NOW, "slang")
     submit_rating(db, ANN, case_id, token, form(), NOW, "a" * 32)
-    second = inbox.claim_next(db, BO, NOW)
+    second = claims.claim_next(db, BO, NOW)
     assert second is not None
     for refused in (lambda: evidence(db, BO, case_id, NOW), lambda: ratings_of(db, SENIOR, case_id, NOW)):
         with pytest.raises((NotYetRated, Unread)):
@@ -109,7 +109,7 @@ def test_p0_may_be_opened_at_once_by_its_holder_and_the_rating_is_not_blind(db: 
     (case_id,) = fill(db, [Tier.P0])
     with pytest.raises(NotYetRated):
         evidence(db, SENIOR, case_id, NOW, open_at_once=True)
-    token = inbox.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
+    token = claims.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
     with pytest.raises(NotYetRated):
         evidence(db, ANN, case_id, NOW)
     assert evidence(db, ANN, case_id, NOW, open_at_once=True).outcome == "human_review"
@@ -121,7 +121,7 @@ def test_p0_may_be_opened_at_once_by_its_holder_and_the_rating_is_not_blind(db: 
 
 def test_an_expired_holder_opens_nothing_at_once(db: Database) -> None:
     (case_id,) = fill(db, [Tier.P0])
-    claim = inbox.claim_next(db, ANN, NOW)
+    claim = claims.claim_next(db, ANN, NOW)
     assert claim is not None
     with pytest.raises((NotYetRated, Forbidden)):
         evidence(db, ANN, case_id, claim.expires_at, open_at_once=True)
@@ -136,21 +136,21 @@ def test_whoever_saw_the_evidence_as_a_researcher_does_not_rate_blind_later(db: 
         evidence(db, ANN, case_id, NOW)
     with db.write() as conn:
         conn.execute(insert(inbox_entries).values(case_id=case_id, tier=3, why="x", entered_at=NOW, due_at=NOW))
-    token = inbox.claim_next(db, EVERYTHING, NOW).token  # type: ignore[union-attr]
+    token = claims.claim_next(db, EVERYTHING, NOW).token  # type: ignore[union-attr]
     submit_rating(db, EVERYTHING, case_id, token, form(), NOW, "a" * 32)
     assert [rating.blind for rating in ratings_of(db, EVERYTHING, case_id, NOW)] == [False]
 
 
 def test_whoever_watched_the_engine_live_does_not_rate_blind(db: Database) -> None:
     (case_id,) = fill(db, kind="interactive", created_by=ANN.id)
-    token = inbox.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
+    token = claims.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
     submit_rating(db, ANN, case_id, token, form(), NOW, "a" * 32)
     assert [rating.blind for rating in ratings_of(db, ANN, case_id, NOW)] == [False]
 
 
 def test_the_text_is_for_the_holder_and_each_view_is_one_event(db: Database) -> None:
     first, second = fill(db, [Tier.P2, Tier.P2])
-    token = inbox.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
+    token = claims.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
     shown = case_text(db, ANN, first, NOW, token)
     assert (shown.text, shown.external_id) == ("canary text number 1", "post-1")
     for who, case_id, proof in ((BO, first, token), (ANN, second, token), (ANN, first, None), (ADMIN, first, None)):
@@ -165,10 +165,10 @@ def test_the_text_is_for_the_holder_and_each_view_is_one_event(db: Database) -> 
 
 def test_the_log_never_holds_message_text_or_notes(db: Database) -> None:
     (case_id,) = fill(db, [Tier.P0])
-    token = inbox.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
+    token = claims.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
     case_text(db, ANN, case_id, NOW, token)
     inbox.release(db, ANN, case_id, token, NOW, "a private note")
-    token = inbox.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
+    token = claims.claim_next(db, ANN, NOW).token  # type: ignore[union-attr]
     submit_rating(db, ANN, case_id, token, form(note="another private note"), NOW, "a" * 32)
     evidence(db, ANN, case_id, NOW)
     log = repr(events(db, ADMIN))

@@ -7,9 +7,9 @@ from sqlalchemy import update
 
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import follow_ups, inbox
+from storage.review import claims, follow_ups
 from storage.review.evidence import case_text
 from storage.review.follow_ups import How, NoteMissing, NotOpen
 from storage.review.ratings import revise, submit_rating
@@ -20,7 +20,7 @@ from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHE
 
 
 def read(db: Database, who: Actor, case_id: str, disposition: str, rating_id: str = "a" * 32) -> None:
-    claim = inbox.claim_next(db, who, NOW)
+    claim = claims.claim_next(db, who, NOW)
     assert claim is not None and claim.case_id == case_id
     case_text(db, who, case_id, NOW, claim.token)
     submit_rating(db, who, case_id, claim.token, form("unsafe", 5, disposition=disposition), NOW, rating_id)
@@ -84,10 +84,10 @@ def test_a_shift_is_counted_by_tier_with_waits_and_shares(db: Database) -> None:
     entered = [NOW - 40 * MINUTE, NOW - 8 * MINUTE, NOW - 3 * MINUTE, NOW - 2 * MINUTE, NOW - 2 * MINUTE]
     first, *_rest = fill(db, (Tier.P0, Tier.P0, Tier.P0, Tier.P0, Tier.P2), entered_at=entered)
     read(db, ANN, first, "urgent")  # 40 minutes after it came: too late
-    claim = inbox.claim_next(db, ANN, NOW)
+    claim = claims.claim_next(db, ANN, NOW)
     assert claim is not None
     case_text(db, ANN, claim.case_id, NOW, claim.token)  # 8 minutes: too late
-    claim = inbox.claim(db, SENIOR, _rest[1], NOW)
+    claim = claims.claim(db, SENIOR, _rest[1], NOW)
     case_text(db, SENIOR, _rest[1], NOW, claim.token)  # 3 minutes: in time
     found = shift(db, ADMIN, NOW - 60 * MINUTE, NOW + MINUTE)
     p0 = found.tiers[Tier.P0]

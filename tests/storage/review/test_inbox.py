@@ -9,12 +9,12 @@ from sqlalchemy import event, select, update
 
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import inbox
+from storage.review import claims, inbox
 from storage.review.adjudication import adjudicate
-from storage.review.inbox import LeaseLost, NotAvailable, NoteNeeded
-from storage.review.leases import LEASE, SNOOZE
+from storage.review.claims import LEASE, SNOOZE, LeaseLost, NotAvailable
+from storage.review.inbox import NoteNeeded
 from storage.review.notes import notes
 from storage.review.queue import State, counts, queue, set_aside
 from storage.review.ratings import submit_rating
@@ -25,7 +25,7 @@ LATER = NOW + MINUTE
 
 
 def claimed(db: Database, who=ANN, now=NOW, **options):  # type: ignore[no-untyped-def]
-    claim = inbox.claim_next(db, who, now, **options)
+    claim = claims.claim_next(db, who, now, **options)
     assert claim is not None
     return claim
 
@@ -37,26 +37,26 @@ def test_p0_comes_first_then_the_earliest_deadline(db: Database) -> None:
     ids = fill(db, tiers, entered_at=entered)
     due = [claimed(db).case_id for _ in ids]
     assert due == [ids[4], ids[2], ids[0], ids[1], ids[3]]
-    assert inbox.claim_next(db, ANN, NOW) is None
+    assert claims.claim_next(db, ANN, NOW) is None
 
 
 def test_a_filter_gives_only_its_tiers(db: Database) -> None:
     ids = fill(db, [Tier.P0, Tier.P3])
     assert claimed(db, tiers=[Tier.P3]).case_id == ids[1]
-    assert inbox.claim_next(db, BO, NOW, tiers=[Tier.P3, Tier.P2]) is None
+    assert claims.claim_next(db, BO, NOW, tiers=[Tier.P3, Tier.P2]) is None
 
 
 def test_two_people_never_hold_one_case_and_an_expired_lease_is_free_again(db: Database) -> None:
     (case_id,) = fill(db)
     first = claimed(db, ANN)
-    assert inbox.claim_next(db, BO, first.expires_at - timedelta(microseconds=1)) is None
+    assert claims.claim_next(db, BO, first.expires_at - timedelta(microseconds=1)) is None
     second = claimed(db, BO, first.expires_at)
     assert (second.case_id, second.token != first.token) == (case_id, True)
     with pytest.raises(LeaseLost):
-        inbox.renew(db, ANN, case_id, first.token, first.expires_at)
+        claims.renew(db, ANN, case_id, first.token, first.expires_at)
     with pytest.raises(LeaseLost):
         inbox.release(db, ANN, case_id, first.token, first.expires_at)
-    assert inbox.renew(db, BO, case_id, second.token, first.expires_at + MINUTE).expires_at == (
+    assert claims.renew(db, BO, case_id, second.token, first.expires_at + MINUTE).expires_at == (
         first.expires_at + MINUTE + LEASE
     )
 
@@ -66,31 +66,31 @@ def test_a_token_is_worth_nothing_in_other_hands_or_on_another_case(db: Database
     one, two = claimed(db), claimed(db)
     for who, case_id, token in ((BO, one.case_id, one.token), (ANN, one.case_id, two.token), (ANN, one.case_id, "")):
         with pytest.raises(LeaseLost):
-            inbox.renew(db, who, case_id, token, NOW)
+            claims.renew(db, who, case_id, token, NOW)
 
 
 def test_an_expired_lease_cannot_be_renewed_but_the_case_taken_up_again(db: Database) -> None:
     (case_id,) = fill(db)
     old = claimed(db)
     with pytest.raises(LeaseLost):
-        inbox.renew(db, ANN, case_id, old.token, old.expires_at)
-    again = inbox.claim(db, ANN, case_id, old.expires_at)
+        claims.renew(db, ANN, case_id, old.token, old.expires_at)
+    again = claims.claim(db, ANN, case_id, old.expires_at)
     assert again.token != old.token
-    assert inbox.my_claims(db, ANN, old.expires_at) == (again,)
+    assert claims.my_claims(db, ANN, old.expires_at) == (again,)
 
 
 def test_what_i_hold_is_found_again_after_a_reload(db: Database) -> None:
     fill(db, [Tier.P3, Tier.P1])
     held = [claimed(db), claimed(db)]
-    assert list(inbox.my_claims(db, ANN, NOW)) == held
-    assert inbox.my_claims(db, BO, NOW) == ()
-    assert inbox.my_claims(db, ANN, NOW + LEASE) == ()
+    assert list(claims.my_claims(db, ANN, NOW)) == held
+    assert claims.my_claims(db, BO, NOW) == ()
+    assert claims.my_claims(db, ANN, NOW + LEASE) == ()
 
 
 def test_a_skipped_case_is_for_others_and_comes_back_after_a_while(db: Database) -> None:
     (case_id,) = fill(db)
     inbox.skip(db, ANN, case_id, claimed(db).token, NOW)
-    assert inbox.claim_next(db, ANN, NOW + SNOOZE - MINUTE) is None
+    assert claims.claim_next(db, ANN, NOW + SNOOZE - MINUTE) is None
     assert counts(db, ANN, NOW).by_state[State.SKIPPED] == 1
     other = claimed(db, BO)
     inbox.release(db, BO, case_id, other.token, NOW)
@@ -100,7 +100,7 @@ def test_a_skipped_case_is_for_others_and_comes_back_after_a_while(db: Database)
 def test_not_me_needs_no_reason_even_at_p0_and_the_case_never_comes_back(db: Database) -> None:
     (case_id,) = fill(db, [Tier.P0])
     inbox.not_me(db, ANN, case_id, claimed(db).token, NOW)
-    assert inbox.claim_next(db, ANN, NOW + timedelta(days=30)) is None
+    assert claims.claim_next(db, ANN, NOW + timedelta(days=30)) is None
     assert claimed(db, BO).case_id == case_id
 
 
@@ -113,7 +113,7 @@ def test_an_urgent_case_left_open_needs_a_note(db: Database, tier: Tier) -> None
             leave(db, ANN, case_id, token, NOW, "  ")
     with pytest.raises(NoteNeeded):
         inbox.hold(db, ANN, case_id, token, "", NOW)
-    assert len(inbox.my_claims(db, ANN, NOW)) == 1, "a refused step changes nothing"
+    assert len(claims.my_claims(db, ANN, NOW)) == 1, "a refused step changes nothing"
     inbox.release(db, ANN, case_id, token, NOW, "reply is in a language I do not read")
     with db.read() as conn:
         assert conn.execute(select(case_notes.c.note)).scalar_one().startswith("reply is")
@@ -122,8 +122,8 @@ def test_an_urgent_case_left_open_needs_a_note(db: Database, tier: Tier) -> None
 def test_a_held_case_stays_away_from_everybody_then_is_free(db: Database) -> None:
     (case_id,) = fill(db)
     until = inbox.hold(db, ANN, case_id, claimed(db).token, "asking for the thread", NOW)
-    assert inbox.claim_next(db, ANN, LATER) is None
-    assert inbox.claim_next(db, BO, LATER) is None
+    assert claims.claim_next(db, ANN, LATER) is None
+    assert claims.claim_next(db, BO, LATER) is None
     assert counts(db, BO, LATER).reserved_until == until
     assert [each.case_id for each in set_aside(db, ANN, LATER)] == [case_id]
     assert claimed(db, BO, until).case_id == case_id
@@ -133,8 +133,8 @@ def test_its_reader_takes_a_held_case_up_again_at_any_time(db: Database) -> None
     (case_id,) = fill(db)
     inbox.hold(db, ANN, case_id, claimed(db).token, "asking", NOW)
     with pytest.raises(Forbidden):
-        inbox.claim(db, BO, case_id, LATER)
-    assert inbox.claim(db, ANN, case_id, LATER).case_id == case_id
+        claims.claim(db, BO, case_id, LATER)
+    assert claims.claim(db, ANN, case_id, LATER).case_id == case_id
 
 
 def test_a_handed_over_case_goes_to_the_named_person(db: Database) -> None:
@@ -142,8 +142,8 @@ def test_a_handed_over_case_goes_to_the_named_person(db: Database) -> None:
     (case_id,) = fill(db, [Tier.P0])
     until = inbox.hand_over(db, ANN, case_id, claimed(db).token, BO.id, "you know this forum", NOW)
     assert until < NOW + timedelta(hours=1), "an urgent case is not parked for long"
-    assert inbox.claim_next(db, CY, LATER) is None
-    assert inbox.claim_next(db, ANN, LATER) is None
+    assert claims.claim_next(db, CY, LATER) is None
+    assert claims.claim_next(db, ANN, LATER) is None
     assert [each.case_id for each in set_aside(db, BO, LATER)] == [case_id]
     assert claimed(db, BO, LATER).case_id == case_id
 
@@ -166,15 +166,15 @@ def test_signing_out_gives_everything_back(db: Database) -> None:
 def test_a_senior_takes_any_free_case_and_nobody_takes_a_held_or_closed_one(db: Database) -> None:
     (case_id,) = fill(db)
     with pytest.raises(Forbidden):
-        inbox.claim(db, BO, case_id, NOW)
+        claims.claim(db, BO, case_id, NOW)
     token = claimed(db).token
     with pytest.raises(NotAvailable):
-        inbox.claim(db, SENIOR, case_id, NOW)
+        claims.claim(db, SENIOR, case_id, NOW)
     submit_rating(db, ANN, case_id, token, form(), NOW, "1" * 32)
     with pytest.raises(NotAvailable, match="is closed"):
-        inbox.claim(db, SENIOR, case_id, NOW)
+        claims.claim(db, SENIOR, case_id, NOW)
     with pytest.raises(NotAvailable):
-        inbox.claim(db, SENIOR, "no such case", NOW)
+        claims.claim(db, SENIOR, "no such case", NOW)
 
 
 def test_an_empty_inbox_says_why(db: Database) -> None:
@@ -190,7 +190,7 @@ def test_an_empty_inbox_says_why(db: Database) -> None:
 def test_the_states_of_a_list_are_those_of_the_counts(db: Database) -> None:
     register(db, ANN, BO)
     ids = fill(db, [Tier.P2] * 5)
-    inbox.skip(db, SENIOR, claimed(db, SENIOR).case_id, inbox.my_claims(db, SENIOR, NOW)[0].token, NOW)
+    inbox.skip(db, SENIOR, claimed(db, SENIOR).case_id, claims.my_claims(db, SENIOR, NOW)[0].token, NOW)
     mine, other = claimed(db, SENIOR), claimed(db, BO)
     inbox.hold(db, BO, other.case_id, other.token, "later", NOW)
     assert other.case_id == ids[0]
@@ -241,12 +241,12 @@ def test_every_open_case_is_counted_once_and_free_means_claimable(sqlite_url: st
     now = NOW
     for number, (step, who) in enumerate(steps):
         now += MINUTE
-        held = next(iter(inbox.my_claims(database, who, now)), None)
+        held = next(iter(claims.my_claims(database, who, now)), None)
         if step == "wait":
             now += 10 * MINUTE
         elif step == "claim":
             free = counts(database, who, now).free
-            assert (inbox.claim_next(database, who, now) is not None) is (free > 0)
+            assert (claims.claim_next(database, who, now) is not None) is (free > 0)
         elif held is None:
             continue
         elif step == "rate":

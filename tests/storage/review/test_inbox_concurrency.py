@@ -12,11 +12,11 @@ from random import Random
 from sqlalchemy import select
 
 from screening.review.actors import Actor
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import inbox
+from storage.review import claims
+from storage.review.claims import LeaseLost
 from storage.review.drafts import load_draft
-from storage.review.inbox import LeaseLost
 from storage.review.ratings import submit_rating
 from storage.schema import adjudications, audit_events, inbox_entries, ratings
 from storage.site.audit_check import verify
@@ -62,7 +62,7 @@ def work(url: str, who: Actor, clock: Clock, lease: timedelta, seed: int, *, daw
     """
     database, diary, dice = Database(url, pool_size=1), Diary(), Random(seed)
     try:
-        while (claim := inbox.claim_next(database, who, now := clock(), lease)) is not None:
+        while (claim := claims.claim_next(database, who, now := clock(), lease)) is not None:
             diary.claims.append((claim.case_id, now, claim.expires_at))
             if dawdles and len(diary.claims) == 1:
                 clock.skip(lease)

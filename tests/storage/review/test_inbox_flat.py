@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, event, func, insert, select, text, update
 
 from screening.review.actors import Actor, Role
-from screening.review.tiers import TARGETS, Tier
+from screening.review.triage import TARGETS, Tier
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import care, drafts, inbox
+from storage.review import claims, drafts, exposure, inbox
 from storage.review.adjudication import disagreements
 from storage.review.ahead import send_ahead
 from storage.review.follow_ups import open_ones
@@ -31,8 +31,8 @@ BOTH = Actor(id="both", name="Both", roles=frozenset({Role.REVIEWER, Role.SENIOR
 LATER = NOW + timedelta(days=2)
 
 
-def _claimed(db: Database) -> inbox.Claim:
-    claim = inbox.claim_next(db, BOTH, LATER)
+def _claimed(db: Database) -> claims.Claim:
+    claim = claims.claim_next(db, BOTH, LATER)
     assert claim is not None
     return claim
 
@@ -44,7 +44,7 @@ def _save(db: Database) -> None:
 
 def _renewed(db: Database) -> None:
     claim = _claimed(db)
-    inbox.renew(db, BOTH, claim.case_id, claim.token, LATER)
+    claims.renew(db, BOTH, claim.case_id, claim.token, LATER)
     drafts.save_draft(db, BOTH, claim.case_id, {}, LATER)
     inbox.release(db, BOTH, claim.case_id, claim.token, LATER, note="flat")
 
@@ -58,11 +58,11 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "list of a filter, longest waiting": lambda db: queue(db, BOTH, LATER, [Tier.P2], limit=8, sort=Sort.LONGEST),
     "disagreements": lambda db: disagreements(db, BOTH, limit=5),
     "set aside": lambda db: set_aside(db, BOTH, LATER),
-    "mine": lambda db: inbox.my_claims(db, BOTH, LATER),
-    "exposure": lambda db: care.exposure(db, BOTH, NOW),
+    "mine": lambda db: claims.my_claims(db, BOTH, LATER),
+    "exposure": lambda db: exposure.exposure(db, BOTH, NOW),
     "follow-ups": lambda db: open_ones(db, BOTH, LATER),
     "claim": _claimed,
-    "claim of a filter": lambda db: inbox.claim_next(db, BOTH, LATER, tiers=[Tier.P2, Tier.P3]),
+    "claim of a filter": lambda db: claims.claim_next(db, BOTH, LATER, tiers=[Tier.P2, Tier.P3]),
     "ahead": lambda db: send_ahead(db, BOTH, LATER, [Tier.P2, Tier.P3]),
     "save": _save,
     "renew, draft, release": _renewed,
@@ -213,7 +213,7 @@ def test_late_cases_are_counted_as_far_as_a_limit(db: Database) -> None:
 
 def test_counts_agree_for_two_people_whatever_is_held(db: Database) -> None:
     fill(db, [Tier.P0, Tier.P1, Tier.P1, Tier.P3])
-    claim = inbox.claim_next(db, ANN, NOW)
+    claim = claims.claim_next(db, ANN, NOW)
     assert claim is not None
     mine, theirs = counts(db, ANN, NOW), counts(db, BO, NOW, [Tier.P1])
     assert mine.open_by_tier == theirs.open_by_tier == {Tier.P0: 1, Tier.P1: 2, Tier.P2: 0, Tier.P3: 1}

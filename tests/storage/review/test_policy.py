@@ -6,12 +6,12 @@ from itertools import product
 import pytest
 
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
-from screening.review.policy import POLICY, Action, Forbidden, Scope, allowed, require
+from screening.review.policy import POLICY, Action, Forbidden, Scope, is_allowed, require
 from screening.review.rating_form import RatingLabel
 from storage.database import Database
 from storage.research import reading_table
 from storage.research.relabelled import relabelled_rows
-from storage.review import adjudication, assigning, care, drafts, evidence, inbox, queue, ratings
+from storage.review import adjudication, assigning, claims, drafts, evidence, exposure, queue, ratings
 from storage.site import accounts, settings_store
 from tests.storage.inbox_cases import NOW, fill, form
 
@@ -26,7 +26,7 @@ def me(*roles: Role) -> Actor:
 def test_a_role_may_do_exactly_what_the_table_grants(role: Role, action: Action, owner: str | None) -> None:
     reach = {Scope.ANY: OWNERS, Scope.OWN: ("me",), Scope.OTHERS: ("somebody-else",), None: ()}
     expected = owner in reach[POLICY[action].get(role)]
-    assert allowed(me(role), action, owner) is expected
+    assert is_allowed(me(role), action, owner) is expected
     if not expected:
         with pytest.raises(Forbidden):
             require(me(role), action, owner)
@@ -35,31 +35,31 @@ def test_a_role_may_do_exactly_what_the_table_grants(role: Role, action: Action,
 @pytest.mark.parametrize("action", Action)
 def test_every_action_is_in_the_table_and_nobody_without_a_role_may_do_it(action: Action) -> None:
     assert POLICY[action]
-    assert not any(allowed(who, action, owner) for who in (me(), SYSTEM) for owner in (None, "me", "system"))
+    assert not any(is_allowed(who, action, owner) for who in (me(), SYSTEM) for owner in (None, "me", "system"))
 
 
 @pytest.mark.parametrize("action", Action)
 def test_roles_add_up_and_never_take_away(action: Action) -> None:
     for owner in OWNERS:
-        assert allowed(me(*Role), action, owner) is any(allowed(me(role), action, owner) for role in Role)
+        assert is_allowed(me(*Role), action, owner) is any(is_allowed(me(role), action, owner) for role in Role)
 
 
 def test_what_matters_most_in_the_table() -> None:
-    assert {role for role in Role if allowed(me(role), Action.ADJUDICATE)} == {Role.SENIOR}
-    assert {role for role in Role if allowed(me(role), Action.CHANGE_SETTINGS)} == {Role.ADMIN}
-    assert {role for role in Role if allowed(me(role), Action.EXPORT)} == {Role.RESEARCHER}
-    assert not allowed(me(*Role), Action.READ_SECOND, "me"), "nobody reads a case twice"
-    assert not allowed(me(*Role), Action.RATE, "somebody-else"), "nobody rates under another's lease"
-    assert not allowed(me(Role.ADMIN), Action.VIEW_TEXT, "me"), "running the site is no reason to read texts"
+    assert {role for role in Role if is_allowed(me(role), Action.ADJUDICATE)} == {Role.SENIOR}
+    assert {role for role in Role if is_allowed(me(role), Action.CHANGE_SETTINGS)} == {Role.ADMIN}
+    assert {role for role in Role if is_allowed(me(role), Action.EXPORT)} == {Role.RESEARCHER}
+    assert not is_allowed(me(*Role), Action.READ_SECOND, "me"), "nobody reads a case twice"
+    assert not is_allowed(me(*Role), Action.RATE, "somebody-else"), "nobody rates under another's lease"
+    assert not is_allowed(me(Role.ADMIN), Action.VIEW_TEXT, "me"), "running the site is no reason to read texts"
     assert LOCAL_USER.roles == frozenset(Role)
 
 
 Call = Callable[[Database, Actor, str], object]
 SERVICES: dict[str, tuple[Action, str | None, Call]] = {
     # the action a service asks for, whose thing it is here (a free, unread case), the call
-    "claim_next": (Action.CLAIM_NEXT, None, lambda db, who, case: inbox.claim_next(db, who, NOW)),
-    "claim": (Action.CLAIM_NAMED, None, lambda db, who, case: inbox.claim(db, who, case, NOW)),
-    "my_claims": (Action.CLAIM_NEXT, None, lambda db, who, case: inbox.my_claims(db, who, NOW)),
+    "claim_next": (Action.CLAIM_NEXT, None, lambda db, who, case: claims.claim_next(db, who, NOW)),
+    "claim": (Action.CLAIM_NAMED, None, lambda db, who, case: claims.claim(db, who, case, NOW)),
+    "my_claims": (Action.CLAIM_NEXT, None, lambda db, who, case: claims.my_claims(db, who, NOW)),
     "queue": (Action.BROWSE_QUEUE, None, lambda db, who, case: queue.queue(db, who, NOW)),
     "assign": (Action.ASSIGN, None, lambda db, who, case: assigning.assign(db, who, [case], "nobody", NOW)),
     "counts": (Action.VIEW_COUNTS, None, lambda db, who, case: queue.counts(db, who, NOW)),
@@ -92,7 +92,7 @@ SERVICES: dict[str, tuple[Action, str | None, Call]] = {
         None,
         lambda db, who, case: relabelled_rows(db, who, "no such batch", "key", NOW),
     ),
-    "exposure": (Action.VIEW_CARE, "me", lambda db, who, case: care.exposure(db, who, NOW)),
+    "exposure": (Action.VIEW_CARE, "me", lambda db, who, case: exposure.exposure(db, who, NOW)),
     "change": (
         Action.CHANGE_SETTINGS,
         None,
@@ -124,5 +124,5 @@ def test_a_service_refuses_exactly_whom_the_table_refuses(sqlite_url: str, name:
             refused = True
         except Exception:
             refused = False  # it got past the policy; what stops it then is another test's business
-        assert refused is not allowed(who, action, owner), f"{name} as {sorted(who.roles)}"
+        assert refused is not is_allowed(who, action, owner), f"{name} as {sorted(who.roles)}"
     database.close()

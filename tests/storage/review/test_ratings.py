@@ -9,13 +9,13 @@ from sqlalchemy.exc import IntegrityError
 
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingForm, contradictions
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import inbox
+from storage.review import claims, inbox
 from storage.review.adjudication import Next, ReasonNeeded
+from storage.review.claims import LeaseLost
 from storage.review.drafts import load_draft, save_draft
 from storage.review.evidence import evidence
-from storage.review.inbox import LeaseLost
 from storage.review.ratings import ratings_of, revise, submit_rating
 from storage.schema import adjudications, inbox_entries, ratings
 from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, SENIOR, fill, form
@@ -24,7 +24,7 @@ LATER = NOW + MINUTE
 
 
 def claimed(db: Database, who=ANN, now=NOW):  # type: ignore[no-untyped-def]
-    claim = inbox.claim_next(db, who, now)
+    claim = claims.claim_next(db, who, now)
     assert claim is not None
     return claim
 
@@ -49,7 +49,7 @@ def test_one_reading_adjudicates_and_closes_the_case(db: Database) -> None:
     )
     (stored,) = ratings_of(db, ANN, case_id, NOW)
     assert (stored.form, stored.version, stored.blind, stored.reading) == (filled, 1, True, "first")
-    assert inbox.claim_next(db, BO, LATER) is None
+    assert claims.claim_next(db, BO, LATER) is None
 
 
 def test_the_same_submission_twice_is_one_rating(db: Database) -> None:
@@ -98,7 +98,7 @@ def test_a_draft_is_its_writers_survives_expiry_and_goes_with_the_rating(db: Dat
     save_draft(db, ANN, case_id, {"label": "safe"}, NOW)
     save_draft(db, ANN, case_id, {"label": "unsafe", "note": "so far"}, LATER)
     assert load_draft(db, BO, case_id) is None
-    again = inbox.claim(db, ANN, case_id, claim.expires_at + MINUTE)
+    again = claims.claim(db, ANN, case_id, claim.expires_at + MINUTE)
     assert load_draft(db, ANN, case_id) == {"label": "unsafe", "note": "so far"}
     submit_rating(db, ANN, case_id, again.token, form(), claim.expires_at + MINUTE, "a" * 32)
     assert load_draft(db, ANN, case_id) is None
@@ -148,7 +148,7 @@ def test_a_submit_that_fails_on_the_way_keeps_the_lease(db: Database) -> None:
         submit_rating(db, ANN, case_id, token, form(), NOW, None)  # type: ignore[arg-type]
     assert rows(db, ratings) == []
     assert rows(db, inbox_entries)[0].token == token
-    assert inbox.renew(db, ANN, case_id, token, LATER).expires_at == LATER + timedelta(minutes=15)
+    assert claims.renew(db, ANN, case_id, token, LATER).expires_at == LATER + timedelta(minutes=15)
 
 
 def test_only_label_and_certainty_are_compulsory() -> None:

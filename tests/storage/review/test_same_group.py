@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import select, update
 
 from screening.review.policy import Forbidden
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import inbox
+from storage.review import claims
 from storage.review.same_group import EACH_WAY, count_near, near_texts
 from storage.schema import audit_events, cases
 from storage.site.first_looks import first_look
@@ -29,7 +29,7 @@ def _grouped(db: Database, groups: str) -> list[str]:
 def test_the_nearest_of_the_group_are_shown_in_the_order_of_the_file(db: Database) -> None:
     ids = _grouped(db, "aaaaabaaaa-b")
     other = _grouped(db, "a")  # another file's group of the same name is another group
-    claim = inbox.claim(db, SENIOR, ids[4], NOW)
+    claim = claims.claim(db, SENIOR, ids[4], NOW)
     near = near_texts(db, SENIOR, ids[4], NOW, claim.token)
     assert [each.case_id for each in near.before] == ids[1:4]
     assert [each.case_id for each in near.after] == ids[6:9]
@@ -42,7 +42,7 @@ def test_the_nearest_of_the_group_are_shown_in_the_order_of_the_file(db: Databas
 
 def test_a_reader_sees_them_while_the_case_is_theirs_and_nobody_else_does(db: Database) -> None:
     ids = _grouped(db, "aa")
-    claim = inbox.claim_next(db, ANN, NOW)
+    claim = claims.claim_next(db, ANN, NOW)
     assert claim is not None and claim.case_id == ids[0]
     assert [each.case_id for each in near_texts(db, ANN, ids[0], NOW, claim.token).after] == [ids[1]]
     for who, token, now in ((ANN, None, NOW), (BO, claim.token, NOW), (ADMIN, claim.token, NOW)):
@@ -56,7 +56,7 @@ def test_a_reader_sees_them_while_the_case_is_theirs_and_nobody_else_does(db: Da
 
 def test_each_text_is_in_the_audit_log_and_is_no_look_at_its_own_case(db: Database) -> None:
     ids = _grouped(db, "aa")
-    claim = inbox.claim_next(db, ANN, NOW)
+    claim = claims.claim_next(db, ANN, NOW)
     assert claim is not None
     near_texts(db, ANN, ids[0], NOW, claim.token)
     with db.read() as conn:

@@ -7,10 +7,10 @@ from sqlalchemy import select
 
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import inbox, ratings
+from storage.review import claims, ratings
 from storage.review.drafts import load_draft
 from storage.review.evidence import evidence
 from storage.review.my_readings import my_readings
@@ -25,7 +25,7 @@ SECOND = timedelta(seconds=1)
 
 
 def _read(db: Database, case_id: str, label: str = "unsafe", at: datetime = NOW, certainty: int = 4) -> str:
-    taken = inbox.claim_next(db, ANN, at)
+    taken = claims.claim_next(db, ANN, at)
     assert taken is not None and taken.case_id == case_id
     given = new_id(at)
     ratings.submit_rating(db, ANN, case_id, taken.token, form(label, certainty), at, given)
@@ -90,7 +90,7 @@ def test_it_is_too_late_once_another_reader_has_the_case(db: Database) -> None:
     register(db, ANN, BO)
     [case_id] = fill(db)
     given = _read(db, case_id, "insufficient_information")
-    assert inbox.claim_next(db, BO, NOW + SECOND) is not None
+    assert claims.claim_next(db, BO, NOW + SECOND) is not None
     with pytest.raises(TooLate):
         take_back(db, ANN, case_id, given, NOW + 2 * SECOND)
 
@@ -105,7 +105,7 @@ def test_nobody_takes_back_what_somebody_else_read(db: Database) -> None:
 def test_where_a_case_stands(db: Database) -> None:
     [case_id] = fill(db)
     assert standing(db, ANN, case_id, None, NOW).place is Place.FREE
-    first = inbox.claim_next(db, BO, NOW)
+    first = claims.claim_next(db, BO, NOW)
     assert first is not None and standing(db, ANN, case_id, None, NOW).place is Place.TAKEN
     assert standing(db, BO, case_id, first.token, NOW).place is Place.HELD
     assert standing(db, BO, case_id, "other", NOW).place is Place.ELSEWHERE

@@ -8,7 +8,7 @@ from screening.review.policy import Forbidden
 from screening.review.reach import Reach
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review.inbox import claim_next
+from storage.review.claims import claim_next
 from storage.review.ratings import my_rating, submit_rating
 from storage.review.second_looks import request_second_looks
 from storage.review.worklist import acknowledge, worklist

@@ -7,9 +7,9 @@ import pytest
 
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import inbox, presence
+from storage.review import claims, presence
 from storage.review.drafts import load_draft, save_draft
 from storage.site import accounts
 from storage.site.accounts import Ended, LastAdmin, SessionEnded, SignIn
@@ -37,7 +37,7 @@ def test_an_unknown_person_gets_an_account_without_roles(db: Database) -> None:
     assert (newcomer.name, newcomer.roles) == ("Ann Example", frozenset())
     assert presence.enter(db, sign_in("idp|new"), NOW + MINUTE) == newcomer
     with pytest.raises(Forbidden):
-        inbox.claim_next(db, newcomer, NOW)
+        claims.claim_next(db, newcomer, NOW)
 
 
 def test_the_first_admin_is_named_by_the_site_and_only_while_there_is_none(db: Database) -> None:
@@ -99,13 +99,13 @@ def test_a_revoked_session_is_refused_at_the_next_action_and_the_draft_kept(db: 
     ann = presence.enter(db, sign_in(), NOW)
     presence.enter(db, sign_in(mark="phone"), NOW)
     (case_id,) = fill(db, [Tier.P2])
-    inbox.claim_next(db, ann, NOW)
+    claims.claim_next(db, ann, NOW)
     save_draft(db, ann, case_id, {"label": "unsafe"}, NOW)
     assert accounts.revoke(db, ADMIN, "ann", NOW) == 2
     assert refused(db, sign_in(), NOW + MINUTE) is Ended.SIGNED_OUT
     assert refused(db, sign_in(mark="phone"), NOW + MINUTE) is Ended.SIGNED_OUT
     assert load_draft(db, ann, case_id) == {"label": "unsafe"}
-    assert inbox.claim_next(db, BO, NOW + MINUTE) is not None, "what was held is free again"
+    assert claims.claim_next(db, BO, NOW + MINUTE) is not None, "what was held is free again"
 
 
 def test_signing_out_ends_this_session_and_gives_cases_back(db: Database) -> None:
@@ -114,11 +114,11 @@ def test_signing_out_ends_this_session_and_gives_cases_back(db: Database) -> Non
     other = sign_in(mark="another tab's own sign-in")
     presence.enter(db, other, NOW)
     fill(db, [Tier.P0])
-    inbox.claim_next(db, ann, NOW)
+    claims.claim_next(db, ann, NOW)
     presence.sign_out(db, sign_in(), NOW)
     assert refused(db, sign_in(), NOW) is Ended.SIGNED_OUT
     assert presence.enter(db, other, NOW) == ann
-    assert inbox.my_claims(db, ann, NOW) == ()
+    assert claims.my_claims(db, ann, NOW) == ()
 
 
 def test_a_switched_off_account_is_refused_and_roles_change_at_once(db: Database) -> None:

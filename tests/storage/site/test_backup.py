@@ -19,8 +19,8 @@ from sqlalchemy import func, insert, select
 from commands.__main__ import main
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
+from storage.batches.pending import record_error, record_start
 from storage.batches.results import results
-from storage.batches.screenings import record_error, record_start
 from storage.database import Database
 from storage.schema import audit_events, case_starts, cases, metadata
 from storage.site import audit_check

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 from commands.__main__ import main
 from screening.labels import Outcome
 from storage.batches.batches import progress
-from storage.batches.screenings import record_error, record_start
+from storage.batches.pending import record_error, record_start
 from storage.database import Database
 from storage.schema import audit_events, metadata
 from storage.site import audit_check, audit_log

@@ -7,9 +7,9 @@ from pydantic import ValidationError
 from sqlalchemy import insert
 
 from screening.review.policy import Forbidden
-from screening.review.tiers import TARGETS, Tier
+from screening.review.triage import TARGETS, Tier
 from storage.database import Database
-from storage.review.leases import LEASE
+from storage.review.claims import LEASE
 from storage.schema import settings_versions
 from storage.site.audit_log import events
 from storage.site.settings_store import (
@@ -21,16 +21,16 @@ from storage.site.settings_store import (
     change,
     current,
     history,
+    is_stopped,
     start,
     stop,
-    stopped,
 )
 from tests.storage.inbox_cases import ADMIN, ANN, MINUTE, NOW, SENIOR
 
 
 def test_a_new_site_runs_on_the_defaults(db: Database) -> None:
     found = current(db)
-    assert (found.version, found.settings, stopped(db)) == (0, SiteSettings(), False)
+    assert (found.version, found.settings, is_stopped(db)) == (0, SiteSettings(), False)
 
 
 def test_a_change_is_a_version_that_says_what_changed(db: Database) -> None:
@@ -53,13 +53,13 @@ def test_a_change_is_a_version_that_says_what_changed(db: Database) -> None:
 def test_everybody_can_stop_and_not_everybody_can_start(db: Database) -> None:
     stop(db, ANN, NOW)
     assert stop(db, ANN, NOW).version == 1, "pressing it twice is once"
-    assert stopped(db)
+    assert is_stopped(db)
     change(db, ADMIN, SiteSettings(lease_minutes=5, stopped=False), 1, NOW)
-    assert stopped(db), "a change of settings does not move the button"
+    assert is_stopped(db), "a change of settings does not move the button"
     with pytest.raises(Forbidden):
         start(db, ANN, NOW)
     start(db, SENIOR, NOW)
-    assert not stopped(db)
+    assert not is_stopped(db)
     assert current(db).settings.lease_minutes == 5
     assert [event.action for event in events(db, ADMIN)] == ["started", "settings_changed", "stopped"]
 

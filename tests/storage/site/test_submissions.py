@@ -15,8 +15,8 @@ from storage.batches.single_texts import submit
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review.adjudication import StaleVersion, adjudicate, amend
-from storage.review.claims import NotAvailable
-from storage.review.inbox import ask_second_opinion, claim_next
+from storage.review.claims import NotAvailable, claim_next
+from storage.review.inbox import ask_second_opinion
 from storage.review.ratings import submit_rating
 from storage.schema import batches, cases, pending_cases
 from storage.site.settings_store import SiteSettings, StaleSettings, change

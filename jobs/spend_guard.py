@@ -21,7 +21,7 @@ FRESH_S = 0.2
 """A pause, a cancellation or a reached cap is noticed within so long."""
 
 
-class Leave(StrEnum):
+class Permission(StrEnum):
     """What a case may do next."""
 
     GO = "go"
@@ -30,7 +30,7 @@ class Leave(StrEnum):
 
 
 @dataclass(slots=True, eq=False)
-class Tab:
+class CaseSpend:
     """What one case has asked for since its last committed run: ``asked`` in the wave under way, ``drawn`` before."""
 
     asked: int = 0
@@ -55,15 +55,15 @@ class Tab:
 
 @dataclass(slots=True)
 class _Account:
-    """One batch: its open tabs, and what was written to the tables since they were last looked at."""
+    """One batch: its open spends, and what was written to the tables since they were last looked at."""
 
     standing: Standing | None = None
     looked_at: float = 0.0
-    tabs: set[Tab] = field(default_factory=set)
+    spends: set[CaseSpend] = field(default_factory=set)
     settled: list[tuple[float, Totals]] = field(default_factory=list)
 
 
-class Allowance:
+class SpendGuard:
     """Asked for every wave; remembers each batch's state for ``fresh_s`` seconds of ``clock``. Threads may share it."""
 
     def __init__(self, db: Database, *, fresh_s: float = FRESH_S, clock: Callable[[], float] = time.monotonic) -> None:
@@ -74,27 +74,27 @@ class Allowance:
         self._accounts: dict[str, _Account] = {}
 
     @contextmanager
-    def tab(self, batch_id: str) -> Iterator[Tab]:
-        """A tab for one case of the batch, open inside; what is on it at the end must be in the tables by then."""
-        tab = Tab()
+    def spend(self, batch_id: str) -> Iterator[CaseSpend]:
+        """A spend for one case of the batch, open inside; what is on it at the end must be in the tables by then."""
+        spend = CaseSpend()
         with self._lock:
-            self._accounts.setdefault(batch_id, _Account()).tabs.add(tab)
+            self._accounts.setdefault(batch_id, _Account()).spends.add(spend)
         try:
-            yield tab
+            yield spend
         finally:
-            self.settle(batch_id, tab)
+            self.settle(batch_id, spend)
             with self._lock:
                 account = self._accounts[batch_id]
-                account.tabs.remove(tab)
-                if not account.tabs:
+                account.spends.remove(spend)
+                if not account.spends:
                     del self._accounts[batch_id]
 
-    def settle(self, batch_id: str, tab: Tab) -> None:
-        """All that is on the tab was written to the tables a moment ago."""
+    def settle(self, batch_id: str, spend: CaseSpend) -> None:
+        """All that is on the spend was written to the tables a moment ago."""
         with self._lock:
-            written = _sum(tab.drawn, Totals(lost_calls=tab.bill.requests))
+            written = _sum(spend.drawn, Totals(lost_calls=spend.bill.requests))
             self._accounts[batch_id].settled.append((self._clock(), written))
-            tab.asked, tab.bill, tab.drawn = 0, Bill(), Totals()
+            spend.asked, spend.bill, spend.drawn = 0, Bill(), Totals()
 
     def is_fresh(self, batch_id: str) -> bool:
         """Whether the tables were looked at a moment ago."""
@@ -115,19 +115,19 @@ class Allowance:
         """Whether the batch was cancelled when last looked at."""
         return self._standing(batch_id).state is BatchState.CANCELLED
 
-    def leave(self, batch_id: str, tab: Tab) -> Leave:
+    def permission(self, batch_id: str, spend: CaseSpend) -> Permission:
         """Whether this case may ask for its next wave.
 
         A paused batch ends the nodes that have begun, as their draws are paid for; a cancelled or capped one does
         not. Where only calls of this process that are not in the tables yet make up the cap, a case that has drawn
         nothing waits for what becomes of them; one that has gives up, so that some case always goes on or ends.
         """
-        standing, begun = self._standing(batch_id), tab.drawn.calls > 0
+        standing, begun = self._standing(batch_id), spend.drawn.calls > 0
         if standing.state is BatchState.CANCELLED or (standing.state is BatchState.PAUSED and not begun):
-            return Leave.NONE
+            return Permission.NONE
         if not self._capped(batch_id, standing):
-            return Leave.GO
-        return Leave.NONE if begun or standing.state is BatchState.CAPPED else Leave.WAIT
+            return Permission.GO
+        return Permission.NONE if begun or standing.state is BatchState.CAPPED else Permission.WAIT
 
     def _standing(self, batch_id: str) -> Standing:
         standing = self._accounts[batch_id].standing
@@ -140,8 +140,8 @@ class Allowance:
             return False
         with self._lock:
             account = self._accounts[batch_id]
-            drawn = [*(written for _, written in account.settled), *(tab.drawn for tab in account.tabs)]
-            asked = sum(max(tab.asked, tab.bill.requests) for tab in account.tabs)
+            drawn = [*(written for _, written in account.settled), *(spend.drawn for spend in account.spends)]
+            asked = sum(max(spend.asked, spend.bill.requests) for spend in account.spends)
         known = _sum(standing.totals, *drawn)
         if standing.caps.reached(known):
             return True

@@ -6,10 +6,10 @@ from contextlib import suppress
 
 import pytest
 
-from screening.samplers.turns import Rank, Turns
+from screening.samplers.priority_lock import PriorityLock, Rank
 
 
-async def _queue(turns: Turns, ranks: list[Rank]) -> list[Rank]:
+async def _queue(turns: PriorityLock, ranks: list[Rank]) -> list[Rank]:
     """The order in which waiters of these ranks, arriving one after another, get their turn."""
     order: list[Rank] = []
 
@@ -27,11 +27,11 @@ async def _queue(turns: Turns, ranks: list[Rank]) -> list[Rank]:
 
 async def test_the_urgent_go_first_then_the_older_wave():
     ranks = [(True, 2), (True, 1), (False, 4), (True, 1), (False, 3)]
-    assert await _queue(Turns(), ranks) == sorted(ranks)
+    assert await _queue(PriorityLock(), ranks) == sorted(ranks)
 
 
 async def test_a_free_lock_is_taken_at_once_and_held_by_one():
-    turns, held = Turns(), 0
+    turns, held = PriorityLock(), 0
 
     async def one(rank: Rank) -> None:
         nonlocal held
@@ -46,7 +46,7 @@ async def test_a_free_lock_is_taken_at_once_and_held_by_one():
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_no_turn_is_lost_to_a_cancellation(seed):
-    turns, rng, done = Turns(), random.Random(seed), []
+    turns, rng, done = PriorityLock(), random.Random(seed), []
 
     async def one(number: int) -> None:
         async with turns.turn((True, rng.randrange(4))):
@@ -67,7 +67,7 @@ async def test_no_turn_is_lost_to_a_cancellation(seed):
 
 
 async def test_whoever_is_called_and_cancelled_in_the_same_moment_passes_it_on():
-    turns = Turns()
+    turns = PriorityLock()
 
     async def hold() -> None:
         async with turns.turn((True, 1)):

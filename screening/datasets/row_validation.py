@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.conversations import ConversationCell, RefusedTurns
+from screening.datasets.file_profile import FileProfile, id_of, nested_column, reply_of, text_of
 from screening.datasets.labels import map_label
 from screening.datasets.records import Fields, Reason, Record, single
 from screening.datasets.rows import NewCase, RejectedRow
-from screening.datasets.survey import Survey, id_of, nested_column, reply_of, text_of
 from screening.labels import Label
 from screening.text.conversation import CONTEXT_TOKENS, Thread, receive_conversation
 from screening.text.flags import Flag
@@ -28,7 +28,7 @@ Row = NewCase | RejectedRow
 Receive = Callable[[str], ReceivedText]
 
 
-def judge_row(record: Record, found: Survey, labels: Mapping[str, Label | None], receive_text: Receive) -> Row:
+def judge_row(record: Record, found: FileProfile, labels: Mapping[str, Label | None], receive_text: Receive) -> Row:
     """The record as an accepted row, or as a rejected one with the first reason that applies."""
     if record.fields is None:
         return _unfitting(record, found)
@@ -36,14 +36,14 @@ def judge_row(record: Record, found: Survey, labels: Mapping[str, Label | None],
     text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
     nested, cell = nested_column(fields, mapping), fields.get(mapping.text)
     if isinstance(cell, RefusedTurns):
-        return _rejected(record, identity, None, cell.reason, str(cell))
-    rejection = _nested(nested) if nested is not None else _rejection(record.row, text, identity, found)
+        return _reject(record, identity, None, cell.reason, str(cell))
+    rejection = _nested_problem(nested) if nested is not None else _rejection(record.row, text, identity, found)
     if rejection is not None or text is None or identity is None:
-        return _rejected(record, identity, text, *(rejection or (Reason.NO_TEXT, "the text is missing")))
+        return _reject(record, identity, text, *(rejection or (Reason.NO_TEXT, "the text is missing")))
     received, thread = _received(cell, text, mapping, receive_text)
     if Flag.EMPTY in received.flags:
-        return _rejected(record, identity, text, Reason.EMPTY_TEXT, "nothing but spaces or invisible characters")
-    case = _accepted(record, identity, received, _reply(fields, mapping, receive_text), fields, found, labels)
+        return _reject(record, identity, text, Reason.EMPTY_TEXT, "nothing but spaces or invisible characters")
+    case = _accept(record, identity, received, _reply(fields, mapping, receive_text), fields, found, labels)
     return case if thread is None else replace(case, thread=thread)
 
 
@@ -57,7 +57,7 @@ def _received(
     return receive_conversation(cell.turns, cell.judged, receive_text, question=cell.question, context_tokens=tokens)
 
 
-def _unfitting(record: Record, found: Survey) -> RejectedRow:
+def _unfitting(record: Record, found: FileProfile) -> RejectedRow:
     """A row whose cells do not fit the columns; its id is known where that is the first column."""
     reason = record.problem or Reason.NOT_AN_OBJECT
     named = bool(record.cells) and found.mapping.id == found.columns[0] and reason is not Reason.HEADER_REPEATED
@@ -71,13 +71,13 @@ def _unfitting(record: Record, found: Survey) -> RejectedRow:
     )
 
 
-def _accepted(
+def _accept(
     record: Record,
     identity: str,
     text: ReceivedText,
     reply: ReceivedText | None,
     fields: Fields,
-    found: Survey,
+    found: FileProfile,
     labels: Mapping[str, Label | None],
 ) -> NewCase:
     mapping = found.mapping
@@ -100,11 +100,11 @@ def where_of(cell: str | None) -> str | None:
     return kept or None
 
 
-def _nested(column: str) -> tuple[Reason, str]:
+def _nested_problem(column: str) -> tuple[Reason, str]:
     return Reason.NOT_A_TEXT, f"a list or an object stands in the column {column}, where a text was expected"
 
 
-def _rejection(row: int, text: str | None, identity: str | None, found: Survey) -> tuple[Reason, str] | None:
+def _rejection(row: int, text: str | None, identity: str | None, found: FileProfile) -> tuple[Reason, str] | None:
     if text is None:
         return Reason.NO_TEXT, "the text is missing"
     if not text.strip():
@@ -122,7 +122,7 @@ def _rejection(row: int, text: str | None, identity: str | None, found: Survey) 
     return None
 
 
-def _conflict(row: int, found: Survey) -> str:
+def _conflict(row: int, found: FileProfile) -> str:
     first = found.conflicting[row]
     return (
         f"the same id as row {first} with another text" if row != first else "a later row has this id with another text"
@@ -133,7 +133,7 @@ def _is_usable(identity: str) -> bool:
     return len(identity) <= ID_LIMIT and identity.isprintable()
 
 
-def _rejected(record: Record, identity: str | None, text: str | None, reason: Reason, detail: str) -> RejectedRow:
+def _reject(record: Record, identity: str | None, text: str | None, reason: Reason, detail: str) -> RejectedRow:
     return RejectedRow(
         row=record.row,
         line=record.line,

@@ -4,7 +4,7 @@ import pytest
 
 from screening.engine.screen import Reason, Screening
 from screening.labels import Label, Outcome
-from screening.review.tiers import TARGETS, Tier, Why, audit_placement, due_at, tier_for, unscreened_placement
+from screening.review.triage import TARGETS, Tier, Why, audit_placement, due_at, tier_for, unscreened_placement
 from tests.storage.batch_of import NOW, run, screening
 
 WORKER = run("EEEEEE", Label.ESCALATE)

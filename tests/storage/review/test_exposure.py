@@ -4,18 +4,18 @@ from datetime import timedelta
 
 import pytest
 
-from screening.review.tiers import Tier
+from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import inbox
-from storage.review.care import exposure, take_break
+from storage.review import claims
 from storage.review.evidence import case_text
+from storage.review.exposure import exposure, take_break
 from storage.site.settings_store import SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, fill
 
 
 def opened(db: Database, number: int, now=NOW) -> None:  # type: ignore[no-untyped-def]
     for _ in range(number):
-        claim = inbox.claim_next(db, ANN, now, lease=timedelta(days=2))
+        claim = claims.claim_next(db, ANN, now, lease=timedelta(days=2))
         assert claim is not None
         case_text(db, ANN, claim.case_id, now, claim.token)
         case_text(db, ANN, claim.case_id, now, claim.token)  # looking twice at one text is one text
@@ -35,7 +35,7 @@ def test_texts_are_counted_once_per_day_and_a_break_is_due_at_the_sites_number(d
     assert (after.texts, after.since_break, after.break_due) == (3, 0, False)
     opened(db, 1, NOW + 2 * MINUTE)
     assert exposure(db, ANN, NOW).since_break == 1
-    assert len(inbox.my_claims(db, ANN, NOW + 2 * MINUTE)) == 6, "a break gives no case away"
+    assert len(claims.my_claims(db, ANN, NOW + 2 * MINUTE)) == 6, "a break gives no case away"
 
 
 def test_everybody_sees_only_their_own(db: Database) -> None:

@@ -10,7 +10,7 @@ Rank = tuple[bool, int]
 """``(can wait, number of the wave)``: the lowest goes first."""
 
 
-class Turns:
+class PriorityLock:
     """One holder at a time. Belongs to one event loop."""
 
     def __init__(self) -> None:

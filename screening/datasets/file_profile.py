@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from screening.datasets.columns import ColumnMapping, Shape, of_a_person, propose_mapping, rivals
 from screening.datasets.conversations import ConversationCell, RefusedTurns
-from screening.datasets.listed import holds_turns, joined, parts_of
+from screening.datasets.listed import holds_turns, join_list, parts_of
 from screening.datasets.records import COLUMN_LIMIT, STRUCTURAL, BlankLine, Fields, NestedValue, Reason, Record, single
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 
@@ -26,7 +26,7 @@ _DIGEST = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class FileProfile:
     """What the first pass found. ``same`` and ``conflicting`` hold for each repeated row (from 1) the row that its id
     stood in first; ``shared_id`` is a proposed id column that several rows share and that became the group.
     """
@@ -64,7 +64,7 @@ class _Tally:
 
 def survey(
     records: Iterable[Record | BlankLine], columns: tuple[str, ...], mapping: ColumnMapping, *, proposed: bool = False
-) -> Survey:
+) -> FileProfile:
     """One pass over the rows. FileRefused when most of them do not fit. Of a mapping that nobody has confirmed, a
     person's or conversation's id becomes the group where it is not every row's own.
     """
@@ -79,9 +79,9 @@ def survey(
         of_rows = f"In {tally.no_turns:,} of {tally.rows:,} rows no conversation can be read so"
         raise ColumnsUnclear(f"{of_rows}; {tally.first_refused}.", columns=columns)
     if 2 * tally.nested > tally.rows:
-        raise ColumnsUnclear(_nested(tally), columns=columns)
+        raise ColumnsUnclear(_nested_advice(tally), columns=columns)
     same, conflicting, twins = _duplicates(tally)
-    found = _found(tally, columns, mapping, (same, conflicting, twins))
+    found = _result(tally, columns, mapping, (same, conflicting, twins))
     if (
         proposed
         and mapping.conversation is None
@@ -94,14 +94,14 @@ def survey(
     return found
 
 
-def _found(
+def _result(
     tally: _Tally,
     columns: tuple[str, ...],
     mapping: ColumnMapping,
     duplicates: tuple[Mapping[int, int], Mapping[int, int], int],
-) -> Survey:
+) -> FileProfile:
     same, conflicting, twins = duplicates
-    return Survey(
+    return FileProfile(
         rows=tally.rows,
         blank_lines=tally.blank,
         structural=tally.structural,
@@ -171,7 +171,7 @@ def reply_of(fields: Fields, mapping: ColumnMapping) -> str | None:
 
 def _text_in(fields: Fields, name: str, mapping: ColumnMapping) -> str | None:
     cell = fields.get(name)
-    return joined(cell) if cell is not None and mapping.lists else cell
+    return join_list(cell) if cell is not None and mapping.lists else cell
 
 
 def nested_column(fields: Fields, mapping: ColumnMapping) -> str | None:
@@ -195,7 +195,7 @@ def id_of(record: Record, fields: Fields, mapping: ColumnMapping) -> str | None:
     return str(record.row) if mapping.id is None else single(fields, mapping.id)
 
 
-def _nested(tally: _Tally) -> str:
+def _nested_advice(tally: _Tally) -> str:
     """Why rows whose texts have parts are not read, and what can be done."""
     if tally.listed:
         found = f"In {tally.nested:,} of {tally.rows:,} rows the text is a list of strings or turns."

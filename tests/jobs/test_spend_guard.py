@@ -1,0 +1,110 @@
+"""Calls that the tables do not know yet count towards a batch's caps: in number and in dollars, once, and at once."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from jobs.spend_guard import Permission, SpendGuard
+from screening.review.actors import LOCAL_USER
+from storage.batches import batches
+from storage.batches.tallies import Totals
+from storage.database import Database
+from tests.storage.batch_of import NOW, batch, commit_run, run, waiting
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _spend_guard(db: Database, clock: Clock | None = None) -> SpendGuard:
+    return SpendGuard(db, fresh_s=1.0, clock=clock or Clock())
+
+
+def test_calls_under_way_and_drawn_by_all_cases_make_up_the_cap(db: Database) -> None:
+    batch_id, spend_guard = batch(db, ["a", "b"], max_calls=10), _spend_guard(db)
+    with spend_guard.spend(batch_id) as one, spend_guard.spend(batch_id) as other:
+        spend_guard.look(batch_id)
+        one.ask(4)
+        one.drew(4, 0.0)
+        one.ask(5)
+        assert spend_guard.permission(batch_id, other) is Permission.GO
+        other.ask(1)
+        assert spend_guard.permission(batch_id, other) is Permission.WAIT, (
+            "it has drawn nothing: others may still fail for free"
+        )
+        assert spend_guard.permission(batch_id, one) is Permission.NONE
+        one.drew(5, 0.0)
+        assert one.lost == 9
+
+
+def test_retries_that_may_be_charged_count_while_their_wave_is_under_way(db: Database) -> None:
+    batch_id, spend_guard = batch(db, ["a", "b"], max_calls=10), _spend_guard(db)
+    with spend_guard.spend(batch_id) as one, spend_guard.spend(batch_id) as other:
+        spend_guard.look(batch_id)
+        bill = one.ask(4)
+        assert spend_guard.permission(batch_id, other) is Permission.GO
+        bill.requests = 10
+        assert spend_guard.permission(batch_id, other) is Permission.WAIT and one.lost == 10
+
+
+@pytest.mark.parametrize(("cost", "leave"), [(0.009, Permission.GO), (0.01, Permission.WAIT), (None, Permission.WAIT)])
+def test_dollars_count_before_they_are_in_the_tables_and_an_unknown_price_fails_closed(
+    db: Database, cost: float | None, leave: Permission
+) -> None:
+    """A dollar cap of 0.05: five calls of a cent are all of it."""
+    batch_id, spend_guard = batch(db, ["a", "b"], max_cost_usd=0.05), _spend_guard(db)
+    with spend_guard.spend(batch_id) as one, spend_guard.spend(batch_id) as other:
+        spend_guard.look(batch_id)
+        one.ask(5)
+        assert spend_guard.permission(batch_id, other) is Permission.GO, "before there is a price, a call has none"
+        one.drew(5, None if cost is None else 5 * cost)
+        assert spend_guard.permission(batch_id, other) is leave
+
+
+def test_calls_under_way_cost_the_mean_of_the_others(db: Database) -> None:
+    batch_id, spend_guard = batch(db, ["a", "b"], max_cost_usd=0.05), _spend_guard(db)
+    with spend_guard.spend(batch_id) as one, spend_guard.spend(batch_id) as other:
+        spend_guard.look(batch_id)
+        one.drew(2, 0.02)
+        one.ask(2)
+        assert spend_guard.permission(batch_id, other) is Permission.GO
+        one.ask(3)  # 0.02 + 3 × 0.01 = 0.05
+        assert spend_guard.permission(batch_id, other) is Permission.WAIT
+
+
+def test_what_was_committed_counts_until_the_tables_are_looked_at_again_and_then_once(db: Database) -> None:
+    batch_id, clock = batch(db, ["a", "b"], max_calls=12), Clock()
+    spend_guard, case_id = _spend_guard(db, clock), waiting(db)[0]
+    with spend_guard.spend(batch_id) as one, spend_guard.spend(batch_id) as other:
+        spend_guard.look(batch_id)
+        one.drew(6, 0.0)
+        commit_run(db, case_id, 0, run("EEEEEE", None))
+        clock.now = 0.5
+        spend_guard.settle(batch_id, one)
+        assert one.lost == 0 and spend_guard.is_fresh(batch_id)
+        other.drew(6, 0.0)
+        assert spend_guard.permission(batch_id, other) is Permission.NONE, (
+            "6 in the tables, unseen as yet, and 6 of its own"
+        )
+        other.drawn = Totals(calls=5)
+        clock.now = 1.5
+        assert not spend_guard.is_fresh(batch_id)
+        spend_guard.look(batch_id)
+        assert spend_guard.permission(batch_id, other) is Permission.GO, "6 + 5: counted once"
+
+
+def test_a_paused_batch_lets_a_begun_node_end_and_a_cancelled_one_does_not(db: Database) -> None:
+    batch_id, spend_guard = batch(db, ["a", "b"]), _spend_guard(db)
+    with spend_guard.spend(batch_id) as begun, spend_guard.spend(batch_id) as fresh:
+        begun.drew(3, 0.0)
+        batches.pause(db, LOCAL_USER, batch_id, NOW)
+        spend_guard.look(batch_id)
+        assert spend_guard.permission(batch_id, begun) is Permission.GO
+        assert spend_guard.permission(batch_id, fresh) is Permission.NONE
+        batches.cancel(db, LOCAL_USER, batch_id, NOW)
+        spend_guard.look(batch_id)
+        assert spend_guard.permission(batch_id, begun) is Permission.NONE and spend_guard.cancelled(batch_id)
