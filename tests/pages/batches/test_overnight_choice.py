@@ -1,0 +1,82 @@
+"""Batches: overnight is offered where an administrator allows it and the file is for research, and said otherwise."""
+
+from datetime import UTC, datetime
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from pages.batches.intake_runs import intake_runs
+from pages.components.words import NOT_PRIVATE
+from screening.review.actors import LOCAL_USER
+from storage.batches.overnight import is_overnight
+from storage.database import Database
+from storage.site.settings_store import change, current
+from tests.pages.conftest import Opener, restart
+
+LABELLED = "text,label\n" + "".join(f"Lecture {number} was moved to the afternoon.,safe\n" for number in range(4))
+
+
+@pytest.fixture
+def behind_a_model(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> Database:
+    """A site behind the Messages API; nothing answers there."""
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    restart()
+    return page_database
+
+
+def _allow(db: Database) -> None:
+    now = current(db)
+    change(db, LOCAL_USER, now.settings.model_copy(update={"overnight_allowed": True}), now.version, datetime.now(UTC))
+
+
+def _uploaded(open_page: Opener, content: str) -> AppTest:
+    page = open_page("batches")
+    page.file_uploader[0].set_value(("posts.csv", content.encode(), "text/csv")).run()
+    assert not page.exception, page.exception
+    return page
+
+
+def _offered(page: AppTest) -> bool:
+    return any(box.label.startswith("Overnight") for box in page.checkbox)
+
+
+def _captions(page: AppTest) -> str:
+    return " ".join(caption.value for caption in page.caption)
+
+
+def test_nothing_is_said_of_it_until_it_is_allowed(behind_a_model: Database, open_page: Opener) -> None:
+    page = _uploaded(open_page, LABELLED)
+    assert not _offered(page) and "vernight" not in _captions(page)
+
+
+def test_a_file_with_a_row_without_a_label_is_told_why_not(behind_a_model: Database, open_page: Opener) -> None:
+    _allow(behind_a_model)
+    page = _uploaded(open_page, LABELLED + "A day at sea.,\n")
+    assert not _offered(page)
+    assert "Overnight is not possible: 1 of 5 rows have no reference label." in _captions(page)
+
+
+def test_simulated_agents_have_no_message_batches(page_database: Database, open_page: Opener) -> None:
+    _allow(page_database)
+    page = _uploaded(open_page, LABELLED)
+    assert not _offered(page)
+    assert "Message batches need a model behind the Messages API." in _captions(page)
+
+
+def test_who_chooses_it_is_told_what_the_service_is_not_and_the_batch_begins_so(
+    behind_a_model: Database, open_page: Opener
+) -> None:
+    _allow(behind_a_model)
+    page = _uploaded(open_page, LABELLED)
+    next(box for box in page.checkbox if box.label.startswith("Overnight")).check().run()
+    assert any(NOT_PRIVATE in warning.value for warning in page.warning)
+    next(button for button in page.button if button.label.startswith("Start screening")).click().run()
+    intake_runs().wait()
+    (batch_id,) = (
+        [page.query_params["batch"]] if isinstance(page.query_params["batch"], str) else page.query_params["batch"]
+    )
+    assert is_overnight(behind_a_model, batch_id)
+    page = open_page("batches", batch=batch_id)
+    assert "The first round has not begun." in _captions(page)
