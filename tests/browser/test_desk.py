@@ -253,9 +253,13 @@ def test_the_case_before_is_opened_again_by_its_key(page: Page, db: Database) ->
     expect(page.get_by_role("heading", name="Change your reading")).to_be_visible()
 
 
-def test_marks_by_keyboard_and_by_drag_and_a_long_text_whose_end_was_not_reached(page: Page, db: Database) -> None:
+def _lengthen(db: Database) -> None:
     with db.write() as conn:
         conn.execute(update(cases).values(text=f"First sentence. {LONG}"))
+
+
+def test_marks_by_keyboard_and_by_drag_and_a_long_text_whose_end_was_not_reached(page: Page, db: Database) -> None:
+    _lengthen(db)
     open_inbox(page)
     case_id = next_case(page)
     expect(page.get_by_text("↓ the text goes on").first).to_be_visible()
@@ -287,6 +291,7 @@ def test_marks_by_keyboard_and_by_drag_and_a_long_text_whose_end_was_not_reached
 def test_on_a_phone_and_enlarged_the_text_comes_first_and_the_decision_is_at_the_foot(
     page: Page, db: Database, color_scheme: str, name: str, width: int, height: int
 ) -> None:
+    _lengthen(db)
     page.set_viewport_size({"width": width, "height": height})
     open_inbox(page)
     next_case(page)
@@ -296,6 +301,8 @@ def test_on_a_phone_and_enlarged_the_text_comes_first_and_the_decision_is_at_the
     text, bar = case_text(page).bounding_box(), page.locator(".sld-save").bounding_box()
     assert text is not None and bar is not None
     assert text["y"] < height / 2 and bar["y"] + bar["height"] <= height
+    below = page.locator(".sld-side").bounding_box()
+    assert below is not None and text["y"] + text["height"] <= below["y"], "nothing lies over the text"
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     save(page)
     expect(page.get_by_text("The engine:")).to_be_visible()
