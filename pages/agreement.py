@@ -1,4 +1,4 @@
-"""How far readers agree, with intervals and with the reason where a figure is undefined; and who changed their mind."""
+"""How far readers agree, with intervals, the reason where a figure is not there yet, and who changed their mind."""
 
 import streamlit as st
 
@@ -46,8 +46,8 @@ with st.container(horizontal=True):
 st.header("Coefficients")
 st.html(view.coefficients_html(view.coefficients(table.labels, table.ideation)))
 st.caption(
-    "Intervals: 95 %, from leaving out whole cases (jackknife, Fisher's scale). An undefined figure is not a zero: the "
-    "readings do not determine it, and the reason stands beside it."
+    "Intervals: 95 %, from leaving out whole cases (jackknife, Fisher's scale). A figure that is not there yet is no "
+    "zero: the readings do not determine it, and the reason stands beside it."
 )
 st.header("By tier shown")
 st.dataframe(

@@ -86,7 +86,7 @@ key: Key = (batch_id, person.id, tuple(sorted(person.roles)), labels, batch_now(
 items, labelled, of_subset = _items(person, experiment, labels, key)
 _notes(experiment, chosen, labelled, labels)
 if not labelled:
-    st.info("This batch has no reference labels, so there is nothing to compare with. Every rate is undefined.")
+    st.info("This batch has no reference labels, so there is nothing to compare with.")
     st.stop()
 replayed = _results(experiment, items, key)
 own = _own(person, experiment, items, batch_id, key)

@@ -34,8 +34,8 @@ def _line(batch: RecordedBatch, look: SecondLook) -> dict[str, object]:
         "Reference": look.reference.value,
         "Draws suggest": look.suggested.value,
         "ln evidence": round(look.evidence, 1),
-        "Label quality": "undefined" if look.quality is None else f"{look.quality:.2f}",
-        "Label issue": {True: "▲ yes", False: "no", None: "undefined"}[look.issue],
+        "Label quality": "not ranked" if look.quality is None else f"{look.quality:.2f}",
+        "Label issue": {True: "▲ yes", False: "no", None: "not ranked"}[look.issue],
         "Why": look.reason,
         "Open": f"/case?case={batch.case_ids[look.case]}",
     }

@@ -59,7 +59,7 @@ def _ideation(levels: Ratings) -> Coefficient:
 
 
 def coefficients_html(found: Sequence[Coefficient]) -> str:
-    """The coefficients as a table: value, interval, cases, and why one of them is undefined."""
+    """The coefficients as a table: value, interval, cases, and why one of them is not there yet."""
     rows = "".join(
         f'<tr><th scope="row">{escape(each.name.replace("_", " "))}<small>{escape(_meaning(each.name))}</small></th>'
         f"<td>{_value(each)}</td><td>{_interval(each)}</td><td>{each.cases:,}</td></tr>"
@@ -76,13 +76,13 @@ def _meaning(name: str) -> str:
 
 
 def _value(found: Coefficient) -> str:
-    return f"undefined<small>{escape(found.reason or '')}</small>" if found.value is None else f"{found.value:.3f}"
+    return f"not yet<small>{escape(found.reason or '')}</small>" if found.value is None else f"{found.value:.3f}"
 
 
 def _interval(found: Coefficient) -> str:
     if found.low is not None and found.high is not None:
         return f"{found.low:.3f} to {found.high:.3f}"
-    return "undefined" if found.value is None else f"undefined<small>{escape(found.reason or '')}</small>"
+    return "not yet" if found.value is None else f"not yet<small>{escape(found.reason or '')}</small>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,10 +121,10 @@ def proportion_words(found: Proportion) -> str:
     """A share with its interval and counts.
 
     >>> proportion_words(Proportion(0, 0)), proportion_words(Proportion(4, 42))
-    ('undefined: 0 of 0', '0.095 (0.038–0.221), 4 of 42')
+    ('not yet: 0 of 0', '0.095 (0.038–0.221), 4 of 42')
     """
     if found.value is None:
-        return "undefined: 0 of 0"
+        return "not yet: 0 of 0"
     return f"{found.value:.3f} ({found.low:.3f}–{found.high:.3f}), {found.numerator:,} of {found.denominator:,}"
 
 

@@ -164,17 +164,17 @@ def _revision(each: Switch) -> Revision:
 
 
 def per_thousand(value: float | None) -> str:
-    """ "12.3", or that it is undefined.
+    """ "12.3", or "not yet".
 
     >>> per_thousand(12.34), per_thousand(None)
-    ('12.3', 'undefined')
+    ('12.3', 'not yet')
     """
-    return "undefined" if value is None else f"{value:,.1f}"
+    return "not yet" if value is None else f"{value:,.1f}"
 
 
 def at_most_words(found: "Verified") -> str:
     """The bound that holds at every look, per 1,000 texts called safe."""
-    return f"at most {1000 * found.at_most[-1].high:,.1f}" if found.at_most else "undefined"
+    return f"at most {1000 * found.at_most[-1].high:,.1f}" if found.at_most else "not yet"
 
 
 def missed_words(found: "Verified") -> str:
@@ -227,8 +227,8 @@ def reading_words(found: "Verified", more: int) -> str:
 
 
 def percent(value: float | None) -> str:
-    """ "85.0 %", or that it is undefined."""
-    return "undefined" if value is None else f"{value:.1%}"
+    """ "85.0 %", or "not yet"."""
+    return "not yet" if value is None else f"{value:.1%}"
 
 
 def plain_percent(value: float) -> str:

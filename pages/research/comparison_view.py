@@ -49,6 +49,6 @@ def difference_words(name: str, found: Difference) -> str:
     '+1.5 points (-1.0 to +4.0), n = 200'
     """
     if found.value is None or found.low is None or found.high is None:
-        return "undefined: no such case"
+        return "not yet: 0 such cases"
     scale, unit = (1, "") if name.startswith("Calls") else (100, " points")
     return f"{scale * found.value:+.1f}{unit} ({scale * found.low:+.1f} to {scale * found.high:+.1f}), n = {found.n:,}"

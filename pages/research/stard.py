@@ -78,7 +78,7 @@ def missed_sentence(found: Verified) -> str:
     """The estimate and its bound in words."""
     missed = found.estimates.missed
     if not found.at_most:
-        return f"undefined, nothing of {missed.cases:,} texts called safe has been read for the plan"
+        return f"not yet: nothing of {missed.cases:,} texts called safe has been read for the plan"
     return (
         f"estimated {per_thousand(missed.per_thousand)}, {at_most_words(found)} at 95 % confidence at every look "
         f"together ({missed.missed} missed in {missed.read:,} read of {missed.cases:,})"
@@ -213,7 +213,7 @@ def _limits() -> Iterable[str]:
 
 def _rate(rate: WeightedRate) -> str:
     if rate.value is None:
-        return f"undefined: {rate.reason}"
+        return f"not yet: {rate.reason}"
     naive = f"{percent(rate.naive.value)} among what was read ({rate.naive.numerator}/{rate.naive.denominator})"
     return f"{percent(rate.value)}, {interval(rate.low, rate.high)}; naive figure, not to be used: {naive}"
 

@@ -125,9 +125,9 @@ def calls_needed(probabilities: Sequence[float], delta: float, budget: int = 150
 
 
 def number_words(value: float | None, digits: int = 1) -> str:
-    """The number, "undefined" for None, "no number suffices" for infinity."""
+    """The number, "none" for None, "no number suffices" for infinity."""
     if value is None:
-        return "undefined"
+        return "none"
     return f"{value:,.{digits}f}" if isfinite(value) and value < inf else "no number suffices"
 
 

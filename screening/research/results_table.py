@@ -1,4 +1,4 @@
-"""The table of an experiment: a row a condition, as CSV, LaTeX, JSON or text. Undefined is said, never 0."""
+"""The table of an experiment: a row a condition, as CSV, LaTeX, JSON or text. What is not there is said, never 0."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from screening.datasets.export import csv_lines
 from screening.statistics.metrics import Metrics, Proportion
 
-UNDEFINED = "undefined"
+NOTHING_DECIDED = "none: 0 of 0"
+NOT_COUNTED = "not counted"
 DASH = "---"
 
 
@@ -45,16 +46,16 @@ def rate_text(rate: Proportion | None) -> str:
     """The rate with its Wilson 95 % interval and its counts.
 
     >>> rate_text(Proportion(4, 42)), rate_text(Proportion(0, 0))
-    ('0.095 [0.038, 0.221] (4/42)', 'undefined')
+    ('0.095 [0.038, 0.221] (4/42)', 'none: 0 of 0')
     """
     if rate is None or rate.value is None:
-        return UNDEFINED
+        return NOTHING_DECIDED
     return f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] ({rate.numerator}/{rate.denominator})"
 
 
 def number_text(value: float | None, digits: int = 1) -> str:
-    """The number, or that it is undefined."""
-    return UNDEFINED if value is None else f"{value:,.{digits}f}"
+    """The number, or that nothing counted it."""
+    return NOT_COUNTED if value is None else f"{value:,.{digits}f}"
 
 
 def plain_rows(table: ResultsTable) -> list[dict[str, object]]:

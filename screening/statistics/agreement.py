@@ -136,7 +136,7 @@ def with_interval(coefficient: Callable[[Ratings], Coefficient], ratings: Rating
     rest = [coefficient(Ratings(np.delete(rated, case, axis=0), ratings.categories)).value for case in first]
     values = np.array([value for value in rest if value is not None])
     if len(values) < len(rest):
-        return replace(whole, reason="too few cases for an interval: without one of them it is undefined")
+        return replace(whole, reason="too few cases for an interval: without one of them there is no figure")
     n = len(rated)
     error = float(np.sqrt((n - 1) / n * (alike @ (values - values @ alike / n) ** 2)))
     if abs(whole.value) >= 1 or error < 1e-12:

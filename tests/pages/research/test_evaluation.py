@@ -36,7 +36,7 @@ def test_the_results_table_holds_the_ten_conditions_ours_and_the_batch_s_own(
     assert len(frame) == 15 and list(frame["Condition"])[-1] == "this batch, as it ran"
     assert experiment.made > 0 and not frame["Unsettled"].any()
     undefined = frame[frame["Condition"] == "B=50"].iloc[0]
-    assert undefined["Accuracy"] == "undefined" and undefined["FNR"] == "undefined"
+    assert undefined["Accuracy"] == "none: 0 of 0" and undefined["FNR"] == "none: 0 of 0"
     assert undefined["Escalated"].startswith("1.000 [") and undefined["n"] == 30
 
 

@@ -83,7 +83,7 @@ def test_nothing_is_claimed_of_specificity_where_not_all_that_is_called_unsafe_i
         assert "only list or count" in str(found.specificity.reason)
     assert some.estimates.sensitivity == every.estimates.sensitivity
     report = report_html(some, binding_of(BODY), AT, STUDY)
-    assert "undefined: some of these batches only list or count" in report
+    assert "not yet: some of these batches only list or count" in report
 
 
 def test_41_truly_unsafe_texts_caught_are_not_yet_a_guarantee_and_59_are() -> None:
@@ -203,7 +203,7 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
 def test_nothing_read_is_undefined_not_zero() -> None:
     found = verify(sample(reading(Outcome.SAFE, None)), NO_MIX, PLAN)
     assert found.estimates.missed.per_thousand is None
-    assert "undefined" in missed_sentence(found) and "undefined: " in report_html(found, binding_of(BODY), AT, STUDY)
+    assert "not yet" in missed_sentence(found) and "not yet: " in report_html(found, binding_of(BODY), AT, STUDY)
 
 
 def read_all(db: Database, label: str = "safe") -> int:

@@ -27,7 +27,7 @@ def test_mean_calls_are_exact_and_never_below_the_information_bound() -> None:
 
 
 def test_a_bound_without_a_number_is_said_in_words() -> None:
-    assert theory.number_words(None) == "undefined"
+    assert theory.number_words(None) == "none"
     assert theory.number_words(inf) == "no number suffices"
     assert theory.number_words(1234.56) == "1,234.6"
 
