@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from jobs.agents import unknown_model
 from jobs.port import system_clock
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import PipelineRefused, read_pipeline, shipped_pipelines, write_pipeline
@@ -39,7 +40,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 def run(arguments: argparse.Namespace) -> int:
     """Do what was asked; 2 with one sentence that names the place for a file that cannot be used."""
     if arguments.action == "check":
-        print(json.dumps(_facts(pipeline_in(arguments.file))))
+        print(json.dumps(_facts(_usable(arguments.file))))
         return 0
     with _database(arguments.database) as db:
         if arguments.action == "list":
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         elif arguments.action == "export":
             print(write_pipeline(named_pipeline(db, arguments.name)), end="")
         else:
-            _import(db, pipeline_in(arguments.file), arguments.note)
+            _import(db, _usable(arguments.file), arguments.note)
     return 0
 
 
@@ -69,6 +70,14 @@ def pipeline_in(file: Path) -> PipelineConfig:
         raise PipelineRefused(f"{file.name}: not UTF-8 text") from None
     except PipelineRefused as refused:
         raise PipelineRefused(f"{file.name}: {refused}") from None
+
+
+def _usable(file: Path) -> PipelineConfig:
+    """The pipeline of a file, if this site's service knows its models. Raises PipelineRefused."""
+    pipeline = pipeline_in(file)
+    if wrong := unknown_model(Settings(), pipeline):
+        raise PipelineRefused(f"{file.name}: {wrong}")
+    return pipeline
 
 
 def named_pipeline(db: Database, word: str) -> PipelineConfig:

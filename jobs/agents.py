@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from screening.engine.cost import cost_usd
+from screening.engine.cost import cost_usd, has_list_price
 from screening.engine.distribution import LabelDistribution
 from screening.engine.draws import Draw, DrawRequest, DrawSource, NodeAgent, Preflight, SamplerError, Usage
 from screening.engine.pipeline import PipelineConfig
@@ -67,6 +67,24 @@ def reads_off(settings: Settings, pipeline: PipelineConfig) -> bool:
         return any(settings_for(settings, node.agent).protocol == "logprobs" for node in pipeline.nodes)
     except SamplerError:  # a server that is not there reads off nothing
         return False
+
+
+def unknown_model(settings: Settings, pipeline: PipelineConfig) -> str:
+    """The first agent that names a model of the paid service that is in no list, as one sentence; empty where there is
+    none. Simulated agents have any name, and a server of one's own may serve any.
+    """
+    if settings.simulated:
+        return ""
+    usual = {settings.model, *settings.accepted_model_names}
+    for node in pipeline.nodes:
+        if node.model is None or node.server is not None or node.model in usual or has_list_price(node.model):
+            continue
+        if not settings_for(settings, node.agent).own_server:
+            return (
+                f"node {node.name}, model: {node.model!r} is an unknown model: neither the price list nor the site's "
+                "settings name it"
+            )
+    return ""
 
 
 def overnight_obstacle(settings: Settings, pipeline: PipelineConfig) -> str:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from jobs.agents import reads_off
+from jobs.agents import reads_off, unknown_model
 from pages.batches.live_view import money
 from pages.batches.pipeline_draft import (
     Draft,
@@ -77,7 +77,8 @@ def facts(pipeline: PipelineConfig) -> None:
 def preview(draft: Draft) -> PipelineConfig | None:
     """The drawing, the checks and the difference; None while something is wrong."""
     pipeline, wrong = judge_draft(draft)
-    if pipeline is None:
+    wrong = wrong if pipeline is None else unknown_model(settings, pipeline)
+    if pipeline is None or wrong:
         st.error(wrong[:1].upper() + wrong[1:] + ".", icon=":material/block:")
         return None
     marks = {one.name: NodeMark(words=f"{one.model or 'site'} · ≤ {one.rule.rule().budget}") for one in pipeline.nodes}

@@ -27,6 +27,11 @@ SCHEDULES = {
     Schedule.HARMONIC.value: "δ/t at the t-th text",
     Schedule.SUMMABLE.value: "6δ/(π²t²) at the t-th text",
 }
+PROTOCOLS = {
+    "messages": "Messages API",
+    "chat": "chat completions",
+    "logprobs": "chat completions, probabilities read off",
+}
 OWN = "its own, written here"
 CONTRACTS = {
     "any wrong label 0.05 in all, safe 0.001": DEFAULT_CONTRACT,
@@ -80,12 +85,18 @@ def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, Mo
         "Simulated agents play", [None, *ROLES], format_func=lambda one: ROLES.get(one, "what its name says"),
         index=[None, *ROLES].index(node.get("role")), key=f"{key}_role",
     )  # fmt: skip
+    protocol = st.selectbox(
+        "How its server is spoken to", [None, *PROTOCOLS],
+        format_func=lambda one: PROTOCOLS.get(one, "as the settings say"),
+        index=[None, *PROTOCOLS].index(node.get("protocol")), key=f"{key}_protocol",
+    )  # fmt: skip
     return {
         "prompt": prompt if prompt not in (OWN, own_name) else None,
         "instructions": instructions,
         "model": model.strip() or None,
         "temperature": heat.strip() or None,
         "server": server,
+        "protocol": protocol,
         "role": role,
     }
 

@@ -39,6 +39,15 @@ def cost_usd(model: str, usage: Usage) -> Decimal | None:
         return None
 
 
+def has_list_price(model: str) -> bool:
+    """Whether the paid service is known to offer this model.
+
+    >>> has_list_price("claude-haiku-4-5"), has_list_price("claude-hiaku-4-5")
+    (True, False)
+    """
+    return cost_usd(model, Usage()) is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """Calls and dollars before anything is asked; dollars are None where the price is unknown."""

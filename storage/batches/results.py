@@ -151,8 +151,21 @@ def _pipeline_delta(db: Database, batch_id: str) -> float | None:
         made = load_configuration(db, version)
     except ValidationError:  # of a version that this program cannot read nothing is claimed
         return None
-    read_off = "most_unknown" in made.sampler or any(node.protocol == "logprobs" for node in made.pipeline.nodes)
-    return None if read_off else chain_bound(made.pipeline)
+    nodes = made.pipeline.nodes
+    read_off = "most_unknown" in made.sampler or any(node.protocol == "logprobs" for node in nodes)
+    elsewhere = [node.name for node in nodes if node.server is not None]
+    if read_off or (elsewhere and _was_read_off(db, batch_id, elsewhere)):
+        return None
+    return chain_bound(made.pipeline)
+
+
+def _was_read_off(db: Database, batch_id: str, nodes: Sequence[str]) -> bool:
+    """Whether one of these agents, whose server's protocol only the settings say, has read off a text of the batch."""
+    run = node_runs.c
+    of_batch = select(cases.c.id).where(cases.c.id == run.case_id, cases.c.batch_id == batch_id)
+    read_off = exists().where(run.node.in_(nodes), run.distribution.is_not(None), run.draws == "", of_batch.exists())
+    with db.read() as conn:
+        return bool(conn.execute(select(read_off)).scalar_one())
 
 
 def _noted(conn: Connection, case_ids: Sequence[str]) -> dict[str, dict[str, tuple[str, ...]]]:

@@ -42,6 +42,32 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(
     assert words in said and said.count("\n") == 1
 
 
+def test_a_model_that_the_paid_service_does_not_have_is_refused_by_its_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker, risk, legal = preset("recommended").nodes
+    risk = risk.model_copy(update={"model": "claude-hiaku-4-5"})
+    file, url = tmp_path / "ours.toml", f"sqlite:///{tmp_path / 'site.db'}"
+    file.write_text(write_pipeline(preset("recommended").model_copy(update={"nodes": (worker, risk, legal)})))
+    check, keep = ["pipelines", "check", str(file)], ["pipelines", "--database", url, "import", str(file)]
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "simulated")
+    assert main(check) == 0
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    capsys.readouterr()
+    for refused in (check, keep):
+        assert main(refused) == 2
+        said = capsys.readouterr().err
+        assert "ours.toml: node risk, model: 'claude-hiaku-4-5' is an unknown model" in said and said.count("\n") == 1
+    assert main(["pipelines", "--database", url, "list"]) == 0 and "recommended/1" not in capsys.readouterr().out
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")  # a server of one's own may serve any name
+    assert main(check) == 0
+    monkeypatch.delenv("ANTHROPIC_BASE_URL")
+    file.write_text(file.read_text().replace("claude-hiaku-4-5", "claude-haiku-4-5"))
+    assert main(check) == 0
+
+
 def _screen(tmp_path: Path, *options: str) -> int:
     rows = tmp_path / "rows.csv"
     rows.write_text("id,text\n1,We walked the dog by the river.\n")

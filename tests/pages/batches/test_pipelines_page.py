@@ -7,6 +7,7 @@ import pytest
 from pages.batches.prompt_panel import prompt_facts
 from pages.components import resources
 from screening.engine.pipeline import preset
+from screening.engine.pipeline_file import read_pipeline, write_pipeline
 from screening.engine.prompting import PromptError, load_prompts
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
@@ -48,6 +49,37 @@ def test_what_cannot_be_saved_says_why_and_offers_no_saving(open_page: Opener) -
     page.number_input(key="pipeline_1_worker_certified_budget").set_value(3).run()
     assert "Node worker: with a budget of 3 calls no label can ever be identified" in page.error[0].value
     assert "pipeline_save" not in [button.key for button in page.button]
+
+
+def test_a_model_that_the_paid_service_does_not_have_cannot_be_saved(
+    monkeypatch: pytest.MonkeyPatch, open_page: Opener
+) -> None:
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+    restart()
+    page = open_page("pipelines")
+    page.text_input(key="pipeline_1_worker_model").set_value("claude-hiaku-4-5").run()
+    assert "Node worker, model: 'claude-hiaku-4-5' is an unknown model" in page.error[0].value
+    assert "pipeline_save" not in [button.key for button in page.button]
+    page.text_input(key="pipeline_1_worker_model").set_value("claude-haiku-4-5").run()
+    assert not page.error and "pipeline_save" in [button.key for button in page.button]
+    resources.database().close()
+
+
+def test_how_a_server_is_spoken_to_is_chosen_and_kept(open_page: Opener, page_database: Database) -> None:
+    page = open_page("pipelines")
+    page.selectbox(key="pipeline_1_worker_protocol").set_value("logprobs").run()
+    page.text_input(key="pipeline_1_name").set_value("ours").run()
+    page.button(key="pipeline_save").click().run()
+    (made,) = list_versions(page_database, LOCAL_USER)
+    assert made.pipeline.node("worker").protocol == "logprobs" and made.pipeline.node("risk").protocol is None
+    assert read_pipeline(write_pipeline(made.pipeline)) == made.pipeline
+    page.selectbox(key="pipeline_1_worker_protocol").select("chat").run()
+    page.button(key="pipeline_save").click().run()
+    assert {one.pipeline.node("worker").protocol for one in list_versions(page_database, LOCAL_USER)} == {
+        "logprobs",
+        "chat",
+    }
 
 
 def test_prompts_are_shown_with_their_hash_and_what_differs_from_what_is_in_force() -> None:

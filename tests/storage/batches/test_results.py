@@ -1,22 +1,27 @@
 """What is read of a batch: progress, one result a row, the confusion matrix and its cases."""
 
-import pytest
-from sqlalchemy import insert
+from dataclasses import replace
 
+import pytest
+from sqlalchemy import insert, update
+
+from screening.engine.distribution import LabelDistribution
+from screening.engine.whole_way import chain_bound
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.policy import Forbidden
 from storage.batches import results as results_module
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import list_batches, progress
+from storage.batches.configurations import save_configuration
 from storage.batches.pending import record_error
 from storage.batches.results import IN_INBOX, Result, results, withheld_rows
 from storage.database import Database
 from storage.research.confusion import confusion
 from storage.review import claims, inbox
 from storage.review.ratings import submit_rating
-from storage.schema import adjudications
-from tests.storage.batch_of import LATER, NOW, batch, commit_run, decide, run, waiting
+from storage.schema import adjudications, batches
+from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit_run, decide, run, waiting
 from tests.storage.inbox_cases import ANN, BO, RESEARCHER, SENIOR, form, person, register
 
 TEXTS = [f"text number {number}" for number in range(5)]
@@ -40,6 +45,22 @@ def test_each_row_has_one_result_in_the_files_order(db: Database, monkeypatch: p
     assert [one.error for one in found] == ["refused", None, None, "rate_limited", None]
     assert [one.reason for one in found] == [None, "identified", "exhausted", None, None]
     assert [one.reference for one in found] == ["safe", "unsafe", None, "safe", "unsafe"]
+
+
+def test_no_bound_is_given_where_the_server_of_an_agent_has_read_off_a_text(db: Database) -> None:
+    worker, *others = CONFIGURATION.pipeline.nodes
+    elsewhere = (worker.model_copy(update={"server": "ward"}), *others)
+    pipeline = CONFIGURATION.pipeline.model_copy(update={"nodes": elsewhere})
+    version = save_configuration(db, replace(CONFIGURATION, pipeline=pipeline), NOW)
+    batch_id = batch(db, TEXTS[:2])
+    with db.write() as conn:
+        conn.execute(update(batches).values(configuration=version))
+    drawn, read_off = waiting(db)
+    commit_run(db, drawn, 0, run("SSSSSS"))
+    assert {one.pipeline_delta for one in results(db, SYSTEM, batch_id)} == {chain_bound(pipeline)}
+    distribution = LabelDistribution(labels={Label.SAFE: 0.8, Label.UNSAFE: 0.1, Label.ESCALATE: 0.1}, unknown=0.0)
+    commit_run(db, read_off, 0, replace(run(""), distribution=distribution))
+    assert {one.pipeline_delta for one in results(db, SYSTEM, batch_id)} == {None}
 
 
 def test_who_reads_cases_blind_sees_no_outcomes(db: Database) -> None:
