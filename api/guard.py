@@ -4,8 +4,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from storage.database import Database
+from storage.site.audit_log import record_refusal
 from storage.site.programs import Program, Scope, UnknownToken, program_of
 
 
@@ -45,8 +47,10 @@ class Limits:
             bucket.left -= 1
 
 
-def asking(db: Database, limits: Limits, authorization: str | None, scope: Scope) -> Program:
-    """The program of this header. Refused: 401 without a token in force, 403 without the scope, 429 too often."""
+def asking(db: Database, limits: Limits, authorization: str | None, scope: Scope, now: datetime) -> Program:
+    """The program of this header. Refused: 401 without a token in force, 403 without the scope, which the audit log
+    keeps, 429 too often.
+    """
     kind, _, token = (authorization or "").partition(" ")
     try:
         if kind.casefold() != "bearer" or not token.strip():
@@ -56,5 +60,6 @@ def asking(db: Database, limits: Limits, authorization: str | None, scope: Scope
         raise Refused(401, "no such token, or it was revoked") from None
     limits.spend(program)
     if scope not in program.scopes:
+        record_refusal(db, program.actor, scope, now)
         raise Refused(403, f"this token may not be used for {scope.value}")
     return program

@@ -143,16 +143,16 @@ def _handler(words: Callable[[Exception], tuple[int, str]]) -> Callable[[Request
     return handle
 
 
-def _by(db: Database, guard: Limits, scope: Scope) -> Callable[..., Program]:
+def _by(db: Database, guard: Limits, clock: Clock, scope: Scope) -> Callable[..., Program]:
     def program(authorization: Annotated[str | None, Header()] = None) -> Program:
-        return asking(db, guard, authorization, scope)
+        return asking(db, guard, authorization, scope, clock())
 
     return program
 
 
 def _texts(app: FastAPI, db: Database, settings: Settings, clock: Clock, guard: Limits) -> None:
     daily, receive = DailyBatches(db=db, settings=settings, clock=clock), receiver(settings)
-    Submits = Annotated[Program, Depends(_by(db, guard, Scope.SUBMIT))]
+    Submits = Annotated[Program, Depends(_by(db, guard, clock, Scope.SUBMIT))]
 
     @app.post(f"{ROOT}/texts", status_code=202, response_model=Submitted)
     def submit(
@@ -196,7 +196,7 @@ def _found(one: ProgramText) -> Found:
 
 def _files(app: FastAPI, db: Database, settings: Settings, clock: Clock, guard: Limits) -> None:
     intake = FileIntake(db=db, settings=settings, clock=clock)
-    Sends = Annotated[Program, Depends(_by(db, guard, Scope.BATCHES))]
+    Sends = Annotated[Program, Depends(_by(db, guard, clock, Scope.BATCHES))]
 
     @app.post(f"{ROOT}/batches", status_code=202, response_model=BatchFound)
     async def send(
@@ -225,7 +225,9 @@ def _files(app: FastAPI, db: Database, settings: Settings, clock: Clock, guard: 
         return _batch(program_texts.batch_of(db, program, batch_id))
 
     @app.get(f"{ROOT}/batches/{{batch_id}}/results")
-    def batch_results(batch_id: _ID, program: Annotated[Program, Depends(_by(db, guard, Scope.OUTCOMES))]) -> Response:
+    def batch_results(
+        batch_id: _ID, program: Annotated[Program, Depends(_by(db, guard, clock, Scope.OUTCOMES))]
+    ) -> Response:
         """What became of each row, as JSON lines; of a case that people still have to read only that it is there."""
         program_texts.batch_of(db, program, batch_id)
         rows = exported_results(db, program.actor, batch_id, clock())

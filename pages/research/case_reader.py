@@ -7,6 +7,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.case_link import case_link
+from pages.components.refusals import remember_refusal
 from pages.components.untrusted_text import show_text
 from pages.research.case_words import outcome_words, reason_words
 from screening.research.likeness import MOST_COMPARED, most_alike
@@ -91,7 +92,8 @@ def _text(db: Database, person: Actor, case: CaseInCell) -> None:
     if case.case_id not in seen:
         try:
             seen[case.case_id] = case_text(db, person, case.case_id, resources.now())
-        except Forbidden:
+        except Forbidden as refused:
+            remember_refusal(refused, case.case_id)
             seen[case.case_id] = None
     text = seen[case.case_id]
     if text is None:
@@ -111,7 +113,8 @@ def _alike(db: Database, person: Actor, ids: Sequence[str], case: CaseInCell) ->
     texts: Mapping[str, str] = st.session_state.get(key) or {}
     try:
         texts = texts or texts_compared(db, person, near, resources.now())
-    except Forbidden:
+    except Forbidden as refused:
+        remember_refusal(refused)
         st.caption("Your role does not let you compare texts.")
         return
     st.session_state[key] = texts

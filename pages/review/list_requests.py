@@ -12,6 +12,7 @@ from screening.text.display import visible
 from storage.review.assigning import Assigned, assign
 from storage.review.claims import NotAvailable
 from storage.site.accounts import colleagues
+from storage.site.audit_log import record_refusal
 from storage.site.saved_views import NAME_LIMIT, Place, forget_view, save_view, saved_views
 
 KEPT = ("tiers", "sort", "find", "texts")
@@ -49,7 +50,8 @@ def act(here: Here, asked: object) -> str:
                 return assigned_words(assign(here.db, here.person, chosen, str(request.get("to", "")), here.now))
     except (ValueError, NotAvailable) as refused:
         return sentence(refused)
-    except Forbidden:
+    except Forbidden as refused:
+        record_refusal(here.db, here.person, refused.action, here.now)
         return "Your role does not let you do this."
     return "This was not understood: reload the page."
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Connection, Select, func, insert, select, text
@@ -106,9 +107,9 @@ def append(
     return int(seq)
 
 
-def record_refusal(db: Database, actor: Actor, refused: Action, now: datetime, subject: str | None = None) -> None:
-    """Write down that this person asked for what the policy does not grant them; ``subject`` is the case, where it was
-    of one.
+def record_refusal(db: Database, actor: Actor, refused: StrEnum, now: datetime, subject: str | None = None) -> None:
+    """Write down that this person or program asked for what is not granted to them, an action or a scope; ``subject``
+    is the case, where it was of one.
     """
     with db.write() as conn:
         append(conn, actor, "refused", subject, {"asked": refused.value}, now)

@@ -124,6 +124,8 @@ def test_tokens_are_hashed_scoped_revocable_limited_and_logged(site: Site) -> No
     assert site.submit(other, "k")[0] == 401 and site.client.get("/api/v1/texts").status_code == 401
     with site.db.read() as conn:
         logged = set(conn.execute(select(audit_events.c.action)).scalars())
+        refused = select(audit_events.c.actor, audit_events.c.details).where(audit_events.c.action == "refused")
+        assert conn.execute(refused).all() == [(made.program.actor.id, '{"asked":"batches"}')]
     assert {"program_made", "program_revoked", "batch_created"} <= logged
 
 

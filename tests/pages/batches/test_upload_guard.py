@@ -20,6 +20,7 @@ from pages.components.http import SIGNED_IN_COOKIE
 from screening.review.actors import Role
 from storage.database import Database
 from storage.site.accounts import revoke, set_active, set_roles
+from storage.site.audit_log import events
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, register
 
 UPLOAD = "/_stcore/upload_file/session/file"
@@ -67,8 +68,13 @@ def test_nobody_sends_a_file_before_signing_in() -> None:
     assert client.put(UPLOAD, content=b"x").status_code == 401, "a good signature under nobody's name"
 
 
-def test_whoever_may_create_batches_sends_files_and_nobody_else(sent: Callable[[str], int]) -> None:
+def test_whoever_may_create_batches_sends_files_and_nobody_else(
+    sent: Callable[[str], int], page_database: Database
+) -> None:
     assert [sent(RESEARCHER.id), sent(ANN.id), sent(ADMIN.id), sent("a newcomer")] == [200, 403, 403, 403]
+    refused = [event for event in events(page_database, ADMIN) if event.action == "refused"]
+    assert {ANN.id, ADMIN.id} < {event.actor for event in refused} and len(refused) == 3
+    assert all(event.details == {"asked": "create_batch"} for event in refused)
 
 
 def test_a_role_taken_away_an_account_switched_off_and_a_session_ended_count_at_once(

@@ -199,6 +199,19 @@ def test_a_case_in_other_hands_that_was_asked_for_is_in_the_audit_log_once(
     ]
 
 
+def test_a_text_that_somebody_else_handed_in_is_not_shown_and_the_asking_is_in_the_audit_log(
+    visit: Opener, page_database: Database
+) -> None:
+    [case_id] = fill(page_database, kind="interactive")
+    page = visit(ANN.id)
+    page.query_params["case"] = case_id
+    page.run()
+    assert not page.exception and "case" not in page.query_params
+    page.run()
+    refused = [event for event in events(page_database, ADMIN) if event.action == "refused"]
+    assert [(event.actor, event.subject) for event in refused] == [(ANN.id, case_id)]
+
+
 def test_a_revoked_session_is_refused(visit: Opener, clock: Clock, page_database: Database) -> None:
     page = visit(ANN.id)
     revoke(page_database, LOCAL_USER, ANN.id, clock.now)

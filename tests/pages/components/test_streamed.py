@@ -14,8 +14,11 @@ from pages.components.http import SIGNED_IN_COOKIE
 from pages.components.streamed import CSV, LINES_AT_ONCE, ROUTE, Offers, StreamedFile, offers
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Action, Forbidden
+from storage.database import Database
 from storage.site.accounts import Ended, SessionEnded
+from storage.site.audit_log import events
 from tests.jobs.processes import wait_for
+from tests.storage.inbox_cases import ADMIN, ANN
 
 
 @pytest.fixture
@@ -113,6 +116,16 @@ def test_a_refusal_is_an_answer_also_from_inside_the_file(refusal: Exception, st
 
     answer = _client().get(_offer(_file(lines if late else at_once)))
     assert answer.status_code == status and "Traceback" not in answer.text
+
+
+def test_a_file_that_a_role_does_not_reach_is_in_the_audit_log(page_database: Database) -> None:
+    def lines() -> Iterator[str]:
+        raise Forbidden(ANN, Action.EXPORT)
+        yield ""
+
+    assert _client().get(_offer(_file(lines), who=lambda: ANN)).status_code == 403
+    refused = [event for event in events(page_database, ADMIN) if event.action == "refused"]
+    assert [(event.actor, event.details) for event in refused] == [(ANN.id, {"asked": "export"})]
 
 
 def test_a_file_that_breaks_off_does_not_look_whole() -> None:

@@ -5,9 +5,11 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy import update
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from pages.review.inbox_desk import Here
-from pages.review.inbox_live import Seat, Seats, View, snapshot, view_of
+from pages.review.inbox_live import ROUTE, Seat, Seats, View, seats, snapshot, view_of
 from pages.review.list_requests import act, offer
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
@@ -18,11 +20,16 @@ from storage.review.ahead import send_ahead
 from storage.review.queue import Sort
 from storage.review.search import Search, find
 from storage.schema import batches, cases
+from storage.site.audit_log import events
 from storage.site.saved_views import Place, forget_view, save_view, saved_views
 from storage.site.settings_store import SiteSettings
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, register
 
 BOTH = Actor(id="both", name="Both", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
+
+
+def _refused(db: Database) -> list[tuple[str, object]]:
+    return [(event.actor, event.details) for event in events(db, ADMIN) if event.action == "refused"]
 
 
 def test_it_counts_what_waits_and_what_is_late_and_names_no_text(db: Database) -> None:
@@ -165,6 +172,15 @@ def test_whatever_a_browser_asks_of_the_list_is_answered_in_words(db: Database) 
     readers = Here(db=db, person=ANN, site=SiteSettings(), now=NOW)
     assert offer(readers)["colleagues"] == [] and offer(readers)["may_search_texts"] is False
     assert act(readers, {"kind": "assign", "to": "bo", "cases": [case_id]}) == "Your role does not let you do this."
+    assert _refused(db) == [(ANN.id, {"asked": "assign"})]
+
+
+def test_an_open_inbox_that_is_refused_is_answered_403_and_is_in_the_audit_log(page_database: Database) -> None:
+    nobody = Actor(id="nemo", name="Nemo", roles=frozenset())
+    address = seats().take(Seat(browser="", who=lambda: nobody))
+    with TestClient(Starlette(routes=[ROUTE])) as client:
+        assert client.get(address).status_code == 403
+    assert _refused(page_database) == [(nobody.id, {"asked": "view_counts"})]
 
 
 def test_a_closed_case_is_not_found(db: Database) -> None:

@@ -1,5 +1,7 @@
 """Settings, Erasure: how many first, then for good; times with a dry run."""
 
+from datetime import timedelta
+
 from streamlit.testing.v1 import AppTest
 
 from screening.review.actors import LOCAL_USER
@@ -7,6 +9,7 @@ from storage.database import Database
 from storage.review import erasure
 from storage.review.erasure import ERASED, By, Selection
 from storage.review.evidence import case_text
+from storage.site.audit_log import append
 from storage.site.settings_store import current
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import batch, decide, waiting
@@ -38,6 +41,21 @@ def test_a_case_is_looked_for_and_then_erased(open_page: Opener, page_database: 
     page = _press(page, "Erase")
     assert any("1 case erased." in one.value for one in page.success)
     assert case_text(page_database, LOCAL_USER, case_id, NOW).text == ERASED
+
+
+def test_backups_that_may_still_hold_it_are_named_on_the_page(open_page: Opener, page_database: Database) -> None:
+    case_id, taken = _case(page_database), NOW + timedelta(days=1)
+    with page_database.write() as conn:
+        append(conn, LOCAL_USER, "backup_begun", None, {}, taken)
+    page = open_page("settings")
+    page.text_input(key="erase_value").set_value(case_id)
+    page = _press(page, "Show how many")
+    named = f"Backups that may still hold it, 1 in all: {taken:%Y-%m-%d %H:%M} UTC."
+    assert f"1 case would be erased. {named}" in [one.value for one in page.info]
+    page.text_input(key="erase_reason").set_value("letter")
+    page.checkbox(key="erase_sure").set_value(True)
+    page = _press(page, "Erase")
+    assert f"1 case erased. {named}" in [one.value for one in page.success]
 
 
 def test_with_two_people_the_request_waits_and_nobody_confirms_their_own(

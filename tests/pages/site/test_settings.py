@@ -9,10 +9,16 @@ from pages.components import resources
 from pages.components.sign_in import Unidentified, again_html, sign_in_of
 from pages.research import model_card
 from pages.site import live_configuration as live
+from pages.site.preflight_panel import PENDING
 from screening.engine.draws import Preflight
 from screening.engine.pipeline import preset
+from screening.engine.screen import Reason
+from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Role
+from screening.samplers.probes import ALL, Probed
 from screening.settings import Settings
+from storage.batches import preflights
+from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.site import settings_store
 from storage.site.settings_store import SiteSettings
@@ -170,6 +176,35 @@ def test_a_model_that_answers_is_tried_once() -> None:
     assert found.ok and "answered with the label" in found.message and requests == 1
 
 
+NAME = "another-1"
+
+
+@pytest.fixture
+def answered_as_another(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> Configuration:
+    """The live configuration of a site with a model server, which answered its probes under another name."""
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9/")
+    restart()
+    made = resources.configuration(resources.usual_pipeline())
+    ends = dict.fromkeys(ALL, (str(Outcome.HUMAN_REVIEW), str(Reason.NO_ANSWER)))
+    preflights.keep(page_database, preflights.preflight_key(made), Probed(ends=ends, calls=8, other_names=(NAME,)), NOW)
+    return made
+
+
+def test_an_administrator_accepts_a_model_s_other_name_and_it_is_tried_again(
+    open_page: Opener, page_database: Database, answered_as_another: Configuration
+) -> None:
+    page = open_page("settings")
+    assert not page.exception and NAME in [code.value for code in page.code]
+    page = _press(page, "Accept this name")
+    assert not page.exception and settings_store.current(page_database).settings.accepted_model_names == (NAME,)
+    assert "Accept this name" not in [button.label for button in page.button]
+    now = resources.configuration(resources.usual_pipeline())
+    assert now.sampler["answers_as"] == sorted({NAME, resources.settings().model})
+    assert now.version != answered_as_another.version, "calibrations are made for another configuration"
+    assert PENDING in [caption.value for caption in page.caption]
+
+
 CLAIMS = {"iss": "https://idp.example", "sub": "0", "iat": 1_790_000_000, "name": "Ann Example", "nonce": "n1"}
 
 
@@ -200,6 +235,12 @@ def signed_in(open_page: Opener, page_database: Database, monkeypatch: pytest.Mo
     page.user = {"is_logged_in": True, "iss": "idp", "sub": RESEARCHER.id, "iat": now, "name": "Rae"}
     page.run()
     return page.switch_page(str(ROOT / "pages" / "settings.py")).run()
+
+
+@pytest.mark.usefixtures("answered_as_another")
+def test_nobody_but_an_administrator_accepts_a_name(signed_in: AppTest) -> None:
+    assert not signed_in.exception and NAME in [code.value for code in signed_in.code]
+    assert "Accept this name" not in [button.label for button in signed_in.button]
 
 
 def test_who_may_not_change_settings_reads_them(signed_in: AppTest) -> None:

@@ -29,6 +29,7 @@ def _left(*runs: object, reason: Reason = Reason.EXHAUSTED) -> Screening:
         (_left(run("SSSSSS"), reason=Reason.SUSPECTED_INJECTION), Tier.P1, Why.ADDRESSES_MODEL),
         (_left(run("SSUSES", None)), Tier.P2, Why.UNSETTLED),
         (_left(run("SSESES", None), reason=Reason.CURTAILED), Tier.P3, Why.UNSETTLED),
+        (_left(reason=Reason.UNSUPPORTED_LANGUAGE), Tier.P1, Why.NOT_SCREENABLE),  # nobody has looked at it
         (_left(reason=Reason.TOO_LONG), Tier.P2, Why.NOT_SCREENABLE),
         (_left(reason=Reason.UNREADABLE), Tier.P2, Why.NOT_SCREENABLE),
         (_left(reason=Reason.REPEATED_FAILURE), Tier.P2, Why.FAILED),
