@@ -1,5 +1,6 @@
-"""A batch's cases on the drawing of its pipeline: how many took each way, and the way to those that ended on it."""
+"""A batch's cases on the drawing of its pipeline: how many took each way, and a link to them."""
 
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -37,10 +38,12 @@ def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str) -> str:
         for label in (*Label, None):
             target = node.target(label)
             count = found.taken.get((node.name, label), 0)
-            href = _results(batch_id, node.name, target) if target in OUTCOMES else None
-            ways[node.name, label.value if label else NOT_SETTLED] = WayMark(count=count, href=href)
+            said = label.value if label else NOT_SETTLED
+            ended = {"node": node.name, "outcome": target}
+            where = ended if target in OUTCOMES else {"way": f"{node.name}:{said}"}
+            ways[node.name, said] = WayMark(count=count, href=_results(batch_id, where))
     return diagram_html(pipeline, nodes, ways)
 
 
-def _results(batch_id: str, node: str, outcome: str) -> str:
-    return "results?" + urlencode({"batch": batch_id, "node": node, "outcome": outcome})
+def _results(batch_id: str, where: Mapping[str, str]) -> str:
+    return "results?" + urlencode({"batch": batch_id, **where})

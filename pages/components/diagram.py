@@ -4,7 +4,7 @@ Pure: data in, markup for `st.html` out, which lets no SVG through: lines are bo
 room, and for screen readers, the same stands as a list.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Literal
@@ -123,17 +123,15 @@ class _Drawing:
         return "".join(self._way(position, node, target, labels) for target, labels in targets.items())
 
     def _way(self, position: int, node: NodeConfig, target: str, labels: list[str]) -> str:
-        marks = [self.ways.get((node.name, label), WayMark()) for label in labels]
-        taken = " taken" if any(mark.taken for mark in marks) else ""
+        marks = {label: self.ways.get((node.name, label), WayMark()) for label in labels}
+        taken = " taken" if any(mark.taken for mark in marks.values()) else ""
         dashed = " dashed" if labels == [NOT_SETTLED] else ""
         kind = f"e-{target}" if target in OUTCOMES else "e-on"
         line = self._line(position, target)
-        counts = [mark.count for mark in marks if mark.count is not None]
         named = [] if target in OUTCOMES else [label for label in labels if label != NOT_SETTLED] or labels
-        words = " ".join((*named, f"{sum(counts):,}")) if counts else " ".join(named)
-        below = f"<small>{NOT_SETTLED}</small>" if named and named != labels else ""
-        href = next((mark.href for mark in marks if mark.href and mark.count), None)
-        said = f"<span>{_link(escape(words), href)}{below}</span>" if words else ""
+        words = _counted(named, [marks[label] for label in named or labels])
+        below = f"<small>{_counted([NOT_SETTLED], [marks[NOT_SETTLED]])}</small>" if named and named != labels else ""
+        said = f"<span>{words}{below}</span>" if words else ""
         return f'<div class="e {kind} {line.shape}{taken}{dashed}" {self._box(*line.box)}>{said}</div>'
 
     def _line(self, position: int, target: str) -> "_Line":
@@ -162,6 +160,14 @@ class _Line:
 
 def _x(position: int) -> int:
     return _LEFT + position * (_WIDTH + _GAP)
+
+
+def _counted(labels: Sequence[str], marks: Sequence[WayMark]) -> str:
+    """These labels with the cases of all of them, and the way to those where one address holds them all."""
+    counts = [mark.count for mark in marks if mark.count is not None]
+    words = " ".join((*labels, f"{sum(counts):,}")) if counts else " ".join(labels)
+    addresses = {mark.href for mark in marks if mark.count}
+    return _link(escape(words), addresses.pop() if len(addresses) == 1 else None)
 
 
 def _link(markup: str, href: str | None) -> str:

@@ -7,10 +7,11 @@ from urllib.parse import parse_qsl, urlencode
 import streamlit as st
 
 from pages.components import resources
+from pages.components.diagram import NOT_SETTLED
 from pages.components.options import unique_labels
 from pages.research.case_words import outcome_words, reason_words
 from pages.research.cell_list import FROM_THE_MOST, GAPS, SORTS, SOURCES
-from screening.labels import Outcome
+from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.batches.results import IN_INBOX, PENDING
@@ -21,9 +22,9 @@ from storage.site.saved_views import NAME_LIMIT, Place, forget_view, save_view, 
 OUTCOMES = (*map(str, Outcome), IN_INBOX, PENDING)
 WORDS: Mapping[str, str] = {
     "outcome": "Outcome", "reference": "Reference", "labels": "Reference as", "source": "Label from", "node": "Node",
-    "reason": "Reason", "gap": "Gap", "group": "Group", "tag": "Tag", "sort": "Sort by",
+    "way": "Way taken", "reason": "Reason", "gap": "Gap", "group": "Group", "tag": "Tag", "sort": "Sort by",
 }  # fmt: skip
-SEARCH = "q"
+SEARCH, ANY = "q", "any"
 
 
 def chosen_filters(db: Database, person: Actor, batch_id: str) -> Cell:
@@ -35,6 +36,7 @@ def chosen_filters(db: Database, person: Actor, batch_id: str) -> Cell:
         "labels": {"adjudicated": "with adjudications"},
         "source": {str(one): words for one, words in SOURCES.items()},
         "node": {one: one.title() for one in found["node"]},
+        "way": _way_in_address(),
         "reason": {one: reason_words(one) for one in found["reason"]},
         "gap": {one: one for one in GAPS},
         "group": {one: visible(one) for one in groups(db, person, batch_id)},
@@ -49,7 +51,7 @@ def chosen_filters(db: Database, person: Actor, batch_id: str) -> Cell:
         if words.strip():
             chosen[SEARCH] = words.strip()
         for name, values in options.items():
-            if values and (value := _choice(name, values, turn)) is not None:
+            if values and (value := _choice(name, values, turn)) not in (None, ANY):
                 chosen[name] = value
     _keep_in_address(chosen)
     _views(db, person, chosen)
@@ -70,10 +72,34 @@ def cell_of(batch_id: str, chosen: Mapping[str, str]) -> Cell:
         batch_id=batch_id,
         gap_at_most=GAPS.get(chosen.get("gap", "")),
         search=chosen.get(SEARCH),
+        way=way_of(chosen.get("way", "")),
         labels="adjudicated" if chosen.get("labels") == "adjudicated" else "original",
         **plain,
         **order,  # type: ignore[arg-type]
     )
+
+
+def way_of(given: str) -> tuple[str, Label | None] | None:
+    """The agent and its label in an address, None instead of a label for what it did not settle; None for no way.
+
+    >>> way_of("risk:escalate"), way_of("risk:not settled")
+    (('risk', <Label.ESCALATE: 'escalate'>), ('risk', None))
+    >>> way_of("risk"), way_of("risk:perhaps"), way_of("")
+    (None, None, None)
+    """
+    node, _, said = given.partition(":")
+    if not node or said not in (*Label, NOT_SETTLED):
+        return None
+    return node, None if said == NOT_SETTLED else Label(said)
+
+
+def _way_in_address() -> dict[str, str]:
+    """The way that a link from a drawing names; it can be taken out, and another is chosen on the drawing."""
+    given = st.query_params.get("way", "")
+    if (found := way_of(given)) is None:
+        return {}
+    node, label = found
+    return {given: f"{visible(node).title()}: {label or NOT_SETTLED}", ANY: "Any"}
 
 
 def _choice(name: str, values: Mapping[str, str], turn: int) -> str | None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Float, Select, and_, case, cast, false, func, null, or_, select
+from sqlalchemy import ColumnElement, Float, Select, and_, case, cast, exists, false, func, null, or_, select
 
 from screening.engine.screen import MAIN
+from screening.labels import Label
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.batches.results import IN_INBOX, PENDING
@@ -35,6 +36,8 @@ class Cell:
 
     ``outcome`` is an outcome, ``pending`` or ``in the inbox``. ``gap_at_most`` keeps the cases whose deciding agent
     was this much in two minds; ``source`` says where the reference is from; ``search`` is part of an id or group.
+    ``way`` keeps the cases to which this agent gave this label, None for those that it did not settle, wherever they
+    ended.
     ``ids`` are the cases themselves, `MOST_LISTED` at most, where a page has found them otherwise.
     """
 
@@ -43,6 +46,7 @@ class Cell:
     outcome: str | None = None
     labels: Labels = "original"
     node: str | None = None
+    way: tuple[str, Label | None] | None = None
     reason: str | None = None
     group: str | None = None
     gap_at_most: float | None = None
@@ -152,7 +156,8 @@ def cell_choices(db: Database, actor: Actor, wanted: Cell) -> Mapping[str, tuple
     as far as its first cases tell.
     """
     require(actor, Action.VIEW_RESULTS)
-    bare = replace(wanted, node=None, reason=None, gap_at_most=None, source=None, tag=None, search=None, sort="row")
+    unread = replace(wanted, node=None, way=None, reason=None, gap_at_most=None)
+    bare = replace(unread, source=None, tag=None, search=None, sort="row")
     listed = _ids(bare, actor, MOST_LISTED).subquery()
     found: dict[str, tuple[str, ...]] = {}
     with db.read() as conn:
@@ -264,6 +269,8 @@ def _filter(query: Select[Any], wanted: Cell, hidden: ColumnElement[bool]) -> Se
     asked: list[ColumnElement[bool]] = []
     if wanted.node is not None:
         asked.append(screenings.c.node == wanted.node)
+    if wanted.way is not None:
+        asked.append(_went(*wanted.way))
     if wanted.reason is not None:
         asked.append(screenings.c.reason == wanted.reason)
     if wanted.gap_at_most is not None:
@@ -279,6 +286,12 @@ def _filter(query: Select[Any], wanted: Cell, hidden: ColumnElement[bool]) -> Se
     if wanted.search:
         query = query.where(_names(wanted.search.strip()))
     return query.where(~hidden, *asked) if asked else query
+
+
+def _went(node: str, label: Label | None) -> ColumnElement[bool]:
+    """Whether this agent gave the case this label."""
+    run = node_runs.alias().c
+    return exists().where(run.case_id == cases.c.id, run.node == node, run.variant == MAIN, run.label == label)
 
 
 def _names(words: str) -> ColumnElement[bool]:

@@ -1,4 +1,4 @@
-"""A batch on the drawing: counts on the ways, and the way to the cases that ended there."""
+"""A batch on the drawing: counts on the ways, and a link to the cases that took them."""
 
 from pages.batches.ways_panel import ways_html
 from screening.engine.pipeline import preset
@@ -23,4 +23,12 @@ def test_counts_stand_on_the_ways_and_outcomes_open_their_cases() -> None:
     assert "1,000 texts" in html and "safe → safe: 900" in html and "escalate → Risk: 90" in html
     assert 'href="results?batch=b%261&amp;node=worker&amp;outcome=safe"' in html
     assert 'href="results?batch=b%261&amp;node=worker&amp;outcome=human_review"' in html
-    assert html.count("<a ") == 2 * 3  # in the picture and in the list; a way that nobody went opens nothing
+    assert 'href="results?batch=b%261&amp;way=worker%3Aescalate"' in html
+    assert html.count("<a ") == 2 * 4  # in the picture and in the list; a way that nobody went opens nothing
+
+
+def test_what_an_agent_did_not_settle_is_counted_and_opened_apart_from_its_label() -> None:
+    taken = {("worker", Label.ESCALATE): 90, ("worker", None): 10}
+    html = ways_html(preset("paper"), Ways(asked={"worker": 100}, taken=taken, kept_back=0, withheld=0), "b1")
+    assert 'way=worker%3Aescalate" target="_self">escalate 90</a>' in html
+    assert 'way=worker%3Anot+settled" target="_self">not settled 10</a>' in html

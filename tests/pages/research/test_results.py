@@ -63,6 +63,17 @@ def test_filters_stand_in_the_address_and_narrow_the_list(open_page: Opener, pag
     assert ids(open_page("results", batch=batch_id, sort="calls"))[-2:] == ["p4", "p5"]
 
 
+def test_a_way_of_the_drawing_opens_its_cases_and_can_be_taken_out(open_page: Opener, page_database: Database) -> None:
+    batch_id = decided(page_database)
+    page = open_page("results", batch=batch_id, way="worker:unsafe")
+    assert not page.exception and not page.dataframe
+    page = open_page("results", batch=batch_id, way="worker:safe")
+    assert ids(page) == ["p1", "p2", "p3"] and page.selectbox(key="results_way_0").options == ["Worker: safe", "Any"]
+    page.selectbox(key="results_way_0").select("any").run()
+    assert len(ids(page)) == 5 and "way" not in page.query_params
+    assert len(ids(open_page("results", batch=batch_id, way="<b>:no label"))) == 5
+
+
 @pytest.mark.parametrize("outcome", ["safe", "unsafe", "human_review", "pending"])
 def test_every_number_opens_as_many_cases(open_page: Opener, page_database: Database, outcome: str) -> None:
     batch_id = decided(page_database)

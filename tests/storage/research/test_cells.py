@@ -82,6 +82,25 @@ def test_node_reason_and_source_narrow_the_cell(db: Database) -> None:
     }
 
 
+def test_a_way_is_kept_by_those_who_took_it_and_tells_nothing_of_what_waits(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:4])
+    for case_id, outcome in zip(
+        sorted(waiting(db)), (Outcome.UNSAFE, Outcome.SAFE, Outcome.HUMAN_REVIEW), strict=False
+    ):
+        worker = run("EEEEEE", None if outcome is Outcome.SAFE else Label.ESCALATE)
+        risk = run("UUUUUU", Label.UNSAFE if outcome is Outcome.UNSAFE else Label.SAFE, "risk")
+        commit_run(db, case_id, 0, worker)
+        commit_run(db, case_id, 1, risk)
+        commit(db, case_id, screening(outcome, worker, risk, node="risk"))
+    everything = {case.external_id: case.outcome for case in cell_page(db, LOCAL_USER, Cell(batch_id=batch_id)).cases}
+    by_outcome = {outcome: name for name, outcome in everything.items()}
+    escalated, given_up = Cell(batch_id=batch_id, way=("worker", Label.ESCALATE)), ("worker", None)
+    assert _ids(db, escalated) == [by_outcome["unsafe"]]  # the third took it too, and waits to be read
+    assert _ids(db, replace(escalated, way=given_up)) == [by_outcome["safe"]]
+    assert _ids(db, replace(escalated, way=("legal", Label.ESCALATE))) == []
+    assert everything[by_outcome["in the inbox"]] == "in the inbox" and len(everything) == 4
+
+
 def test_groups_narrow_both_the_matrix_and_the_cell(db: Database) -> None:
     batch_id = batch(db, closed=False)
     rows = [
