@@ -128,3 +128,9 @@ def test_the_proxy_leads_from_the_published_port_to_the_app() -> None:
     assert listen.split(",")[0] == f"TCP-LISTEN:{published.rsplit(':')[-1]}"
     assert target == f"TCP:127.0.0.1:{app[app.index('--server.port') + 1]}"
     assert SERVICES["app"]["network_mode"] == "service:proxy"
+
+
+@pytest.mark.parametrize("listed", [".gitignore", ".dockerignore"])
+def test_secrets_get_neither_into_git_nor_into_an_image(listed: str) -> None:
+    ignored = set((ROOT / listed).read_text(encoding="utf-8").splitlines())
+    assert ignored & {"secrets.toml", "**/secrets.toml"} and ".env" in ignored
