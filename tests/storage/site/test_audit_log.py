@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import delete, select, update
 
 from jobs.audit_anchors import anchor_if_due, kept_anchors
+from jobs.notifications_webhook import signature
 from screening.review.policy import Forbidden
 from screening.settings import Settings
 from storage.database import Database
@@ -21,6 +22,7 @@ from storage.site.audit_log import GENESIS, LONGEST_DETAIL, Anchor, anchor, appe
 from storage.site.audit_seals import seal
 from storage.site.faults import Fault, lasting
 from storage.site.settings_store import SiteSettings, change
+from tests.receivers import receiving
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, fill, form, register
 
 
@@ -282,6 +284,25 @@ def test_anchors_are_written_by_themselves_after_events_and_after_minutes(db: Da
         conn.execute(delete(audit_events).where(audit_events.c.seq > 4))
     log(db, 8)
     assert not verify(db, anchors).ok, "cut off and grown again"
+
+
+def test_anchors_go_to_a_webhook_too_signed_and_are_a_fault_while_it_refuses(db: Database, tmp_path: Path) -> None:
+    kept, key = tmp_path / "anchors.jsonl", "the site's key"
+    with receiving() as receiver:
+        settings = Settings(
+            audit_anchor_file=kept, audit_anchor_webhook=receiver.address, audit_key=key, notify_private_addresses=True
+        )
+        receiver.answers = [500]
+        log(db, 1)
+        assert anchor_if_due(db, settings, NOW) is None
+        assert [one.fault for one in lasting(db)] == [Fault.ANCHOR]
+        made = anchor_if_due(db, settings, NOW)
+        assert made is not None and lasting(db) == ()
+    headers, body = receiver.received[-1]
+    assert (len(receiver.received), Anchor.from_json(body.decode())) == (2, made)
+    at = int(headers["X-Second-Look-Timestamp"])
+    assert headers["X-Second-Look-Signature"] == signature(key, at, body) and at == int(NOW.timestamp())
+    assert verify(db, [made]).proven and verify(db, kept_anchors(settings)).proven
 
 
 def test_an_anchor_that_cannot_be_written_is_a_fault_until_it_can(db: Database, tmp_path: Path) -> None:
