@@ -33,8 +33,6 @@ DATABASE_THREADS = 8
 """Commits of different cases wait for the disk side by side; more would only wait for each other."""
 
 STOPS_WITHIN_S = 8.0
-CHATTY = ("procrastinate", "httpx", "httpx2", "httpcore", "anthropic")
-"""Libraries that would write a line for every job or call."""
 
 log = logging.getLogger("worker")
 
@@ -110,8 +108,6 @@ def main() -> int:
     """Prepare the database and work; 1 when another worker already does, or the database went away."""
     settings = Settings()
     logs.set_up(settings.log_format)
-    for chatty in CHATTY:
-        logging.getLogger(chatty).setLevel(logging.WARNING)
     db = Database(settings.database_url, repeatable=True)
     try:
         db.prepare()

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Literal
 
 PLAIN = "%(asctime)s %(name)s %(levelname)s %(message)s"
+CHATTY = ("procrastinate", "httpx", "httpx2", "httpcore", "anthropic", "apprise")
+"""Libraries that would write a line for every job, call or message."""
 
 
 class JsonLines(logging.Formatter):
@@ -26,7 +28,9 @@ class JsonLines(logging.Formatter):
 
 
 def set_up(kind: Literal["plain", "json"]) -> None:
-    """Log to standard error, in this format."""
+    """Log to standard error, in this format; of what libraries say, warnings and errors."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if kind == "json" else logging.Formatter(PLAIN))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    for chatty in CHATTY:
+        logging.getLogger(chatty).setLevel(logging.WARNING)
