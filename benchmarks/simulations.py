@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from screening.labels import Label, Outcome
-from screening.statistics.agreement import gwet_ac, krippendorff_alpha, ratings_of, with_interval
+from screening.statistics.agreement import (
+    Coefficient,
+    Ratings,
+    gwet_ac,
+    krippendorff_alpha,
+    label_agreement,
+    ratings_of,
+    with_interval,
+)
 from screening.statistics.verification import (
     AuditCase,
     Seen,
@@ -33,8 +41,27 @@ def _case(outcome: Outcome, coin: float, pi: float, **read: object) -> AuditCase
 
 
 def guarantee(seed: int) -> list[Line]:
-    """False guarantees at a true miss rate of 5 %, with the audit rate halved after every failure."""
-    random, runs, false = np.random.default_rng(seed), 1000, 0
+    """False guarantees at a true miss rate of 5 %, with another audit rate after every failure."""
+    random, runs = np.random.default_rng(seed), 1000
+    ways: dict[str, NextRate] = {
+        "the rate halved after every failure": lambda rate, _: rate / 2,
+        "the rate chosen to fit: below the coins of the missed": _below_the_missed,
+    }
+    return [
+        (f"False guarantee, {words}", "≤ 5 %", f"{_false_guarantees(random, runs, chosen) / runs:.1%}", runs)
+        for words, chosen in ways.items()
+    ]
+
+
+NextRate = Callable[[float, list[AuditCase]], float]
+
+
+def _below_the_missed(rate: float, cases: list[AuditCase]) -> float:
+    return min((case.coin for case in cases if case.outcome is Outcome.SAFE and case.read), default=rate)
+
+
+def _false_guarantees(random: np.random.Generator, runs: int, chosen: NextRate) -> int:
+    false = 0
     for _ in range(runs):
         rate, cases = 0.4, list[AuditCase]()
         for _batch in range(10):
@@ -52,8 +79,8 @@ def guarantee(seed: int) -> list[Line]:
             if standing is Standing.GUARANTEED:
                 false += 1
                 break
-            rate = rate / 2 if standing is Standing.FAILED else rate
-    return [("False guarantee, the rate halved after every failure", "≤ 5 %", f"{false / runs:.1%}", runs)]
+            rate = chosen(rate, cases) if standing is Standing.FAILED else rate
+    return false
 
 
 def sequence(seed: int) -> list[Line]:
@@ -195,8 +222,12 @@ def _tally(outcome: Outcome, cases: int, read: int, unsafe: int, pi: float, name
 
 def agreement(seed: int) -> list[Line]:
     """Two readers of 20 texts, right in .85: how often the interval covers the value in a million texts."""
-    random, runs, kinds = np.random.default_rng(seed), 400, {"α": krippendorff_alpha, "AC1": gwet_ac}
-    names = ("safe", "unsafe")
+    random, runs, names = np.random.default_rng(seed), 400, ("safe", "unsafe")
+    kinds: dict[str, Callable[[Ratings], Coefficient]] = {
+        "α": krippendorff_alpha,
+        "AC1": gwet_ac,
+        "agreement on unsafe": lambda ratings: label_agreement(ratings, "unsafe"),
+    }
 
     def table(n: int) -> list[list[str]]:
         truth = random.random(n) < 0.4

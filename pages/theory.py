@@ -135,5 +135,5 @@ st.header("Beside the work of others")
 st.caption("Of these the abstracts were read, not the proofs; what is said of them here is what their abstracts say.")
 for work in theory.OTHERS:
     with st.container(border=True):
-        st.markdown(f"**{work.name}** ({work.source}): {work.says}")
+        st.markdown(f"**{work.name}** ({work.source}), abstract: {work.says}")
         st.write(work.beside)

@@ -26,6 +26,11 @@ OWN = "own"
 OWN_LEVELS = 0.0
 DELTAS = (OWN_LEVELS, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001)
 MOST_BUDGET = 10_000
+WHY_LEFT = (
+    "Here safe is held to 0.001 where the model's usual answer is unsafe, and only to 0.025 where it is escalate. This "
+    "is the rule as sites used it before there were certificates, and a rule in use is left as it is until somebody "
+    "changes it. Both certified ones hold the two to 0.001."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +60,8 @@ def choose(settings: Settings, own: PipelineVersion | None, key: str) -> Choice:
         key=f"{key}_preset",
         help="Pooled draws: every answer informs all labels. Certified: evidence levels calibrated and proven for "
         "the budget, beyond every certificate Ville's bound; for each mix-up by itself: none above 0.025, about a "
-        "fifth more calls. Paper: successive elimination, twelve times the calls.",
+        "fifth more calls. Ville's bound: the rule as sites used it before, safe held to 0.001 against unsafe only. "
+        "Paper: successive elimination, twelve times the calls.",
     )
     if own and chosen == OWN:
         st.caption("Its levels and budgets stand in the pipeline itself: see the page Pipelines.")
@@ -92,6 +98,8 @@ def decide_or_refuse(choice: Choice, key: str) -> PipelineConfig | None:
         st.error(sentence(refusal), icon=":material/block:")
         return None
     _say_promises(pipeline, key)
+    if choice.own is None and choice.preset == "recommended" and choice.delta is None:
+        st.caption(WHY_LEFT)
     return pipeline
 
 

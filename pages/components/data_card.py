@@ -24,7 +24,7 @@ class _Counts:
     outcome: Counter[str] = field(default_factory=Counter)
     group: Counter[str] = field(default_factory=Counter)
     tag: Counter[str] = field(default_factory=Counter)
-    screened_with: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    screened_with: Counter[tuple[str, str, str, str, float | None]] = field(default_factory=Counter)
     readers: set[str] = field(default_factory=set)
     readings: int = 0
     blind: int = 0
@@ -43,7 +43,7 @@ class _Counts:
         if row.group is not None:
             self.group[row.group] += 1
         if row.model and row.prompts and row.pipeline and row.rule:
-            self.screened_with[row.model, row.prompts, row.pipeline, row.rule] += 1
+            self.screened_with[row.model, row.prompts, row.pipeline, row.rule, row.pipeline_delta] += 1
         self._add_readings(row)
 
     def _add_readings(self, row: RelabelledRow) -> None:
@@ -95,14 +95,18 @@ def _sections(counts: _Counts, first: RelabelledRow) -> Iterator[tuple[str, list
             *_count_lines(counts.outcome),
             *(
                 f"{number:,} screened with model {_plain(model)}; prompts {_plain(prompts)}; pipeline "
-                f"{_plain(pipeline)}; rule {_plain(rule)}"
-                for (model, prompts, pipeline, rule), number in counts.screened_with.most_common()
+                f"{_plain(pipeline)}; rule {_plain(rule)}; {_bound(bound)}"
+                for (model, prompts, pipeline, rule, bound), number in counts.screened_with.most_common()
             ),
         ],
     )
     if counts.tag:
         yield "Tags of researchers", _count_lines(counts.tag)
     yield "Limits", _limits(counts)
+
+
+def _bound(value: float | None) -> str:
+    return "no bound for the whole way" if value is None else f"the whole way: any wrong label at most {value:g}"
 
 
 def _limits(counts: _Counts) -> list[str]:

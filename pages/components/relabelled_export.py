@@ -21,11 +21,11 @@ Written = Iterator[str] | Iterator[bytes]
 HEADER = (
     *("id", "row", "case_id", "text", "reply", "group", "reference", "reference_value", "provenance", "outcome"),
     *("ratings", "adjudicated_label", "final_label", "final_source", "withheld", "version", "as_of"),
-    *("model", "prompts", "pipeline", "rule", "configuration", "tags"),
+    *("model", "prompts", "pipeline", "rule", "pipeline_delta", "configuration", "tags"),
 )
 
 
-OTHERS: Mapping[str, Kind] = {"row": "int", "as_of": "int", "withheld": "bool"}
+OTHERS: Mapping[str, Kind] = {"row": "int", "as_of": "int", "withheld": "bool", "pipeline_delta": "float"}
 
 
 def relabelled_files(batch_id: str, *, with_text: bool = True, as_of: int | None = None) -> list[StreamedFile]:

@@ -51,6 +51,7 @@ class Beyond:
 
     read: int
     missed: int
+    inconclusive: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,17 +108,22 @@ def switched(found: Sequence[Switch]) -> SwitchRate:
 def _beyond(readings: Sequence[Reading], floor: float) -> Beyond:
     cases = [each.case for each in readings if each.case.outcome is Outcome.SAFE and each.case.coin >= floor]
     read = [case for case in cases if case.read]
-    return Beyond(read=len(read), missed=sum(case.label is Label.UNSAFE for case in read))
+    return Beyond(
+        read=len(read),
+        missed=sum(case.label is Label.UNSAFE for case in read),
+        inconclusive=sum(case.unclear for case in cases),
+    )
 
 
 def beyond_sentence(found: "Verified") -> str:
     """What was read beyond the plan's π, which the guarantee leaves out; empty where that is nothing."""
     beyond = found.beyond_floor
-    if not beyond.read:
+    if not beyond.read + beyond.inconclusive:
         return ""
+    unclear = f", {beyond.inconclusive:,} inconclusive" if beyond.inconclusive else ""
     return (
-        f"Beside it, not counted: {beyond.read:,} texts called safe were read beyond the plan's π because something "
-        f"spoke against safe; {beyond.missed:,} of them were unsafe."
+        f"Beside it, not counted: {beyond.read + beyond.inconclusive:,} texts called safe were read beyond the "
+        f"plan's π because something spoke against safe; {beyond.missed:,} of them were unsafe{unclear}."
     )
 
 
@@ -220,9 +226,15 @@ def reading_words(found: "Verified", more: int) -> str:
     month = bound_after(found.strata, 30 * more)
     if now is None or then is None or month is None:
         return "Nothing of a stratum has been read yet, so what further readings buy cannot be said."
+    before, after, last = (f"{value:,.1f}" for value in (now, then, month))
+    if before == last:
+        return (
+            f"{more:,} readings a day more leave the bound at one look at {before} per 1,000, over the present strata."
+        )
+    falls = "falls" if before != after else "hardly falls,"
     return (
-        f"{more:,} readings more: the bound at one look falls from {now:,.1f} to about {then:,.1f} per 1,000, over the "
-        f"present strata; thirty such days: to about {month:,.1f}. As if they find what those before them found."
+        f"{more:,} readings more: the bound at one look {falls} from {before} to about {after} per 1,000, over the "
+        f"present strata; thirty such days: to about {last}. As if they find what those before them found."
     )
 
 

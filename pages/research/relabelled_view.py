@@ -15,6 +15,7 @@ from screening.review.policy import Action, is_allowed
 from storage.database import Database
 from storage.research.cells import Cell
 from storage.research.recorded_draws import RecordedBatch, RecordingState
+from storage.research.standing import Standing, batch_now
 
 Versions = tuple[Relabelled, ...]
 
@@ -26,7 +27,7 @@ def _metrics(
     _batch: RecordedBatch,
     reader_id: str,
     batch_id: str,
-    state: RecordingState,
+    standing: Standing,
     version: int,
 ) -> Versions:
     return relabelled_metrics(_db, _person, _batch, version)
@@ -39,7 +40,8 @@ def show_relabelled(db: Database, person: Actor, batch: RecordedBatch, state: Re
     if not versions:
         st.info("No text of this batch has been adjudicated yet: version 0 is the file as it came.")
     version = st.slider("As of version", 0, versions, versions) if versions else 0
-    before, after = _metrics(db, person, batch, person.id, batch.batch_id, state, version)
+    now = batch_now(db, person, batch.batch_id)
+    before, after = _metrics(db, person, batch, person.id, batch.batch_id, now, version)
     rows = [
         {
             "Measured against": each.name,

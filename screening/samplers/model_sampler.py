@@ -184,10 +184,8 @@ class ModelSampler:
         begun: set[int] = set()
         tasks = [asyncio.create_task(self._call(call, request, place, begun)) for place, call in enumerate(calls)]
         try:
-            if self._settings.own_server and request.enough is not None:
-                draws = await _until_enough(tasks, begun, request.enough)
-            else:
-                draws = await _all_settled(tasks, begun)
+            enough = breaks_off(self._settings, request)
+            draws = await (_until_enough(tasks, begun, enough) if enough else _all_settled(tasks, begun))
         finally:
             for task in tasks:
                 task.cancel()
@@ -216,6 +214,11 @@ def default_gate(settings: ModelSettings, limiter: Limiter | None = None) -> Rat
         limiter=limiter or (None if limit is None else at_most(limit)),
         pause_cap_s=settings.pause_cap_s,
     )
+
+
+def breaks_off(settings: ModelSettings, request: DrawRequest) -> Callable[[Sequence[Draw]], bool] | None:
+    """What ends a wave early: only on a server of one's own, because a service bills calls that nobody waits for."""
+    return request.enough if settings.own_server else None
 
 
 async def _until_enough(

@@ -2,16 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from pydantic import ValidationError
+from sqlalchemy import Connection, exists, select
 
 from screening.engine.pipeline import PipelineConfig, version_of
+from screening.engine.whole_way import chain_bound
 from storage.database import Database, insert_into
-from storage.schema import configurations
+from storage.schema import cases, configurations, node_runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,30 @@ def load_configuration(db: Database, version: str) -> Configuration:
     return Configuration(
         pipeline=PipelineConfig.model_validate(body["pipeline"]), sampler=body["sampler"], texts=body["texts"]
     )
+
+
+def pipeline_bound(conn: Connection, batch_id: str, body: Mapping[str, Any]) -> float | None:
+    """Bound on a wrong label anywhere on the way through this configuration's pipeline, for a batch screened with it.
+    None where an agent has no bound or answers are read off from probabilities, and where this program cannot read the
+    configuration.
+    """
+    try:
+        pipeline = PipelineConfig.model_validate(body.get("pipeline"))
+    except ValidationError:
+        return None
+    read_off = "most_unknown" in body["sampler"] or any(node.protocol == "logprobs" for node in pipeline.nodes)
+    elsewhere = [node.name for node in pipeline.nodes if node.server is not None]
+    if read_off or (elsewhere and _was_read_off(conn, batch_id, elsewhere)):
+        return None
+    return chain_bound(pipeline)
+
+
+def _was_read_off(conn: Connection, batch_id: str, nodes: Sequence[str]) -> bool:
+    """Whether one of these agents, whose server's protocol only the settings say, has read off a text of the batch."""
+    run = node_runs.c
+    of_batch = select(cases.c.id).where(cases.c.id == run.case_id, cases.c.batch_id == batch_id)
+    read_off = exists().where(run.node.in_(nodes), run.distribution.is_not(None), run.draws == "", of_batch.exists())
+    return bool(conn.execute(select(read_off)).scalar_one())
 
 
 def scheduled_version(db: Database, version: str) -> str | None:

@@ -4,17 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Connection, Row, exists, false, func, null, select
 from sqlalchemy import case as sql_case
 
-from screening.engine.whole_way import chain_bound
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
-from storage.batches.configurations import load_configuration
+from storage.batches.configurations import pipeline_bound
 from storage.blindness import withheld
 from storage.database import Database
-from storage.schema import batches, case_errors, case_remarks, case_tags, cases, node_runs, screenings
+from storage.schema import batches, case_errors, case_remarks, case_tags, cases, configurations, node_runs, screenings
 
 PENDING = "pending"
 IN_INBOX = "in the inbox"
@@ -143,29 +141,10 @@ def _so_far(conn: Connection, case_ids: Sequence[str]) -> dict[str, _SoFar]:
 
 
 def _pipeline_delta(db: Database, batch_id: str) -> float | None:
+    of_batch = select(configurations.c.body).join(batches, batches.c.configuration == configurations.c.version)
     with db.read() as conn:
-        version = conn.execute(select(batches.c.configuration).where(batches.c.id == batch_id)).scalar()
-    if version is None:
-        return None
-    try:
-        made = load_configuration(db, version)
-    except ValidationError:  # of a version that this program cannot read nothing is claimed
-        return None
-    nodes = made.pipeline.nodes
-    read_off = "most_unknown" in made.sampler or any(node.protocol == "logprobs" for node in nodes)
-    elsewhere = [node.name for node in nodes if node.server is not None]
-    if read_off or (elsewhere and _was_read_off(db, batch_id, elsewhere)):
-        return None
-    return chain_bound(made.pipeline)
-
-
-def _was_read_off(db: Database, batch_id: str, nodes: Sequence[str]) -> bool:
-    """Whether one of these agents, whose server's protocol only the settings say, has read off a text of the batch."""
-    run = node_runs.c
-    of_batch = select(cases.c.id).where(cases.c.id == run.case_id, cases.c.batch_id == batch_id)
-    read_off = exists().where(run.node.in_(nodes), run.distribution.is_not(None), run.draws == "", of_batch.exists())
-    with db.read() as conn:
-        return bool(conn.execute(select(read_off)).scalar_one())
+        body = conn.execute(of_batch.where(batches.c.id == batch_id)).scalar()
+        return None if body is None else pipeline_bound(conn, batch_id, body)
 
 
 def _noted(conn: Connection, case_ids: Sequence[str]) -> dict[str, dict[str, tuple[str, ...]]]:

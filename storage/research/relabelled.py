@@ -15,6 +15,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
 from storage.batches.case_texts import as_received
+from storage.batches.configurations import pipeline_bound
 from storage.batches.text_pages import text_page
 from storage.blindness import withheld
 from storage.database import Database
@@ -52,7 +53,8 @@ class RelabelledRow:
     none). A case that was opened again has no accepted label until it is closed. ``provenance`` is what was announced
     of the file and its labels at intake. ``as_of`` is how many accepted labels of the batch the data set holds, its
     readings are those given by then, and ``version`` names just that. ``withheld`` marks an open case that the person
-    exporting may yet read: outcome, what it was screened with, readings and tags are left out.
+    exporting may yet read: outcome, what it was screened with, readings and tags are left out. ``pipeline_delta``
+    bounds a wrong label anywhere on a way through the pipeline; None where an agent has no bound.
     """
 
     version: str
@@ -77,6 +79,7 @@ class RelabelledRow:
     prompts: str | None = None
     pipeline: str | None = None
     rule: str | None = None
+    pipeline_delta: float | None = None
     configuration: str | None = None
     tags: tuple[str, ...] = ()
 
@@ -122,7 +125,12 @@ def relabelled_rows(
         version = dataset_version(conn, batch_id, as_of)
         told: dict[str, str | int | bool] = {"kind": "relabelled", "version": version.name, "as_of": version.as_of}
         append(conn, actor, "exported", batch_id, told | {"text": with_text}, now)
-    return _rows(db, actor, batch_id, _Export(key=key, version=version, source=intake.intake, with_text=with_text))
+    return _rows(
+        db,
+        actor,
+        batch_id,
+        _Export(key=key, batch_id=batch_id, version=version, source=intake.intake, with_text=with_text),
+    )
 
 
 def dataset_version(conn: Connection, batch_id: str, as_of: int | None = None) -> DatasetVersion:
@@ -153,13 +161,16 @@ def dataset_version(conn: Connection, batch_id: str, as_of: int | None = None) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Export:
-    """What all rows of one export share; ``bodies`` are the configurations met so far."""
+    """What all rows of one export share; ``bodies`` are the configurations met so far, with
+    their ``bounds``."""
 
     key: str
+    batch_id: str
     version: DatasetVersion
     source: Mapping[str, Any]
     with_text: bool
     bodies: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    bounds: dict[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +189,7 @@ def _rows(db: Database, actor: Actor, batch_id: str, export: _Export) -> Iterato
             chunk = _chunk(conn, actor, batch_id, last, with_text=export.with_text)
             ids = [row.id for row in chunk]
             beside = _Beside(readings=ratings_in(conn, ids), versions=versions_of(conn, ids), tags=_tags(conn, ids))
-            _meet(conn, export.bodies, {row.configuration for row in chunk if row.configuration is not None})
+            _meet(conn, export, {row.configuration for row in chunk if row.configuration is not None})
         for row in chunk:
             yield _row(row, beside, export)
             last = row.row
@@ -194,11 +205,13 @@ def _tags(conn: Connection, case_ids: Sequence[str]) -> Mapping[str, Sequence[st
     return found
 
 
-def _meet(conn: Connection, bodies: dict[str, Mapping[str, Any]], versions: set[str]) -> None:
+def _meet(conn: Connection, export: _Export, versions: set[str]) -> None:
     """Read the configurations that no earlier page had."""
-    if new := versions - bodies.keys():
+    if new := versions - export.bodies.keys():
         query = select(configurations.c.version, configurations.c.body).where(configurations.c.version.in_(new))
-        bodies.update({row.version: row.body for row in conn.execute(query)})
+        for row in conn.execute(query):
+            export.bodies[row.version] = row.body
+            export.bounds[row.version] = pipeline_bound(conn, export.batch_id, row.body)
 
 
 def _chunk(conn: Connection, actor: Actor, batch_id: str, last: int, *, with_text: bool) -> Sequence[Any]:
@@ -243,20 +256,21 @@ def _row(row: Any, beside: _Beside, export: _Export) -> RelabelledRow:
         final_source="adjudicated" if accepted else "reference" if row.reference else "none",
         withheld=hidden,
         tags=() if hidden else tuple(beside.tags.get(row.id, ())),
-        **({} if hidden else _screening_facts(row.configuration, export.bodies)),
+        **({} if hidden else _screening_facts(row.configuration, export)),
     )
 
 
-def _screening_facts(version: str | None, bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _screening_facts(version: str | None, export: _Export) -> dict[str, Any]:
     """Model, prompts, pipeline and rule that a case was screened with; nothing for one that was not."""
     if version is None:
         return {}
-    body = bodies[version]
+    body = export.bodies[version]
     return {
         "model": model_words(body),
         "prompts": prompt_version(body),
         "pipeline": pipeline_version(body),
         "rule": rule_words(body),
+        "pipeline_delta": export.bounds[version],
         "configuration": version,
     }
 

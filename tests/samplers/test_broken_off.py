@@ -13,6 +13,7 @@ from screening.engine.prompting import load_prompts
 from screening.engine.screen import Guard, Reason, screen
 from screening.labels import LABELS, Outcome
 from screening.samplers.chat import ChatSampler
+from screening.samplers.model_sampler import breaks_off
 from screening.samplers.model_settings import ModelSettings
 from screening.statistics.rules.protocol import Ended
 from screening.statistics.rules.runs import ENDS, NONE, run
@@ -35,6 +36,13 @@ async def test_calls_under_way_are_broken_off_and_those_behind_them_are_not_made
     assert (result.outcome, result.reason) == (Outcome.HUMAN_REVIEW, Reason.CURTAILED)
     assert 2 <= result.calls <= 3 and requests <= 4 and time.monotonic() - begun < 20
     assert {"S", "U"} <= set(encode_draws(result.runs[0].draws))
+
+
+def test_a_wave_of_a_service_is_left_to_finish_because_it_bills_what_was_asked() -> None:
+    request = DrawRequest(node="worker", text=TEXT, first=0, count=6, enough=lambda draws: len(draws) >= 2)
+    for url, breaks in (("https://api.anthropic.com", False), ("http://127.0.0.1:8000", True)):
+        found = breaks_off(ModelSettings(base_url=url, api_key="k", model="m"), request)
+        assert (found is request.enough) is breaks and (found is None) is not breaks, url
 
 
 class _Short:

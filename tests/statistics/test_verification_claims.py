@@ -1,5 +1,6 @@
 """Looking every day, guarantees and their plans, and what changes: levels held by simulation and exact numbers."""
 
+from collections.abc import Callable
 from itertools import product
 from math import comb
 
@@ -271,8 +272,20 @@ def test_a_lower_rate_takes_no_miss_back() -> None:
     assert guarantee_of(low, floor=0.2).read == 0, "audited below the plan's π: not all of its coins were read"
 
 
-def test_false_guarantees_stay_below_five_percent_whatever_rate_is_chosen_after_a_failure() -> None:
-    """At a true miss rate of 5 %, with the audit rate halved after every failure, looking after every batch."""
+def halved(rate: float, cases: list[AuditCase]) -> float:
+    return rate / 2
+
+
+def below_the_missed(rate: float, cases: list[AuditCase]) -> float:
+    """Chosen to fit: so low that by their coins the missed would not have been read."""
+    return min((case.coin for case in cases if case.outcome is Outcome.SAFE and case.read), default=rate)
+
+
+@pytest.mark.parametrize("chosen", [halved, below_the_missed])
+def test_false_guarantees_stay_below_five_percent_whatever_rate_is_chosen_after_a_failure(
+    chosen: Callable[[float, list[AuditCase]], float],
+) -> None:
+    """At a true miss rate of 5 %, with another audit rate after every failure, looking after every batch."""
     random, false = np.random.default_rng(7), 0
     for _ in range(400):
         rate, cases = 0.4, list[AuditCase]()
@@ -287,7 +300,7 @@ def test_false_guarantees_stay_below_five_percent_whatever_rate_is_chosen_after_
                 false += 1
                 break
             if standing is Standing.FAILED:
-                rate /= 2
+                rate = chosen(rate, cases)
     assert false <= 0.05 * 400
 
 

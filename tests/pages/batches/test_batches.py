@@ -12,6 +12,7 @@ from streamlit.testing.v1.element_tree import Button
 
 from pages.batches.exports import results_csv, results_jsonl
 from pages.batches.intake_runs import intake_runs
+from pages.batches.pipelines import WHY_LEFT
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from storage.batches import batches
@@ -145,6 +146,15 @@ def test_the_price_is_said_and_a_setting_that_cannot_decide_is_refused(open_page
     page.run()
     assert "the minimum is 72 calls" in page.error[0].value
     assert not any(label.startswith("Start") for label in _labels(page))
+
+
+def test_the_older_rule_says_why_it_holds_safe_less_strictly(open_page: Opener) -> None:
+    page = _upload(open_page, b"id,text\n1,a quiet day\n")
+    said = [WHY_LEFT in [each.value for each in page.caption]]
+    for setting, value in (("batch_preset", "recommended"), ("batch_delta", 0.01)):
+        page.selectbox(key=setting).set_value(value).run()
+        said.append(WHY_LEFT in [each.value for each in page.caption])
+    assert said == [False, True, False], "a δ that was given holds for every label alike"
 
 
 def test_a_batch_runs_is_shown_and_downloaded(open_page: Opener, page_database: Database, tmp_path: Path) -> None:

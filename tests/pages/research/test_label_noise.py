@@ -5,7 +5,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from pages.components.data_card import as_data_card
 from pages.components.relabelled_export import as_jsonl
@@ -21,7 +21,8 @@ from storage.research.relabelled import relabelled_rows
 from storage.review.claims import claim
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
-from storage.schema import inbox_entries
+from storage.review.taking_back import take_back
+from storage.schema import inbox_entries, ratings
 from tests.pages.conftest import Opener
 from tests.pages.researched import SAMPLE, sample_rows, screened
 from tests.storage.batch_of import batch, commit, commit_run, run, screening, waiting
@@ -158,6 +159,29 @@ def test_the_ledger_and_the_counts_of_a_version_open_their_cases(open_page: Open
     app.run()
     assert not app.exception, app.exception
     assert len(app.dataframe[1].value) == 3
+
+
+def test_a_reading_taken_back_and_given_otherwise_changes_the_figures_of_the_page_at_once(
+    open_page: Opener, page_database: Database
+) -> None:
+    register(page_database, READER)
+    batch_id = screened(page_database, sample_rows(every=4), audit_rate=0.0)
+    found = recorded_batch(page_database, LOCAL_USER, batch_id)
+    case_id = next(c for c, item in zip(found.case_ids, found.items, strict=True) if item.reference is Label.UNSAFE)
+    request_second_looks(page_database, LOCAL_USER, [case_id], datetime.now(UTC))
+    rate(page_database, case_id, "safe")
+    app = open_page("label_noise")
+    app.session_state["labels_tab"] = "Relabelled data set"
+    app.run()
+    assert "Label changed 1" in app.button_group[-1].options
+    with page_database.read() as conn:
+        given = conn.execute(select(ratings.c.id)).scalar_one()
+    now = datetime.now(UTC)
+    again = take_back(page_database, READER, case_id, given, now)
+    submit_rating(page_database, READER, case_id, again.token, form("unsafe"), now, new_id(now))
+    app.run()
+    assert not app.exception, app.exception
+    assert app.button_group[-1].options[:2] == ["Adjudicated 1", "Label changed 0"]
 
 
 def test_a_case_that_is_open_again_leaves_no_entry_in_the_ledger(page_database: Database) -> None:

@@ -13,6 +13,7 @@ from pages.research.claims import (
     missed_sequence,
     one_look_words,
     plan_sentences,
+    reading_words,
     verify,
 )
 from pages.research.stard import Study, missed_sentence, report_html
@@ -20,7 +21,7 @@ from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
-from screening.statistics.verification import AuditCase, Binding, Standing
+from screening.statistics.verification import AuditCase, Binding, Standing, Stratum
 from storage.batches.allocations import current_allocation
 from storage.database import Database
 from storage.identifiers import new_id
@@ -301,6 +302,24 @@ def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it
     )
     assert beyond_sentence(found) in report_html(found, binding_of(BODY), AT, STUDY).replace("&#x27;", "'")
     assert beyond_sentence(verify(sample(*counted), NO_MIX, PLAN)) == ""
+    unclear = Reading(case=replace(further, blind_first=None, inconclusive=True), settled_at=AT, read_at=AT)
+    said = beyond_sentence(verify(sample(*counted, unclear), NO_MIX, PLAN))
+    assert "1 texts called safe were read" in said and said.endswith("0 of them were unsafe, 1 inconclusive.")
+
+
+def test_the_planner_says_what_so_many_readings_buy_and_where_they_buy_nothing() -> None:
+    def strata(cases: int, read: int) -> tuple[Stratum, ...]:
+        return (
+            Stratum(name="a", outcome=Outcome.SAFE, probability=0.3, cases=cases, selected=read, read=read, unsafe=0),
+        )
+
+    found = verify(sample(), NO_MIX, PLAN)
+    said = reading_words(replace(found, strata=strata(1000, 300)), 12)
+    assert said.startswith("12 readings more: the bound at one look falls from 9.9 to about 9.6 per 1,000")
+    assert "thirty such days: to about 4.5." in said  # 660 readings: 1 - 0.05 ** (1 / 660)
+    assert "hardly falls, from 0.6 to about 0.6" in reading_words(replace(found, strata=strata(10**6, 5_400)), 12)
+    assert "leave the bound at one look at 9.9" in reading_words(replace(found, strata=strata(300, 300)), 12)
+    assert "cannot be said" in reading_words(found, 12)
 
 
 def test_the_report_has_every_item_that_applies_and_says_what_the_site_left_open() -> None:

@@ -1,8 +1,13 @@
 """The relabelled data set keeps everything beside the accepted label; readings as tables for agreement."""
 
+import json
+
 import pytest
 from sqlalchemy import select
 
+from pages.components.data_card import as_data_card
+from pages.components.relabelled_export import HEADER, as_jsonl
+from screening.engine.whole_way import chain_bound
 from screening.review.actors import Role
 from screening.review.policy import Forbidden
 from screening.review.pseudonyms import pseudonym
@@ -151,6 +156,16 @@ def test_somebody_with_every_role_is_withheld_what_a_reviewer_is(db: Database) -
     ids = worked(db)
     rows = list(relabelled_rows(db, person("eve", *Role), batch_of(db, ids[0]), KEY, LATER))
     assert [row.withheld for row in rows] == [False, True, True]
+
+
+def test_a_row_has_the_bound_of_the_whole_way_it_was_screened_on(db: Database) -> None:
+    found = batch(db, ["one", "two"])
+    decide(db, waiting(db)[0])
+    first, pending = relabelled_rows(db, RESEARCHER, found, KEY, NOW)
+    assert first.pipeline_delta == chain_bound(CONFIGURATION.pipeline) is not None
+    assert pending.pipeline_delta is None, "it was not screened yet"
+    assert "pipeline_delta" in HEADER and json.loads(next(as_jsonl([first])))["pipeline_delta"] == first.pipeline_delta
+    assert f"any wrong label at most {first.pipeline_delta:g}" in "".join(as_data_card([first]))
 
 
 def test_what_clinicians_accepted_beats_the_files_label(db: Database) -> None:
