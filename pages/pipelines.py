@@ -66,7 +66,8 @@ def facts(pipeline: PipelineConfig) -> None:
     said = "no bound: an agent has none" if bound is None else f"at most {bound:.3g}"
     paid = "no cost: simulated agents" if settings.simulated else money(price)
     st.text(
-        f"At most {most_calls(pipeline):,} calls a text. A thousand texts at the worst, at list price: {paid}. "
+        f"At most {most_calls(pipeline):,} calls a text, {most_calls(pipeline, flagged=True):,} where it is looked at "
+        f"twice. A thousand such texts at the worst, at list price: {paid}. "
         f"Naming anywhere on the longest way a label that is not the agent's own usual answer: {said}."
     )
     whole_way_panel(pipeline, "pipeline")

@@ -49,7 +49,8 @@ class BatchEstimate:
 def batch_estimate(found: Check, pipeline: PipelineConfig, settings: Settings, spent: Spent | None) -> BatchEstimate:
     """``spent`` is what the last batches of this pipeline have used, None where nothing was screened yet."""
     texts = found.accepted - found.without_call
-    most = texts * sum(node.rule.rule().budget for node in pipeline.nodes)
+    again = found.looked_at_twice * (most_calls(pipeline, flagged=True) - most_calls(pipeline))
+    most = texts * most_calls(pipeline) + again
     worst = _case(most, found, pipeline, settings, None)
     if spent is None:
         guessed = _case(min(most, texts * assumed_calls(pipeline)), found, pipeline, settings, None)

@@ -11,6 +11,7 @@ from screening.datasets.reader import FileReport, Table
 from screening.datasets.records import Reason
 from screening.datasets.row_validation import Receive, Row
 from screening.datasets.rows import NewCase
+from screening.engine.guard import guard_for
 from screening.labels import Label
 from screening.text.display import visible
 
@@ -45,7 +46,8 @@ REASON_WORDS: Mapping[Reason, str] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """The rows of a file after reading them all; accepted + all of rejected = rows in. ``values`` counts the accepted
-    rows by the value of their label column, ``first`` are the file's first rows.
+    rows by the value of their label column, ``first`` are the file's first rows. ``looked_at_twice`` counts the texts
+    that need a second look before they are called safe.
     """
 
     accepted: int
@@ -55,6 +57,7 @@ class Check:
     characters: int
     values: Mapping[str, int] = field(default_factory=dict)
     first: tuple[Row, ...] = ()
+    looked_at_twice: int = 0
 
     def labelled(self, labels: Mapping[str, Label | None]) -> "Check":
         """The same rows with the values of the label column read so."""
@@ -87,6 +90,7 @@ def check(table: Table, receive: Receive) -> Check:
         values[row.reference_value or ""] += 1
         counts["accepted"] += 1
         counts["without_call"] += row.text.refuses_screening
+        counts["looked_at_twice"] += _looked_at_twice(row)
         counts["characters"] += len(row.text.model_text) + (len(row.reply.model_text) if row.reply else 0)
     return Check(
         accepted=counts["accepted"],
@@ -96,7 +100,13 @@ def check(table: Table, receive: Receive) -> Check:
         characters=counts["characters"],
         values=values,
         first=tuple(first),
+        looked_at_twice=counts["looked_at_twice"],
     )
+
+
+def _looked_at_twice(case: NewCase) -> bool:
+    guard = guard_for((*case.text.flags, *(case.reply.flags if case.reply else ())))
+    return guard.second_look and guard.refuse_screening is None and guard.refuse_safe is None
 
 
 def preview_rows(found: Check, labels: Mapping[str, Label | None]) -> list[dict[str, object]]:

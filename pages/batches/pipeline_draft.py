@@ -148,7 +148,9 @@ def over_the_texts(node: NodeConfig) -> tuple[tuple[bool, str], ...]:
 
 
 def price_at_worst(pipeline: PipelineConfig, prompts: PromptSet, model: str) -> float | None:
-    """Dollars for a thousand typical texts at list price when every budget is spent; None where no price is known."""
+    """Dollars for a thousand typical texts at list price when every budget is spent, each looked at
+    twice; None where no price is known.
+    """
     prices = [
         estimate(node.model or model, 1000 * node.rule.rule().budget, _a_call(prompts, node)).usd
         if node.server is None
@@ -156,7 +158,7 @@ def price_at_worst(pipeline: PipelineConfig, prompts: PromptSet, model: str) -> 
         for node in pipeline.nodes
     ]
     known = {node.name: float(price) for node, price in zip(pipeline.nodes, prices, strict=True) if price is not None}
-    return longest(pipeline, known) if len(known) == len(prices) else None
+    return longest(pipeline, known, flagged=True) if len(known) == len(prices) else None
 
 
 def _a_call(prompts: PromptSet, node: NodeConfig) -> Usage:

@@ -95,7 +95,9 @@ def _begin(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig])
     name = left.selectbox("Pipeline to try", list(pipelines), key="compare_pipeline")
     most = right.number_input("Texts at most", 1, 100_000, 200, key="compare_most")
     caps = choose_caps("compare")
-    st.caption(f"At the worst {int(most) * most_calls(pipelines[name]):,} calls; they are paid like any others.")
+    st.caption(
+        f"At the worst {int(most) * most_calls(pipelines[name], flagged=True):,} calls; they are paid like any others."
+    )
     if st.button("Compare", icon=":material/compare_arrows:", key="compare_begin"):
         begin_comparison(db, person, batch.id, trial_of(db, pipelines, name, int(most), caps), resources.now())
         st.rerun()

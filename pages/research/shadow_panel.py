@@ -46,7 +46,9 @@ def _set(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig], i
     name = left.selectbox("Pipeline in the shadow", list(others), key="shadow_pipeline")
     most = right.number_input("New texts at most", 1, 100_000, 200, key="shadow_most")
     caps = choose_caps("shadow")
-    st.caption(f"At the worst {int(most) * most_calls(others[name]):,} calls; they are paid like any others.")
+    st.caption(
+        f"At the worst {int(most) * most_calls(others[name], flagged=True):,} calls; they are paid like any others."
+    )
     if st.button("Set as shadow", icon=":material/layers:", key="shadow_begin"):
         trial = trial_of(db, others, name, int(most), caps)
         begin_shadow(db, person, in_force.version, trial, resources.now())

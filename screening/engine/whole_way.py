@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from screening.engine.pipeline import PipelineConfig
-from screening.labels import LABELS, OUTCOMES, Label
+from screening.labels import LABELS, OUTCOMES, Label, Outcome
 from screening.statistics.performance import Performance, exact_performance
 from screening.statistics.rules.majority_vote import MajorityVote
 from screening.statistics.rules.pairwise_mixture import PairwiseMixture
@@ -35,18 +35,22 @@ class WholeWay:
     calls: float
 
 
-def longest(pipeline: PipelineConfig, weight: Mapping[str, float]) -> float:
-    """The largest sum of the agents' weights over a way from the first agent to an outcome."""
+def longest(pipeline: PipelineConfig, weight: Mapping[str, float], *, flagged: bool = False) -> float:
+    """The largest sum of the agents' weights over a way from the first agent to an outcome. The agent that calls a
+    ``flagged`` text safe is asked a second time.
+    """
     total: dict[str, float] = dict.fromkeys(OUTCOMES, 0.0)
     for node in reversed(pipeline.nodes):
         onward = max(total[target] for target in {*node.routes.values(), node.target(None)})
-        total[node.name] = weight[node.name] + onward
+        again = weight[node.name] if flagged and node.routes[Label.SAFE] == Outcome.SAFE else 0.0
+        total[node.name] = weight[node.name] + max(onward, again)
     return total[pipeline.nodes[0].name]
 
 
-def most_calls(pipeline: PipelineConfig) -> int:
-    """Calls of the dearest way through the pipeline, every budget spent."""
-    return int(longest(pipeline, {node.name: float(node.rule.rule().budget) for node in pipeline.nodes}))
+def most_calls(pipeline: PipelineConfig, *, flagged: bool = False) -> int:
+    """Calls of the dearest way through the pipeline, every budget spent; of a ``flagged`` text with its second look."""
+    budgets = {node.name: float(node.rule.rule().budget) for node in pipeline.nodes}
+    return int(longest(pipeline, budgets, flagged=flagged))
 
 
 def chain_bound(pipeline: PipelineConfig) -> float | None:

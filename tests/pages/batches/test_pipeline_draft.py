@@ -60,16 +60,16 @@ def test_targets_are_outcomes_and_later_agents() -> None:
 
 
 def test_calls_bound_and_price_are_those_of_the_dearest_way() -> None:
-    assert most_calls(RECOMMENDED) == 300
+    assert most_calls(RECOMMENDED) == 300 and most_calls(RECOMMENDED, flagged=True) == 400
     assert chain_bound(RECOMMENDED) == pytest.approx(3 * RECOMMENDED.nodes[0].rule.rule().delta)
     straight = draft_of(RECOMMENDED)
     straight["nodes"][0]["routes"]["escalate"] = "legal"  # Risk is then reached by safe alone
     straight["nodes"][0]["routes"]["safe"] = "risk"
     straight["nodes"][1]["routes"]["escalate"] = "human_review"
-    assert most_calls(_pipeline(straight)) == 200
+    assert most_calls(_pipeline(straight)) == 200 and most_calls(_pipeline(straight), flagged=True) == 300
     prompts = load_prompts()
     one, all_of_them = (price_at_worst(p, prompts, "claude-sonnet-4-6") for p in (_pipeline(straight), RECOMMENDED))
-    assert one is not None and all_of_them is not None and 1.4 * one < all_of_them < 1.6 * one
+    assert one is not None and all_of_them is not None and 1.2 * one < all_of_them < 1.45 * one
     assert price_at_worst(RECOMMENDED, prompts, "a-model-of-our-own") is None
     elsewhere = _pipeline(with_node(draft_of(RECOMMENDED), "legal", {"server": "ward"}))
     assert price_at_worst(elsewhere, prompts, "claude-sonnet-4-6") is None
