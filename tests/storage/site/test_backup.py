@@ -123,7 +123,7 @@ def test_only_its_owner_may_read_a_backup_and_no_file_is_replaced(db: Database, 
     assert file.read_bytes() == content
 
 
-@pytest.mark.parametrize("at", ["_described", "ZipFile.writestr", "os.fsync"])
+@pytest.mark.parametrize("at", ["_describe", "ZipFile.writestr", "os.fsync"])
 def test_a_killed_backup_leaves_nothing_in_the_clear_and_nothing_in_the_way(
     db: Database, tmp_path: Path, at: str
 ) -> None:
