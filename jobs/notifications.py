@@ -51,7 +51,7 @@ _FAULTS = {
 def words(notice: Notice, link: str | None) -> tuple[str, str]:
     """Title and text of a message: a tier, a number and a link, or which fault.
 
-    >>> from screening.review.tiers import Tier
+    >>> from screening.review.triage import Tier
     >>> words(Notice(event="arrived", tier=Tier.P0, count=3), None)
     ('Second Look: P0', '3 cases of tier P0 wait in the inbox and nobody has opened them.')
     """

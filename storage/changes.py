@@ -1,24 +1,33 @@
-"""Whether anything was written to an embedded database since it was last asked, by its own counter."""
+"""Whether anything was written to a database since it was last asked: an embedded one counts by itself."""
 
 import sqlite3
-from pathlib import Path
+
+from storage.database import Database
 
 
 class Changes:
-    """One connection of its own, for one thread. The counter moves with every commit of any other connection."""
+    """One connection of its own, for one thread. The counter moves with every commit of any other connection; of a
+    database server nothing is known, and anything may have been written.
+    """
 
-    def __init__(self, file: Path) -> None:
-        self._connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    def __init__(self, db: Database) -> None:
+        self._connection: sqlite3.Connection | None = None
+        if db.kind == "sqlite":
+            address = f"{db.file.absolute().as_uri()}?mode=ro"
+            self._connection = sqlite3.connect(address, uri=True, isolation_level=None)
         self._last = self._counter()
 
     def seen(self) -> bool:
         """Whether there was a commit since the last call."""
         before, self._last = self._last, self._counter()
-        return before != self._last
+        return self._connection is None or before != self._last
 
     def _counter(self) -> int:
+        if self._connection is None:
+            return 0
         return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def close(self) -> None:
         """Give the connection back."""
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()

@@ -208,11 +208,13 @@ def test_a_file_refused_or_a_row_rejected_does_not_tell_its_text(
 def test_a_worker_tells_nothing_of_what_it_screens(
     workers: Workers, texts: Path, sqlite_url: str, stub: StartStub
 ) -> None:
-    server = stub(StubPlan(faults={Fault.MALFORMED: 0.3, Fault.SERVER_ERROR: 0.2}))
+    server = stub(StubPlan(latency_s=0.2))
     db = Database(sqlite_url)
     given = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "k", "requests_per_minute": 100_000}
     batch_id = batch_from(db, texts, settings(sqlite_url, given))
     workers.start(sqlite_url, {**given, "PYTHONASYNCIODEBUG": "1", "ANTHROPIC_LOG": "debug"})
+    wait_for(lambda: any(WORD in str(body) for body in list(server.counters.bodies)), 60)  # the probes are behind it
+    server.plan = StubPlan(faults={Fault.MALFORMED: 0.3, Fault.SERVER_ERROR: 0.2})
 
     def tried() -> bool:  # what meets a passing fault waits and comes back: it is not parked
         return len(server.counters.bodies) >= 40 or progress(db, batch_id).pending == 0

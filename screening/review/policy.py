@@ -109,8 +109,8 @@ def is_allowed(actor: Actor, action: Action, owner: str | None = None) -> bool:
 
     >>> from screening.review.actors import Actor, Role
     >>> ann = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER}))
-    >>> is_allowed(ann, Action.RATE, owner="ann"), allowed(ann, Action.RATE, owner="bo"), allowed(ann, Action.RATE)
-    (True, False, False)
+    >>> [is_allowed(ann, Action.RATE, owner=owner) for owner in ("ann", "bo", None)]
+    [True, False, False]
     """
     scopes = {scope for role, scope in POLICY[action].items() if role in actor.roles}
     return (

@@ -114,7 +114,7 @@ async def test_without_retries_failed_cases_stay_pending_and_none_is_safe_by_a_f
     assert tally[None] == errors["server_error"] > 0
     assert tally[None] + tally[Outcome.UNSAFE] == 40
     assert counts.retries == 0
-    assert sum(len(run.draws) for run in runs) <= counts.answered == counts.calls - counts.failures["server_error"]
+    assert sum(len(run.draws) for run in runs) <= counts.answered == counts.attempts - counts.failures["server_error"]
 
 
 @pytest.mark.parametrize("fault", [Fault.REFUSAL, Fault.WRONG_LABEL, Fault.EMPTY, Fault.CUT, Fault.NULL_CONTENT])

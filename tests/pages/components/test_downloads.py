@@ -28,7 +28,7 @@ from tests.pages.researched import sample_rows, screened
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, NOW, RESEARCHER, register
 
-RESULTS = {"Results (CSV)", "Results (JSON lines)", "Results (Parquet)", "Rejected rows"}
+RESULTS = {f"Results ({kind})" for kind in ("CSV", "JSON lines", "Parquet", "Label Studio")} | {"Rejected rows"}
 RELABELLED = {f"Relabelled ({kind})" for kind in ("CSV", "JSON lines", "Parquet", "Label Studio", "data card")}
 CONFLICTING = b"id,text\n1,a quiet day\n1,another text under the id\n"
 

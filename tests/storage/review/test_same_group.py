@@ -37,7 +37,8 @@ def test_the_nearest_of_the_group_are_shown_in_the_order_of_the_file(db: Databas
     assert count_near(db, SENIOR, ids[4], NOW) == 2 * EACH_WAY
     assert count_near(db, SENIOR, ids[10], NOW) == 0, "none without a group"
     assert count_near(db, SENIOR, other[0], NOW) == 0
-    assert {field.name for field in dataclasses.fields(near.before[0])} == {"case_id", "external_id", "text", "reply"}
+    fields = {field.name for field in dataclasses.fields(near.before[0])}
+    assert fields == {"case_id", "external_id", "text", "reply", "thread"}, "what was written, and nothing else"
 
 
 def test_a_reader_sees_them_while_the_case_is_theirs_and_nobody_else_does(db: Database) -> None:
