@@ -58,7 +58,7 @@ class LocalRunner:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._next: deque[str] = deque()
         self._not_before = 0.0
-        self._changes = Changes(job.db)
+        self._changes = Changes(job.db.file if job.db.kind == "sqlite" else None)
         self._quiet_until = 0.0
 
     def stop(self) -> None:

@@ -1,8 +1,7 @@
 """Whether anything was written to a database since it was last asked: an embedded one counts by itself."""
 
 import sqlite3
-
-from storage.database import Database
+from pathlib import Path
 
 
 class Changes:
@@ -10,10 +9,10 @@ class Changes:
     database server nothing is known, and anything may have been written.
     """
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, file: Path | None) -> None:
         self._connection: sqlite3.Connection | None = None
-        if db.kind == "sqlite":
-            address = f"{db.file.absolute().as_uri()}?mode=ro"
+        if file is not None:
+            address = f"{file.absolute().as_uri()}?mode=ro"
             self._connection = sqlite3.connect(address, uri=True, isolation_level=None)
         self._last = self._counter()
 

@@ -19,7 +19,7 @@ from tests.storage.batch_of import LATER, NOW, batch, waiting
 
 def test_a_commit_of_anybody_else_is_seen_once(sqlite_url: str) -> None:
     db = Database(sqlite_url)
-    changes = Changes(db)
+    changes = Changes(db.file)
     assert not changes.seen()
     with db.write() as conn:
         conn.execute(insert(settings_versions), {"body": {}, "by": "x", "at": NOW})
