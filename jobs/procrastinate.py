@@ -28,8 +28,9 @@ INTERACTIVE, BATCH = "interactive", "batch"
 FEED_EVERY_S = 0.25
 IDLE_EVERY_S = {INTERACTIVE: 0.4, BATCH: 2.0}
 """Between two rounds of a feeder that found nothing to give out, while something put off comes due by itself."""
-QUIET_EVERY_S = 20.0
-"""The same while nothing does: the database tells of whatever is new (`storage/schema/telling.py`)."""
+QUIET_EVERY_S = 2.0
+"""The same while nothing does: the database tells of what is new (`storage/schema/telling.py`), and a word of it may
+get lost with a connection."""
 LEAST_WAITING = 100
 """Cases kept waiting in the engine; more where more are in work, because each round then takes more."""
 DEAD_AFTER_S = 20.0
@@ -59,7 +60,6 @@ class ProcrastinateRunner:
         self._stopping = asyncio.Event()
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._told = {queue: asyncio.Event() for queue in _FEED_LOCKS}
-        self._quiet = False
         self.app = _app(job.db.conninfo)
         self.app.task(name=_TASK)(self._screen_case)
 
@@ -110,7 +110,6 @@ class ProcrastinateRunner:
                 self._wake()
 
     def _wake(self) -> None:
-        self._quiet = False
         for told in self._told.values():
             told.set()
 
@@ -127,8 +126,6 @@ class ProcrastinateRunner:
     async def _let_go(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            if self._quiet and not self._running:
-                continue
             await withdraw_unwatched(self._job, self._running)
 
     async def _feed(self, queue: str) -> None:
@@ -142,10 +139,8 @@ class ProcrastinateRunner:
     async def _rest(self, queue: str, *, busy: bool) -> None:
         """Until the next round: soon while there is work, else when the database tells of some."""
         if busy or self._job.restless:
-            self._quiet = False
             await asyncio.sleep(FEED_EVERY_S if busy else IDLE_EVERY_S[queue])
             return
-        self._quiet = queue == INTERACTIVE or self._quiet
         with suppress(TimeoutError):
             async with asyncio.timeout(QUIET_EVERY_S):
                 await self._told[queue].wait()

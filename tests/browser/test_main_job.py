@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.conftest import ROOT, screenshot
+from tests.browser.desk import open_inbox
 from tests.free_port import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -109,7 +110,7 @@ def test_a_file_goes_in_and_five_adjudicated_cases_come_out(page: Page, tmp_path
     expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=120_000)
     batch = page.url
 
-    page.goto("/inbox")
+    open_inbox(page)
     waiting = _free(page)
     assert waiting >= 12
     read = _work_by_keyboard(page)

@@ -59,6 +59,7 @@ def _done(db: Database, batch_id: str) -> Callable[[], bool]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(420)
 async def test_the_model_stops_during_a_batch_and_comes_back(db: Database) -> None:
     change(db, LOCAL_USER, SiteSettings(unscreened_minutes=0.1), 0, system_clock())  # six seconds
     server = StubServer(PLAN)
@@ -83,7 +84,7 @@ async def test_the_model_stops_during_a_batch_and_comes_back(db: Database) -> No
     assert claim is not None
     submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form("unsafe"), system_clock(), new_id(system_clock()))
     async with StubServer(PLAN, port=port):
-        await until(_done(db, batch_id), within_s=90)
+        await until(_done(db, batch_id), within_s=200)
         await runner.__aexit__(None, None, None)
     notifier.stop()
     await made_of.aclose()
