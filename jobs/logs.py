@@ -28,9 +28,17 @@ class JsonLines(logging.Formatter):
 
 
 def set_up(kind: Literal["plain", "json"]) -> None:
-    """Log to standard error, in this format; of what libraries say, warnings and errors."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if kind == "json" else logging.Formatter(PLAIN))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    """Log to standard error, in this format; of what libraries say, warnings and errors.
+
+    The plain handler that a library may have given the root logger (the model library does, where its own logging is
+    asked for) goes. Any other handler is somebody's choice: nothing is added beside it.
+    """
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    root = logging.getLogger()
+    if any(type(handler) is not logging.StreamHandler for handler in root.handlers):
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if kind == "json" else logging.Formatter(PLAIN))
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
