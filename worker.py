@@ -26,8 +26,8 @@ from screening.engine.pipeline import preset
 from screening.settings import Settings
 from storage.batches.pipelines import active_version
 from storage.database import Database
+from storage.settings_store import current, with_accepted_names
 from storage.site.heartbeats import processes
-from storage.site.settings_store import current, with_accepted_names
 
 DATABASE_THREADS = 8
 """Commits of different cases wait for the disk side by side; more would only wait for each other."""

@@ -20,8 +20,8 @@ from screening.settings import Settings
 from storage.batches.intake import takes_rows
 from storage.database import Database
 from storage.review.program_texts import require_same_file
+from storage.settings_store import current
 from storage.site.programs import Program, UnknownToken, in_force
-from storage.site.settings_store import current
 
 log = logging.getLogger(__name__)
 

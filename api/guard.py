@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from storage.audit_log import record_refusal
 from storage.database import Database
-from storage.site.audit_log import record_refusal
 from storage.site.programs import Program, Scope, UnknownToken, program_of
 
 

@@ -30,7 +30,7 @@ from storage.batches.intake import takes_rows
 from storage.batches.kept_preset import with_kept_preset
 from storage.batches.results import withheld_rows
 from storage.database import Database
-from storage.site.settings_store import current, with_accepted_names
+from storage.settings_store import current, with_accepted_names
 
 GOING_ON = "going on with batch {batch}, an earlier run of this file"
 UNFINISHED = "batch {batch} is an earlier run of this file that was not finished: --resume goes on with it"

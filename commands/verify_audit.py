@@ -6,9 +6,9 @@ from pathlib import Path
 
 from jobs.audit_anchors import kept_anchors, read_anchors
 from screening.settings import Settings
+from storage.audit_log import anchor
 from storage.database import Database
 from storage.site.audit_check import verify
-from storage.site.audit_log import anchor
 
 WHOLE, CHANGED, NOT_PROVEN = 0, 1, 3
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from jobs import notifications_webhook
 from jobs.notifications_webhook import NotSent
 from screening.settings import Settings
+from storage.audit_log import Anchor
 from storage.database import Database
 from storage.site import audit_seals, faults, notices
 from storage.site.anchoring import due_anchor, record_anchor
-from storage.site.audit_log import Anchor
 from storage.site.faults import Fault
 from storage.site.recipients import active_recipients
 

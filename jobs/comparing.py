@@ -24,8 +24,8 @@ from storage.batches.tallies import Totals
 from storage.database import Database
 from storage.research.comparing import Compared, Due, keep_compared, lose_calls, next_due
 from storage.research.comparisons import end_comparison
+from storage.settings_store import is_stopped
 from storage.site import duties
-from storage.site.settings_store import is_stopped
 
 AT_ONCE = 4
 LOOK_EVERY_S = 10.0

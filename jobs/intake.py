@@ -19,7 +19,7 @@ from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake, last_row
 from storage.database import Database
-from storage.site.settings_store import current
+from storage.settings_store import current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,10 +20,10 @@ from screening.settings import Settings
 from storage.batches import unscreened
 from storage.database import Database
 from storage.review import retention
+from storage.settings_store import current
 from storage.site import duties, faults, heartbeats, notices, outbox
 from storage.site.outbox import Message, Notice
 from storage.site.recipients import Kind, active_recipients
-from storage.site.settings_store import current
 
 DUTY = "notifications"
 LOOK_EVERY_S = 3.0

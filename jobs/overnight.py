@@ -31,8 +31,8 @@ from storage.batches.overnight import Answered, CaseAnswers, DrawWanted, HandedI
 from storage.batches.pending import record_error
 from storage.batches.screenings import CaseForScreening, case_for_screening, committed_runs
 from storage.database import Database
+from storage.settings_store import is_stopped
 from storage.site import duties
-from storage.site.settings_store import is_stopped
 
 POLL_S = 30.0
 DUTY, DUTY_LASTS = "overnight", timedelta(seconds=20)

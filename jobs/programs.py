@@ -23,8 +23,8 @@ from storage.batches.pipelines import active_version
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.program_texts import Told
+from storage.settings_store import current
 from storage.site.programs import Program
-from storage.site.settings_store import current
 
 TELL_EVERY_S = 2.0
 LOOKED_UP_FOR = timedelta(seconds=10)

@@ -30,7 +30,7 @@ from storage.batches.configurations import Configurations
 from storage.batches.pending import record_error, record_interruption
 from storage.batches.screenings import CaseForScreening, Started, Suspect, give_back, start_case
 from storage.database import Database, lost_connection
-from storage.site.settings_store import is_stopped
+from storage.settings_store import is_stopped
 
 MOST_STARTS = 3
 """Starts without an end after which a case goes to a human instead of killing another worker."""

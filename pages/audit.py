@@ -13,8 +13,7 @@ from pages.components.words import sentence
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
 from screening.text.display import visible
-from storage.site.audit_check import Verification, verify
-from storage.site.audit_log import (
+from storage.audit_log import (
     Anchor,
     Event,
     Which,
@@ -24,6 +23,7 @@ from storage.site.audit_log import (
     kinds,
     names,
 )
+from storage.site.audit_check import Verification, verify
 
 PAGE = 50
 

@@ -22,7 +22,7 @@ from storage.research.reliability import (
     severities,
 )
 from storage.research.standing import Standing, configuration_now
-from storage.site.settings_store import AuditPlan, audit_plan
+from storage.settings_store import AuditPlan, audit_plan
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_RESULTS)

@@ -22,6 +22,7 @@ from screening.review.rating_form import RatingForm, RatingLabel
 from screening.review.triage import Tier
 from screening.samplers.anthropic import AnthropicSampler
 from screening.samplers.model_settings import ModelSettings
+from storage.audit_log import append
 from storage.batches.batches import progress
 from storage.database import Database
 from storage.review import claims, inbox
@@ -29,7 +30,6 @@ from storage.review.adjudication import adjudicate, amend, versions
 from storage.review.evidence import case_text, evidence
 from storage.review.ratings import submit_rating
 from storage.schema import audit_events, batch_events, case_errors, cases, rejected_rows
-from storage.site.audit_log import append
 from tests.commands.conftest import stub
 from tests.databases import database_url, db, postgresql_server, postgresql_url, sqlite_template, sqlite_url
 from tests.jobs.files import batch_from, settings

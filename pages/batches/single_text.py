@@ -31,7 +31,7 @@ from storage.batches.batches import NewBatch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.single_texts import SingleText, submit
 from storage.database import Database
-from storage.site.settings_store import current
+from storage.settings_store import current
 
 NAME = "Single text"
 PATIENCE_S = 4

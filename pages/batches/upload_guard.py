@@ -18,9 +18,9 @@ from pages.components.sign_in import Unidentified, sign_in_of
 from pages.components.web_socket import own_page
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Action, is_allowed
+from storage.audit_log import record_refusal
 from storage.review import presence
 from storage.site.accounts import SessionEnded
-from storage.site.audit_log import record_refusal
 
 HOUR_S = 3600.0
 

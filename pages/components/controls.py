@@ -6,9 +6,9 @@ from pages.components import resources, sign_out
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
+from storage import settings_store
 from storage.database import Database
-from storage.site import settings_store
-from storage.site.settings_store import SiteSettings
+from storage.settings_store import SiteSettings
 
 _STYLE = """<style>
 .st-key-controls{position:fixed;top:.45rem;right:1rem;z-index:999992;width:auto!important;flex-wrap:nowrap}

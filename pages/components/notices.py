@@ -4,7 +4,7 @@ from html import escape
 
 from screening.review.reach import reach_sentence
 from screening.settings import SIMULATED_NOTICE
-from storage.site.settings_store import SiteSettings
+from storage.settings_store import SiteSettings
 
 STOPPED = "Stop button pressed: every new decision goes to a clinician."
 

@@ -4,7 +4,7 @@ import streamlit as st
 
 from pages.components import resources
 from screening.review.policy import Forbidden
-from storage.site.audit_log import record_refusal
+from storage.audit_log import record_refusal
 
 
 def remember_refusal(refused: Forbidden, subject: str | None = None) -> None:

@@ -16,7 +16,7 @@ from storage.batches.configurations import Configuration
 from storage.batches.kept_preset import with_kept_preset
 from storage.batches.pipelines import active_version
 from storage.database import Database
-from storage.site.settings_store import SiteSettings, current, with_accepted_names
+from storage.settings_store import SiteSettings, current, with_accepted_names
 
 
 @singleton

@@ -10,7 +10,7 @@ from pages.components.words import error_words
 from storage.batches.batch_state import BatchState
 from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, standstills
 from storage.database import Database
-from storage.site.settings_store import SiteSettings, current
+from storage.settings_store import SiteSettings, current
 
 _STYLE = """<style>
 .sl-standstill{border-left:.35rem solid light-dark(#b42318,#f5857b);background:light-dark(#fdf0ee,#2f1715);

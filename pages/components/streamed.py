@@ -24,8 +24,8 @@ from pages.components.sign_in import Unidentified, asking, browser_of
 from pages.components.singletons import singleton
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
+from storage.audit_log import record_refusal
 from storage.site.accounts import SessionEnded
-from storage.site.audit_log import record_refusal
 
 MOST_OFFERS = 10_000
 LINES_AT_ONCE, CHARACTERS_AT_ONCE = 500, 1_000_000

@@ -8,7 +8,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.statistics.verification import readings_required
 from storage.database import Database
-from storage.site.settings_store import SettingsVersion, audit_plan, current
+from storage.settings_store import SettingsVersion, audit_plan, current
 
 CONSEQUENCE = (
     "Fix it before anything is read. Cases settled before a change do not count for the guarantee under the new plan, "

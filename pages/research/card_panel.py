@@ -12,7 +12,7 @@ from screening.settings import Settings
 from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.research.reliability import audit_sample, measured_configurations, outcome_mix
-from storage.site.settings_store import audit_plan
+from storage.settings_store import audit_plan
 
 
 def find_measurements(

@@ -30,7 +30,7 @@ from screening.statistics.verification import (
 )
 from storage.research.reading_table import Switch
 from storage.research.reliability import AuditSample, OutcomeMix, Reading
-from storage.site.settings_store import AuditPlan
+from storage.settings_store import AuditPlan
 
 MOST_LOOKS = 60
 

@@ -10,7 +10,7 @@ from pages.research.claims import Verified, beyond_sentence, plan_sentences, too
 from pages.research.stard import missed_sentence
 from screening.review.reach import reach_sentence
 from screening.settings import SIMULATED_NOTICE
-from storage.site.settings_store import SiteSettings
+from storage.settings_store import SiteSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from pages.research.claims import (
 )
 from pages.research.study_panel import answers
 from screening.statistics.verification import Binding, Stratum, WeightedRate
-from storage.site.settings_store import SiteSettings
+from storage.settings_store import SiteSettings
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#10191f;max-width:46rem;margin:2rem auto;padding:0 1rem}

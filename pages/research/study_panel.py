@@ -8,7 +8,7 @@ from pages.site.site_settings import save
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from storage.database import Database
-from storage.site.settings_store import SiteSettings, current
+from storage.settings_store import SiteSettings, current
 
 LONGEST = 1_000
 QUESTIONS: Mapping[str, tuple[str, str, str]] = {

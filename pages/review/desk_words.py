@@ -18,7 +18,7 @@ from screening.review.rating_form import (
     Subject,
     Timeframe,
 )
-from storage.site.settings_store import SiteSettings
+from storage.settings_store import SiteSettings
 
 LABEL_KEYS = {RatingLabel.SAFE: "1", RatingLabel.UNSAFE: "2", RatingLabel.INSUFFICIENT_INFORMATION: "3"}
 CERTAINTY_KEYS = {1: "4", 2: "5", 3: "6", 4: "7", 5: "8"}

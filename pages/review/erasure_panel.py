@@ -11,7 +11,7 @@ from screening.text.display import visible
 from storage.database import Database
 from storage.review import erasure, retention
 from storage.review.erasure import By, Erasure, NotErased, Selection
-from storage.site.settings_store import SettingsVersion, current
+from storage.settings_store import SettingsVersion, current
 
 BY_WORDS = {
     By.CASE: "One case, by its id here",

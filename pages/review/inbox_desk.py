@@ -25,7 +25,7 @@ from storage.review.queue import counts
 from storage.review.ratings import Rating, Receipt
 from storage.review.standing import Place, Standing, standing
 from storage.review.taking_back import take_back
-from storage.site.settings_store import SiteSettings
+from storage.settings_store import SiteSettings
 
 _DESK = "inbox_desk"
 _MEMORY = "inbox_memory"

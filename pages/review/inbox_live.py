@@ -37,13 +37,13 @@ from pages.review.inbox_words import (
 from screening.review.actors import Actor
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.triage import Tier
+from storage.audit_log import record_refusal
 from storage.database import Database
 from storage.review import exposure
 from storage.review.adjudication import disagreements
 from storage.review.queue import Counts, Sort, State, Waiting, counts, queue, set_aside, sort_of
 from storage.review.search import LONGEST, Search, find
 from storage.site.accounts import SessionEnded
-from storage.site.audit_log import record_refusal
 
 EVERY_S = 3.0
 """Seconds between two questions of an open inbox: what is new is seen within five."""

@@ -9,10 +9,10 @@ from pages.components.words import sentence
 from pages.review.inbox_desk import Here
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.text.display import visible
+from storage.audit_log import record_refusal
 from storage.review.assigning import Assigned, assign
 from storage.review.claims import NotAvailable
 from storage.site.accounts import colleagues
-from storage.site.audit_log import record_refusal
 from storage.site.saved_views import NAME_LIMIT, Place, forget_view, save_view, saved_views
 
 KEPT = ("tiers", "sort", "find", "texts")

@@ -14,9 +14,9 @@ from screening.review.actors import Actor
 from screening.review.triage import Tier
 from screening.text.display import visible
 from storage.database import Database
+from storage.settings_store import SettingsVersion, current
 from storage.site import faults, outbox, recipients
 from storage.site.recipients import Event, Kind, NewRecipient, Recipient
-from storage.site.settings_store import SettingsVersion, current
 
 EVENT_WORDS = {
     Event.ARRIVED_P0: "P0 arrives",

@@ -10,7 +10,7 @@ from screening.samplers.probes import ALL, UNSAFE
 from storage.batches import preflights
 from storage.batches.configurations import Configuration
 from storage.database import Database
-from storage.site.settings_store import accept_model_name
+from storage.settings_store import accept_model_name
 
 PENDING = "The worker has not tried this configuration on the probes yet. It does so before the first text."
 

@@ -4,7 +4,7 @@ import streamlit as st
 
 from pages.components.words import NOT_PRIVATE
 from screening.review.reach import Reach
-from storage.site.settings_store import SiteSettings
+from storage.settings_store import SiteSettings
 
 WORDS = {Reach.READ: "are read", Reach.LIST: "are put on a worklist", Reach.COUNT: "are only counted"}
 

@@ -13,7 +13,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.triage import Tier
 from storage.database import Database
-from storage.site.settings_store import (
+from storage.settings_store import (
     LONGEST_WORDING,
     SecondReadingRule,
     SettingsVersion,

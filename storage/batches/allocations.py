@@ -8,9 +8,9 @@ from sqlalchemy import Connection, insert, select
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.statistics.verification import Allocation
+from storage.audit_log import append
 from storage.database import Database
 from storage.schema import audit_allocations
-from storage.site.audit_log import append
 
 _VERSION = audit_allocations.c.version
 

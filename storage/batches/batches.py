@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
+from storage import audit_log
 from storage.batches import tallies
 from storage.batches.allocations import allocation_in_force
 from storage.batches.batch_state import (
@@ -25,7 +26,6 @@ from storage.batches.batch_state import (
 from storage.database import Database
 from storage.identifiers import Entropy, new_id
 from storage.schema import batch_events, batches, pending_cases, screenings
-from storage.site import audit_log
 from storage.site.submissions import first_result
 
 RATE_WINDOW = timedelta(seconds=60)

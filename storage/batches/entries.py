@@ -12,10 +12,10 @@ from sqlalchemy import Connection, delete, exists, select, update
 from screening.labels import Label
 from screening.review.actors import SYSTEM
 from screening.review.triage import Placement, Tier, due_at, ordinary_why
+from storage.audit_log import append
 from storage.database import insert_into, insert_once
 from storage.schema import adjudications, audit_events, inbox_entries, reveals, second_reading_requests
-from storage.site.audit_log import append
-from storage.site.settings_store import current_in
+from storage.settings_store import current_in
 
 _entry = inbox_entries.c
 

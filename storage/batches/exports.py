@@ -6,10 +6,10 @@ from datetime import datetime
 from screening.datasets.rows import RejectedRow
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
+from storage.audit_log import append
 from storage.batches.intake import read_rejected
 from storage.batches.results import Result, results
 from storage.database import Database
-from storage.site.audit_log import append
 
 
 def exported_results(

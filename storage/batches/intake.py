@@ -13,6 +13,7 @@ from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
 from screening.statistics.verification.audit import audit_coin
 from screening.text.received import ReceivedText
+from storage import audit_log
 from storage.batches import tallies
 from storage.batches.batch_state import BatchEvent, UnknownBatch
 from storage.batches.configurations import scheduled_version
@@ -22,7 +23,6 @@ from storage.clock import shared_now
 from storage.database import Database, insert_into
 from storage.identifiers import new_id
 from storage.schema import batch_events, batches, case_numbers, cases, live_runs, pending_cases, rejected_rows
-from storage.site import audit_log
 
 CHUNK = 250
 """Rows a transaction. So many are read before the first is screened; reading takes far longer than storing them."""

@@ -10,9 +10,9 @@ from sqlalchemy import Connection, and_, func, insert, select, update
 from screening.engine.pipeline import PipelineConfig, require_decidable
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from storage.audit_log import append, serialise
 from storage.database import Database
 from storage.schema import comparisons, pipeline_activations, pipeline_versions
-from storage.site.audit_log import append, serialise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

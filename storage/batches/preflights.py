@@ -11,10 +11,10 @@ from sqlalchemy import Connection, insert, select
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.samplers.probes import Probed
+from storage.audit_log import append, serialise
 from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.schema import preflight_overrides, preflights
-from storage.site.audit_log import append, serialise
 
 _ASKED = ("name", "prompt", "instructions", "role", "model", "temperature", "server", "routes")
 LEAST_REASON = 20

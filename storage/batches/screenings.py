@@ -40,7 +40,7 @@ from storage.schema import (
     pending_cases,
     screenings,
 )
-from storage.site.settings_store import current_in
+from storage.settings_store import current_in
 
 
 class UnsafeCommit(ValueError):

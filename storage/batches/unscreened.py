@@ -14,14 +14,14 @@ from sqlalchemy import ColumnElement, Connection, Select, Text, cast, exists, fu
 from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
 from screening.review.triage import unscreened_placement
+from storage.audit_log import append
 from storage.batches.batch_state import BatchEvent, BatchState, Standing, standings
 from storage.batches.entries import enter
 from storage.batches.pending import batches_with_ready_cases
 from storage.database import Database
 from storage.schema import Moment, batch_events, batches, case_errors, cases, inbox_entries, node_runs, pending_cases
-from storage.site.audit_log import append
+from storage.settings_store import current_in
 from storage.site.heartbeats import processes
-from storage.site.settings_store import current_in
 
 CHUNK = 200
 """Cases that enter in one transaction: nobody waits long for it."""

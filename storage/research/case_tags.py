@@ -9,10 +9,10 @@ from sqlalchemy import Connection, delete, func, insert, select
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from storage.audit_log import append
 from storage.blindness import withheld
 from storage.database import Database, insert_into
 from storage.schema import case_remarks, case_tags, cases
-from storage.site.audit_log import append
 
 TAG_LIMIT, REMARK_LIMIT = 40, 4_000
 _SPACE = re.compile(r"\s+")

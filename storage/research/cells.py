@@ -15,13 +15,13 @@ from screening.engine.screen import MAIN
 from screening.labels import Label
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from storage.accepted import accepted_label, is_accepted
+from storage.audit_log import append
 from storage.batches.results import IN_INBOX, PENDING
 from storage.blindness import withheld
 from storage.database import Database
 from storage.research.confusion import Labels, outcome_now, reference_now
-from storage.review.accepted import accepted_label, is_accepted
 from storage.schema import case_tags, cases, inbox_entries, node_runs, screenings
-from storage.site.audit_log import append
 
 MOST_CHOICES = 200
 MOST_LISTED = 10_000

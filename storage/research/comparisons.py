@@ -22,14 +22,14 @@ from sqlalchemy import (
 
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, is_allowed, require
+from storage.accepted import accepted_label
+from storage.audit_log import append
 from storage.batches.batch_state import Caps
 from storage.batches.tallies import Totals
 from storage.blindness import withheld
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review.accepted import accepted_label
 from storage.schema import batches, cases, comparison_outcomes, comparisons, node_runs, screenings
-from storage.site.audit_log import append
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

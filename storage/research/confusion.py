@@ -9,10 +9,10 @@ from sqlalchemy import ColumnElement, Select, case, func, select
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from storage.accepted import accepted_label, accepted_labels
 from storage.batches.results import PENDING
 from storage.blindness import counts_as_with_clinicians
 from storage.database import Database
-from storage.review.accepted import accepted_label, accepted_labels
 from storage.schema import cases, screenings
 
 Labels = Literal["original", "adjudicated"]

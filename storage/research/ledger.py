@@ -10,8 +10,8 @@ from sqlalchemy import Select, and_, func, select
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
+from storage.accepted import is_accepted
 from storage.database import Database
-from storage.review.accepted import is_accepted
 from storage.schema import adjudications, cases
 
 MOST_ENTRIES = 10_000

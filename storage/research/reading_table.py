@@ -14,9 +14,9 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
 from screening.review.triage import Tier
+from storage.audit_log import append
 from storage.database import Database
 from storage.schema import adjudications, cases, inbox_entries, ratings, screenings
-from storage.site.audit_log import append
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

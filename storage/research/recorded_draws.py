@@ -17,6 +17,7 @@ from screening.labels import Label, Outcome
 from screening.research.recording import DrawBook, Item, NodeDraws
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from storage.accepted import is_accepted
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.case_texts import text_for_agents
 from storage.batches.configurations import Configuration, load_configuration
@@ -24,7 +25,6 @@ from storage.batches.results import PENDING
 from storage.blindness import withheld
 from storage.database import Database
 from storage.research.confusion import outcome_now
-from storage.review.accepted import is_accepted
 from storage.schema import adjudications, batch_tallies, batches, cases, node_runs, screenings
 
 _NO_TEXT = ScreenedText(text="")

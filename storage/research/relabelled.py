@@ -14,16 +14,16 @@ from screening.research.binding import model_words, pipeline_version, prompt_ver
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
+from storage.accepted import accepted_label
+from storage.audit_log import append
 from storage.batches.case_texts import as_received
 from storage.batches.configurations import pipeline_bound
 from storage.batches.text_pages import text_page
 from storage.blindness import withheld
 from storage.database import Database
-from storage.review.accepted import accepted_label
 from storage.review.adjudication import Adjudication, versions_of
 from storage.review.ratings import Rating, ratings_in
 from storage.schema import adjudications, batches, case_tags, cases, configurations, ratings, screenings
-from storage.site.audit_log import append
 
 _CASE = cases.c
 _OF_A_CASE = (_CASE.id, _CASE.row, _CASE.external_id, _CASE.reference, _CASE.reference_value, _CASE.group_name)

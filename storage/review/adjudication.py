@@ -16,6 +16,7 @@ from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.policy import Action, require
 from screening.review.rating_form import RatingForm, RatingLabel
 from screening.review.triage import Tier
+from storage.audit_log import append
 from storage.blindness import see_readings
 from storage.database import Database
 from storage.review.claims import NotAvailable, is_open
@@ -23,8 +24,7 @@ from storage.review.follow_ups import open_second_reading
 from storage.review.second_readings import Why, doubtful_safe, request, second_reading_due
 from storage.schema import adjudications, cases, inbox_entries, ratings
 from storage.schema.review import LATER_READING
-from storage.site.audit_log import append
-from storage.site.settings_store import SiteSettings
+from storage.settings_store import SiteSettings
 
 _entry = inbox_entries.c
 

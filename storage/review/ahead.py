@@ -14,11 +14,11 @@ from sqlalchemy import Connection, select, update
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
+from storage.audit_log import append
 from storage.database import Database
 from storage.review.claims import by_urgency, next_free, note_ahead, take_back, why_of
 from storage.review.evidence import TEXT_COLUMNS, CaseText, text_of
 from storage.schema import cases, inbox_entries
-from storage.site.audit_log import append
 
 AHEAD = timedelta(seconds=60)
 """How long a case stays with whom it was sent to before they ask for it."""

@@ -10,11 +10,11 @@ from sqlalchemy import Connection, select, update
 from screening.review.actors import Actor, Role
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
+from storage.audit_log import append
 from storage.database import Database
 from storage.review.claims import NotAvailable
 from storage.review.inbox import RESERVATION, RESERVATIONS
 from storage.schema import accounts, inbox_entries, ratings, skips
-from storage.site.audit_log import append
 
 MOST = 200
 """Cases given at once."""

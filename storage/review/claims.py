@@ -31,10 +31,10 @@ from sqlalchemy import (
 from screening.review.actors import SYSTEM, Actor, Role
 from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Tier
+from storage.audit_log import append
 from storage.database import Database
 from storage.schema import Moment, inbox_entries, ratings, skips
 from storage.schema.review import LATER_READING
-from storage.site.audit_log import append
 
 LEASE = timedelta(minutes=15)
 """How long a claim lasts without a sign of activity."""

@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from storage.audit_log import append
 from storage.batches.batch_state import BatchEvent, was_cancelled
 from storage.database import Database
 from storage.identifiers import new_id
@@ -40,8 +41,7 @@ from storage.schema import (
     readings_taken_back,
     rejected_rows,
 )
-from storage.site.audit_log import append
-from storage.site.settings_store import current_in
+from storage.settings_store import current_in
 
 ERASED: Final = "[erased]"
 AT_ONCE = 500

@@ -10,11 +10,11 @@ from sqlalchemy import Connection, select
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.text.conversation import Thread, thread_of
+from storage.audit_log import append
 from storage.blindness import reveal
 from storage.database import Database
 from storage.review.claims import is_open
 from storage.schema import cases, configurations, inbox_entries, node_runs, ratings, screenings
-from storage.site.audit_log import append
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

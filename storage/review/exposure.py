@@ -10,10 +10,10 @@ from sqlalchemy import BindParameter, Connection, String, bindparam, func, selec
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from storage.audit_log import append
 from storage.database import Database
 from storage.schema import Moment, audit_events, ratings
-from storage.site.audit_log import append
-from storage.site.settings_store import current_in
+from storage.settings_store import current_in
 
 _ACTOR: BindParameter[str] = bindparam("actor", type_=String)
 _SINCE: BindParameter[datetime] = bindparam("since", type_=Moment)

@@ -16,12 +16,12 @@ from sqlalchemy import Connection, Select, func, insert, or_, select, update
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed, require
 from screening.review.rating_form import Disposition
+from storage.audit_log import append
 from storage.blindness import withheld
 from storage.database import Database, insert_into
 from storage.review.claims import KEPT, NOW
 from storage.schema import accounts, cases, follow_ups, reveals
-from storage.site.audit_log import append
-from storage.site.settings_store import current_in
+from storage.settings_store import current_in
 
 FOLLOWED: Final = (Disposition.URGENT, Disposition.SAFEGUARDING)
 _one = follow_ups.c

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, and_, insert, select, update
 
 from screening.review.actors import Actor
 from screening.review.triage import Tier
+from storage.audit_log import Detail, append
 from storage.database import Database, insert_into
 from storage.review.claims import (
     LeaseLost,
@@ -21,7 +22,6 @@ from storage.review.claims import (
 )
 from storage.review.notes import add_note
 from storage.schema import accounts, inbox_entries, second_reading_requests, skips
-from storage.site.audit_log import Detail, append
 
 _entry = inbox_entries.c
 NEEDS_NOTE = (Tier.P0, Tier.P1)

@@ -12,13 +12,13 @@ from sqlalchemy import Connection, Select, exists, insert, select, update
 
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
+from storage.accepted import accepted_label
+from storage.audit_log import append
 from storage.batches.batch_state import BatchEvent, UnknownBatch
 from storage.batches.intake import add_case, target_of
 from storage.blindness import waiting
 from storage.database import Database
-from storage.review.accepted import accepted_label
 from storage.schema import batch_events, batches, cases, pending_cases, program_texts, programs, screenings
-from storage.site.audit_log import append
 from storage.site.programs import Program, require_in_force
 
 LOOK_AGAIN = timedelta(seconds=20)

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, insert, select, update
 from screening.review.actors import Actor
 from screening.review.policy import Action, Forbidden, require
 from screening.review.rating_form import FORM_VERSION, RatingForm, RatingLabel
+from storage.audit_log import append
 from storage.blindness import is_blind, see_readings
 from storage.database import Database
 from storage.review.adjudication import Next, ReasonNeeded, resettle, settle
@@ -17,8 +18,7 @@ from storage.review.claims import LeaseLost, holds
 from storage.review.drafts import discard, save_draft
 from storage.review.follow_ups import open_follow_up
 from storage.schema import inbox_entries, ratings
-from storage.site.audit_log import append
-from storage.site.settings_store import current_in
+from storage.settings_store import current_in
 
 _entry = inbox_entries.c
 

@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Delete, Table, Update, delete,
 
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
+from storage.audit_log import append
 from storage.database import Database
 from storage.review.erasure import ERASED, erase_rows
 from storage.schema import (
@@ -19,8 +20,7 @@ from storage.schema import (
     sessions,
 )
 from storage.schema.intake import batches
-from storage.site.audit_log import append
-from storage.site.settings_store import SiteSettings, current, current_in
+from storage.settings_store import SiteSettings, current, current_in
 
 AT_ONCE = 500
 """Texts erased in one round: the next round goes on."""

@@ -8,10 +8,10 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, select
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from storage.audit_log import append
 from storage.database import Database
 from storage.review.evidence import CaseText, owns_text
 from storage.schema import cases
-from storage.site.audit_log import append
 
 EACH_WAY = 3
 """Texts before this one in its file, and after it, the nearest."""

@@ -9,11 +9,11 @@ from sqlalchemy import Connection, select
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.triage import audit_placement
+from storage.audit_log import append
 from storage.batches.entries import enter
 from storage.database import Database, insert_into
 from storage.schema import cases, reveals, screenings
-from storage.site.audit_log import append
-from storage.site.settings_store import current_in
+from storage.settings_store import current_in
 
 MOST = 500
 """Cases that one request may send."""

@@ -11,7 +11,7 @@ from screening.review.actors import Actor, Role
 from screening.review.rating_form import RatingForm, RatingLabel
 from screening.review.triage import STATED, Tier
 from storage.schema import accounts, cases, inbox_entries, screenings, second_reading_requests
-from storage.site.settings_store import SecondReadingRule, SiteSettings
+from storage.settings_store import SecondReadingRule, SiteSettings
 
 
 class Why(StrEnum):

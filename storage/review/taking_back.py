@@ -11,6 +11,7 @@ from sqlalchemy import Connection, delete, exists, insert, select, update
 
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
+from storage.audit_log import append
 from storage.database import Database
 from storage.review.adjudication import versions_in
 from storage.review.claims import LEASE, Claim, NotAvailable, claim, new_token
@@ -23,7 +24,6 @@ from storage.schema import (
     reveals,
     second_reading_requests,
 )
-from storage.site.audit_log import append
 
 TIME_TO_TAKE_BACK = timedelta(seconds=30)
 ON_THE_WAY = timedelta(seconds=10)

@@ -13,10 +13,10 @@ from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
+from storage.audit_log import append
 from storage.blindness import withheld
 from storage.database import Database, insert_into, insert_once
 from storage.schema import acknowledgements, batches, cases, reveals, screenings
-from storage.site.audit_log import append
 
 MOST = 500
 """Cases that one press may acknowledge."""

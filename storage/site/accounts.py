@@ -16,11 +16,11 @@ from sqlalchemy import Connection, insert, select, update
 
 from screening.review.actors import Actor, Role
 from screening.review.policy import Action, require
+from storage.audit_log import append, serialise
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.schema import accounts, sessions
-from storage.site.audit_log import append, serialise
-from storage.site.settings_store import SiteSettings, current_in
+from storage.settings_store import SiteSettings, current_in
 
 TOUCH = timedelta(seconds=30)
 """Activity is written down at most this often: a page that polls does not write at every tick."""

@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import select
 
+from storage.audit_log import Anchor, anchor_in
 from storage.database import Database, insert_once
 from storage.schema import audit_anchors
-from storage.site.audit_log import Anchor, anchor_in
 
 
 def due_anchor(db: Database, now: datetime, events: int, every: timedelta) -> Anchor | None:

@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from storage.audit_key import site_key
+from storage.audit_log import GENESIS, Anchor, chain_hash
 from storage.database import Database
 from storage.schema import audit_events, batches, ratings, settings_versions
-from storage.site.audit_key import site_key
-from storage.site.audit_log import GENESIS, Anchor, chain_hash
 from storage.site.audit_seals import broken_seal
 
 BESIDE = (ratings, batches, settings_versions)

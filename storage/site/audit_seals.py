@@ -14,10 +14,10 @@ from typing import Any
 from sqlalchemy import Column, Connection, Table, select
 
 from screening.review.actors import SYSTEM
+from storage.audit_key import AuditKey, site_key
+from storage.audit_log import append, canonical
 from storage.database import Database
 from storage.schema import adjudications, audit_events, ratings, screenings
-from storage.site.audit_key import AuditKey, site_key
-from storage.site.audit_log import append, canonical
 
 SEALED = "sealed"
 SETTLED_AFTER = timedelta(minutes=2)

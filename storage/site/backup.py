@@ -25,9 +25,10 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, delete
 
 from screening.review.actors import SYSTEM
+from storage import audit_log
+from storage.audit_log import Anchor
 from storage.database import MIGRATIONS, Database, migration_config
-from storage.site import audit_check, audit_log
-from storage.site.audit_log import Anchor
+from storage.site import audit_check
 from storage.site.table_dump import counts_of, insert_lines, lines_of, tables_of
 
 FORMAT = 1

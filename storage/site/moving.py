@@ -8,10 +8,11 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, Table, delete, func, insert, select
 
 from screening.review.actors import SYSTEM
+from storage import audit_log
+from storage.audit_log import Anchor
 from storage.database import Database
 from storage.schema import metadata
-from storage.site import audit_check, audit_log
-from storage.site.audit_log import Anchor
+from storage.site import audit_check
 from storage.site.backup import KEPT_BY_TRIGGERS
 from storage.site.table_dump import CHUNK, continue_sequences
 

@@ -15,12 +15,12 @@ from sqlalchemy import Connection, and_, exists, insert, or_, select, update
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
+from storage.audit_log import append
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.schema import notification_recipients, notifications
-from storage.site.audit_log import append
+from storage.settings_store import SiteSettings, current_in
 from storage.site.recipients import MINUTES_A_DAY, Kind, Recipient, active_recipients
-from storage.site.settings_store import SiteSettings, current_in
 
 TAKEN_FOR = timedelta(seconds=60)
 """A message whose sender said nothing for so long is sent by another."""

@@ -16,10 +16,10 @@ from sqlalchemy import Connection, insert, select, update
 
 from screening.review.actors import Actor, Role
 from screening.review.policy import Action, require
+from storage.audit_log import append
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.schema import programs
-from storage.site.audit_log import append
 
 PREFIX: Final = "sl_"
 MOST_PER_MINUTE: Final = 10_000

@@ -14,10 +14,10 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from storage.audit_log import append
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.schema import notification_recipients, notifications
-from storage.site.audit_log import append
 
 MOST_STEPS = 5
 MINUTES_A_DAY = 24 * 60

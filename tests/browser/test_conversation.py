@@ -15,9 +15,9 @@ from screening.review.actors import LOCAL_USER
 from screening.review.triage import Tier
 from screening.text.injection import injection_flags
 from screening.text.received import receive
+from storage import settings_store
 from storage.database import Database
 from storage.schema import cases, inbox_entries, ratings
-from storage.site import settings_store
 from tests.browser.conftest import RunningApp, screenshot
 from tests.browser.desk import choose, next_case, open_inbox, save
 from tests.storage.inbox_cases import fill

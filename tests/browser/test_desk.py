@@ -12,10 +12,10 @@ from sqlalchemy import delete, func, select, update
 
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Tier
+from storage import settings_store
 from storage.database import Database
 from storage.review.drafts import load_draft
 from storage.schema import cases, inbox_entries, ratings
-from storage.site import settings_store
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, screenshot
 from tests.browser.desk import case_in_address, case_text, choose, chosen, next_case, open_inbox, save

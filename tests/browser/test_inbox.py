@@ -14,12 +14,12 @@ from sqlalchemy import func, select
 
 from screening.review.actors import LOCAL_USER
 from screening.text.display import visible
+from storage import settings_store
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims, inbox, ratings
 from storage.schema import adjudications, cases, inbox_entries
 from storage.schema import ratings as ratings_table
-from storage.site import settings_store
 from tests.browser.accessibility import violations
 from tests.browser.conftest import EXPECT_MS, ROOT, RunningApp, screenshot
 from tests.browser.desk import case_in_address, case_text, choose, chosen, next_case, open_inbox, save, tab_to

@@ -11,7 +11,7 @@ from screening.review.triage import Tier
 from storage.database import Database
 from storage.review import claims
 from storage.review.ratings import submit_rating
-from storage.site.settings_store import SiteSettings, change, current
+from storage.settings_store import SiteSettings, change, current
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, screenshot
 from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, fill, form, register

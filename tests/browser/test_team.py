@@ -17,9 +17,9 @@ from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import select
 
 from screening.review.actors import LOCAL_USER
+from storage import settings_store
 from storage.database import Database
 from storage.schema import accounts, adjudications, cases, inbox_entries, ratings
-from storage.site import settings_store
 from tests.browser.accessibility import violations
 from tests.browser.conftest import ROOT, RunningApp, screenshot
 from tests.browser.desk import case_in_address, case_text, choose, chosen, next_case, open_inbox, save

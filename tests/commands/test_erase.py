@@ -10,7 +10,7 @@ from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from storage.review.erasure import ERASED
 from storage.review.evidence import case_text
-from storage.site.settings_store import SiteSettings, change
+from storage.settings_store import SiteSettings, change
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import NOW
 

@@ -11,8 +11,8 @@ import pytest
 
 from commands.__main__ import main
 from screening.review.actors import LOCAL_USER
+from storage.audit_log import Which, events
 from storage.database import Database
-from storage.site.audit_log import Which, events
 from tests.fixtures.bad_inputs import bad_inputs
 from tests.stub_server.plan import Fault, StubPlan
 from tests.stub_server.server import StubServer

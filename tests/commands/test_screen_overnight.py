@@ -10,7 +10,7 @@ import pytest
 from commands.__main__ import main
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
-from storage.site.settings_store import change, current
+from storage.settings_store import change, current
 from tests.stub_server.plan import StubPlan
 from tests.stub_server.server import StubServer
 

@@ -10,7 +10,7 @@ from commands.__main__ import main
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from storage.schema import audit_events
-from storage.site.settings_store import start, stop
+from storage.settings_store import start, stop
 from tests.storage.inbox_cases import NOW
 
 

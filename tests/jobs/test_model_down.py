@@ -18,7 +18,7 @@ from storage.identifiers import new_id
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import inbox_entries, pending_cases, ratings, screenings
-from storage.site.settings_store import SiteSettings, change
+from storage.settings_store import SiteSettings, change
 from tests.jobs.running import batch, running, until
 from tests.storage.inbox_cases import form
 from tests.stub_server import StubPlan, StubServer

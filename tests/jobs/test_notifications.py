@@ -23,9 +23,9 @@ from storage.database import Database
 from storage.review import claims
 from storage.review.evidence import case_text
 from storage.schema import audit_events, case_errors, inbox_entries, notifications
+from storage.settings_store import SiteSettings, change
 from storage.site import heartbeats, outbox
 from storage.site.recipients import Event, Kind, NewRecipient, Recipient, add_recipient, list_recipients, set_active
-from storage.site.settings_store import SiteSettings, change
 from tests.databases import database_url, db, postgresql_server, postgresql_url, sqlite_template, sqlite_url
 from tests.free_port import free_port
 from tests.receivers import Receiver, mail_server, receiving

@@ -38,7 +38,7 @@ from storage.batches.screenings import case_of, case_row
 from storage.database import Database
 from storage.schema import cases, message_batches, message_copies, message_requests, node_runs, screenings
 from storage.schema import pending_cases as waiting
-from storage.site.settings_store import change, current
+from storage.settings_store import change, current
 from tests.jobs.files import SENTENCES
 from tests.jobs.processes import NotingStub, Workers
 from tests.storage.inbox_cases import NOW

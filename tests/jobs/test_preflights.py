@@ -16,14 +16,14 @@ from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.samplers.probes import ALL, UNSAFE, Probed
 from screening.settings import Settings
+from storage.audit_log import events
 from storage.batches import preflights
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import batch_state, progress
 from storage.batches.configurations import Configuration, load_configuration
 from storage.database import Database
 from storage.schema import batches, cases, screenings
-from storage.site.audit_log import events
-from storage.site.settings_store import accept_model_name, with_accepted_names
+from storage.settings_store import accept_model_name, with_accepted_names
 from tests.fixtures.replies import message, reply
 from tests.jobs.running import batch
 from tests.storage.inbox_cases import ADMIN, ANN, NOW

@@ -17,13 +17,13 @@ from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
+from storage import settings_store
 from storage.batches.batches import progress
 from storage.batches.configurations import Configuration
 from storage.batches.intake import add_rows
 from storage.batches.pending import record_start
 from storage.database import Database
 from storage.schema import cases, node_runs, screenings
-from storage.site import settings_store
 from tests.jobs.running import batch, open_batch_of, until
 from tests.storage.batch_of import commit_run, run
 

@@ -35,7 +35,7 @@ from storage.research.comparisons import (
 from storage.research.confusion import confusions
 from storage.review import claims, exposure, follow_ups, queue, shift
 from storage.schema import cases, comparison_outcomes, comparisons, screenings
-from storage.site.settings_store import start, stop
+from storage.settings_store import start, stop
 from tests.jobs.running import PLACES, agents, batch, screened
 from tests.jobs.test_comparing import _everything_else
 from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER, SENIOR, register

@@ -12,7 +12,7 @@ from storage.database import Database
 from storage.identifiers import new_id
 from storage.review.second_readings import coin
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
-from storage.site.settings_store import SiteSettings
+from storage.settings_store import SiteSettings
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

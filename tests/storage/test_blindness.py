@@ -27,7 +27,7 @@ from storage.review import claims
 from storage.review.ratings import my_rating, revise, submit_rating
 from storage.review.second_looks import request_second_looks
 from storage.schema import case_tags, cases
-from storage.site.settings_store import SiteSettings, change
+from storage.settings_store import SiteSettings, change
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, form, person, register
 

@@ -14,7 +14,7 @@ from pages.components.notices import footer_html, notice_html
 from pages.components.untrusted_text import text_html
 from screening.engine.pipeline import MajorityVoteConfig, chain, preset
 from screening.labels import LABELS, Label
-from storage.site.settings_store import SiteSettings
+from storage.settings_store import SiteSettings
 
 RECOMMENDED, PAPER = preset("recommended"), preset("paper")
 UNANIMOUS_SAFE = "S" * 11  # E(11, 0) ≥ 1000, and 10 draws are not enough (spec/statistics.md section 2)

@@ -10,7 +10,7 @@ from pages.components.words import NOT_PRIVATE
 from screening.review.actors import LOCAL_USER
 from storage.batches.overnight import is_overnight
 from storage.database import Database
-from storage.site.settings_store import change, current
+from storage.settings_store import change, current
 from tests.pages.conftest import Opener, restart
 
 LABELLED = "text,label\n" + "".join(f"Lecture {number} was moved to the afternoon.,safe\n" for number in range(4))

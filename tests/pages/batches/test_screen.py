@@ -18,11 +18,11 @@ from pages.batches.single_text import Typed, press_of
 from pages.components import resources
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
+from storage import settings_store
 from storage.batches import live
 from storage.batches.batches import pause, resume
 from storage.database import Database
 from storage.schema import batches, cases
-from storage.site import settings_store
 from tests.pages.conftest import Opener
 from tests.pages.working import work
 

@@ -18,9 +18,9 @@ from pages.batches.upload_guard import HOUR_S, Allowances, TooMuch, UploadGuard
 from pages.components import resources
 from pages.components.http import SIGNED_IN_COOKIE
 from screening.review.actors import Role
+from storage.audit_log import events
 from storage.database import Database
 from storage.site.accounts import revoke, set_active, set_roles
-from storage.site.audit_log import events
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, register
 
 UPLOAD = "/_stcore/upload_file/session/file"

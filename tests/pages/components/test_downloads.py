@@ -19,10 +19,10 @@ from pages.components.streamed import ROUTE
 from screening.datasets.rows import RejectedRow
 from screening.review.actors import LOCAL_USER, Role
 from screening.review.policy import Forbidden
+from storage.audit_log import Which, events
 from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.site.accounts import set_active, set_roles
-from storage.site.audit_log import Which, events
 from tests.pages.conftest import Opener, restart, script_at
 from tests.pages.researched import sample_rows, screened
 from tests.storage.batch_of import batch, decide, waiting

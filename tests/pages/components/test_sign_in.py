@@ -19,9 +19,9 @@ from pages.components import http, resources, sign_in, sign_out
 from pages.components.sign_out import FORGETTING, SIGN_OUT, SignOutGuard, session_is_valid
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Action, Forbidden, is_allowed
+from storage.audit_log import events
 from storage.database import Database
 from storage.site.accounts import SessionEnded, revoke, set_roles
-from storage.site.audit_log import events
 from tests.pages.conftest import Opener, restart, script_at
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, fill, register

@@ -16,8 +16,8 @@ from storage.batches.pending import record_error
 from storage.batches.unscreened import NO_WORKER, Standstill
 from storage.database import Database
 from storage.schema import pending_cases
+from storage.settings_store import SiteSettings
 from storage.site.heartbeats import beat
-from storage.site.settings_store import SiteSettings
 from tests.jobs.running import batch
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import NOW, waiting

@@ -14,9 +14,9 @@ from pages.components.http import SIGNED_IN_COOKIE
 from pages.components.streamed import CSV, LINES_AT_ONCE, ROUTE, Offers, StreamedFile, offers
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Action, Forbidden
+from storage.audit_log import events
 from storage.database import Database
 from storage.site.accounts import Ended, SessionEnded
-from storage.site.audit_log import events
 from tests.jobs.processes import wait_for
 from tests.storage.inbox_cases import ADMIN, ANN
 

@@ -10,12 +10,12 @@ from streamlit.testing.v1 import AppTest
 from pages.research import agreement_view as view
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
+from storage.audit_log import events
 from storage.database import Database
 from storage.research.reading_table import ReadingTable, Switch, exported_readings, reading_table
 from storage.review import claims
 from storage.review.ratings import submit_rating
-from storage.site.audit_log import events
-from storage.site.settings_store import SiteSettings, change
+from storage.settings_store import SiteSettings, change
 from tests.pages.conftest import Opener
 from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, register
 

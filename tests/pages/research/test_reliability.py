@@ -36,7 +36,7 @@ from storage.research.reliability import (
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import reveals
-from storage.site.settings_store import AuditPlan, SiteSettings, change, current
+from storage.settings_store import AuditPlan, SiteSettings, change, current
 from tests.pages.conftest import Opener
 from tests.pages.researched import sample_rows, screened
 from tests.storage.inbox_cases import form

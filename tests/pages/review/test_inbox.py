@@ -12,6 +12,7 @@ from pages.review.inbox_words import counts_words, empty_words, plain_name
 from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import TextMark
 from screening.review.triage import Tier
+from storage import settings_store
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import adjudication, claims, ratings
@@ -19,7 +20,6 @@ from storage.review.drafts import load_draft
 from storage.review.queue import Counts, State, counts
 from storage.schema import cases, inbox_entries, reveals
 from storage.schema import ratings as ratings_table
-from storage.site import settings_store
 from tests.pages.conftest import Opener
 from tests.pages.review.desk import answer, ask, desk, save, take_next
 from tests.storage.inbox_cases import BO, CY, fill, form, register

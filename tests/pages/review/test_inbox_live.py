@@ -14,15 +14,15 @@ from pages.review.list_requests import act, offer
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.triage import TARGETS, Tier
+from storage.audit_log import events
 from storage.database import Database
 from storage.review import claims, inbox
 from storage.review.ahead import send_ahead
 from storage.review.queue import Sort
 from storage.review.search import Search, find
 from storage.schema import batches, cases
-from storage.site.audit_log import events
+from storage.settings_store import SiteSettings
 from storage.site.saved_views import Place, forget_view, save_view, saved_views
-from storage.site.settings_store import SiteSettings
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, register
 
 BOTH = Actor(id="both", name="Both", roles=frozenset({Role.REVIEWER, Role.SENIOR}))

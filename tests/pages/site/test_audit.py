@@ -5,10 +5,10 @@ from sqlalchemy import update
 from jobs.audit_anchors import anchor_if_due
 from pages.components import resources
 from screening.review.actors import LOCAL_USER
+from storage.audit_log import anchor
 from storage.database import Database
 from storage.schema import audit_events
-from storage.site.audit_log import anchor
-from storage.site.settings_store import SiteSettings, change, stop
+from storage.settings_store import SiteSettings, change, stop
 from tests.pages.conftest import Opener
 from tests.storage.inbox_cases import ANN, NOW, register
 

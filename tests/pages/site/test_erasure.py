@@ -5,12 +5,12 @@ from datetime import timedelta
 from streamlit.testing.v1 import AppTest
 
 from screening.review.actors import LOCAL_USER
+from storage.audit_log import append
 from storage.database import Database
 from storage.review import erasure
 from storage.review.erasure import ERASED, By, Selection
 from storage.review.evidence import case_text
-from storage.site.audit_log import append
-from storage.site.settings_store import current
+from storage.settings_store import current
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import NOW

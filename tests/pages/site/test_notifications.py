@@ -7,8 +7,8 @@ from streamlit.testing.v1 import AppTest
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from storage.schema import audit_events, notifications
+from storage.settings_store import current
 from storage.site.recipients import Kind, list_recipients
-from storage.site.settings_store import current
 from tests.pages.conftest import Opener
 
 

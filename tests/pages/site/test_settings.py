@@ -17,11 +17,11 @@ from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Role
 from screening.samplers.probes import ALL, Probed
 from screening.settings import Settings
+from storage import settings_store
 from storage.batches import preflights
 from storage.batches.configurations import Configuration
 from storage.database import Database
-from storage.site import settings_store
-from storage.site.settings_store import SiteSettings
+from storage.settings_store import SiteSettings
 from tests.pages.conftest import ROOT, Opener, restart
 from tests.pages.researched import sample_rows, screened
 from tests.storage.inbox_cases import ANN, NOW, RESEARCHER, register

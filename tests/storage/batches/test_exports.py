@@ -6,12 +6,12 @@ from screening.datasets.rows import RejectedRow
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.policy import Forbidden
+from storage.audit_log import events
 from storage.batches.exports import exported_rejected, exported_results
 from storage.batches.intake import add_rows, read_rejected
 from storage.batches.results import results
 from storage.database import Database
 from storage.research.case_tags import add_remark, add_tag
-from storage.site.audit_log import events
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER, SENIOR
 

@@ -4,6 +4,7 @@ import pytest
 
 from screening.engine.pipeline import PipelineConfig, preset
 from screening.review.policy import Forbidden
+from storage.audit_log import events
 from storage.batches.pipelines import (
     ReasonMissing,
     StalePipeline,
@@ -16,7 +17,6 @@ from storage.batches.pipelines import (
     list_versions,
 )
 from storage.database import Database
-from storage.site.audit_log import events
 from tests.storage.inbox_cases import ADMIN, ANN, MINUTE, NOW, RESEARCHER
 
 

@@ -13,6 +13,7 @@ from screening.review.policy import Forbidden
 from screening.review.pseudonyms import pseudonym
 from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
+from storage.audit_log import events
 from storage.batches import text_pages
 from storage.database import Database
 from storage.research.case_tags import add_tag
@@ -23,7 +24,6 @@ from storage.review.adjudication import amend
 from storage.review.evidence import evidence
 from storage.review.ratings import revise, submit_rating
 from storage.schema import cases
-from storage.site.audit_log import events
 from tests.storage.batch_of import CONFIGURATION, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
 from tests.storage.statements import statements

@@ -29,7 +29,7 @@ from storage.review.evidence import evidence
 from storage.review.queue import State, counts
 from storage.review.ratings import Receipt, my_rating, ratings_of, revise, submit_rating
 from storage.review.second_readings import coin
-from storage.site.settings_store import SecondReadingRule, SiteSettings, change
+from storage.settings_store import SecondReadingRule, SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
 
 LATER = NOW + MINUTE

@@ -9,6 +9,7 @@ from sqlalchemy import JSON, Text, insert, select, update
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
+from storage.audit_log import anchor, append
 from storage.batches.results import results
 from storage.database import Database
 from storage.review import claims, erasure, retention
@@ -28,10 +29,9 @@ from storage.schema import (
     rejected_rows,
     screenings,
 )
+from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
-from storage.site.audit_log import anchor, append
 from storage.site.audit_seals import seal
-from storage.site.settings_store import SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, SENIOR, fill, form, person, register
 
 WORD = "zanzibarquince"

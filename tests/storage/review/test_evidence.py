@@ -6,6 +6,7 @@ from sqlalchemy import insert, select, update
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
+from storage.audit_log import events
 from storage.blindness import NotYetRated, Unread
 from storage.database import Database
 from storage.research.reading_table import reading_table, switches
@@ -17,7 +18,6 @@ from storage.review.evidence import case_text, evidence
 from storage.review.queue import queue, set_aside
 from storage.review.ratings import ratings_of, submit_rating
 from storage.schema import cases, inbox_entries
-from storage.site.audit_log import events
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
 
 EVERYTHING = person("eve", *Role)

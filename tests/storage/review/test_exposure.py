@@ -9,7 +9,7 @@ from storage.database import Database
 from storage.review import claims
 from storage.review.evidence import case_text
 from storage.review.exposure import exposure, take_break
-from storage.site.settings_store import SiteSettings, change
+from storage.settings_store import SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, fill
 
 

@@ -15,7 +15,7 @@ from storage.review.follow_ups import How, NoteMissing, NotOpen
 from storage.review.ratings import revise, submit_rating
 from storage.review.shift import Left, shift
 from storage.schema import inbox_entries
-from storage.site.settings_store import SiteSettings, change
+from storage.settings_store import SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
 
 

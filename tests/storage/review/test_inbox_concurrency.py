@@ -19,8 +19,8 @@ from storage.review.claims import LeaseLost
 from storage.review.drafts import load_draft
 from storage.review.ratings import submit_rating
 from storage.schema import adjudications, audit_events, inbox_entries, ratings
+from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
-from storage.site.settings_store import SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, NOW, fill, form, person, register
 
 REVIEWERS, CASES = 25, 200

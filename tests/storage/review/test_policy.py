@@ -8,11 +8,12 @@ import pytest
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.policy import POLICY, Action, Forbidden, Scope, is_allowed, require
 from screening.review.rating_form import RatingLabel
+from storage import settings_store
 from storage.database import Database
 from storage.research import reading_table
 from storage.research.relabelled import relabelled_rows
 from storage.review import adjudication, assigning, claims, drafts, evidence, exposure, queue, ratings
-from storage.site import accounts, settings_store
+from storage.site import accounts
 from tests.storage.inbox_cases import NOW, fill, form
 
 OWNERS = (None, "me", "somebody-else")

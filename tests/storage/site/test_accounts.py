@@ -8,14 +8,14 @@ import pytest
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
+from storage.audit_log import events
 from storage.database import Database
 from storage.review import claims, presence
 from storage.review.drafts import load_draft, save_draft
+from storage.settings_store import SiteSettings, change
 from storage.site import accounts
 from storage.site.accounts import Ended, LastAdmin, SessionEnded, SignIn
 from storage.site.audit_check import verify
-from storage.site.audit_log import events
-from storage.site.settings_store import SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, fill, register
 
 SETTINGS = SiteSettings()

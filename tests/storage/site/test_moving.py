@@ -8,11 +8,12 @@ from sqlalchemy import select, update
 
 from commands.__main__ import main
 from screening.labels import Outcome
+from storage import audit_log
 from storage.batches.batches import progress
 from storage.batches.pending import record_error, record_start
 from storage.database import Database
 from storage.schema import audit_events, metadata
-from storage.site import audit_check, audit_log
+from storage.site import audit_check
 from storage.site.moving import PLACED_IN_ANOTHER_DATABASE, MoveRefused, move
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 

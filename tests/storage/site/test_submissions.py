@@ -19,7 +19,7 @@ from storage.review.claims import NotAvailable, claim_next
 from storage.review.inbox import ask_second_opinion
 from storage.review.ratings import submit_rating
 from storage.schema import batches, cases, pending_cases
-from storage.site.settings_store import SiteSettings, StaleSettings, change
+from storage.settings_store import SiteSettings, StaleSettings, change
 from tests.storage.batch_of import CONFIGURATION
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, SENIOR, fill, form, register
 

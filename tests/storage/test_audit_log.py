@@ -13,15 +13,15 @@ from jobs.audit_anchors import anchor_if_due, kept_anchors
 from jobs.notifications_webhook import signature
 from screening.review.policy import Forbidden
 from screening.settings import Settings
+from storage.audit_log import GENESIS, LONGEST_DETAIL, Anchor, anchor, append, events
 from storage.database import Database
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import adjudications, audit_events, ratings, screenings
+from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import Verification, verify
-from storage.site.audit_log import GENESIS, LONGEST_DETAIL, Anchor, anchor, append, events
 from storage.site.audit_seals import seal
 from storage.site.faults import Fault, lasting
-from storage.site.settings_store import SiteSettings, change
 from tests.receivers import receiving
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, fill, form, register
 

@@ -8,11 +8,11 @@ from sqlalchemy import insert
 
 from screening.review.policy import Forbidden
 from screening.review.triage import TARGETS, Tier
+from storage.audit_log import events
 from storage.database import Database
 from storage.review.claims import LEASE
 from storage.schema import settings_versions
-from storage.site.audit_log import events
-from storage.site.settings_store import (
+from storage.settings_store import (
     BREAK_WORDING,
     AuditPlan,
     SiteSettings,

@@ -20,9 +20,9 @@ from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from screening.review.triage import Tier
 from screening.settings import Settings
+from storage.audit_log import append, serialise
 from storage.database import Database
 from storage.schema import settings_versions
-from storage.site.audit_log import append, serialise
 
 LONGEST_WORDING = 300
 

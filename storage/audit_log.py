@@ -18,9 +18,9 @@ from sqlalchemy import Connection, Select, func, insert, select, text
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from storage.audit_key import AuditKey, site_key
 from storage.database import Database
 from storage.schema import accounts, audit_events
-from storage.site.audit_key import AuditKey, site_key
 
 Detail = str | int | float | bool | None | list[str]
 GENESIS = "0" * 64
