@@ -12,7 +12,7 @@ from screening.engine.prompting import load_prompts
 from screening.engine.screen import DistributionSource
 from screening.samplers.message_batches import MessageBatches
 from screening.samplers.model_sampler import ModelSampler, default_gate
-from screening.samplers.model_settings import ModelSettings
+from screening.samplers.model_settings import ModelSettings, is_local
 from screening.samplers.protocols import sampler_of
 from screening.samplers.rate import RateGate
 from screening.samplers.simulated import SimulatedSampler
@@ -33,6 +33,7 @@ def model_settings(settings: Settings) -> ModelSettings:
         call_timeout_s=settings.call_timeout_s,
         node_deadline_s=settings.node_deadline_s,
         accepted_names=settings.accepted_model_names,
+        breaks_off=_breaks_off(settings.break_waves_off, settings.anthropic_base_url),
         protocol=settings.protocol,
         most_unknown=settings.logprobs_most_unknown,
     ).adapted()
@@ -56,7 +57,13 @@ def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
         raise SamplerError("unknown_server", f"The site's settings name no server {agent.server!r}.", stops_batch=True)
     server = settings.servers[agent.server]
     spoken = agent.protocol or server.protocol
-    return replace(asked, base_url=server.url, protocol=spoken, api_key=None).adapted()
+    stops = _breaks_off(server.break_waves_off, server.url)
+    return replace(asked, base_url=server.url, protocol=spoken, api_key=None, breaks_off=stops).adapted()
+
+
+def _breaks_off(said: bool | None, url: str | None) -> bool:
+    """Whether calls that no longer matter are broken off: as the administrator says, else on local addresses alone."""
+    return url is not None and (is_local(url) if said is None else said)
 
 
 def reads_off(settings: Settings, pipeline: PipelineConfig) -> bool:
@@ -79,7 +86,7 @@ def unknown_model(settings: Settings, pipeline: PipelineConfig) -> str:
     for node in pipeline.nodes:
         if node.model is None or node.server is not None or node.model in usual or has_list_price(node.model):
             continue
-        if not settings_for(settings, node.agent).own_server:
+        if not settings_for(settings, node.agent).elsewhere:
             return (
                 f"node {node.name}, model: {node.model!r} is an unknown model: neither the price list nor the site's "
                 "settings name it"

@@ -20,12 +20,13 @@ Spoken = Literal["messages", "chat", "logprobs"]
 
 
 class ModelServer(BaseModel):
-    """A further model server: its address, and how it is spoken to."""
+    """A further model server: its address, how it is spoken to, whether its waves are broken off (None: by address)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: str
     protocol: Spoken = "messages"
+    break_waves_off: bool | None = None
 
 
 class Settings(BaseSettings):
@@ -73,6 +74,12 @@ class Settings(BaseSettings):
         {},
         description='Further model servers by name, for nodes that name one: {"ward": "http://10.0.0.5:8080"} speaks '
         'the Messages API; {"ward": {"url": "http://10.0.0.5:8080", "protocol": "chat"}} chat completions.',
+    )
+    break_waves_off: bool | None = Field(
+        None,
+        description="Whether calls under way at the base URL are broken off once their answers no longer matter: true "
+        "for a server that bills nothing, false for a service or a gateway to one. Unless set, only an address of this "
+        "machine or of a private network is taken for such a server.",
     )
     model: str = Field("claude-sonnet-4-6", description="The model asked.")
     accepted_model_names: tuple[str, ...] = Field(

@@ -36,7 +36,7 @@ _SENT = {
     "thinking": "Thinking",
     "prompts": "Prompts (hash)",
     "host": "Server",
-    "own_server": "Own server",
+    "own_server": "Not Anthropic's server",
     "top_p": "top_p, as sent",
     "top_k": "top_k, as sent",
     "min_p": "min_p, as sent",
@@ -58,10 +58,17 @@ def facts(configuration: Configuration, settings: Settings) -> list[tuple[str, s
         ("Calls per minute, at most", f"{settings.requests_per_minute:,} over all workers"),
         ("Calls in flight, at most", f"{settings.concurrency:,} over all workers"),
         ("Longest wait", f"{settings.call_timeout_s:g} s for an answer, {settings.node_deadline_s:g} s for a wave"),
+        ("Calls under way", _under_way(settings)),
         ("Texts", f"up to {settings.max_text_characters:,} characters; safe only in: {', '.join(settings.languages)}"),
         ("Masking", MASKED if settings.mask_before_sending else "off: the model is shown the texts as they are"),
         ("Audit sample", f"{settings.audit_rate:.0%} of automatic decisions are read by clinicians, unmarked"),
     ]
+
+
+def _under_way(settings: Settings) -> str:
+    if settings.simulated or not model_settings(settings).breaks_off:
+        return "left to finish, also where their answers no longer matter: a service bills them"
+    return "broken off once their answers no longer matter: the server is taken for one that bills nothing"
 
 
 def _value(name: str, value: object) -> str:
@@ -98,7 +105,7 @@ def notes(settings: Settings) -> tuple[str, ...]:
         return ()
     asked, prompts = model_settings(settings), load_prompts(settings.prompts_directory)
     caching = cache_notes(asked, prompts)
-    told = () if caching or asked.own_server else ("Prompt caching is asked for: every prompt is long enough.",)
+    told = () if caching or asked.elsewhere else ("Prompt caching is asked for: every prompt is long enough.",)
     return dialect(asked).notes + caching + told
 
 

@@ -74,7 +74,7 @@ class LogprobsAdapter(ChatAdapter):
     name = "logprobs"
 
     def __init__(self, settings: ModelSettings) -> None:
-        if not settings.own_server:
+        if not settings.elsewhere:
             raise ValueError("log probabilities need a server of one's own: set a base URL")
         super().__init__(settings)
         self._most_unknown = settings.most_unknown

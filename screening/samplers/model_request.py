@@ -136,17 +136,17 @@ def sampling_values(wire: Dialect) -> dict[str, object]:
 
 def is_cacheable(fixed: str, settings: ModelSettings) -> bool:
     """Whether the fixed prompt is long enough to be cached; shorter ones are silently not."""
-    return not settings.own_server and estimated_tokens(fixed) >= settings.cache_minimum_tokens
+    return not settings.elsewhere and estimated_tokens(fixed) >= settings.cache_minimum_tokens
 
 
 def cache_notes(settings: ModelSettings, prompts: PromptSet) -> tuple[str, ...]:
-    """One sentence for each node whose prompt is too short for caching; none for an own server."""
+    """One sentence for each node whose prompt is too short for caching; none where a server is not Anthropic's."""
     lengths = {node: estimated_tokens(prompts.system(node)) for node in prompts.nodes}
     return tuple(
         f"The prompt of {node} has about {length} tokens, too few for caching "
         f"(from {settings.cache_minimum_tokens}): every call pays for all of it."
         for node, length in lengths.items()
-        if length < settings.cache_minimum_tokens and not settings.own_server
+        if length < settings.cache_minimum_tokens and not settings.elsewhere
     )
 
 

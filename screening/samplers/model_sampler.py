@@ -112,7 +112,7 @@ class ModelSampler:
             **({"answers_as": sorted(self._settings.answering_models)} if self._settings.accepted_names else {}),
             "prompts": self._prompts.version,
             "host": self._settings.host,
-            "own_server": self._settings.own_server,
+            "own_server": self._settings.elsewhere,
             "top_p": neutral and neutral.top_p,
             "top_k": neutral and neutral.top_k,
             "min_p": neutral and neutral.min_p,
@@ -124,8 +124,8 @@ class ModelSampler:
         return self._wire.notes + cache_notes(self._settings, self._prompts)
 
     def price(self, usage: Usage) -> Decimal | None:
-        """US dollars at list price; None where it is not known, as on a server of one's own."""
-        return None if self._settings.own_server else cost_usd(self._settings.model, usage)
+        """US dollars at list price; None where it is not known: elsewhere than at Anthropic."""
+        return None if self._settings.elsewhere else cost_usd(self._settings.model, usage)
 
     async def preflight(self) -> Preflight:
         """One call with a harmless text; a second, without temperature, where the first was refused."""
@@ -153,8 +153,8 @@ class ModelSampler:
         return True
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        """``request.count`` concurrent calls, their draws in request order. A server of one's own is spared what no
-        longer matters: once the first answers are enough the others are broken off. A service bills those anyway.
+        """``request.count`` concurrent calls, their draws in request order. A server that bills nothing is spared what
+        no longer matters: once the first answers are enough the others are broken off.
 
         SamplerError when a call fails for good or the node's deadline passes; then there are no draws,
         and what was paid for is on the request's bill and in `counts`.
@@ -217,8 +217,8 @@ def default_gate(settings: ModelSettings, limiter: Limiter | None = None) -> Rat
 
 
 def breaks_off(settings: ModelSettings, request: DrawRequest) -> Callable[[Sequence[Draw]], bool] | None:
-    """What ends a wave early: only on a server of one's own, because a service bills calls that nobody waits for."""
-    return request.enough if settings.own_server else None
+    """What ends a wave early; nothing at a service, which bills calls that nobody waits for."""
+    return request.enough if settings.breaks_off and settings.elsewhere else None
 
 
 async def _until_enough(

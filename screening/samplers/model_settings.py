@@ -1,5 +1,6 @@
 """Which model is asked and how: the settings of a real model, and what its interface accepts."""
 
+import ipaddress
 import re
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ _GENERATION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2})(?!\d))?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeutralSampling:
-    """Values that truncate nothing, sent to own servers, whose defaults would distort the distribution.
+    """Values that truncate nothing, sent to servers that are not Anthropic's: their own would distort the distribution.
 
     ``top_k`` is larger than any vocabulary because servers disagree on what switches it off (0 or −1).
     """
@@ -32,7 +33,8 @@ class ModelSettings:
     ``requests_per_minute`` None means no limit of ours. ``base_url`` None is Anthropic's own service.
     ``adaptive`` finds the concurrency that the server stands. ``accepted_names`` are names beside ``model`` under which
     an administrator accepts its answers: a dated version, a file's name. ``most_unknown`` is how much may be unknown
-    where log probabilities decide.
+    where log probabilities decide. ``breaks_off`` says that the server bills nothing, so that calls under way whose
+    answers no longer matter are broken off.
     """
 
     model: str = "claude-sonnet-4-6"
@@ -53,6 +55,7 @@ class ModelSettings:
     protocol: Protocol = "messages"
     most_unknown: float = 0.05
     accepted_names: tuple[str, ...] = ()
+    breaks_off: bool = False
 
     def __post_init__(self) -> None:
         if not self.model.strip():
@@ -68,14 +71,14 @@ class ModelSettings:
             raise ValueError("the base URL must begin with http:// or https://")
 
     @property
-    def own_server(self) -> bool:
+    def elsewhere(self) -> bool:
         """Whether the calls go to a server that is not Anthropic's."""
         host = self.host
         return not (host == "anthropic.com" or host.endswith(".anthropic.com"))
 
     def adapted(self) -> "ModelSettings":
-        """The same, finding by itself how many calls at once a server of one's own stands."""
-        return replace(self, adaptive=self.own_server)
+        """The same, finding by itself how many calls at once a server stands that is not Anthropic's."""
+        return replace(self, adaptive=self.elsewhere)
 
     @property
     def answering_models(self) -> frozenset[str]:
@@ -88,6 +91,22 @@ class ModelSettings:
         parts = urlsplit(self.base_url or ANTHROPIC_URL)
         host = parts.hostname or ""
         return host if parts.port is None else f"{host}:{parts.port}"
+
+
+def is_local(url: str) -> bool:
+    """Whether the address names this machine or a private network by number; a name says nothing of who bills.
+
+    >>> [is_local(url) for url in ("http://localhost:11434", "http://10.0.0.5:8080", "http://[::1]:80")]
+    [True, True, True]
+    >>> [is_local(url) for url in ("https://api.example.org", "http://8.8.8.8", "http://ollama:11434")]
+    [False, False, False]
+    """
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return address.is_loopback or address.is_private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +136,12 @@ def generation(model: str) -> tuple[int, int] | None:
 
 def dialect(settings: ModelSettings) -> Dialect:
     """Version header, temperature and neutral values for these settings, with notes for the settings page."""
-    if settings.own_server:
+    if settings.elsewhere:
         return Dialect(
             api_version=settings.api_version or VERSION_WITH_TEMPERATURE,
             temperature=1.0 if settings.temperature is None else settings.temperature,
             neutral=settings.neutral,
-            notes=("Own server: neutral sampling values are sent; prompt caching is not asked for.",),
+            notes=("Not Anthropic's service: neutral sampling values are sent; prompt caching is not asked for.",),
         )
     newest = generation(settings.model)
     if newest is not None and newest >= FIRST_WITHOUT_TEMPERATURE:

@@ -64,7 +64,7 @@ async def test_notes_tell_what_is_not_cached_and_which_temperature_is_ignored():
     assert "too few for caching" in told and "accepts no temperature" in told
 
 
-async def test_an_own_server_gets_neutral_sampling_values_and_they_are_recorded():
+async def test_another_server_gets_neutral_sampling_values_and_they_are_recorded():
     async with StubServer() as stub:
         settings = settings_for(stub, model="llama3.1:8b", temperature=None, api_key=None)
         async with AnthropicSampler(settings, load_prompts()) as sampler:
@@ -80,8 +80,8 @@ async def test_an_own_server_gets_neutral_sampling_values_and_they_are_recorded(
 
 def test_the_service_itself_gets_no_neutral_values():
     for url in (None, ANTHROPIC_URL):
-        assert not ModelSettings(base_url=url).own_server
-    assert ModelSettings(base_url="http://anthropic.com.example.org").own_server
+        assert not ModelSettings(base_url=url).elsewhere
+    assert ModelSettings(base_url="http://anthropic.com.example.org").elsewhere
 
 
 async def test_a_user_name_in_the_address_is_not_recorded():

@@ -1,4 +1,4 @@
-"""A wave to a server of one's own ends as soon as its first answers leave nothing to be identified."""
+"""A wave to a server that bills nothing ends as soon as its first answers leave nothing to be identified."""
 
 import asyncio
 import time
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from screening.engine.draws import Draw, DrawRequest, ScreenedText, decode_draws, encode_draws
+from jobs.agents import model_settings, settings_for
+from screening.engine.draws import Draw, DrawRequest, NodeAgent, ScreenedText, decode_draws, encode_draws
 from screening.engine.pipeline import PairwiseMixtureConfig, SuccessiveEliminationConfig, chain
 from screening.engine.prompting import load_prompts
 from screening.engine.screen import Guard, Reason, screen
@@ -15,6 +16,7 @@ from screening.labels import LABELS, Outcome
 from screening.samplers.chat import ChatSampler
 from screening.samplers.model_sampler import breaks_off
 from screening.samplers.model_settings import ModelSettings
+from screening.settings import Settings
 from screening.statistics.rules.protocol import Ended
 from screening.statistics.rules.runs import ENDS, NONE, run
 from tests.stub_server import Fault, StubPlan, StubServer
@@ -28,7 +30,9 @@ async def test_calls_under_way_are_broken_off_and_those_behind_them_are_not_made
     """One call at a time; safe and unsafe come before the calls that would hang for a minute."""
     plan = StubPlan(weights={"safe": 1.0, "unsafe": 1.0}, seed=4, script=(None, None, None, *[Fault.HANG] * 9))
     async with StubServer(plan) as stub:
-        asked = ModelSettings(base_url=stub.url, api_key="k", model="m", requests_per_minute=None, concurrency=1)
+        asked = ModelSettings(
+            base_url=stub.url, api_key="k", model="m", requests_per_minute=None, concurrency=1, breaks_off=True
+        )
         async with ChatSampler(asked, load_prompts()) as sampler:
             begun = time.monotonic()
             result = await asyncio.wait_for(screen(TEXT, Guard(), SIX, sampler), timeout=20)
@@ -40,9 +44,22 @@ async def test_calls_under_way_are_broken_off_and_those_behind_them_are_not_made
 
 def test_a_wave_of_a_service_is_left_to_finish_because_it_bills_what_was_asked() -> None:
     request = DrawRequest(node="worker", text=TEXT, first=0, count=6, enough=lambda draws: len(draws) >= 2)
-    for url, breaks in (("https://api.anthropic.com", False), ("http://127.0.0.1:8000", True)):
-        found = breaks_off(ModelSettings(base_url=url, api_key="k", model="m"), request)
-        assert (found is request.enough) is breaks and (found is None) is not breaks, url
+    said = {"https://api.anthropic.com": True, "https://paid.example.org": None, "http://127.0.0.1:8000": False}
+    for url, word in said.items():
+        settings = Settings(anthropic_base_url=url, break_waves_off=word, _env_file=None)
+        assert breaks_off(model_settings(settings), request) is None, url
+    for url, word in (("http://ollama:11434", True), ("http://127.0.0.1:8000", None), ("http://10.0.0.5:8080", None)):
+        settings = Settings(anthropic_base_url=url, break_waves_off=word, _env_file=None)
+        assert breaks_off(model_settings(settings), request) is request.enough, url
+
+
+def test_each_further_server_says_for_itself_whether_it_bills() -> None:
+    """The usual server bills nothing; that says nothing of the others."""
+    near, ward = "http://127.0.0.1:8000", "http://10.0.0.5:8080"
+    servers = {"paid": "https://paid.example.org", "gateway": {"url": ward, "break_waves_off": False}, "ward": ward}
+    settings = Settings(anthropic_base_url=near, servers=servers, _env_file=None)
+    found = {name: settings_for(settings, NodeAgent(server=name)).breaks_off for name in servers}
+    assert found == {"paid": False, "gateway": False, "ward": True}
 
 
 class _Short:

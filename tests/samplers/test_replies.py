@@ -106,7 +106,7 @@ async def test_a_text_too_long_for_the_model_goes_to_a_human(status, text):
     assert (result.outcome, result.reason, result.node) == (Outcome.HUMAN_REVIEW, Reason.TOO_LONG, "worker")
 
 
-async def test_an_own_server_is_asked_one_call_at_a_time_until_it_answers():
+async def test_another_server_is_asked_one_call_at_a_time_until_it_answers():
     async with (
         StubServer(StubPlan(latency_s=0.02)) as stub,
         AnthropicSampler(settings_for(stub, adaptive=True, concurrency=8), load_prompts()) as sampler,

@@ -146,7 +146,7 @@ def test_the_card_says_what_is_not_measured_and_escapes_what_could_be_markup() -
     [
         ({}, "caching"),
         ({"model": "claude-opus-5"}, "accepts no temperature"),
-        ({"anthropic_base_url": "http://127.0.0.1:9/"}, "Own server: neutral sampling values are sent"),
+        ({"anthropic_base_url": "http://127.0.0.1:9/"}, "neutral sampling values are sent"),
     ],
 )
 def test_the_wire_is_explained(given: dict[str, str], said: str) -> None:
