@@ -16,6 +16,7 @@ from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.pipelines import UnknownPipeline, active_version, get_version, keep_version, list_versions
 from storage.database import Database
+from storage.site.settings_store import current, with_accepted_names
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -40,7 +41,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 def run(arguments: argparse.Namespace) -> int:
     """Do what was asked; 2 with one sentence that names the place for a file that cannot be used."""
     if arguments.action == "check":
-        print(json.dumps(_facts(_usable(arguments.file))))
+        print(json.dumps(_facts(_answerable(pipeline_in(arguments.file), arguments.file.name, Settings()))))
         return 0
     with _database(arguments.database) as db:
         if arguments.action == "list":
@@ -48,18 +49,22 @@ def run(arguments: argparse.Namespace) -> int:
         elif arguments.action == "export":
             print(write_pipeline(named_pipeline(db, arguments.name)), end="")
         else:
-            _import(db, _usable(arguments.file), arguments.note)
+            known = with_accepted_names(Settings(), current(db).settings)
+            _import(db, _answerable(pipeline_in(arguments.file), arguments.file.name, known), arguments.note)
     return 0
 
 
-def chosen_pipeline(word: str, database: str | None) -> PipelineConfig:
-    """What ``--pipeline`` names: a file that exists, else a pipeline's name. Raises PipelineRefused."""
-    if Path(word).is_file():
-        return pipeline_in(Path(word))
-    if word in shipped_pipelines() and database is None:
-        return shipped_pipelines()[word]
+def chosen_pipeline(word: str, database: str | None, settings: Settings) -> PipelineConfig:
+    """What ``--pipeline`` names: a file that exists, else a pipeline's name. Raises PipelineRefused, also where these
+    settings' service does not know one of its models.
+    """
+    file = Path(word)
+    if database is None and (file.is_file() or word in shipped_pipelines()):
+        found = pipeline_in(file) if file.is_file() else shipped_pipelines()[word]
+        return _answerable(found, file.name, settings)
     with _database(database) as db:
-        return named_pipeline(db, word)
+        found = pipeline_in(file) if file.is_file() else named_pipeline(db, word)
+        return _answerable(found, file.name, with_accepted_names(settings, current(db).settings))
 
 
 def pipeline_in(file: Path) -> PipelineConfig:
@@ -72,11 +77,10 @@ def pipeline_in(file: Path) -> PipelineConfig:
         raise PipelineRefused(f"{file.name}: {refused}") from None
 
 
-def _usable(file: Path) -> PipelineConfig:
-    """The pipeline of a file, if this site's service knows its models. Raises PipelineRefused."""
-    pipeline = pipeline_in(file)
-    if wrong := unknown_model(Settings(), pipeline):
-        raise PipelineRefused(f"{file.name}: {wrong}")
+def _answerable(pipeline: PipelineConfig, called: str, settings: Settings) -> PipelineConfig:
+    """The pipeline, if these settings' service knows its models. Raises PipelineRefused."""
+    if wrong := unknown_model(settings, pipeline):
+        raise PipelineRefused(f"{called}: {wrong}")
     return pipeline
 
 

@@ -139,7 +139,7 @@ def _pipeline(arguments: argparse.Namespace, settings: Settings) -> PipelineConf
         return preset(settings.preset, delta=arguments.delta, budget=settings.budget)
     if (arguments.preset, arguments.delta, arguments.budget) != (None, None, None):
         raise ValueError("--pipeline says rule, levels and budgets itself: leave out --preset, --delta and --budget")
-    return chosen_pipeline(arguments.pipeline, arguments.database)
+    return chosen_pipeline(arguments.pipeline, arguments.database, settings)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

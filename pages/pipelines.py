@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from jobs.agents import reads_off, unknown_model
+from jobs.agents import reads_off
 from pages.batches.live_view import money
 from pages.batches.pipeline_draft import (
     Draft,
@@ -13,6 +13,7 @@ from pages.batches.pipeline_draft import (
     price_at_worst,
 )
 from pages.batches.pipeline_editor import edit_node
+from pages.batches.pipelines import known_models_or_refuse
 from pages.batches.prompt_panel import prompts_panel
 from pages.batches.whole_way_panel import whole_way_panel
 from pages.components import resources
@@ -78,9 +79,9 @@ def facts(pipeline: PipelineConfig) -> None:
 def preview(draft: Draft) -> PipelineConfig | None:
     """The drawing, the checks and the difference; None while something is wrong."""
     pipeline, wrong = judge_draft(draft)
-    wrong = wrong if pipeline is None else unknown_model(settings, pipeline)
-    if pipeline is None or wrong:
+    if pipeline is None:
         st.error(wrong[:1].upper() + wrong[1:] + ".", icon=":material/block:")
+    if pipeline is None or not known_models_or_refuse(pipeline):
         return None
     marks = {one.name: NodeMark(words=f"{one.model or 'site'} · ≤ {one.rule.rule().budget}") for one in pipeline.nodes}
     st.html(STYLE + diagram_html(pipeline, marks))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from jobs.agents import reads_off
+from jobs.agents import reads_off, unknown_model
 from pages.batches.pipeline_draft import promises
 from pages.batches.whole_way_panel import whole_way_panel
 from pages.components import resources
@@ -97,10 +97,20 @@ def decide_or_refuse(choice: Choice, key: str) -> PipelineConfig | None:
     except UndecidableError as refusal:
         st.error(sentence(refusal), icon=":material/block:")
         return None
+    if not known_models_or_refuse(pipeline):
+        return None
     _say_promises(pipeline, key)
     if choice.own is None and choice.preset == "recommended" and choice.delta is None:
         st.caption(WHY_LEFT)
     return pipeline
+
+
+def known_models_or_refuse(pipeline: PipelineConfig) -> bool:
+    """Whether the site's service knows every model that this pipeline names; the page says which it does not."""
+    wrong = unknown_model(resources.settings_now(), pipeline)
+    if wrong:
+        st.error(f"{wrong[:1].upper()}{wrong[1:]}.", icon=":material/block:")
+    return not wrong
 
 
 def _say_promises(pipeline: PipelineConfig, key: str) -> None:

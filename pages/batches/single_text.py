@@ -22,6 +22,7 @@ from pages.components.words import (
 )
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.screen import Reason
+from screening.engine.whole_way import most_calls
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.settings import Settings
@@ -92,19 +93,16 @@ def hand_in(
     return submit(db, actor, take(typed.text), new, now, reply)
 
 
-def most_calls(pipeline: PipelineConfig) -> int:
-    """Calls that one text can take at most: every node's budget."""
-    return sum(node.rule.rule().budget for node in pipeline.nodes)
-
-
 def view_html(single: SingleText, now: datetime) -> str:
     """The budget and the nodes as they stand."""
     pipeline = single.pipeline
     until = single.completed_at or (None if single.ended else now)
     seconds = max((until - single.submitted_at).total_seconds(), 0.0) if until else None  # by two machines' clocks
     cost = single.cost_usd if single.completed_at else 0.0 if _is_simulated(single.configuration) else None
+    flagged = any(found & SECOND_LOOK for found in single.flags.values())
+    most = most_calls(pipeline, flagged=flagged)
     return (
-        budget_html(single.calls, most_calls(pipeline), cost_usd=cost, seconds=seconds)
+        budget_html(single.calls, most, cost_usd=cost, seconds=seconds)
         + way_html(pipeline, single.draws, ended=single.ended, outcome=single.outcome)
         + live_html(node_views(pipeline, single.draws, ended=single.ended), ended=single.ended)
         + _MEANING
@@ -115,7 +113,7 @@ def empty_html(pipeline: PipelineConfig) -> tuple[str, str]:
     """The same two places before anything is asked."""
     ready = _status_html("○ Ready", "quiet", ["Each agent is asked until its usual answer is clear."])
     nodes = live_html(node_views(pipeline, {}, ended=False), ended=False)
-    budget = budget_html(0, most_calls(pipeline), cost_usd=0.0, seconds=None)
+    budget = budget_html(0, most_calls(pipeline, flagged=True), cost_usd=0.0, seconds=None)
     return ready, budget + way_html(pipeline, {}, ended=False) + nodes + _MEANING
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from jobs.agents import Agents
+from pages.batches.pipelines import known_models_or_refuse
 from pages.components import resources
 from pages.components.words import sentence
 from pages.research.comparison_panel import figures_of, title_of
@@ -52,7 +53,7 @@ def promotion(db: Database, person: Actor, kept: Mapping[str, PipelineVersion], 
     if version is None:
         st.caption(f"To put {one.name} in force, save it as a version of this site first.")
         return
-    tried = _probes(db, resources.configuration(version.pipeline), "promote")
+    tried = _may_be_put_in_force(db, version, "promote")
     reason = st.text_input("What decided it (may stay empty: the figures are kept)", key="promote_why", max_chars=500)
     if st.button(f"Promote {version.title}", icon=":material/publish:", key="promote", disabled=not tried):
         _put_in_force(db, person, version, reason, figures_of(db, person, one.id))
@@ -72,12 +73,21 @@ def _put_in_force(
 
 def _choose(db: Database, person: Actor, kept: Mapping[str, PipelineVersion]) -> None:
     chosen = kept[st.selectbox("Version", list(kept), format_func=lambda key: kept[key].title, key="pipeline_version")]
-    tried = _probes(db, resources.configuration(chosen.pipeline), "pipeline")
+    tried = _may_be_put_in_force(db, chosen, "pipeline")
     basis = _basis(db, person, chosen)
     reason = st.text_input("Why", key="pipeline_reason", max_chars=500)
     if st.button("Put in force", icon=":material/play_arrow:", key="pipeline_activate", disabled=not tried):
         figures = figures_of(db, person, basis.id) if basis else None
         _put_in_force(db, person, chosen, reason, figures)
+
+
+def _may_be_put_in_force(db: Database, version: PipelineVersion, key: str) -> bool:
+    """Whether its models are known to this day's settings and the probes say nothing against it; else the page says
+    what does.
+    """
+    if not known_models_or_refuse(version.pipeline):
+        return False
+    return _probes(db, resources.configuration(version.pipeline), key)
 
 
 def _probes(db: Database, configuration: Configuration, key: str) -> bool:

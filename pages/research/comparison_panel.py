@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from pages.batches.live_view import money
+from pages.batches.pipelines import known_models_or_refuse
 from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.words import OUTCOME_WORDS
@@ -98,7 +99,8 @@ def _begin(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig])
     st.caption(
         f"At the worst {int(most) * most_calls(pipelines[name], flagged=True):,} calls; they are paid like any others."
     )
-    if st.button("Compare", icon=":material/compare_arrows:", key="compare_begin"):
+    known = known_models_or_refuse(pipelines[name])
+    if st.button("Compare", icon=":material/compare_arrows:", key="compare_begin", disabled=not known):
         begin_comparison(db, person, batch.id, trial_of(db, pipelines, name, int(most), caps), resources.now())
         st.rerun()
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from pages.batches.pipelines import known_models_or_refuse
 from pages.components import resources
 from pages.research.comparison_panel import choose_caps, may_see_figures, spent_words, title_of, trial_of
 from screening.engine.pipeline import PipelineConfig
@@ -49,7 +50,8 @@ def _set(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig], i
     st.caption(
         f"At the worst {int(most) * most_calls(others[name], flagged=True):,} calls; they are paid like any others."
     )
-    if st.button("Set as shadow", icon=":material/layers:", key="shadow_begin"):
+    known = known_models_or_refuse(others[name])
+    if st.button("Set as shadow", icon=":material/layers:", key="shadow_begin", disabled=not known):
         trial = trial_of(db, others, name, int(most), caps)
         begin_shadow(db, person, in_force.version, trial, resources.now())
         st.rerun()

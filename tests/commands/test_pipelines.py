@@ -56,11 +56,15 @@ def test_a_model_that_the_paid_service_does_not_have_is_refused_by_its_node(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
     capsys.readouterr()
-    for refused in (check, keep):
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,text\n1,We walked the dog by the river.\n")
+    used = ["screen", str(rows), "--out", str(tmp_path / "out.jsonl"), "--pipeline", str(file)]
+    for refused in (check, keep, used, [*used, "--database", url]):
         assert main(refused) == 2
         said = capsys.readouterr().err
         assert "ours.toml: node risk, model: 'claude-hiaku-4-5' is an unknown model" in said and said.count("\n") == 1
     assert main(["pipelines", "--database", url, "list"]) == 0 and "recommended/1" not in capsys.readouterr().out
+    assert not (tmp_path / "out.jsonl").exists()
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")  # a server of one's own may serve any name
     assert main(check) == 0
     monkeypatch.delenv("ANTHROPIC_BASE_URL")

@@ -13,6 +13,7 @@ from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from storage.batches.pipelines import active_version, keep_version, list_versions
 from storage.database import Database
+from storage.site.settings_store import accept_model_name
 from tests.commands.conftest import stub  # noqa: F401 - a fixture, also below
 from tests.pages.conftest import Opener, restart
 from tests.storage.inbox_cases import NOW
@@ -63,6 +64,29 @@ def test_a_model_that_the_paid_service_does_not_have_cannot_be_saved(
     assert "pipeline_save" not in [button.key for button in page.button]
     page.text_input(key="pipeline_1_worker_model").set_value("claude-haiku-4-5").run()
     assert not page.error and "pipeline_save" in [button.key for button in page.button]
+    resources.database().close()
+
+
+def test_a_saved_version_whose_model_the_service_no_longer_has_is_neither_put_in_force_nor_tried(
+    monkeypatch: pytest.MonkeyPatch, open_page: Opener, page_database: Database
+) -> None:
+    worker, *others = preset("recommended").nodes
+    nodes = (worker.model_copy(update={"model": "claude-hiaku-4-5"}), *others)
+    ours = preset("recommended").model_copy(update={"name": "ours", "nodes": nodes})
+    keep_version(page_database, LOCAL_USER, ours, "", 0, NOW)  # simulated agents went by any name
+    accept_model_name(page_database, LOCAL_USER, "another-name", NOW)
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+    restart()
+    page = open_page("pipelines")
+    assert any("Node worker, model: 'claude-hiaku-4-5' is an unknown model" in said.value for said in page.error)
+    assert page.button(key="pipeline_activate").disabled and page.button(key="shadow_begin").disabled
+    assert "pipeline_probe" not in [button.key for button in page.button]
+    resources.database().close()
+    accept_model_name(page_database, LOCAL_USER, "claude-hiaku-4-5", NOW)
+    restart()
+    page = open_page("pipelines")
+    assert not page.error and "pipeline_probe" in [button.key for button in page.button]
     resources.database().close()
 
 
