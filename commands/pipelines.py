@@ -16,7 +16,7 @@ from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.pipelines import UnknownPipeline, active_version, get_version, keep_version, list_versions
 from storage.database import Database
-from storage.site.settings_store import current, with_accepted_names
+from storage.settings_store import current, with_accepted_names
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -13,7 +13,7 @@ from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from storage.batches.pipelines import active_version, keep_version, list_versions
 from storage.database import Database
-from storage.site.settings_store import accept_model_name
+from storage.settings_store import accept_model_name
 from tests.commands.conftest import stub  # noqa: F401 - a fixture, also below
 from tests.pages.conftest import Opener, restart
 from tests.storage.inbox_cases import NOW
