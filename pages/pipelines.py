@@ -3,7 +3,6 @@
 import streamlit as st
 
 from jobs.agents import reads_off
-from pages.batches.live_view import money
 from pages.batches.pipeline_draft import (
     Draft,
     checks,
@@ -13,11 +12,12 @@ from pages.batches.pipeline_draft import (
     price_at_worst,
 )
 from pages.batches.pipeline_editor import edit_node
-from pages.batches.pipelines import known_models_or_refuse
 from pages.batches.prompt_panel import prompts_panel
 from pages.batches.whole_way_panel import whole_way_panel
 from pages.components import resources
 from pages.components.diagram import STYLE, NodeMark, diagram_html
+from pages.components.known_models import known_models_or_refuse
+from pages.components.live_view import money
 from pages.components.words import PROBABILITIES_MEANING, sentence
 from pages.research.activation_panel import activation_panel, promotion
 from pages.research.comparison_panel import comparison_panel

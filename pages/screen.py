@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import streamlit as st
 
-from pages.batches.live_style import STYLE
 from pages.batches.pipelines import choose, decide_or_refuse, least_calls
 from pages.batches.single_text import Typed, empty_html, hand_in, press_of, status_html, view_html
 from pages.components import resources
 from pages.components.diagram import STYLE as DIAGRAM
+from pages.components.live_style import STYLE
 from pages.components.refusals import remember_refusal
 from pages.components.sign_in import poll_session
 from pages.components.untrusted_text import show_text

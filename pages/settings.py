@@ -2,14 +2,14 @@
 
 import streamlit as st
 
-from pages.batches.live_view import money
+from pages.components import live_configuration as live
 from pages.components import resources
 from pages.components.controls import stop_panel
+from pages.components.live_view import money
 from pages.research.audit_plan import plan_panel
 from pages.research.card_panel import card_panel
 from pages.research.study_panel import study_panel
 from pages.review.erasure_panel import erasure_panel
-from pages.site import live_configuration as live
 from pages.site.accounts_panel import accounts_panel
 from pages.site.notifications_panel import notifications_panel
 from pages.site.preflight_panel import preflight_panel

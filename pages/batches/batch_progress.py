@@ -3,8 +3,8 @@
 from html import escape
 
 from pages.batches.estimates import duration
-from pages.batches.live_style import STYLE
-from pages.batches.live_view import money
+from pages.components.live_style import STYLE
+from pages.components.live_view import money
 from pages.components.words import STATE_WORDS, error_words
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import BatchSummary, Progress

@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.batches.live_view import money
+from pages.components.live_view import money
 from screening.engine.pipeline import PipelineConfig
 from screening.review.actors import Actor
 from storage.batches.batches import BatchSummary, progress

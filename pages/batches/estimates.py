@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from pages.batches.file_check import Check
-from pages.batches.live_view import money
+from pages.components.live_view import money
 from screening.engine.cost import estimate, usage_per_call
 from screening.engine.draws import Usage
 from screening.engine.pipeline import PipelineConfig

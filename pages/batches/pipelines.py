@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from jobs.agents import reads_off, unknown_model
+from jobs.agents import reads_off
 from pages.batches.pipeline_draft import promises
 from pages.batches.whole_way_panel import whole_way_panel
 from pages.components import resources
+from pages.components.known_models import known_models_or_refuse
 from pages.components.words import PROBABILITIES_MEANING, sentence
 from screening.engine.pipeline import PipelineConfig, Preset, UndecidableError, preset
 from screening.engine.whole_way import chain_bound
@@ -103,14 +104,6 @@ def decide_or_refuse(choice: Choice, key: str) -> PipelineConfig | None:
     if choice.own is None and choice.preset == "recommended" and choice.delta is None:
         st.caption(WHY_LEFT)
     return pipeline
-
-
-def known_models_or_refuse(pipeline: PipelineConfig) -> bool:
-    """Whether the site's service knows every model that this pipeline names; the page says which it does not."""
-    wrong = unknown_model(resources.settings_now(), pipeline)
-    if wrong:
-        st.error(f"{wrong[:1].upper()}{wrong[1:]}.", icon=":material/block:")
-    return not wrong
 
 
 def _say_promises(pipeline: PipelineConfig, key: str) -> None:

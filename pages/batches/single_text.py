@@ -8,9 +8,9 @@ from datetime import datetime
 from html import escape
 
 from jobs.intake import receiver
-from pages.batches.live_view import budget_html, live_html
-from pages.batches.trail import evidence_sentence, node_views
-from pages.batches.way_taken import way_html
+from pages.components.live_view import budget_html, live_html
+from pages.components.trail import evidence_sentence, node_views
+from pages.components.way_taken import way_html
 from pages.components.words import (
     DELTA_MEANING,
     FLAG_WORDS,

@@ -7,8 +7,8 @@ from typing import Any
 import streamlit as st
 
 from jobs.agents import Agents
-from pages.batches.pipelines import known_models_or_refuse
 from pages.components import resources
+from pages.components.known_models import known_models_or_refuse
 from pages.components.words import sentence
 from pages.research.comparison_panel import figures_of, title_of
 from screening.engine.draws import SamplerError

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
+from pages.components.saving_settings import save
 from pages.research.claims import plan_sentences
-from pages.site.site_settings import save
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.statistics.verification import readings_required

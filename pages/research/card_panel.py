@@ -2,10 +2,10 @@
 
 import streamlit as st
 
+from pages.components import live_configuration as live
 from pages.components import resources
 from pages.research import model_card
 from pages.research.claims import Verified, verify
-from pages.site import live_configuration as live
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.settings import Settings

@@ -5,10 +5,10 @@ from typing import Any
 
 import streamlit as st
 
-from pages.batches.live_view import money
-from pages.batches.pipelines import known_models_or_refuse
 from pages.components import resources
 from pages.components.case_link import case_link
+from pages.components.known_models import known_models_or_refuse
+from pages.components.live_view import money
 from pages.components.words import OUTCOME_WORDS
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_table import agreement, differing_pairs, lines

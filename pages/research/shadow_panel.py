@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from pages.batches.pipelines import known_models_or_refuse
 from pages.components import resources
+from pages.components.known_models import known_models_or_refuse
 from pages.research.comparison_panel import choose_caps, may_see_figures, spent_words, title_of, trial_of
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.whole_way import most_calls

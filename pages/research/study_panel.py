@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from pages.site.site_settings import save
+from pages.components.saving_settings import save
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from storage.database import Database

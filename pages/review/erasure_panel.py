@@ -3,8 +3,8 @@
 import streamlit as st
 
 from pages.components import resources
+from pages.components.saving_settings import save
 from pages.components.words import sentence
-from pages.site.site_settings import save
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible

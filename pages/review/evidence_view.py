@@ -6,13 +6,13 @@ from itertools import groupby
 
 from pydantic import ValidationError
 
-from pages.batches.band_chart import bands_fold_html
-from pages.batches.evidence_bars import bars_html, legend_html
-from pages.batches.live_style import STYLE
-from pages.batches.live_view import badge_html, money
-from pages.batches.trail import NodeView, State, distribution_words, evidence_sentence, node_view
-from pages.batches.way_taken import way_html
+from pages.components.band_chart import bands_fold_html
 from pages.components.diagram import STYLE as DIAGRAM
+from pages.components.evidence_bars import bars_html, legend_html
+from pages.components.live_style import STYLE
+from pages.components.live_view import badge_html, money
+from pages.components.trail import NodeView, State, distribution_words, evidence_sentence, node_view
+from pages.components.way_taken import way_html
 from pages.components.words import OUTCOME_WORDS, REASON_WORDS
 from screening.engine.distribution import read_distribution
 from screening.engine.draws import decode_draws

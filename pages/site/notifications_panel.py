@@ -8,8 +8,8 @@ import streamlit as st
 from jobs import notifications_service, notifications_webhook
 from jobs.notifications_webhook import NotSent
 from pages.components import resources
+from pages.components.saving_settings import save
 from pages.components.words import sentence
-from pages.site.site_settings import save
 from screening.review.actors import Actor
 from screening.review.triage import Tier
 from screening.text.display import visible

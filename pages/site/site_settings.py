@@ -1,13 +1,11 @@
 """The site's own settings as a form: each save is a version, made from the one that was shown."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 import streamlit as st
-from pydantic import ValidationError
 
-from pages.components import resources
+from pages.components.saving_settings import save
 from pages.site.reach_fields import reach_fields
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
@@ -18,8 +16,6 @@ from storage.settings_store import (
     SecondReadingRule,
     SettingsVersion,
     SiteSettings,
-    StaleSettings,
-    change,
     current,
     history,
 )
@@ -114,21 +110,6 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
         help="Plain text, shown as it is beside what the labels mean (G on the inbox).",
     )  # fmt: skip
     return filled
-
-
-def save(db: Database, person: Actor, shown: SettingsVersion, filled: Mapping[str, object], said: str) -> None:
-    """A new version: the one shown with what was filled in. What came of it is said under the key ``said``."""
-    settings = shown.settings.model_dump() | dict(filled)
-    try:
-        made = change(db, person, SiteSettings.model_validate(settings), shown.version, resources.now())
-    except StaleSettings:
-        st.error("Somebody else changed the settings meanwhile. Theirs are in force; nothing of yours was saved.")
-    except ValidationError as wrong:
-        name = str(wrong.errors()[0]["loc"][0]).replace("_", " ")
-        st.error(f"Not saved: {name} is empty, too long or out of range.")
-    else:
-        st.session_state[said] = f"Version {made.version} is in force."
-        st.rerun()
 
 
 def versions(db: Database, person: Actor) -> None:

@@ -23,10 +23,10 @@ from storage.batches.batch_state import (
     standing,
     standings,
 )
+from storage.batches.submissions import first_result
 from storage.database import Database
 from storage.identifiers import Entropy, new_id
 from storage.schema import batch_events, batches, pending_cases, screenings
-from storage.site.submissions import first_result
 
 RATE_WINDOW = timedelta(seconds=60)
 

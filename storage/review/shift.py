@@ -11,8 +11,8 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from storage.database import Database
+from storage.first_looks import first_look
 from storage.schema import case_notes, follow_ups, inbox_entries, ratings
-from storage.site.first_looks import first_look
 
 _entry = inbox_entries.c
 

@@ -13,10 +13,10 @@ from sqlalchemy import Connection, Select, and_, or_, select
 from screening.review.triage import Tier
 from storage.clock import shared_now
 from storage.database import Database, insert_into
+from storage.first_looks import unseen
 from storage.schema import case_notices, inbox_entries
 from storage.settings_store import current_in
 from storage.site import faults
-from storage.site.first_looks import unseen
 from storage.site.outbox import Notice, tell
 from storage.site.recipients import Event, Recipient, active_recipients
 

@@ -2,8 +2,8 @@
 
 import re
 
-from pages.batches.way_taken import way_html
 from pages.components.diagram import NOT_SETTLED, NodeMark, WayMark, diagram_html
+from pages.components.way_taken import way_html
 from screening.engine.pipeline import preset
 from screening.engine.pipeline_file import shipped_pipelines
 

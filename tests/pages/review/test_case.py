@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import insert, update
 from streamlit.testing.v1 import AppTest
 
-from pages.batches.trail import node_view
+from pages.components.trail import node_view
 from pages.review.case_trail import flag_sentence
 from pages.review.evidence_view import evidence_html, outcome_words, stopped_words
 from screening.engine.pipeline import preset

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from pages.components import live_configuration as live
 from pages.components import resources
 from pages.components.sign_in import Unidentified, again_html, sign_in_of
 from pages.research import model_card
-from pages.site import live_configuration as live
 from pages.site.preflight_panel import PENDING
 from screening.engine.draws import Preflight
 from screening.engine.pipeline import preset

@@ -8,10 +8,10 @@ from sqlalchemy import select, update
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.database import Database
+from storage.first_looks import first_look
 from storage.review import claims
 from storage.review.same_group import EACH_WAY, count_near, near_texts
 from storage.schema import audit_events, cases
-from storage.site.first_looks import first_look
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, SENIOR, fill
 from tests.storage.statements import plan, statements
 

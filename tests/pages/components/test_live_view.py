@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pages.batches.evidence_bars import bars_html, words
-from pages.batches.live_view import badge_html, budget_html, live_html
-from pages.batches.trail import TRACE_POINTS, State, evidence_sentence, node_view, node_views
+from pages.components.evidence_bars import bars_html, words
+from pages.components.live_view import badge_html, budget_html, live_html
 from pages.components.notices import footer_html, notice_html
+from pages.components.trail import TRACE_POINTS, State, evidence_sentence, node_view, node_views
 from pages.components.untrusted_text import text_html
 from screening.engine.pipeline import MajorityVoteConfig, chain, preset
 from screening.labels import LABELS, Label

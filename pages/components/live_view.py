@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from html import escape
 
-from pages.batches.band_chart import bands_fold_html
-from pages.batches.evidence_bars import bars_html, legend_html
-from pages.batches.trail import ABSTAINED, NodeView, State, TracePoint
+from pages.components.band_chart import bands_fold_html
+from pages.components.evidence_bars import bars_html, legend_html
+from pages.components.trail import ABSTAINED, NodeView, State, TracePoint
 
 _ICONS = {
     State.WAITING: "○",

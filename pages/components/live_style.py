@@ -1,7 +1,7 @@
 """The style sheet of the live view: every colour for light and dark, 4.5:1 for whatever is read."""
 
-from pages.batches.band_chart import STYLE as BANDS
-from pages.batches.evidence_bars import STYLE as BARS
+from pages.components.band_chart import STYLE as BANDS
+from pages.components.evidence_bars import STYLE as BARS
 
 _OWN = """<style>
 .sl-live{--ink:light-dark(#10191f,#e8eef1);--soft:light-dark(#55606a,#a6b2ba);--line:light-dark(#d5dde3,#35424b);

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from pages.batches.trail import ABSTAINED, NodeView, State, node_view
 from pages.components.diagram import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
+from pages.components.trail import ABSTAINED, NodeView, State, node_view
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN
 

@@ -9,8 +9,8 @@ from math import log
 
 import pytest
 
-from pages.batches.band_chart import bands_fold_html, steps
-from pages.batches.evidence_bars import LINE, bars_html, legend_html
+from pages.components.band_chart import bands_fold_html, steps
+from pages.components.evidence_bars import LINE, bars_html, legend_html
 from screening.engine.distribution import read_distribution
 from screening.engine.draws import decode_draws
 from screening.engine.pipeline import MajorityVoteConfig, PairwiseMixtureConfig, SuccessiveEliminationConfig, preset
