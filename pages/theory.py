@@ -131,9 +131,9 @@ for claim in theory.claims(level):
     with st.container(border=True):
         st.markdown(f"**Paper:** {claim.paper}")
         st.write(claim.shown)
-st.header("Beside the work of others")
-st.caption("Of these the abstracts were read, not the proofs; what is said of them here is what their abstracts say.")
-for work in theory.OTHERS:
+st.header("Beside the published code of others")
+st.caption("The code at the commit named was read; no paper on it was read in full, so none is cited.")
+for code in theory.PUBLISHED_CODE:
     with st.container(border=True):
-        st.markdown(f"**{work.name}** ({work.source}), abstract: {work.says}")
-        st.write(work.beside)
+        st.markdown(f"**{code.name}** ({code.source}): {code.does}")
+        st.write(code.beside)

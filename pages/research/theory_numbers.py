@@ -206,45 +206,46 @@ def claims(delta: float = 0.05) -> tuple[Claim, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """Work of others on the same or a neighbouring question, as far as its abstract says."""
+class PublishedCode:
+    """Code that others published for the same or a neighbouring question: where it is, what it does, ours beside it."""
 
     name: str
     source: str
-    says: str
+    does: str
     beside: str
 
 
-OTHERS = (
-    Work(
+PUBLISHED_CODE = (
+    PublishedCode(
         name="Martingale Majority Certificate",
-        source="Cordero-Encinar and Duncan, arXiv:2510.17472",
-        says="An anytime-valid rule that stops once majority voting is certified to give the mode of a model's "
-        "answers.",
-        beside="The same question and the same kind of test as Ville's rule here. Here every pair of labels has an "
-        "error level of its own, draws come in waves, and for a known budget the levels are calibrated exactly.",
+        source="paulaoak/certified_self_consistency at 2c41622, mmc_synthetic/plurality_stopping_rule_beta.py",
+        does="Two tests at level δ, the leader against the second and against everything outside the leading few "
+        "(three unless set): each a mixture of likelihood ratios over a Beta(½, ½) cut off below ½, on 41 values. "
+        "It names the leader once both pass, and gives up after a number of answers. Labels need not be known "
+        "beforehand.",
+        beside="The same kind of test as Ville's rule here, which mixes over Beta(¼, ¼) exactly. With three known "
+        "labels each rival has a test and an error level of its own, counted from the first answer on; with three "
+        "contenders that code tests the second alone. Answers come in waves, and for a known budget the levels are "
+        "calibrated.",
     ),
-    Work(
-        name="CITE",
-        source="arXiv:2605.05873",
-        says="Certifies, at any stopping time, that an answer named beforehand is the unique mode, without knowing "
-        "which answers are possible; that is not the same as the answer being right.",
-        beside="Here the labels are three and known, so each rival is tested by itself. Like CITE, δ says nothing of "
-        "truth; that is measured on the page Reliability.",
+    PublishedCode(
+        name="Cascaded selective evaluation (Trust or Escalate)",
+        source="jaehunjung1/cascaded-selective-evaluation at 1b969f2, cascaded_evaluation/",
+        does="Each model answers only where its confidence reaches a threshold; else the next, dearer one is "
+        "asked, and after the last nobody answers. A threshold is lowered step by step while the exact binomial "
+        "bound on the share judged otherwise than by people stays below the level set, on at least 30 texts that "
+        "people labelled.",
+        beside="A statement about people, not about the mode: like the miss rate on the page Reliability, which "
+        "rests on the same binomial bound. Here nothing is tuned on readings: the audit tests the pipeline as it "
+        "stands.",
     ),
-    Work(
-        name="Trust or Escalate",
-        source="Jung, Brahman and Choi, arXiv:2407.18370",
-        says="Guarantees that judgements agree with people to a chosen level, by trusting a cheaper model only where "
-        "its confidence allows it and escalating to a stronger one otherwise.",
-        beside="A guarantee about people, as the miss rate on the page Reliability is, and not about the mode. Here "
-        "nothing is tuned on readings: the audit tests the pipeline as it stands.",
-    ),
-    Work(
-        name="Prediction-powered estimates (PPI)",
-        source="Angelopoulos and others, arXiv:2301.09633",
-        says="Valid intervals from few gold-standard labels and many predictions, without assumptions on the model.",
-        beside="Here the audit's strata take that part: what the engine said and what spoke against it decide how much "
-        "is read, each reading is weighted by its probability, and the intervals are exact or MOVER.",
+    PublishedCode(
+        name="Prediction-powered estimates (ppi_py)",
+        source="aangelopoulos/ppi_py at 04d6725, ppi_py/ppi.py: the mean and its interval",
+        does="The mean of the predictions over everything, corrected by the mean error where a label is known; the "
+        "interval is a normal one from both variances.",
+        beside="Here what the engine said and what spoke against it make strata, and each reading is weighted by "
+        "its probability. Few or no misses are found, where a normal interval has no width to speak of: the parts "
+        "are exact, joined by MOVER.",
     ),
 )

@@ -55,8 +55,10 @@ def test_the_page_shows_every_part_and_follows_the_slider(page: AppTest) -> None
     assert [each.value for each in page.title] == ["Theory"]
     headings = [each.value for each in page.header]
     assert "Wrong commits over many cases" in headings and headings[-2].startswith("The paper's claims")
-    assert headings[-1] == "Beside the work of others"
-    assert all(any(work.source in each.value for each in page.markdown) for work in theory.OTHERS)
+    assert headings[-1] == "Beside the published code of others"
+    assert all(any(code.source in each.value for each in page.markdown) for code in theory.PUBLISHED_CODE)
+    told = " ".join(each.value for each in (*page.markdown, *page.caption))
+    assert "arXiv" not in told and "abstract" not in told  # what was not read is not cited
     before = page.dataframe[0].value
     page.select_slider[0].set_value(0.2).run()
     assert not page.exception
