@@ -110,11 +110,14 @@ def page_run(db: Database) -> float | None:
     if db.kind != "sqlite":
         return None
     os.environ.update(DATABASE_URL=f"sqlite:///{db.file}", SECOND_LOOK_SAMPLER="simulated")
-    from streamlit.testing.v1 import AppTest
+    from streamlit.runtime.scriptrunner.script_cache import ScriptCache
+    from streamlit.testing.v1 import AppTest, app_test, local_script_runner
 
     from pages.components.singletons import forget_all
 
     forget_all()
+    scripts = ScriptCache()  # compiled once, as a server keeps them; the harness would compile them at every run
+    app_test.ScriptCache = local_script_runner.ScriptCache = lambda: scripts  # type: ignore[assignment,misc]
     app = AppTest.from_file(str(ROOT / "pages" / "shell.py"), default_timeout=600).run()
     app.switch_page(str(ROOT / "pages" / "inbox.py")).run()
     if app.exception:

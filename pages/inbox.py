@@ -1,5 +1,7 @@
 """Everything the agents did not decide: the next case, read blind, labelled, then compared with the evidence."""
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from pages.components import resources
@@ -9,7 +11,7 @@ from pages.review.inbox_desk import Desk, Here, current
 from pages.review.inbox_live import View
 from pages.review.inbox_queue import break_prompt, chosen_view, exposure_html, exposure_today, live_queue
 from pages.review.inbox_style import STYLE
-from pages.review.inbox_words import empty_words
+from pages.review.inbox_words import waiting_words
 from pages.review.readings_view import my_readings_html
 from pages.review.shortcuts import switch
 from screening.review.policy import Action, is_allowed
@@ -28,11 +30,11 @@ here = asking()
 MAY_READ = is_allowed(here.person, Action.CLAIM_NEXT)
 
 
-def left_column(desk: Desk | None, view: View) -> None:
-    """What waits, and what each may set for themselves."""
-    live_queue(here, desk, view)
+def left_column(desk: Desk | None, view: View) -> str:
+    """What waits, and what each may set for themselves; returned is what is said on an empty desk."""
+    words = live_queue(here, desk, view)
     if not MAY_READ:
-        return
+        return words
     exposed = exposure_today(here)
     break_prompt(here, desk, exposed)
     with st.container(key="left_foot", gap="xxsmall"):
@@ -42,12 +44,14 @@ def left_column(desk: Desk | None, view: View) -> None:
         with st.container(horizontal=True, gap="small"):
             switch()
             cover_switch()
+    return words
 
 
-def waiting_words(here: Here) -> str:
-    """What is said on an empty desk."""
-    found = counts(here.db, here.person, here.now, chosen_view().tiers)
-    return "A case waits for you." if found.free else empty_words(found)
+def words_for_empty_desk(said: str) -> Callable[[Here], str]:
+    """As the list has just found it; asked anew where the desk runs alone."""
+    once = [said]
+    tiers = chosen_view().tiers
+    return lambda here: once.pop() if once else waiting_words(counts(here.db, here.person, here.now, tiers))
 
 
 def cover_switch() -> None:
@@ -70,10 +74,10 @@ with st.container(key="inbox"):
     with left:
         view = chosen_view()
         desk = current(here) if MAY_READ else None
-        left_column(desk, view)
+        words = words_for_empty_desk(left_column(desk, view))
     with right:
         if MAY_READ:
-            desk_panel(asking, view.tiers, empty=waiting_words, key=resources.settings().pseudonym_secret)
+            desk_panel(asking, view.tiers, empty=words, key=resources.settings().pseudonym_secret)
         else:
             st.html(
                 '<div class="sl-none" role="status"><b>You see what waits</b>'

@@ -1,10 +1,13 @@
 """Which pages there are, in the order of the navigation, and what each asks of the person who opens it."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
@@ -168,15 +171,25 @@ def pages_for(actor: Actor | None) -> Mapping[str, Sequence[st.Page]]:
     The first one is the home of everybody, so that every other page has one address for all. A hidden page stands in
     no group: a group is shown for what can be done in it.
     """
-    found = [entry for entry in ENTRIES if (FOLDER / f"{entry.file}.py").exists()]
-    shown = [entry for entry in found if actor and any(_may(actor, action) for action in entry.actions)]
+    made = _page if get_script_run_ctx() else _make  # outside of a run Streamlit makes no whole page
     grouped: dict[str, list[st.Page]] = {group: [] for group in GROUPS}
-    for entry in found:
-        grouped[entry.group if entry in shown else ""].append(_page(entry, hidden=entry not in shown))
+    for entry in ENTRIES:
+        shown = actor is not None and any(_may(actor, action) for action in entry.actions)
+        grouped[entry.group if shown else ""].append(made(entry, hidden=not shown))
     return {group: pages for group, pages in grouped.items() if pages}
 
 
 def _page(entry: Entry, *, hidden: bool) -> st.Page:
+    """A page of its own for each run, which marks the one it shows; a copy, since making one looks at its file."""
+    return copy(_kept(entry, hidden=hidden))
+
+
+@lru_cache(maxsize=2 * len(ENTRIES))
+def _kept(entry: Entry, *, hidden: bool) -> st.Page:
+    return _make(entry, hidden=hidden)
+
+
+def _make(entry: Entry, *, hidden: bool) -> st.Page:
     home = entry is ENTRIES[0]
     return st.Page(
         FOLDER / f"{entry.file}.py",

@@ -32,6 +32,7 @@ from pages.review.inbox_words import (
     list_name,
     span_words,
     state_words,
+    waiting_words,
     why_words,
 )
 from screening.review.actors import Actor
@@ -108,6 +109,7 @@ def snapshot(db: Database, actor: Actor, now: datetime, view: View) -> Mapping[s
     return {
         "at": f"{now:%H:%M:%S} UTC",
         "words": counts_words(found),
+        "empty": waiting_words(found),
         "still": looks().lines(db, now),
         "waits": found.open,
         "urgent": sum(found.open_by_tier[tier] for tier in URGENT) - _taken_count(found),

@@ -32,11 +32,14 @@ def chosen_view() -> View:
     return view_of({name: query[name] for name in (TIERS, SORT) if name in query})
 
 
-def live_queue(here: Here, desk: Desk | None, view: View) -> None:
-    """The heading, the tiers and the list, which the browser keeps up to date by itself; a press claims a case."""
-    may = is_allowed(here.person, Action.CLAIM_NEXT)
+def live_queue(here: Here, desk: Desk | None, view: View) -> str:
+    """The heading, the tiers and the list, which the browser keeps up to date by itself; a press claims a case.
+
+    Returned is what is said on an empty desk.
+    """
+    may, now = is_allowed(here.person, Action.CLAIM_NEXT), snapshot(here.db, here.person, here.now, view)
     data = {
-        "now": snapshot(here.db, here.person, here.now, view),
+        "now": now,
         "address": _address(),
         "every": EVERY_S,
         "tiers": [tier.name for tier in view.tiers or ()],
@@ -64,6 +67,7 @@ def live_queue(here: Here, desk: Desk | None, view: View) -> None:
         say("Save or leave the case on your desk first.")
     elif said.take and may:
         claim_or_say(here, str(said.take))
+    return str(now["empty"])
 
 
 @lru_cache(maxsize=1)

@@ -160,6 +160,11 @@ def counts_words(counts: Counts) -> str:
     return ", ".join(parts)
 
 
+def waiting_words(counts: Counts) -> str:
+    """What is said on an empty desk."""
+    return "A case waits for you." if counts.free else empty_words(counts)
+
+
 def empty_words(counts: Counts) -> str:
     """Why there is nothing to give."""
     if not counts.open:

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, Integer, bindparam, func, insert, select, update
 
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.policy import Action, require
@@ -319,20 +319,23 @@ def versions(db: Database, actor: Actor, case_id: str, now: datetime) -> tuple[A
         return versions_in(conn, case_id)
 
 
+_MINE = select(ratings.c.case_id).where(ratings.c.reviewer == bindparam("reader"))
+_THIRD = (
+    select(inbox_entries, cases.c.external_id, _entry.case_id.in_(_MINE).label("mine"))
+    .join(cases, cases.c.id == _entry.case_id)
+    .where(is_open(), LATER_READING, _entry.reading == "third")
+    .order_by(_entry.routine, _entry.due_at, _entry.case_id)
+    .limit(bindparam("most", type_=Integer))
+    .offset(bindparam("first", type_=Integer))
+)
+"""Written once: every open inbox of a senior asks every few seconds."""
+
+
 def disagreements(db: Database, actor: Actor, limit: int = 50, offset: int = 0) -> tuple[Disagreement, ...]:
     """The cases that wait for a senior, most urgent first."""
     require(actor, Action.ADJUDICATE)
-    mine = select(ratings.c.case_id).where(ratings.c.reviewer == actor.id)
-    query = (
-        select(inbox_entries, cases.c.external_id, _entry.case_id.in_(mine).label("mine"))
-        .join(cases, cases.c.id == _entry.case_id)
-        .where(is_open(), LATER_READING, _entry.reading == "third")
-        .order_by(_entry.routine, _entry.due_at, _entry.case_id)
-        .limit(limit)
-        .offset(offset)
-    )
     with db.read() as conn:
-        rows = conn.execute(query).all()
+        rows = conn.execute(_THIRD, {"reader": actor.id, "most": limit, "first": offset}).all()
     return tuple(
         Disagreement(
             case_id=row.case_id,

@@ -20,6 +20,7 @@ _SINCE: BindParameter[datetime] = bindparam("since", type_=Moment)
 _EVENT = audit_events.c
 _PAUSE = select(func.max(_EVENT.seq)).where(_EVENT.actor == _ACTOR, _EVENT.action == "break_taken", _EVENT.at >= _SINCE)
 _OPENED = select(func.count(_EVENT.subject.distinct())).where(_EVENT.actor == _ACTOR, _EVENT.action == "text_viewed")
+_OPENED_SINCE = _OPENED.where(_EVENT.at >= _SINCE)
 _READ = (
     select(func.count())
     .select_from(ratings)
@@ -42,7 +43,7 @@ def exposure(db: Database, actor: Actor, since: datetime) -> Exposure:
     with db.read() as conn:
         own = {"actor": actor.id, "since": since}
         pause = conn.execute(_PAUSE, own).scalar()
-        total = int(conn.execute(_OPENED.where(_EVENT.at >= _SINCE), own).scalar_one())
+        total = int(conn.execute(_OPENED_SINCE, own).scalar_one())
         after = total if pause is None else _opened_after(conn, actor, pause)
         limit = current_in(conn).settings.break_after_texts
     return Exposure(texts=total, since_break=after, break_due=after >= limit)

@@ -43,14 +43,14 @@ def my_readings(
 ) -> tuple[MyReading, ...]:
     """The newest first, at most ``limit`` of them, all before a moment where one is given. Raises Forbidden."""
     require(actor, Action.VIEW_RATINGS, actor.id)
-    query = _newest(actor.id).limit(limit)
+    query = _newest(actor.id, limit)
     with db.read() as conn:
         rows = conn.execute(query if before is None else query.where(ratings.c.at < before)).all()
     return tuple(map(_reading, rows))
 
 
 @lru_cache(maxsize=KEPT)
-def _newest(reviewer: str) -> Select[Any]:
+def _newest(reviewer: str, limit: int) -> Select[Any]:
     """Somebody's readings, the newest first: written once, asked at every run of the inbox."""
     made, later, entry = adjudications.c, adjudications.alias().c, inbox_entries.c
     after = ratings.alias().c
@@ -66,6 +66,7 @@ def _newest(reviewer: str) -> Select[Any]:
         .outerjoin(adjudications, and_(made.case_id == ratings.c.case_id, entry.closed_at.is_not(None), ~newer))
         .where(ratings.c.reviewer == reviewer)
         .order_by(ratings.c.at.desc(), ratings.c.id.desc())
+        .limit(limit)
     )
 
 

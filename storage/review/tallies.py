@@ -29,6 +29,9 @@ _LATE = union_all(
         for tier in Tier
     )
 )
+_NEWEST = (
+    select(_entry.due_at).where(is_open(), _entry.tier == bindparam("tier")).order_by(_entry.due_at.desc()).limit(1)
+)
 """Written once: an open inbox asks every few seconds, and most of the asking was the writing of the question."""
 
 
@@ -40,8 +43,7 @@ def open_by_tier(conn: Connection) -> Mapping[Tier, int]:
 
 def newest_entry(conn: Connection, tier: Tier) -> datetime | None:
     """The latest target of an open case of this tier, which moves on when one comes in; None where there is none."""
-    query = select(_entry.due_at).where(is_open(), _entry.tier == int(tier))
-    return conn.execute(query.order_by(_entry.due_at.desc()).limit(1)).scalar()
+    return conn.execute(_NEWEST, {"tier": int(tier)}).scalar()
 
 
 def late_by_tier(conn: Connection, now: datetime) -> Mapping[Tier, int]:

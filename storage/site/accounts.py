@@ -220,12 +220,14 @@ def list_accounts(db: Database, actor: Actor) -> tuple[Account, ...]:
     return tuple(_account(row) for row in rows)
 
 
+_ACTIVE = select(accounts).where(accounts.c.active.is_(True)).order_by(accounts.c.display_name)
+
+
 def colleagues(db: Database, actor: Actor) -> tuple[Actor, ...]:
     """The other people who can read cases: whom one may hand a case to."""
     require(actor, Action.CLAIM_NEXT)
     with db.read() as conn:
-        rows = conn.execute(select(accounts).where(accounts.c.active.is_(True)).order_by(accounts.c.display_name))
-        people = [_account(row) for row in rows]
+        people = [_account(row) for row in conn.execute(_ACTIVE)]
     return tuple(
         person.actor for person in people if person.id != actor.id and person.roles & {Role.REVIEWER, Role.SENIOR}
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, and_, delete, select
+from sqlalchemy import ColumnElement, and_, bindparam, delete, select
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
@@ -21,15 +21,20 @@ class Place(StrEnum):
     INBOX = "inbox"
 
 
+_KEPT = (
+    select(table.c.name, table.c.query)
+    .where(table.c.account == bindparam("who"), table.c.place == bindparam("where"))
+    .order_by(table.c.name)
+    .limit(MOST_VIEWS)
+)
 _ACTIONS: Mapping[Place, Action] = {Place.RESULTS: Action.VIEW_RESULTS, Place.INBOX: Action.VIEW_COUNTS}
 
 
 def saved_views(db: Database, actor: Actor, place: Place) -> Mapping[str, str]:
     """The person's views by name, in order. Raises Forbidden."""
     require(actor, _ACTIONS[place])
-    query = select(table.c.name, table.c.query).where(_of(actor, place)).order_by(table.c.name)
     with db.read() as conn:
-        return {row.name: row.query for row in conn.execute(query.limit(MOST_VIEWS))}
+        return {row.name: row.query for row in conn.execute(_KEPT, {"who": actor.id, "where": place.value})}
 
 
 def save_view(db: Database, actor: Actor, place: Place, name: str, query: str, now: datetime) -> None:

@@ -1,5 +1,6 @@
 """Nothing the inbox asks of the database grows with the number of cases that wait; and the tallies never drift."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -18,11 +19,13 @@ from storage.review import claims, drafts, exposure, inbox
 from storage.review.adjudication import disagreements
 from storage.review.ahead import send_ahead
 from storage.review.follow_ups import open_ones
+from storage.review.my_readings import my_readings
 from storage.review.queue import Sort, counts, queue, set_aside
 from storage.review.ratings import submit_rating
 from storage.review.tallies import MOST_LATE, late_by_tier, open_by_tier
 from storage.schema import cases, inbox_entries, inbox_tallies
 from tests.storage.inbox_cases import ANN, BO, NOW, fill, form
+from tests.storage.statements import plan, statements
 
 FEW, MANY = 800, 6_000
 MOST_ROWS = 600
@@ -59,6 +62,8 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "disagreements": lambda db: disagreements(db, BOTH, limit=5),
     "set aside": lambda db: set_aside(db, BOTH, LATER),
     "mine": lambda db: claims.my_claims(db, BOTH, LATER),
+    "mine, read": lambda db: my_readings(db, BOTH, limit=20),
+    "read today": lambda db: exposure.read_since(db, BOTH, NOW),
     "exposure": lambda db: exposure.exposure(db, BOTH, NOW),
     "follow-ups": lambda db: open_ones(db, BOTH, LATER),
     "claim": _claimed,
@@ -91,6 +96,21 @@ def _entry(row: int) -> dict[str, Any]:
     tier, entered = Tier(row % 4), NOW + timedelta(seconds=row * 7919 % 80_000)
     due = entered + TARGETS[tier]
     return {"case_id": f"{row:032d}", "tier": tier, "why": "unsettled", "entered_at": entered, "due_at": due}
+
+
+def test_no_step_reads_a_table_from_end_to_end(db: Database) -> None:
+    _wait(db, FEW)
+    with statements() as sent:
+        for step in STEPS.values():
+            step(db)
+    large = ("cases", "inbox_entries", "ratings", "audit_events", "adjudications", "drafts")
+    last_line = "ORDER BY audit_events.seq DESC"  # the table's own order, and one line of it
+    kinds = ("SELECT", "UPDATE", "DELETE", "WITH")
+    asked = {one: values for one, values in sent if one.lstrip("( ").startswith(kinds) and last_line not in one}
+    assert len(asked) > 2 * len(STEPS)
+    whole = re.compile(rf"(?:SCAN|Seq Scan on) (?:{'|'.join(large)})\b(?!.* USING )")
+    found = {statement: plan(db, statement, values) for statement, values in asked.items()}
+    assert not {statement: how for statement, how in found.items() if whole.search(how)}
 
 
 def _instructions(url: str, step: Callable[[Database], object]) -> int:

@@ -53,12 +53,20 @@ class Desk {
     this.listeners = [
       [document, "keydown", (event) => this.key(event)],
       [document, "visibilitychange", () => document.visibilityState === "visible" && this.look()],
+      [document, "second-look-waits", ({ detail }) => this.waits(detail)],
       [window, "focus", () => this.look()],
       [window, "resize", () => this.place()],
       [this.layout.root, "pointerdown", () => (this.active = true)],
     ];
     for (const [target, kind, heard] of this.listeners) target.addEventListener(kind, heard);
     forgetOld();
+  }
+
+  // What the list has just heard of the queue: an empty desk says no longer what was so when it was drawn.
+  waits(words) {
+    if (this.stage !== "idle" || !words || this.data.words === words) return;
+    this.data = { ...this.data, words };
+    this.layout.drawNone("No case on your desk", words);
   }
 
   close() {

@@ -203,6 +203,7 @@ class Queue {
     this.waits.textContent = `${count(now.waits)} wait${now.late ? ` · ${now.late}` : ""}`;
     this.waits.classList.toggle("late", Boolean(now.late));
     this.words.textContent = now.words;
+    document.dispatchEvent(new CustomEvent("second-look-waits", { detail: now.empty })); // for a desk that is empty
     this.showStill(now.still);
     this.live.textContent = "Live. ";
     this.live.title = `As of ${now.at}`;
