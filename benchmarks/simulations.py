@@ -14,11 +14,11 @@ from screening.statistics.agreement import (
     gwet_ac,
     krippendorff_alpha,
     label_agreement,
-    ratings_of,
     with_interval,
 )
 from screening.statistics.verification import (
     AuditCase,
+    MissedUnsafe,
     Seen,
     Standing,
     Stratum,
@@ -26,7 +26,6 @@ from screening.statistics.verification import (
     estimate,
     guarantee_of,
     neyman,
-    tallied,
     upper_bound,
     upper_limits,
 )
@@ -136,65 +135,88 @@ def drifting(seed: int) -> list[Line]:
 
 
 def readers(seed: int) -> list[Line]:
-    """Readers of .90 and .98, prevalence 5 %, true sensitivity .90: the first reader's word, and settled labels."""
-    random, runs = np.random.default_rng(seed), 40
-    found = [_read_twice(random) for _ in range(runs)]
-    first, settled, extra = (float(np.mean([each[place] for each in found])) for place in range(3))
+    """Readers of .90 and .98, prevalence 5 %, true sensitivity .90: the first reader's word, and settled labels.
+
+    A text called safe and read as unsafe is read again, and where those two part a third time. Had the second reader's
+    word decided alone, a miss would count only where two said unsafe: fewer readings, and a figure above the truth.
+    """
+    random, runs = np.random.default_rng(seed), 200
+    found = [_read_again(random) for _ in range(runs)]
+    means = np.mean(found, axis=0)
     return [
-        ("Sensitivity shown by the first reader's word alone (truth .900)", ".900", f"{first:.3f}", runs),
-        ("Sensitivity shown by settled labels (truth .900)", ".900", f"{settled:.3f}", runs),
-        ("Further readings that this takes", "–", f"{extra:.1%}", runs),
+        ("Sensitivity shown by the first reader's word alone (truth .900)", ".900", f"{means[0]:.3f}", runs),
+        ("Sensitivity shown by settled labels, a third reader where two part", ".900", f"{means[1]:.3f}", runs),
+        ("Further readings that this takes, second and third", "–", f"{means[3]:.1%}", runs),
+        ("… a miss counted only where two said unsafe (not used: it flatters)", ".900", f"{means[2]:.3f}", runs),
+        ("… further readings, second alone", "–", f"{means[4]:.1%}", runs),
     ]
 
 
-def _read_twice(random: np.random.Generator, texts: int = 20_000, pi: float = 0.2) -> tuple[float, float, float]:
-    """Sensitivity by the first reader, by settled labels, and the further readings as a share of all due."""
+def _read_again(random: np.random.Generator, texts: int = 20_000, pi: float = 0.2) -> tuple[float, ...]:
+    """Sensitivity by the first reader, by settled labels, by two that agree; further readings as shares of those due.
+
+    All that was called unsafe is read (7.5 % of the safe texts are), of what was called safe the share π.
+    """
     unsafe = random.random(texts) < 0.05
-    flagged = random.random(texts) < np.where(unsafe, 0.9, 0.05)
+    flagged = random.random(texts) < np.where(unsafe, 0.9, 0.075)
     said = random.random((3, texts)) < np.where(unsafe, 0.9, 0.02)
-    coins, cases, again = random.random(texts), list[AuditCase](), 0
-    for place, coin in enumerate(coins):
-        outcome = Outcome.UNSAFE if flagged[place] else Outcome.SAFE
-        first, second, third = (Label.UNSAFE if each[place] else Label.SAFE for each in said)
-        if coin >= pi:
-            cases.append(_case(outcome, coin, pi))
-        elif outcome is Outcome.SAFE and first is Label.UNSAFE:
-            again += 1
-            settled = second if second is first else third
-            cases.append(_case(outcome, coin, pi, blind_first=first, by_several=True, settled=settled))
-        else:
-            cases.append(_case(outcome, coin, pi, blind_first=first))
-    alone = estimate(tallied((case.as_first_read(), 1) for case in cases)).sensitivity.value
-    both = estimate(tallied((case, 1) for case in cases)).sensitivity.value
-    return alone or 0.0, both or 0.0, again / sum(case.selected for case in cases)
+    due = flagged | (random.random(texts) < pi)
+    again = due & ~flagged & said[0]
+    third = again & (said[1] != said[0])
+    settled = np.where(again, said.sum(axis=0) >= 2, said[0])
+    agreed = np.where(again, said[0] & said[1], said[0])
+    shown = [_sensitivity(flagged, due, labels, pi) for labels in (said[0], settled, agreed)]
+    return (*shown, float((again.sum() + third.sum()) / due.sum()), float(again.sum() / due.sum()))
+
+
+def _sensitivity(flagged: np.ndarray, due: np.ndarray, labels: np.ndarray, pi: float) -> float:
+    strata = [
+        _tally(outcome, int(of.sum()), int((of & due).sum()), int((of & due & labels).sum()), probability, "all")
+        for outcome, of, probability in ((Outcome.UNSAFE, flagged, 1.0), (Outcome.SAFE, ~flagged, pi))
+    ]
+    return estimate(strata).sensitivity.value or 0.0
 
 
 def inconclusive(seed: int) -> list[Line]:
-    """40 % of readings without enough information, whatever the text is: the bound above the missed."""
-    random, runs, rate, below, dropped = np.random.default_rng(seed), 2000, 0.05, 0, 0
-    for _ in range(runs):
-        unsafe = random.random(300) < rate
-        known = random.random(300) >= np.where(unsafe, 0.7, 0.4)  # unsafe texts are unclear more often
+    """40 % of safe and 70 % of unsafe texts cannot be read: the bounds above the missed, at one look and at all."""
+    random, runs, rate, size = np.random.default_rng(seed), 2000, 0.05, 300
+    below = dropped = ever = ever_dropped = 0
+    looks = list(range(10, size + 1, 10))
+    for run in range(runs):
+        unsafe = random.random(size) < rate
+        known = random.random(size) >= np.where(unsafe, 0.7, 0.4)  # unsafe texts are unclear more often
         stratum = Stratum(
-            name="all", outcome=Outcome.SAFE, probability=0.1, cases=3000, selected=300, read=int(known.sum()),
+            name="all", outcome=Outcome.SAFE, probability=0.1, cases=10 * size, selected=size, read=int(known.sum()),
             unsafe=int((unsafe & known).sum()), inconclusive=int((~known).sum()),
         )  # fmt: skip
         below += (estimate([stratum]).missed.at_most_per_thousand or 0) < 1000 * rate
         dropped += upper_bound(stratum.unsafe, stratum.read) < rate
+        if run < SEQUENCES:
+            ever += _ever_below((unsafe | ~known).tolist(), looks, rate)
+            ever_dropped += _ever_below(unsafe[known].tolist(), looks, rate)
+    extreme = "Bound of the missed below the truth, 40-70 % inconclusive: at the extreme"
     return [
-        (
-            "Bound of the missed below the truth, 40-70 % inconclusive: at the extreme",
-            "≤ 5 %",
-            f"{below / runs:.1%}",
-            runs,
-        ),
+        (extreme, "≤ 5 %", f"{below / runs:.1%}", runs),
         ("… with the inconclusive dropped", "≤ 5 %", f"{dropped / runs:.1%}", runs),
+        ("… limit of the sequence at some of 30 looks: at the extreme", "≤ 5 %", f"{ever / SEQUENCES:.1%}", SEQUENCES),
+        ("… with the inconclusive dropped", "≤ 5 %", f"{ever_dropped / SEQUENCES:.1%}", SEQUENCES),
     ]
 
 
+SEQUENCES = 300
+
+
+def _ever_below(found: list[bool], looks: list[int], rate: float) -> bool:
+    limits = upper_limits([float(each) for each in found], looks=[n for n in looks if n <= len(found)])
+    return any(look.high < rate for look in limits)
+
+
 def mover(seed: int) -> list[Line]:
-    """Three strata audited at .05, .2 and 1: coverage of the interval of the sensitivity, and of the missed's bound."""
-    random, runs, covered, above = np.random.default_rng(seed), 2000, 0, 0
+    """Three strata audited at .05, .2 and 1: coverage of the interval of the sensitivity, and of the missed's bound.
+
+    Beside it the width of a bound that gives each stratum a third of the 5 %: its square is what readings cost.
+    """
+    random, runs, covered, above, shared = np.random.default_rng(seed), 2000, 0, 0, []
     strata_of_truth = ((4000, 0.004, 0.05), (800, 0.02, 0.2), (200, 0.1, 1.0))
     missed = sum(size * rate for size, rate, _ in strata_of_truth)
     for _ in range(runs):
@@ -210,43 +232,68 @@ def mover(seed: int) -> list[Line]:
         low, high = found.sensitivity.low or 0.0, found.sensitivity.high or 1.0
         covered += low <= 360 / (360 + missed) <= high
         above += (found.missed.at_most_per_thousand or 0) >= 1000 * missed / 5000
+        shared.append(_width_ratio(made[1:], found.missed))
     return [
         ("MOVER: interval of the sensitivity covers", "95 %", f"{covered / runs:.1%}", runs),
-        ("MOVER: bound of the missed is not below the truth", "≥ 95 %", f"{above / runs:.1%}", runs),
+        ("MOVER: bound of the missed is not below the truth (conservative)", "≥ 95 %", f"{above / runs:.1%}", runs),
+        ("… a level shared out over the strata: its width², MOVER's being 1", "–", f"{np.median(shared):.1f}", runs),
     ]
+
+
+def _width_ratio(strata: list[Stratum], missed: MissedUnsafe) -> float:
+    """How much further above the estimate the bound is that gives each stratum its part of the level, squared."""
+    value, high = missed.per_thousand or 0.0, missed.at_most_per_thousand or 0.0
+    bounds = [each.cases * upper_bound(each.unsafe, each.read, 1 - 0.05 / len(strata)) for each in strata]
+    return float(((1000 * sum(bounds) / sum(each.cases for each in strata) - value) / (high - value)) ** 2)
 
 
 def _tally(outcome: Outcome, cases: int, read: int, unsafe: int, pi: float, name: str) -> Stratum:
     return Stratum(name=name, outcome=outcome, probability=pi, cases=cases, selected=read, read=read, unsafe=unsafe)
 
 
+READERS = ((0.4, 0.85, 2), (0.15, 0.9, 2), (0.1, 0.85, 3))
+"""Share of unsafe texts, share in which each reader is right, number of readers."""
+NAMES = ("safe", "unsafe")
+
+
 def agreement(seed: int) -> list[Line]:
-    """Two readers of 20 texts, right in .85: how often the interval covers the value in a million texts."""
-    random, runs, names = np.random.default_rng(seed), 400, ("safe", "unsafe")
-    kinds: dict[str, Callable[[Ratings], Coefficient]] = {
-        "α": krippendorff_alpha,
-        "AC1": gwet_ac,
-        "agreement on unsafe": lambda ratings: label_agreement(ratings, "unsafe"),
+    """Readers of 20 texts: how often the interval covers the value in many texts, and percentiles of resamples."""
+    random, lines = np.random.default_rng(seed), list[Line]()
+    kinds: dict[str, tuple[Callable[[Ratings], Coefficient], str | None]] = {
+        "α": (krippendorff_alpha, None),
+        "AC1": (gwet_ac, None),
+        "agreement on unsafe": (lambda ratings: label_agreement(ratings, "unsafe"), "unsafe"),
     }
+    for setting in READERS:
+        words = "{:.0%} unsafe, readers right in {:.0%}, {} of them".format(*setting)
+        many, few = _ratings(random, 200_000, *setting), [_ratings(random, 20, *setting) for _ in range(400)]
+        for name, (kind, label) in kinds.items():
+            truth = kind(many).value or 0.0
+            found = [with_interval(kind, each, label) for each in few]
+            inside = [each.low <= truth <= (each.high or 1) for each in found if each.low is not None]
+            lines.append(
+                (f"Interval of {name} at n = 20 covers ({words})", "95 %", f"{np.mean(inside):.1%}", len(inside))
+            )
+        drawn = [_percentiles(random, krippendorff_alpha, each) for each in few[:100]]
+        truth = krippendorff_alpha(many).value or 0.0
+        covered = np.mean([low <= truth <= high for low, high in drawn])
+        lines.append(("… of α by percentiles of resamples, not used", "95 %", f"{covered:.1%}", len(drawn)))
+    return lines
 
-    def table(n: int) -> list[list[str]]:
-        truth = random.random(n) < 0.4
-        right = random.random((n, 2)) < 0.85
-        return [[names[int(t == r)] for r in row] for t, row in zip(truth, right, strict=True)]
 
-    truth = {name: kind(ratings_of(table(200_000), names)).value or 0.0 for name, kind in kinds.items()}
-    covered, defined = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0)
-    for _ in range(runs):
-        drawn = ratings_of(table(20), names)
-        for name, kind in kinds.items():
-            found = with_interval(kind, drawn)
-            if found.low is not None and found.high is not None:
-                defined[name] += 1
-                covered[name] += found.low <= truth[name] <= found.high
-    return [
-        (f"Interval of {name} at n = 20 covers", "95 %", f"{covered[name] / defined[name]:.1%}", defined[name])
-        for name in kinds
-    ]
+def _ratings(random: np.random.Generator, n: int, share: float, right: float, readers: int) -> Ratings:
+    truth = random.random(n) < share
+    codes = (random.random((n, readers)) < right) == truth[:, None]
+    return Ratings(codes.astype(np.int64), NAMES)
+
+
+def _percentiles(
+    random: np.random.Generator, kind: Callable[[Ratings], Coefficient], ratings: Ratings
+) -> tuple[float, float]:
+    n = len(ratings.codes)
+    again = [kind(Ratings(ratings.codes[random.integers(n, size=n)], NAMES)).value for _ in range(400)]
+    low, high = np.quantile([value for value in again if value is not None] or [0.0], [0.025, 0.975])
+    return float(low), float(high)
 
 
 SIZES = (14_000, 2_000, 1_600, 1_000, 900, 500)
@@ -302,6 +349,10 @@ PARTS: dict[str, Callable[[int], list[Line]]] = {
 HEAD = """# Simulations
 
 Nominal beside measured, by `make simulate` (a few minutes). Each line is repeated by its own command.
+
+Readers: what two of three readers say counts. Where a text called safe counts as missed only when two readers in a row say unsafe, the
+figure costs fewer readings but lies above the truth, because the readers' oversights are then counted twice; settled labels lie below it,
+because a few safe texts are taken for missed ones. The program errs on that side, and shows the first reader's figure beside it.
 
 | Claim | Nominal | Measured | Runs | Seed and command |
 |---|---|---|---|---|

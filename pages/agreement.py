@@ -46,8 +46,9 @@ with st.container(horizontal=True):
 st.header("Coefficients")
 st.html(view.coefficients_html(view.coefficients(table.labels, table.ideation)))
 st.caption(
-    "Intervals: 95 %, from leaving out whole cases (jackknife, Fisher's scale). A figure that is not there yet is no "
-    "zero: the readings do not determine it, and the reason stands beside it."
+    "Intervals: 95 %, from leaving out whole cases (jackknife, Fisher's scale, widened to what two more cases would "
+    "give). A figure that is not there yet is no zero: the readings do not determine it, and the reason stands beside "
+    "it."
 )
 st.header("By tier shown")
 st.dataframe(

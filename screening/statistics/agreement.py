@@ -7,6 +7,7 @@ None with the reason in words, never 0 and never 1.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,31 +120,70 @@ def label_agreement(ratings: Ratings, label: str) -> Coefficient:
     return _coefficient(f"agreement on {label}", ratings, lambda some: _specific(some, column))
 
 
-def with_interval(coefficient: Callable[[Ratings], Coefficient], ratings: Ratings) -> Coefficient:
+def with_interval(
+    coefficient: Callable[[Ratings], Coefficient], ratings: Ratings, label: str | None = None
+) -> Coefficient:
     """The coefficient with a 95 % interval: Student's t on Fisher's scale, its error from leaving out whole cases.
 
-    artanh(value) ± t₍n-1₎ · s/(1 - value²), s the jackknife's standard error, n the cases with two or more ratings.
-    Of the intervals tried it is the one that covers at n = 20 (docs/simulations.md); percentiles of resamples do not.
-    Cases with the same ratings are left out once for all. The interval is None, with the reason, when the value is,
-    when leaving out a case leaves it undefined, or at a value of 1 or -1 (a perfect agreement in the few cases there
-    are is no proof of perfect agreement). Source: Miller 1974, doi:10.1093/biomet/61.1.1.
+    artanh(value) ± t₍n-1₎ · s/(1 - value²), s the jackknife's standard error, n the cases with two or more ratings;
+    widened to the same with two cases added, as Agresti and Coull add to a share: one in which all say the rarest label
+    in use (or ``label``, whose agreement it is) and one that parts between it and the commonest. Where a label is rare
+    the cases seen vary too little by themselves. Of the intervals tried it covers at n = 20 (docs/simulations.md);
+    percentiles of resamples do not. The interval is None, with the reason, when the value is, when leaving out a case
+    leaves it undefined, or at a value of 1 or -1 (a perfect agreement in the few cases there are is no proof of
+    perfect agreement). Sources: Miller 1974, doi:10.1093/biomet/61.1.1; Agresti and Coull 1998,
+    doi:10.1080/00031305.1998.10480550.
     """
     whole = coefficient(ratings)
     if whole.value is None:
         return whole
     rated = ratings.codes[(ratings.codes != MISSING).any(axis=1)]
-    _, first, alike = np.unique(rated, axis=0, return_index=True, return_counts=True)
-    rest = [coefficient(Ratings(np.delete(rated, case, axis=0), ratings.categories)).value for case in first]
-    values = np.array([value for value in rest if value is not None])
-    if len(values) < len(rest):
+    error = _jackknife_error(coefficient, rated, ratings.categories)
+    if error is None:
         return replace(whole, reason="too few cases for an interval: without one of them there is no figure")
-    n = len(rated)
-    error = float(np.sqrt((n - 1) / n * (alike @ (values - values @ alike / n) ** 2)))
     if abs(whole.value) >= 1 or error < 1e-12:
         return replace(whole, reason="too little variation for an interval: no case makes a difference")
-    half = float(student.ppf(0.975, max(1, whole.cases - 1))) * error / (1 - whole.value**2)
-    centre = np.arctanh(whole.value)
-    return replace(whole, low=float(np.tanh(centre - half)), high=float(np.tanh(centre + half)))
+    limits = [_fisher_limits(whole.value, error, whole.cases)]
+    more = _with_two_cases(rated, None if label is None else ratings.categories.index(label))
+    value, error = coefficient(Ratings(more, ratings.categories)).value, None
+    if value is not None and abs(value) < 1:
+        error = _jackknife_error(coefficient, more, ratings.categories)
+    if value is not None and error is not None:
+        limits.append(_fisher_limits(value, error, whole.cases))
+    return replace(whole, low=min(low for low, _ in limits), high=max(high for _, high in limits))
+
+
+def _jackknife_error(
+    coefficient: Callable[[Ratings], Coefficient], rated: NDArray[np.int64], categories: tuple[str, ...]
+) -> float | None:
+    """The standard error from leaving out each case; cases with the same ratings are left out once for all."""
+    _, first, alike = np.unique(rated, axis=0, return_index=True, return_counts=True)
+    rest = [coefficient(Ratings(np.delete(rated, case, axis=0), categories)).value for case in first]
+    values = np.array([value for value in rest if value is not None])
+    if len(values) < len(rest):
+        return None
+    n = len(rated)
+    return float(np.sqrt((n - 1) / n * (alike @ (values - values @ alike / n) ** 2)))
+
+
+def _fisher_limits(value: float, error: float, cases: int) -> tuple[float, float]:
+    half = float(student.ppf(0.975, max(1, cases - 1))) * error / (1 - value**2)
+    centre = np.arctanh(value)
+    return float(np.tanh(centre - half)), float(np.tanh(centre + half))
+
+
+def _with_two_cases(rated: NDArray[np.int64], label: int | None) -> NDArray[np.int64]:
+    """The cases and two more, each with as many ratings as a case with two or more has in the mean."""
+    readers = (rated != MISSING).sum(axis=1)
+    typical = round(float(readers[readers >= 2].mean()))
+    codes, given = np.unique(rated[rated != MISSING], return_counts=True)
+    rare = int(codes[given.argmin()]) if label is None else label
+    others = codes != rare
+    usual = int(codes[others][given[others].argmax()]) if others.any() else rare
+    added = np.full((2, rated.shape[1]), MISSING)
+    added[:, :typical] = rare
+    added[1, 1:typical] = usual
+    return np.vstack([rated, added])
 
 
 def agreement_report(ratings: Ratings, *, positive: str) -> tuple[Coefficient, ...]:
@@ -158,9 +198,11 @@ def agreement_report(ratings: Ratings, *, positive: str) -> tuple[Coefficient, .
         gwet_ac,
         lambda some: gwet_ac(some, Level.ORDINAL),
         cohen_kappa,
-        *(lambda some, name=name: label_agreement(some, name) for name in labels),
     ]
-    return tuple(with_interval(each, ratings) for each in coefficients)
+    return (
+        *(with_interval(each, ratings) for each in coefficients),
+        *(with_interval(partial(label_agreement, label=name), ratings, name) for name in labels),
+    )
 
 
 def _coefficient(name: str, ratings: Ratings, statistic: Callable[[Ratings], float]) -> Coefficient:

@@ -121,15 +121,35 @@ def test_the_interval_covers_the_long_run_value_at_twenty_cases(coefficient):
     assert all(-1 <= each.low < each.value < each.high <= 1 for each in defined)
 
 
-def test_equal_cases_are_left_out_once_for_all_with_the_same_interval():
+def test_the_interval_is_the_wider_of_the_cases_and_of_them_with_two_more():
+    """Equal cases are left out once for all: here each is left out by itself."""
     table = [["safe", "safe"]] * 9 + [["safe", "unsafe"]] * 3 + [["unsafe", "unsafe"]] * 6
     found = with_interval(krippendorff_alpha, ratings_of(table, LABELS))
+    added = [["unsafe", "unsafe"], ["unsafe", "safe"]]  # 21 times safe, 15 times unsafe
+    limits = [_limits(table, len(table)), _limits(table + added, len(table))]
+    assert (found.low, found.high) == pytest.approx((min(low for low, _ in limits), max(high for _, high in limits)))
+
+
+def _limits(table, cases):
+    value = krippendorff_alpha(ratings_of(table, LABELS)).value
     left_out = [krippendorff_alpha(ratings_of(table[:i] + table[i + 1 :], LABELS)).value for i in range(len(table))]
-    error = np.sqrt((len(table) - 1) * np.var(left_out))
-    half = t.ppf(0.975, len(table) - 1) * error / (1 - found.value**2)
-    assert (found.low, found.high) == pytest.approx(
-        (np.tanh(np.arctanh(found.value) - half), np.tanh(np.arctanh(found.value) + half))
-    )
+    half = t.ppf(0.975, cases - 1) * np.sqrt((len(table) - 1) * np.var(left_out)) / (1 - value**2)
+    return np.tanh(np.arctanh(value) - half), np.tanh(np.arctanh(value) + half)
+
+
+def test_the_interval_covers_where_one_label_is_rare():
+    """A tenth of the texts, readers right in .9: without the added cases α covers in about .85 of the runs."""
+
+    def drawn(rng, n):
+        truth = rng.random(n) < 0.1
+        return ratings_of(
+            [[("safe", "unsafe")[int(x)] for x in row] for row in (rng.random((n, 2)) < 0.9) == truth[:, None]], LABELS
+        )
+
+    long_run = krippendorff_alpha(drawn(np.random.default_rng(0), 60_000)).value
+    found = [with_interval(krippendorff_alpha, drawn(np.random.default_rng(seed), 20)) for seed in range(200)]
+    defined = [each for each in found if each.low is not None]
+    assert len(defined) >= 180 and sum(each.low <= long_run <= each.high for each in defined) >= 0.95 * len(defined)
 
 
 def test_perfect_agreement_in_few_cases_has_no_interval():
