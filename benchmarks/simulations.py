@@ -350,9 +350,10 @@ HEAD = """# Simulations
 
 Nominal beside measured, by `make simulate` (a few minutes). Each line is repeated by its own command.
 
-Readers: what two of three readers say counts. Where a text called safe counts as missed only when two readers in a row say unsafe, the
-figure costs fewer readings but lies above the truth, because the readers' oversights are then counted twice; settled labels lie below it,
-because a few safe texts are taken for missed ones. The program errs on that side, and shows the first reader's figure beside it.
+Readers: what two of three readers say counts. Were a text called safe counted as missed only where two readers in a
+row say unsafe, that would cost fewer readings, and the figure would lie above the truth, because readers' oversights
+count twice; settled labels lie below it, because a few safe texts are taken for missed ones. The program errs on that
+side, and shows the first reader's figure beside it.
 
 | Claim | Nominal | Measured | Runs | Seed and command |
 |---|---|---|---|---|
