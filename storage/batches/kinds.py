@@ -1,0 +1,60 @@
+"""How many cases of a batch share an ending and a reference label: counted where they end, so that a matrix and the
+choices of a filter cost the same for ten rows and for a million.
+
+Each is added to in the transaction that inserts the fact it counts. The tests derive the same counts from the facts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from storage.batches.tallies import SHARDS
+from storage.database import insert_into
+from storage.schema import kind_tallies
+
+PENDING = "pending"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What a list of results is narrowed by: an outcome or ``pending``, the file's label, the agent and the reason."""
+
+    outcome: str
+    reference: str | None
+    node: str | None = None
+    reason: str | None = None
+
+    @property
+    def key(self) -> str:
+        """All four as one word, by which the cases of a batch are sorted in an index.
+
+        >>> Kind(outcome="safe", reference="unsafe", node="worker", reason="identified").key
+        'safe/unsafe/worker/identified'
+        >>> kind_of("pending///")
+        Kind(outcome='pending', reference=None, node=None, reason=None)
+        """
+        return "/".join((self.outcome, self.reference or "", self.node or "", self.reason or ""))
+
+
+def kind_of(key: str) -> Kind:
+    """The kind that has this key."""
+    outcome, reference, node, reason = key.split("/")
+    return Kind(outcome=outcome, reference=reference or None, node=node or None, reason=reason or None)
+
+
+def add_kinds(conn: Connection, batch_id: str, row: int, more: Mapping[Kind, int]) -> None:
+    """Add to the counts, in the shard of this row; what is pending first, so that no two wait for each other."""
+    for kind in sorted(more, key=lambda each: (each.outcome != PENDING, each.key)):
+        place = {"batch_id": batch_id, "shard": row % SHARDS, "kind": kind.key}
+        counted = insert_into(conn, kind_tallies).values(**place, cases=more[kind])
+        total = {"cases": kind_tallies.c.cases + more[kind]}
+        conn.execute(counted.on_conflict_do_update(index_elements=list(place), set_=total))
+
+
+def kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:
+    """How many cases of the batch are of each kind; those without a case are left out."""
+    tally = kind_tallies.c
+    query = select(tally.kind, func.sum(tally.cases).label("cases")).where(tally.batch_id == batch_id)
+    rows = conn.execute(query.group_by(tally.kind).order_by(tally.kind))
+    return {kind_of(row.kind): int(row.cases) for row in rows if row.cases}
