@@ -18,8 +18,9 @@ from sqlalchemy import text
 
 from screening.review.actors import Actor, Role
 from storage.database import Database
-from storage.research.cells import Cell, cell_choices, cell_page
+from storage.research.cells import cell_choices, cell_page
 from storage.research.confusion import confusions
+from storage.research.listed import Cell
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 WHO = Actor(id="rae", name="Rae", roles=frozenset({Role.RESEARCHER}))
@@ -34,9 +35,12 @@ FILL = (
     f" audit_probability, audited, created_at) {NUMBERS} SELECT printf('%032d', i), :batch, i, 'post-' || i, 'a text',"
     " '', '{\"text\": [], \"reply\": []}', CASE WHEN i % 4 = 0 THEN 'unsafe' ELSE 'safe' END, 'g' || (i % 5), 1, 0, 0,"
     " 0 FROM n",
-    "INSERT INTO screenings (case_id, batch_id, configuration, outcome, node, reason, calls, completed_at) SELECT id,"
-    " :batch, 'v', CASE WHEN row % 1000 IN (4, 8, 12) THEN 'safe' ELSE reference END, 'worker', 'identified', 11, 0"
-    " FROM cases",
+    "INSERT INTO screenings (case_id, batch_id, configuration, outcome, node, reason, calls, completed_at, row, gap)"
+    " SELECT id, :batch, 'v', CASE WHEN row % 1000 IN (4, 8, 12) THEN 'safe' ELSE reference END, 'worker',"
+    " 'identified', 11, 0, row, CASE WHEN row % 10007 = 0 THEN 0.1 ELSE 0.8181 END FROM cases",
+    "UPDATE screenings SET kind = outcome || '/' || (SELECT reference FROM cases WHERE id = case_id) || '/worker/'"
+    " || reason",
+    "INSERT INTO kind_tallies SELECT batch_id, 0, kind, count(*) FROM screenings GROUP BY batch_id, kind",
     "INSERT INTO node_runs (case_id, position, node, variant, draws, unusable, ended, calls, input_tokens,"
     " output_tokens, cache_read_tokens, cache_write_tokens, started_at, ended_at) SELECT id, 0, 'worker', 'main',"
     " 'SSSSSSSSUSS', '{}', 'identified', 11, 0, 0, 0, 0, 0, 0 FROM cases",
@@ -77,6 +81,9 @@ def run(db: Database) -> None:
         "a tag of thirty cases": Cell(batch_id=BATCH, tag="lyrics"),
         "search, one case": Cell(batch_id=BATCH, search="post-77777"),
         "search, none": Cell(batch_id=BATCH, search="nothing like it"),
+        "a gap that one in 10,000 has": Cell(batch_id=BATCH, gap_at_most=0.2),
+        "an agent that all ended at": Cell(batch_id=BATCH, node="worker"),
+        "a fifth of all, by their group": Cell(batch_id=BATCH, group="g3"),
         "missed, sorted by gap": Cell(batch_id=BATCH, outcome="safe", reference="unsafe", sort="gap"),
     }
     measure("first paint: the first 25 of all", FIRST_PAINT_S, lambda: cell_page(db, WHO, every, 25))

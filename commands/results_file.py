@@ -14,8 +14,9 @@ from screening.datasets.rows import rejected_csv
 from screening.review.actors import LOCAL_USER, SYSTEM
 from storage.batches.batches import Progress
 from storage.batches.exports import exported_rejected, exported_results
-from storage.batches.results import PENDING, Result
+from storage.batches.results import Result
 from storage.database import Database
+from storage.kinds import PENDING
 
 ALL_SETTLED, SOME_PENDING = 0, 3
 """Exit codes; 2 is for input that is refused."""

@@ -14,8 +14,9 @@ from pages.research.provenance import provenance_of_both
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from storage.batches.batches import BatchSummary, list_batches
-from storage.research.cells import Cell, groups
+from storage.research.cells import groups
 from storage.research.confusion import Labels, confusions, unread
+from storage.research.listed import Cell
 
 MOST_BATCHES = 200
 

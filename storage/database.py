@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
+from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -129,6 +129,13 @@ def migration_config(connection: Connection) -> Config:
 def insert_into(connection: Connection, table: Table) -> "sqlite.Insert | postgresql.Insert":
     """An INSERT that knows ON CONFLICT, which both databases spell alike and the core does not have."""
     return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+
+
+def begins(conn: Connection, column: ColumnElement[Any], words: str) -> ColumnElement[bool]:
+    """As the index of either database can tell: SQLite compares bytes, PostgreSQL has an index of patterns."""
+    if conn.dialect.name == "postgresql":
+        return column.startswith(words, autoescape=True)
+    return and_(column >= words, column < words + "\U0010ffff")
 
 
 def insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:

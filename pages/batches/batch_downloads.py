@@ -19,8 +19,9 @@ from pages.components.streamed import CSV, JSON, JSONL, PARQUET, StreamedFile, s
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from storage.batches.batches import BatchSummary
-from storage.batches.results import IN_INBOX, withheld_rows
+from storage.batches.results import withheld_rows
 from storage.database import Database
+from storage.kinds import IN_INBOX
 
 
 def downloads(db: Database, person: Actor, one: BatchSummary) -> None:

@@ -128,7 +128,7 @@ def _preview(row: Row, labels: Mapping[str, Label | None]) -> dict[str, object]:
         "Label": None if row.reference_value is None else visible(row.reference_value),
         "Reference": label.value if label else None,
         "Group": None if row.group is None else visible(row.group),
-        "PriorityLock": None if row.thread is None else len(row.thread.turns),
+        "Turns": None if row.thread is None else len(row.thread.turns),
         "Where to act": None if row.where is None else visible(row.where),
     }
     return {name: value for name, value in known.items() if value is not None}

@@ -4,7 +4,7 @@ from urllib.parse import urlencode
 
 from screening.labels import Outcome
 from storage.batches.batches import Progress
-from storage.batches.results import PENDING
+from storage.kinds import PENDING
 
 _STYLE = """<style>
 .sl-tiles{display:flex;flex-wrap:wrap;gap:.5rem}

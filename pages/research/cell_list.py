@@ -16,7 +16,8 @@ from pages.research.text_starts import starts_of
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.database import Database
-from storage.research.cells import CaseInCell, Cell, CellPage, Sort, cell_choices, cell_page
+from storage.research.cells import CaseInCell, CellPage, cell_choices, cell_page
+from storage.research.listed import Cell, Sort
 
 PAGE = 25
 T = TypeVar("T", bound=str)

@@ -10,7 +10,7 @@ from pandas.io.formats.style import Styler
 from pages.components.result_links import results_address
 from screening.labels import Label, Outcome
 from screening.statistics.metrics import Metrics, Proportion, from_counts
-from storage.batches.results import PENDING
+from storage.kinds import PENDING
 from storage.research.confusion import Labels
 
 Counts = Mapping[tuple[str, str], int]

@@ -28,8 +28,8 @@ from screening.review.actors import Actor
 from screening.review.policy import Action
 from screening.statistics.metrics import REFERENCES, Metrics, Proportion
 from storage.database import Database
-from storage.research.cells import Cell
 from storage.research.confusion import Labels
+from storage.research.listed import Cell
 
 Sweep = tuple[list[int], tuple[ConditionResult, ...]]
 ERRORS = ((Label.SAFE, Outcome.UNSAFE), (Label.UNSAFE, Outcome.SAFE))

@@ -13,7 +13,7 @@ from screening.research.results_table import rate_text
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from storage.database import Database
-from storage.research.cells import Cell
+from storage.research.listed import Cell
 from storage.research.recorded_draws import RecordedBatch, RecordingState
 from storage.research.standing import Standing, batch_now
 

@@ -14,9 +14,10 @@ from pages.research.cell_list import FROM_THE_MOST, GAPS, SORTS, SOURCES
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.text.display import visible
-from storage.batches.results import IN_INBOX, PENDING
 from storage.database import Database
-from storage.research.cells import Cell, cell_choices, groups
+from storage.kinds import IN_INBOX, PENDING
+from storage.research.cells import cell_choices, groups
+from storage.research.listed import Cell
 from storage.site.saved_views import NAME_LIMIT, Place, forget_view, save_view, saved_views
 
 OUTCOMES = (*map(str, Outcome), IN_INBOX, PENDING)

@@ -40,7 +40,7 @@ class ConversationCell(str):
     question: Question
     reply: str | None
     read: int
-    """PriorityLock of the conversation, where this is the first of its cases, else 0: so many were read."""
+    """Turns of the conversation, where this is the first of its cases, else 0: so many were read."""
 
     __slots__ = ("judged", "question", "read", "reply", "turns")
 

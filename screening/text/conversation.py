@@ -90,7 +90,7 @@ class Thread:
 
     @property
     def left_out(self) -> int:
-        """PriorityLock of user and assistant that the model is not shown, because there was no room for them."""
+        """Turns of user and assistant that the model is not shown, because there was no room for them."""
         return sum(turn.shown is None and turn.role in SENT and turn.end > turn.start for turn in self.turns)
 
     def as_json(self) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Rows into a batch: in chunks, each its own transaction, so that a million rows need the memory of a thousand."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -22,6 +23,7 @@ from storage.batches.text_pages import text_page
 from storage.clock import shared_now
 from storage.database import Database, insert_into
 from storage.identifiers import new_id
+from storage.kinds import PENDING, Kind, add_kinds
 from storage.schema import batch_events, batches, case_numbers, cases, live_runs, pending_cases, rejected_rows
 
 CHUNK = 250
@@ -191,6 +193,8 @@ def _insert(conn: Connection, target: Target, part: Sequence[NewCase | RejectedR
     if refused:
         conn.execute(insert(rejected_rows), refused)
     tallies.add(conn, target.batch_id, 0, tallies.Totals(accepted=len(accepted), rejected=len(refused)))
+    waiting_for = Counter(Kind(outcome=PENDING, reference=row["reference"]) for row in accepted)
+    add_kinds(conn, target.batch_id, 0, waiting_for)
 
 
 def _numbered(conn: Connection, pipeline: str | None, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -12,10 +12,9 @@ from screening.review.policy import Action, require
 from storage.batches.configurations import pipeline_bound
 from storage.blindness import withheld
 from storage.database import Database
+from storage.kinds import IN_INBOX, PENDING
 from storage.schema import batches, case_errors, case_remarks, case_tags, cases, configurations, node_runs, screenings
 
-PENDING = "pending"
-IN_INBOX = "in the inbox"
 PAGE = 1_000
 
 

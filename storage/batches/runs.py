@@ -73,6 +73,18 @@ def same_run(one: NodeRun, other: NodeRun) -> bool:
     )
 
 
+def gap_of(run: NodeRun) -> float | None:
+    """(most frequent − second) / draws, where what is neither safe nor unsafe counts as escalate; without draws the
+    gap of the distribution that was read off, None without either.
+    """
+    if not run.draws:
+        return None if run.distribution is None else run.distribution.gap
+    codes = encode_draws(run.draws)
+    safe, unsafe = codes.count("S"), codes.count("U")
+    _, second, most = sorted((safe, unsafe, len(codes) - safe - unsafe))
+    return (most - second) / len(codes)
+
+
 def _usage(row: Row[Any]) -> Usage:
     return Usage(
         input_tokens=row.input_tokens,

@@ -10,7 +10,7 @@ from sqlalchemy import Column, Connection, Row, delete, insert, select
 from screening.engine.doubt import doubt_of
 from screening.engine.draws import ScreenedText
 from screening.engine.pipeline import PipelineConfig
-from screening.engine.screen import NodeRun, Screening
+from screening.engine.screen import MAIN, NodeRun, Screening
 from screening.labels import Label, Outcome
 from screening.review.reach import Reach
 from screening.review.triage import Placement, audit_placement, tier_for
@@ -28,8 +28,9 @@ from storage.batches.pending import (
     keep_error,
     unended_starts,
 )
-from storage.batches.runs import run_of, run_row, runs_of, same_run
+from storage.batches.runs import gap_of, run_of, run_row, runs_of, same_run
 from storage.database import Database, insert_once
+from storage.kinds import PENDING, Kind, add_kinds
 from storage.schema import (
     audit_allocations,
     batches,
@@ -170,13 +171,15 @@ def commit_outcome(
         if not _follows_from(runs_of(conn, case_id), screening):
             return False  # its start stays without an end: a case on which this keeps happening goes to a human
         toss = _toss(screening, case)
-        row = _screening_row(screening, cost_usd, configuration_version, now) | asdict(toss)
+        row = _screening_row(screening, cost_usd, configuration_version, now) | asdict(toss) | _place(screening, case)
         if not insert_once(conn, screenings, {"case_id": case_id, "batch_id": case.batch_id, **row}):
             return False
         end_starts(conn, case_id, now)
         conn.execute(delete(pending_cases).where(pending_cases.c.case_id == case_id))
         label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
         tallies.add(conn, case.batch_id, case.row, tallies.one_outcome(screening.outcome, now))
+        pending = Kind(outcome=PENDING, reference=case.reference)
+        add_kinds(conn, case.batch_id, case.row, {pending: -1, _kind(screening, case): 1})
         settle(
             conn, case_id, _placement(conn, screening, case, toss), label, now
         )  # last: it may write to the audit log
@@ -184,7 +187,9 @@ def commit_outcome(
 
 
 def _case(conn: Connection, case_id: str) -> Any:
-    columns: list[Column[Any]] = [cases.c.id, cases.c.batch_id, cases.c.row, cases.c.flags, cases.c.audit_probability]
+    columns: list[Column[Any]] = [
+        *(cases.c.id, cases.c.batch_id, cases.c.row, cases.c.flags, cases.c.reference, cases.c.audit_probability)
+    ]
     of_batch: list[Column[Any]] = [batches.c.reach, batches.c.seed, audit_allocations.c.probabilities]
     query = select(*columns, *of_batch).join(batches, batches.c.id == cases.c.batch_id)
     query = query.outerjoin(audit_allocations, audit_allocations.c.version == batches.c.audit_allocation)
@@ -223,6 +228,17 @@ def _screening_row(
         "delta": screening.delta,
         "completed_at": now,
     }
+
+
+def _kind(screening: Screening, case: Row[Any]) -> Kind:
+    reason, node = screening.reason.value, screening.node
+    return Kind(outcome=screening.outcome.value, reference=case.reference, node=node, reason=reason)
+
+
+def _place(screening: Screening, case: Row[Any]) -> dict[str, Any]:
+    """By what lists find it."""
+    last = next((run for run in screening.runs if (run.node, run.variant) == (screening.node, MAIN)), None)
+    return {"kind": _kind(screening, case).key, "row": case.row, "gap": last and gap_of(last)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,20 @@
 """Reference labels against outcomes: how many cases of each; `storage.cells` says which."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, case, func, select
+from sqlalchemy import ColumnElement, Connection, Select, case, func, select
 
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
-from screening.review.policy import Action, require
+from screening.review.policy import Action, is_allowed, require
 from storage.accepted import accepted_label, accepted_labels
-from storage.batches.results import PENDING
-from storage.blindness import counts_as_with_clinicians
+from storage.blindness import counts_as_with_clinicians, has_rated
 from storage.database import Database
-from storage.schema import cases, screenings
+from storage.kinds import PENDING, Kind, kinds
+from storage.schema import cases, inbox_entries, screenings
 
 Labels = Literal["original", "adjudicated"]
 _DECIDABLE = (Label.SAFE.value, Label.UNSAFE.value)
@@ -32,12 +33,58 @@ class Confusions:
 
 def confusions(db: Database, actor: Actor, batch_id: str, group: str | None = None) -> Confusions:
     """How many cases (of one group, where one is named) have this reference and this outcome or ``pending``; cells
-    without a case are left out. Both kinds of labels are counted in one query.
+    without a case are left out. Read from tallies, so flat in the rows of the batch; of a group case by case.
 
     A label of insufficient information leaves the case without a reference, so it is not counted among the
     adjudicated. For those who read, a case that is withheld from them counts as with clinicians: see `unread`.
     """
     require(actor, Action.VIEW_RESULTS)
+    with db.read() as conn:
+        if group is not None:
+            return _counted(conn, actor, batch_id, group)
+        original = _of_kinds(conn, actor, batch_id)
+        return Confusions(original=_decidable(original), adjudicated=_decidable(_relabelled(conn, batch_id, original)))
+
+
+def _decidable(counts: Mapping[tuple[str, str], int]) -> Counts:
+    return {cell: cases for cell, cases in counts.items() if cases and cell[0] in _DECIDABLE}
+
+
+def _of_kinds(conn: Connection, actor: Actor, batch_id: str) -> Counter[tuple[str, str]]:
+    """From the tallies: what is withheld from this person counts as with clinicians, if they are one of them."""
+    counts: Counter[tuple[str, str]] = Counter()
+    every, known = kinds(conn, batch_id), known_kinds(conn, actor, batch_id)
+    reads = is_allowed(actor, Action.CLAIM_NEXT)
+    for kind, cases_of_it in every.items():
+        shown = known.get(kind, 0) if reads else cases_of_it
+        counts[kind.reference or "", kind.outcome] += shown
+        counts[kind.reference or "", Outcome.HUMAN_REVIEW.value] += cases_of_it - shown
+    return counts
+
+
+def known_kinds(conn: Connection, actor: Actor, batch_id: str) -> dict[Kind, int]:
+    """How many cases are of each kind, without those that this person may yet read. Linear in the open cases."""
+    hidden_ones = select(screenings.c.kind, func.count().label("cases")).group_by(screenings.c.kind)
+    hidden = hidden_ones.where(screenings.c.case_id.in_(open_to(actor, batch_id)))
+    withheld_of = {row.kind: int(row.cases) for row in conn.execute(hidden)}
+    left = {kind: cases - withheld_of.get(kind.key, 0) for kind, cases in kinds(conn, batch_id).items()}
+    return {kind: cases for kind, cases in left.items() if cases}
+
+
+def _relabelled(conn: Connection, batch_id: str, original: Mapping[tuple[str, str], int]) -> Counter[tuple[str, str]]:
+    """The same counts where each case with an accepted label is under that one; none of these is open."""
+    latest = accepted_labels(batch_id).subquery().c
+    ended = func.coalesce(screenings.c.outcome, PENDING).label("outcome")
+    moved = _of_batch(select(cases.c.reference, latest.label, ended), batch_id)
+    counts = Counter(original)
+    for row in conn.execute(moved.join(latest.case_id.table, latest.case_id == cases.c.id)):
+        counts[row.reference or "", row.outcome] -= 1
+        counts[row.label, row.outcome] += 1
+    return counts
+
+
+def _counted(conn: Connection, actor: Actor, batch_id: str, group: str) -> Confusions:
+    """Of one group, case by case."""
     latest = accepted_labels(batch_id).subquery().c
     columns = (
         cases.c.reference.label("original"),
@@ -45,16 +92,14 @@ def confusions(db: Database, actor: Actor, batch_id: str, group: str | None = No
         outcome_now(actor).label("outcome_now"),
     )
     of_batch = _of_batch(select(*columns), batch_id).outerjoin(latest.case_id.table, latest.case_id == cases.c.id)
-    cell = (of_batch if group is None else of_batch.where(cases.c.group_name == group)).subquery().c
+    cell = of_batch.where(cases.c.group_name == group).subquery().c
     counted = select(cell.original, cell.adjudicated, cell.outcome_now, func.count().label("cases"))
-    original: dict[tuple[str, str], int] = {}
-    adjudicated: dict[tuple[str, str], int] = {}
-    with db.read() as conn:
-        for row in conn.execute(counted.group_by(cell.original, cell.adjudicated, cell.outcome_now)):
-            for label, counts in ((row.original, original), (row.adjudicated, adjudicated)):
-                if label in _DECIDABLE:
-                    counts[label, row.outcome_now] = counts.get((label, row.outcome_now), 0) + row.cases
-    return Confusions(original=original, adjudicated=adjudicated)
+    original: Counter[tuple[str, str]] = Counter()
+    adjudicated: Counter[tuple[str, str]] = Counter()
+    for row in conn.execute(counted.group_by(cell.original, cell.adjudicated, cell.outcome_now)):
+        original[row.original, row.outcome_now] += row.cases
+        adjudicated[row.adjudicated, row.outcome_now] += row.cases
+    return Confusions(original=_decidable(original), adjudicated=_decidable(adjudicated))
 
 
 def confusion(
@@ -70,11 +115,26 @@ def unread(db: Database, actor: Actor, batch_id: str, group: str | None = None) 
     person may yet read them.
     """
     require(actor, Action.VIEW_RESULTS)
-    query = select(func.count()).select_from(cases).where(cases.c.batch_id == batch_id)
-    open_ones = query.where(cases.c.reference.in_(_DECIDABLE), counts_as_with_clinicians(actor, cases.c.id))
+    if not is_allowed(actor, Action.CLAIM_NEXT):
+        return 0
+    query = select(func.count()).select_from(cases).where(cases.c.id.in_(open_to(actor, batch_id)))
+    decidable = query.where(cases.c.reference.in_(_DECIDABLE))
     with db.read() as conn:
-        one = open_ones if group is None else open_ones.where(cases.c.group_name == group)
+        one = decidable if group is None else decidable.where(cases.c.group_name == group)
         return int(conn.execute(one).scalar_one())
+
+
+def open_to(actor: Actor, batch_id: str) -> Select[Any]:
+    """The open cases of a batch that this person may yet read: each open case of all batches is tried."""
+    open_ones = select(inbox_entries.c.case_id).where(inbox_entries.c.closed_at.is_(None))
+    return with_people(batch_id, open_ones).where(~has_rated(actor, screenings.c.case_id))
+
+
+def with_people(batch_id: str, chosen: Select[Any]) -> Select[Any]:
+    """Those of these cases that are of the batch, beginning from them."""
+    ended = screenings.c
+    one_of_batch = func.coalesce(ended.batch_id, "") == batch_id  # tried for each: no index of the batch is walked
+    return select(ended.case_id.label("id")).where(ended.case_id.in_(chosen), one_of_batch)
 
 
 def _of_batch(query: Select[*tuple[Any, ...]], batch_id: str) -> Select[*tuple[Any, ...]]:

@@ -21,9 +21,9 @@ from storage.accepted import is_accepted
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.case_texts import text_for_agents
 from storage.batches.configurations import Configuration, load_configuration
-from storage.batches.results import PENDING
 from storage.blindness import withheld
 from storage.database import Database
+from storage.kinds import PENDING
 from storage.research.confusion import outcome_now
 from storage.schema import adjudications, batch_tallies, batches, cases, node_runs, screenings
 

@@ -8,12 +8,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, and_, or_, select, union
+from sqlalchemy import Connection, or_, select, union
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
-from storage.database import Database
+from storage.database import Database, begins
 from storage.review.claims import in_order, in_tiers, is_open, state
 from storage.review.queue import Sort, Waiting, sorted_by, waiting_of
 from storage.schema import batches, cases, inbox_entries
@@ -66,18 +66,11 @@ def find(db: Database, actor: Actor, now: datetime, search: Search, limit: int =
 
 def _cases_named(conn: Connection, words: str) -> set[str]:
     by_id = select(cases.c.id).where(cases.c.id == words.lower())
-    by_name = select(cases.c.id).where(_begins(conn, cases.c.external_id, words)).limit(FIRST_NAMED)
-    by_group = select(cases.c.id).where(_begins(conn, cases.c.group_name, words)).limit(FIRST_NAMED)
+    by_name = select(cases.c.id).where(begins(conn, cases.c.external_id, words)).limit(FIRST_NAMED)
+    by_group = select(cases.c.id).where(begins(conn, cases.c.group_name, words)).limit(FIRST_NAMED)
     ids = union(by_id, *(select(each.subquery().c.id) for each in (by_name, by_group))).subquery()
     query = select(_entry.case_id).where(_entry.case_id.in_(select(ids.c.id)), is_open())
     return set(conn.execute(query).scalars())
-
-
-def _begins(conn: Connection, column: ColumnElement[str], words: str) -> ColumnElement[bool]:
-    """As the index of either database can tell: SQLite compares bytes, PostgreSQL has an index of patterns."""
-    if conn.dialect.name == "postgresql":
-        return column.startswith(words, autoescape=True)
-    return and_(column >= words, column < words + "\U0010ffff")
 
 
 def _with_words(conn: Connection, words: str) -> set[str]:

@@ -29,6 +29,7 @@ from storage.schema.intake import (
     case_numbers,
     cases,
     configurations,
+    kind_tallies,
     pending_cases,
     rejected_rows,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "follow_ups",
     "inbox_entries",
     "inbox_tallies",
+    "kind_tallies",
     "live_runs",
     "message_batches",
     "message_copies",

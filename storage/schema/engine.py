@@ -59,6 +59,11 @@ screenings = Table(
     Column("audit_probability", Float, nullable=False, default=0.0, server_default="0"),  # what the coin was held to
     Column("audited", Boolean, nullable=False, default=False, server_default=false()),  # the coin lay below it
     Column("completed_at", Moment, nullable=False),
+    # for lists, which are flat in the rows of a batch: `storage.kinds`, the case's row, and how far the most
+    # frequent answer of the agent that ended it lay ahead of the second, as a share of its answers
+    Column("kind", String(100)),
+    Column("row", BigInteger),
+    Column("gap", Float),
 )
 Index("ix_screenings_batch", screenings.c.batch_id, screenings.c.completed_at)
 # Counted and read through by configuration, without a look at the rows.
@@ -79,6 +84,7 @@ Index(
     screenings.c.batch_id,
 )
 Index("ix_screenings_completed", screenings.c.completed_at)
+Index("ix_screenings_kind", screenings.c.batch_id, screenings.c.kind, screenings.c.row, screenings.c.gap)
 
 preflights = Table(
     "preflights",

@@ -114,6 +114,8 @@ case_numbers = Table(
     Column("last", BigInteger, nullable=False),
 )
 # found by the beginning of what names them; those of a group in the order of their batch
+Index("ix_cases_named", cases.c.batch_id, cases.c.external_id, postgresql_ops={"external_id": "text_pattern_ops"})
+Index("ix_cases_reference", cases.c.batch_id, cases.c.reference, cases.c.row)
 Index("ix_cases_external_id", cases.c.external_id, postgresql_ops={"external_id": "text_pattern_ops"})
 _grouped = cases.c.group_name.is_not(None)
 Index(
@@ -147,6 +149,7 @@ Index(
     sqlite_where=_ready,
     postgresql_where=_ready,
 )
+Index("ix_pending_cases_row", pending_cases.c.batch_id, pending_cases.c.row)
 Index("ix_pending_cases_failed", pending_cases.c.batch_id, sqlite_where=_failed, postgresql_where=_failed)
 
 # Running sums of a batch's facts, added to in the transaction that inserts the fact; in several shards so that
@@ -166,4 +169,14 @@ batch_tallies = Table(
     Column("unpriced_calls", BigInteger, nullable=False, default=0),  # of calls: cost unknown
     Column("cost_usd", Float, nullable=False, default=0.0),
     Column("last_completed_at", Moment),
+)
+
+# How many cases are of each kind, pending ones too: added to and spread in the same way.
+kind_tallies = Table(
+    "kind_tallies",
+    metadata,
+    Column("batch_id", Id, ForeignKey("batches.id"), primary_key=True),
+    Column("shard", Integer, primary_key=True),
+    Column("kind", String(100), primary_key=True),
+    Column("cases", BigInteger, nullable=False),
 )

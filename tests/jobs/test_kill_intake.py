@@ -15,11 +15,12 @@ from screening.settings import Settings
 from storage.batches import tallies
 from storage.batches.intake import last_row, read_rejected, takes_rows
 from storage.database import Database
+from storage.kinds import kinds
 from storage.schema import audit_events, batch_events, cases, pending_cases
 from tests.jobs.files import hand_over, settings, write_posts
 from tests.jobs.processes import wait_for
 from tests.jobs.taking_in import started
-from tests.storage.recount import recount
+from tests.storage.recount import recount, recount_kinds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -117,6 +118,7 @@ def _each_row_once(db: Database, upload: Upload) -> None:
         found = conn.execute(select(cases.c.row, cases.c.external_id, cases.c.text).order_by(cases.c.row)).all()
         pending = set(conn.execute(select(pending_cases.c.row)).scalars())
         assert recount(conn, batch_id) == tallies.totals(conn, [batch_id])[batch_id]
+        assert recount_kinds(conn, batch_id) == kinds(conn, batch_id)
         events = Counter(conn.execute(select(batch_events.c.event)).scalars())
         audited = conn.execute(select(audit_events.c.action, func.count()).group_by("action")).all()
     rows = [row.row for row in found]

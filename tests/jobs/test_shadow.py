@@ -24,7 +24,7 @@ from storage.batches.configurations import save_configuration
 from storage.batches.pipelines import activate, keep_version
 from storage.batches.ways import count_ways
 from storage.database import Database
-from storage.research.cells import Cell, cell_page
+from storage.research.cells import cell_page
 from storage.research.comparisons import (
     Trial,
     begin_shadow,
@@ -33,6 +33,7 @@ from storage.research.comparisons import (
     paired_outcomes,
 )
 from storage.research.confusion import confusions
+from storage.research.listed import Cell
 from storage.review import claims, exposure, follow_ups, queue, shift
 from storage.schema import cases, comparison_outcomes, comparisons, screenings
 from storage.settings_store import start, stop

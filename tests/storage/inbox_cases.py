@@ -10,6 +10,7 @@ from screening.review.rating_form import RatingForm, RatingLabel
 from screening.review.triage import TARGETS, Tier
 from storage.database import Database
 from storage.identifiers import new_id
+from storage.kinds import Kind, add_kinds
 from storage.review.second_readings import coin
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
 from storage.settings_store import SiteSettings
@@ -80,7 +81,12 @@ def fill(
             )
         )
         conn.execute(insert(cases), [_case(case_id, batch, row) for row, case_id in enumerate(ids, 1)])
-        conn.execute(insert(screenings), [_screening(case_id, batch, outcome) for case_id in ids])
+        ended = Kind(outcome=outcome, reference=None, node="worker", reason="exhausted")
+        rows = [
+            _screening(case_id, batch, outcome) | {"kind": ended.key, "row": row} for row, case_id in enumerate(ids, 1)
+        ]
+        conn.execute(insert(screenings), rows)
+        add_kinds(conn, batch, 0, {ended: len(ids)})
         conn.execute(insert(node_runs), [_run(case_id) for case_id in ids])
         if entered:
             conn.execute(

@@ -1,9 +1,10 @@
-"""A batch's running sums, derived anew from the facts alone: the oracle of `storage.batches.tallies`."""
+"""A batch's running sums, derived anew from the facts alone: the oracle of `storage.batches.tallies` and `kinds`."""
 
 from sqlalchemy import Connection, case, func, select
 
 from screening.labels import Outcome
 from storage.batches.tallies import Totals
+from storage.kinds import PENDING, Kind
 from storage.schema import case_errors, cases, node_runs, rejected_rows, screenings
 
 
@@ -34,3 +35,15 @@ def recount(conn: Connection, batch_id: str) -> Totals:
         cost_usd=float(spent[1] or 0.0),
         last_completed_at=conn.execute(latest).scalar_one(),
     )
+
+
+def recount_kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:
+    """The counts of `storage.kinds` from the facts."""
+    ended = screenings.c
+    query = select(cases.c.reference, ended.outcome, ended.node, ended.reason, func.count().label("cases"))
+    joined = query.outerjoin(screenings, ended.case_id == cases.c.id).where(cases.c.batch_id == batch_id)
+    rows = conn.execute(joined.group_by(cases.c.reference, ended.outcome, ended.node, ended.reason))
+    return {
+        Kind(outcome=row.outcome or PENDING, reference=row.reference, node=row.node, reason=row.reason): row.cases
+        for row in rows
+    }

@@ -15,12 +15,14 @@ from screening.text.received import receive
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.batches import change_caps, find_batch, list_batches, progress
 from storage.batches.intake import add_rows, close_intake
-from storage.batches.results import IN_INBOX, results, withheld_rows
+from storage.batches.results import results, withheld_rows
 from storage.database import Database
 from storage.identifiers import new_id
+from storage.kinds import IN_INBOX
 from storage.research.case_tags import tag_counts
-from storage.research.cells import Cell, cell_choices, cell_page, groups
+from storage.research.cells import cell_choices, cell_page, groups
 from storage.research.confusion import confusion, unread
+from storage.research.listed import Cell
 from storage.research.recorded_draws import adjudicated_labels
 from storage.research.relabelled import relabelled_rows
 from storage.review import claims

@@ -13,7 +13,8 @@ from screening.review.actors import LOCAL_USER
 from storage.batches.batches import progress
 from storage.database import Database
 from storage.research.case_tags import add_tag, tag_counts
-from storage.research.cells import Cell, cell_page
+from storage.research.cells import cell_page
+from storage.research.listed import Cell
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import NOW, batch, decide, waiting
 

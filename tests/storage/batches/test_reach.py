@@ -8,9 +8,10 @@ from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.review.triage import Tier
 from storage.batches.batches import find_batch, progress
-from storage.batches.results import IN_INBOX, results
+from storage.batches.results import results
 from storage.database import Database
 from storage.identifiers import new_id
+from storage.kinds import IN_INBOX
 from storage.research.reading_table import readings_by_tier
 from storage.review.claims import claim_next
 from storage.review.ratings import my_rating, submit_rating

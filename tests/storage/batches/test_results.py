@@ -15,8 +15,9 @@ from storage.batches.batch_state import BatchState
 from storage.batches.batches import list_batches, progress
 from storage.batches.configurations import save_configuration
 from storage.batches.pending import record_error
-from storage.batches.results import IN_INBOX, Result, results, withheld_rows
+from storage.batches.results import Result, results, withheld_rows
 from storage.database import Database
+from storage.kinds import IN_INBOX
 from storage.research.confusion import confusion
 from storage.review import claims, inbox
 from storage.review.ratings import submit_rating

@@ -13,10 +13,11 @@ from screening.review.triage import Tier
 from storage.batches.batch_state import BatchEvent, Caps
 from storage.batches.batches import add_event, cancel, change_caps, pause, resume, retry_failed
 from storage.batches.pending import record_error
-from storage.batches.results import IN_INBOX, results
+from storage.batches.results import results
 from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, PAUSED, bring_in, standstills
 from storage.database import Database
 from storage.identifiers import new_id
+from storage.kinds import IN_INBOX
 from storage.research.reliability import audit_sample
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating

@@ -15,7 +15,8 @@ from storage.research.case_tags import (
     remove_tag,
     tag_counts,
 )
-from storage.research.cells import Cell, cell_choices, cell_page
+from storage.research.cells import cell_choices, cell_page
+from storage.research.listed import Cell
 from tests.storage.batch_of import NOW, batch, decide, waiting
 from tests.storage.inbox_cases import RESEARCHER, person
 

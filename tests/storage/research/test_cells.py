@@ -13,11 +13,14 @@ from screening.review.policy import Forbidden
 from screening.text.received import receive
 from storage.batches.intake import add_rows
 from storage.database import Database
-from storage.research.cells import Cell, cell_choices, cell_page, groups, text_starts
+from storage.kinds import kinds
+from storage.research.cells import cell_choices, cell_page, groups, text_starts
 from storage.research.confusion import confusion
+from storage.research.listed import Cell
 from storage.schema import adjudications
 from tests.storage.batch_of import NOW, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import RESEARCHER
+from tests.storage.recount import recount_kinds
 
 TEXTS = [f"text number {number}" for number in range(5)]
 REVIEWER = Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER}))
@@ -149,10 +152,41 @@ def test_a_list_of_all_cases_is_searched_sorted_and_tells_nothing_of_what_waits(
     assert (waits.waits, waits.node, waits.reason, waits.calls, waits.cost_usd, waits.gap) == (True, *[None] * 5)
     assert _ids(db, replace(everything, sort="calls")) == ["p3", "p1", "p2", "p4", "p5"]
     assert _ids(db, replace(everything, sort="gap", descending=True)) == ["p1", "p3", "p2", "p4", "p5"]
-    assert _ids(db, replace(everything, search="P4")) == ["p4"] == _ids(db, replace(everything, search="4"))
+    assert _ids(db, replace(everything, search="p4")) == ["p4"] == _ids(db, replace(everything, search="4"))
+    assert _ids(db, replace(everything, search="p")) == ["p1", "p2", "p3", "p4", "p5"]
     assert _ids(db, replace(everything, search="%")) == []
     assert _ids(db, replace(everything, outcome="in the inbox")) == ["p4"]
     assert _ids(db, replace(everything, outcome="safe", reference="unsafe")) == ["p1", "p2"]
     second = cell_page(db, LOCAL_USER, everything, limit=2, offset=2)
     assert ([case.external_id for case in second.cases], second.found, second.more) == (["p3", "p4"], 5, False)
     assert [case.case_id for case in page.cases] == list(second.ids)
+
+
+def test_what_is_counted_where_cases_end_is_what_the_facts_say(db: Database) -> None:
+    batch_id = batch(db, TEXTS, references="UUS--")
+    for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW):
+        decide(db, waiting(db)[0], outcome)
+    with db.read() as conn:
+        assert kinds(conn, batch_id) == recount_kinds(conn, batch_id)
+        assert sum(kinds(conn, batch_id).values()) == len(TEXTS)
+
+
+def test_a_list_longer_than_can_be_counted_is_cut_in_the_files_order(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.research.listed.MOST_LISTED", 2)
+    monkeypatch.setattr("storage.research.cells.MOST_LISTED", 2)
+    batch_id = batch(db, TEXTS, references="SUSUS")
+    for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.SAFE, Outcome.SAFE):
+        decide(db, waiting(db)[0], outcome)
+    for wanted, rows, more in (
+        (Cell(batch_id=batch_id), [1, 2], True),
+        (Cell(batch_id=batch_id, outcome="safe"), [1, 3], True),
+        (Cell(batch_id=batch_id, node="worker", sort="calls"), [1, 2], True),
+        (Cell(batch_id=batch_id, outcome="safe", reference="unsafe", gap_at_most=1), [4], False),
+        (Cell(batch_id=batch_id, outcome="pending"), [5], False),
+        (Cell(batch_id=batch_id, search="p"), [1, 2], True),
+        (Cell(batch_id=batch_id, search="p4"), [4], False),
+    ):
+        page = cell_page(db, LOCAL_USER, wanted)
+        assert ([case.row for case in page.cases], page.more) == (rows, more), wanted

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
-from storage.batches.tallies import SHARDS
 from storage.database import insert_into
 from storage.schema import kind_tallies
 
 PENDING = "pending"
+IN_INBOX = "in the inbox"
+"""Beside the outcomes: not screened yet, and open to the reading of whoever asks."""
+
+SHARDS = 8
+"""Rows among which a kind's count is spread: so many commits on one batch need not wait for each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

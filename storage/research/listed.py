@@ -1,0 +1,245 @@
+"""Which cases a list of results holds, each list flat in the rows of its batch.
+
+Three ways lead to them. Where few cases can be meant (those of a tag, of a small group, with such an id, accepted by
+clinicians) these are looked up and tried. Where something of the engine is asked for, the kinds that have it are read
+in the file's order, each from an index. All else is read in the file's order until the list is full.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Connection, Select, case, exists, false, null, select, union_all
+
+from screening.engine.screen import MAIN
+from screening.labels import Label, Outcome
+from screening.review.actors import Actor
+from storage.accepted import accepted_labels, is_accepted
+from storage.blindness import withheld
+from storage.database import begins
+from storage.kinds import IN_INBOX, PENDING, Kind, kinds
+from storage.research.confusion import Labels, open_to, with_people
+from storage.schema import case_tags, cases, inbox_entries, node_runs, pending_cases, ratings, screenings
+
+MOST_LISTED = 10_000
+"""Cases of a list that are counted, paged and sorted; beyond that it is narrowed or read in the file's order."""
+
+Sort = Literal["row", "calls", "cost", "gap", "value", "group", "id"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """Which cases of a batch: a cell of its matrix, an outcome, or what else they must share. None asks for nothing.
+
+    ``outcome`` is an outcome, ``pending`` or ``in the inbox``. ``gap_at_most`` keeps the cases whose deciding agent
+    was this much in two minds; ``source`` says where the reference is from; ``search`` is the beginning of an id or
+    group, or the number of a row.
+    ``way`` keeps the cases to which this agent gave this label, None for those that it did not settle, wherever they
+    ended.
+    ``ids`` are the cases themselves, `MOST_LISTED` at most, where a page has found them otherwise.
+    """
+
+    batch_id: str
+    reference: str | None = None
+    outcome: str | None = None
+    labels: Labels = "original"
+    node: str | None = None
+    way: tuple[str, Label | None] | None = None
+    reason: str | None = None
+    group: str | None = None
+    gap_at_most: float | None = None
+    source: Literal["file", "adjudicated"] | None = None
+    tag: str | None = None
+    search: str | None = None
+    ids: tuple[str, ...] | None = None
+    sort: Sort = "row"
+    descending: bool = False
+
+
+_Found = list[tuple[int, str]]
+
+
+def listed(conn: Connection, actor: Actor, wanted: Cell) -> tuple[str, ...]:
+    """The ids of the list in its order, one more than `MOST_LISTED` at most; so many are in the file's order."""
+    if wanted.reference is not None and wanted.labels == "adjudicated":
+        found = _relabelled(conn, actor, wanted)
+    else:
+        found = _found(conn, actor, wanted)
+    ids = tuple(case_id for _, case_id in found)
+    if wanted.sort == "row" or len(ids) > MOST_LISTED:
+        return ids
+    ordered = select(cases.c.id).outerjoin(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id.in_(ids))
+    return tuple(conn.execute(ordered.order_by(*_order(wanted, actor))).scalars())
+
+
+def _relabelled(conn: Connection, actor: Actor, wanted: Cell) -> _Found:
+    """Those whose label in the file nobody replaced, and those with such an accepted one."""
+    by_file = _found(conn, actor, replace(wanted, labels="original"), ~is_accepted(_CASE))
+    latest = accepted_labels(wanted.batch_id).subquery().c
+    accepted = conn.execute(select(latest.case_id).where(latest.label == wanted.reference)).scalars().all()
+    given = set(accepted if wanted.ids is None else wanted.ids)
+    chosen = tuple(case_id for case_id in accepted if case_id in given)[:MOST_LISTED]
+    by_people = _found(conn, actor, replace(wanted, labels="original", reference=None, ids=chosen))
+    return sorted({*by_file, *by_people}, reverse=_backwards(wanted))[: MOST_LISTED + 1]
+
+
+_CASE = cases.c.id
+
+
+def _found(conn: Connection, actor: Actor, wanted: Cell, *more: ColumnElement[bool]) -> _Found:
+    """The rows and ids in the file's order."""
+    conditions = [*_conditions(conn, actor, wanted), *more]
+    few = _few(conn, actor, wanted)
+    if few is not None:
+        query = _among(wanted, few, conditions)
+    elif wanted.outcome == PENDING:
+        query = _unscreened(wanted, conditions)
+    elif _asks_of_engine(wanted):
+        chosen = [kind for kind in kinds(conn, wanted.batch_id) if _is_of(kind, wanted)]
+        if not chosen:
+            return []
+        query = _by_kind(wanted, chosen, conditions)
+    else:
+        query = _cut(select(cases.c.row, _CASE).where(cases.c.batch_id == wanted.batch_id, *conditions), wanted)
+    rows = sorted({(int(row), case_id) for row, case_id in conn.execute(query)}, reverse=_backwards(wanted))
+    return rows[: MOST_LISTED + 1]
+
+
+def _backwards(wanted: Cell) -> bool:
+    return wanted.sort == "row" and wanted.descending
+
+
+def _cut(query: Select[Any], wanted: Cell, row: ColumnElement[int] = cases.c.row) -> Select[Any]:
+    return query.order_by(row.desc() if _backwards(wanted) else row).limit(MOST_LISTED + 1)
+
+
+def _asks_of_engine(wanted: Cell) -> bool:
+    named = (wanted.node, wanted.reason, wanted.gap_at_most)
+    return wanted.outcome not in (None, IN_INBOX) or any(each is not None for each in named)
+
+
+def _is_of(kind: Kind, wanted: Cell) -> bool:
+    asked = ("outcome", "reference", "node", "reason")
+    hidden_by = (IN_INBOX, None)
+    return kind.outcome != PENDING and all(
+        getattr(wanted, name) in (getattr(kind, name), None) or (name == "outcome" and wanted.outcome in hidden_by)
+        for name in asked
+    )
+
+
+def _by_kind(wanted: Cell, chosen: Sequence[Kind], conditions: Sequence[ColumnElement[bool]]) -> Any:
+    """The first of each kind, from the index by kind and row."""
+    ended = screenings.c
+    of_batch = select(ended.row, ended.case_id).join(cases, ended.case_id == _CASE)
+    parts = [
+        _cut(of_batch.where(ended.batch_id == wanted.batch_id, ended.kind == kind.key, *conditions), wanted, ended.row)
+        for kind in chosen
+    ]
+    return union_all(*(select(part.subquery()) for part in parts))
+
+
+def _unscreened(wanted: Cell, conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
+    waits = pending_cases.c
+    query = select(waits.row, waits.case_id).join(cases, waits.case_id == _CASE)
+    query = query.outerjoin(screenings, screenings.c.case_id == _CASE)
+    return _cut(query.where(waits.batch_id == wanted.batch_id, *conditions), wanted, waits.row)
+
+
+def _among(wanted: Cell, few: Sequence[str], conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
+    """Those of these cases: looked up by their ids, never by their batch."""
+    ended = screenings.c
+    query = select(cases.c.row, _CASE).outerjoin(screenings, ended.case_id == _CASE).where(_CASE.in_(few), *conditions)
+    of_engine = {"node": ended.node, "reason": ended.reason}
+    for name, column in of_engine.items():
+        if (value := getattr(wanted, name)) is not None:
+            query = query.where(column == value)
+    if wanted.outcome == PENDING:
+        return query.where(ended.case_id.is_(None))
+    return query if wanted.outcome in (None, IN_INBOX) else query.where(ended.outcome == wanted.outcome)
+
+
+def _conditions(conn: Connection, actor: Actor, wanted: Cell) -> Iterator[ColumnElement[bool]]:
+    """What each case of the list must have beside its kind. What is asked of the engine's view, of readers or of tags
+    leaves out what this person may yet read.
+    """
+    hidden = withheld(actor, _CASE)
+    if wanted.outcome == IN_INBOX:
+        yield hidden
+    elif _asks_of_engine(wanted) or any(
+        each is not None for each in (wanted.way, wanted.source, wanted.tag, wanted.ids)
+    ):
+        yield ~hidden
+    if wanted.reference is not None:
+        yield cases.c.reference == wanted.reference
+    if wanted.group is not None:
+        yield cases.c.group_name == wanted.group
+    if wanted.gap_at_most is not None:
+        yield screenings.c.gap <= wanted.gap_at_most
+    if wanted.way is not None:
+        yield _went(*wanted.way)
+    if wanted.source is not None:
+        yield is_accepted(_CASE) if wanted.source == "adjudicated" else ~is_accepted(_CASE)
+    if wanted.tag is not None:
+        yield _CASE.in_(select(case_tags.c.case_id).where(case_tags.c.tag == wanted.tag))
+    if wanted.search:
+        names = _names(conn, wanted.search.strip())
+        yield names[0] | names[1] | names[2]
+
+
+def _went(node: str, label: Label | None) -> ColumnElement[bool]:
+    """Whether this agent gave the case this label."""
+    run = node_runs.alias().c
+    return exists().where(run.case_id == _CASE, run.node == node, run.variant == MAIN, run.label == label)
+
+
+def _few(conn: Connection, actor: Actor, wanted: Cell) -> tuple[str, ...] | None:
+    """The cases among which the list must lie, where something that is asked for leaves no more than `MOST_LISTED`."""
+    for candidates in _candidates(conn, actor, wanted):
+        found = {row.id for query in candidates for row in conn.execute(query.limit(MOST_LISTED + 1))}
+        if len(found) <= MOST_LISTED:
+            return tuple(sorted(found))
+    return None
+
+
+def _candidates(conn: Connection, actor: Actor, wanted: Cell) -> Iterator[list[Select[Any]]]:
+    """For each thing asked for, who may have it: queries that each begin from an index of their own."""
+    of_batch = select(_CASE).where(cases.c.batch_id == wanted.batch_id)
+    if wanted.ids is not None:
+        chosen = select(_CASE, cases.c.batch_id).where(_CASE.in_(wanted.ids[:MOST_LISTED])).subquery().c
+        yield [select(chosen.id).where(chosen.batch_id == wanted.batch_id)]
+    if wanted.tag is not None:
+        yield [of_batch.join(case_tags, case_tags.c.case_id == _CASE).where(case_tags.c.tag == wanted.tag)]
+    if wanted.search:
+        yield [of_batch.where(named) for named in _names(conn, wanted.search.strip())]
+    if wanted.group is not None:
+        yield [of_batch.where(cases.c.group_name == wanted.group)]
+    if wanted.source == "adjudicated":
+        yield [select(accepted_labels(wanted.batch_id).subquery().c.case_id.label("id"))]
+    if wanted.outcome == IN_INBOX:
+        yield [open_to(actor, wanted.batch_id)]
+    if wanted.outcome == Outcome.HUMAN_REVIEW.value:
+        yield [with_people(wanted.batch_id, each) for each in _closed_or_read(actor)]
+
+
+def _closed_or_read(actor: Actor) -> tuple[Select[Any], Select[Any]]:
+    closed = select(inbox_entries.c.case_id).where(inbox_entries.c.closed_at.is_not(None))
+    return closed, select(ratings.c.case_id).where(ratings.c.reviewer == actor.id)
+
+
+def _names(conn: Connection, words: str) -> tuple[ColumnElement[bool], ...]:
+    """Three ways to be meant: as the number of a row, by the beginning of the id, or of the group."""
+    row = cases.c.row == int(words) if words.isascii() and words.isdigit() and len(words) < 16 else false()
+    return row, begins(conn, cases.c.external_id, words), begins(conn, cases.c.group_name, words)
+
+
+def _order(wanted: Cell, actor: Actor) -> list[ColumnElement[Any]]:
+    """What is sorted by the engine's view has what waits for this person behind all others."""
+    ended, hidden = screenings.c, withheld(actor, _CASE)
+    of_file = {"value": cases.c.reference_value, "group": cases.c.group_name, "id": cases.c.external_id}
+    of_engine = {"calls": ended.calls, "cost": ended.cost_usd, "gap": ended.gap}
+    value: ColumnElement[Any] = (
+        of_file[wanted.sort]
+        if wanted.sort in of_file
+        else case((hidden, null()), else_=of_engine.get(wanted.sort, null()))
+    )
+    return [value.is_(None), value.desc() if wanted.descending else value, cases.c.row]
