@@ -47,10 +47,10 @@ def shown_turns(text: str, thread: Thread | None) -> list[dict[str, Any]]:
     ]
 
 
-def texts_html(text: str, thread: Thread | None, reply: str | None) -> str:
+def texts_html(text: str, thread: Thread | None, reply: str | None, label: str = "Text of this case") -> str:
     """A case's text or thread, and the reply to it."""
     after = "" if reply is None else text_html(reply, label="The reply to it")
-    return thread_html(text, thread, label="Text of this case") + after
+    return thread_html(text, thread, label=label) + after
 
 
 def thread_html(text: str, thread: Thread | None, *, label: str) -> str:

@@ -8,7 +8,7 @@ import streamlit as st
 from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.refusals import remember_refusal
-from pages.components.untrusted_text import show_text
+from pages.components.thread import texts_html
 from pages.research.case_words import outcome_words, reason_words
 from screening.research.likeness import MOST_COMPARED, most_alike
 from screening.review.actors import Actor
@@ -99,9 +99,7 @@ def _text(db: Database, person: Actor, case: CaseInCell) -> None:
     if text is None:
         st.caption("Your role does not let you read texts.")
         return
-    show_text(text.text, label="Text")
-    if text.reply is not None:
-        show_text(text.reply, label="The reply to it")
+    st.html(texts_html(text.text, text.thread, text.reply, label="Text"))
 
 
 def _alike(db: Database, person: Actor, ids: Sequence[str], case: CaseInCell) -> None:

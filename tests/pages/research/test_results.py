@@ -8,9 +8,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.components.result_links import result_links_html
+from screening.datasets.rows import NewCase
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
+from screening.text.conversation import Role, Turn, receive_conversation
+from screening.text.received import receive
 from storage.batches.batches import progress
+from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.research.case_tags import add_tag, tag_counts
 from storage.research.cells import cell_page
@@ -155,3 +159,21 @@ def test_the_list_is_sorted_by_what_the_file_says(page_database: Database) -> No
     batch_id = decided(page_database)
     by_id = cell_page(page_database, LOCAL_USER, Cell(batch_id=batch_id, sort="id", descending=True))
     assert [case.external_id for case in by_id.cases] == ["p5", "p4", "p3", "p2", "p1"]
+
+
+def test_the_reader_shows_a_conversation_as_a_thread_with_its_judged_turn(
+    open_page: Opener, page_database: Database
+) -> None:
+    said = [(Role.USER, "<b>school</b> again"), (Role.ASSISTANT, "Tell me more"), (Role.USER, "so tired of it all")]
+    turns = [Turn(role=role, text=words) for role, words in said]
+    text, thread = receive_conversation(turns, frozenset({2}), receive, context_tokens=100)
+    batch_id = batch(page_database, closed=False)
+    add_rows(page_database, batch_id, [NewCase(row=1, external_id="c1", text=text, thread=thread)], NOW)
+    page = open_page("results", batch=batch_id, case=waiting(page_database)[0])
+    sections = re.findall(r'<section class="sl-turn( judged)?"><h4>(.*?)</h4><p dir="auto">(.*?)</p>', shown(page))
+    assert [bool(judged) for judged, _, _ in sections] == [False, False, True]
+    assert [words for *_, words in sections] == [
+        "&lt;b&gt;school&lt;/b&gt; again",
+        "Tell me more",
+        "so tired of it all",
+    ]
