@@ -65,7 +65,7 @@ async def test_a_try_that_fails_doubles_the_pause_up_to_its_longest() -> None:
         while not await _let_in(breaker):
             clock.now += 0.5
         pauses.append(clock.now - began)
-    assert pauses == [1, 2, 4, 8, 16, 32, LONGEST_PAUSE_S, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
+    assert pauses == [1, 2, 4, 8, *[LONGEST_PAUSE_S] * 5]
 
 
 async def _let_in(breaker: Breaker) -> bool:
@@ -100,7 +100,7 @@ async def test_a_case_is_to_blame_only_when_others_are_answered_and_it_lasts() -
         clock.now += LASTS_S
         waits.append(alone.failed("a"))
         alone.answered("b")
-    assert waits == [1, 2, 4, 8, 16, 32, 60]
+    assert waits == [1, 2, 4, 8, 15, 15, 15]
     assert alone.failed("a") is None
 
 
