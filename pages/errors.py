@@ -133,4 +133,4 @@ with right:
         wanted = Cell(batch_id=batch.id, reference=cell[0], outcome=cell[1], labels=labels, group=group)
         page = case_list(db, person, filters(db, person, wanted))
         if (case_id := open_case_id(page.ids)) is not None:
-            reader(db, person, batch.id, page.ids, case_id)
+            reader(db, person, page.ids, case_id)

@@ -7,7 +7,8 @@ from pages.components.contrast import legible_controls
 from pages.components.sign_in import check_before
 from pages.research import reliability_view as view
 from pages.research.allocation_panel import allocation_panel
-from pages.research.claims import Verified, switched, verify
+from pages.research.audit_cases import show_audit, show_revised
+from pages.research.claims import Verified, verify
 from pages.research.open_tab import show_open
 from pages.research.stard import Study, report_html
 from screening.research.binding import binding_of
@@ -55,11 +56,11 @@ report = st.container()  # filled last: a file that is asked for while the page 
 show_open(
     "reliability_tab",
     {
-        "Audit sample": lambda: view.show_sample(found),
+        "Audit sample": lambda: show_audit(db, person, version, found),
         "Confidence sequence": lambda: view.show_sequence(found),
         "Planner": lambda: view.show_planner(found),
         "Allocation": lambda: allocation_panel(db, person, found),
-        "Switch rate": lambda: view.show_switches(switched(switches(db, person, settings.pseudonym_secret))),
+        "Switch rate": lambda: show_revised(db, person, switches(db, person, settings.pseudonym_secret)),
         "Drift": lambda: view.show_drift(found),
         "What was measured": lambda: view.show_binding(found, now),
     },

@@ -57,6 +57,6 @@ other_batch(batch)
 st.html(result_links_html(batch.id, batch.progress))
 page = case_list(db, person, chosen_filters(db, person, batch.id), all_outcomes=True)
 if (case_id := open_case_id(page.ids)) is not None:
-    reader(db, person, batch.id, page.ids, case_id)
+    reader(db, person, page.ids, case_id)
 st.page_link(FOLDER / "batch_list.py", label="How the batch runs", query_params={"batch": batch.id})
 downloads(db, person, batch)

@@ -38,7 +38,7 @@ def open_case_id(ids: Sequence[str]) -> str | None:
     return case_id if case_id in ids else None
 
 
-def reader(db: Database, person: Actor, batch_id: str, ids: Sequence[str], case_id: str) -> None:
+def reader(db: Database, person: Actor, ids: Sequence[str], case_id: str) -> None:
     """The case, and buttons with keys to the one before and after it in the list."""
     case = listed_case(db, person, case_id)
     if case is None:
@@ -51,7 +51,7 @@ def reader(db: Database, person: Actor, batch_id: str, ids: Sequence[str], case_
             st.caption("It waits for a reading: what the agents made of it is shown to those who have read it.")
         else:
             _alike(db, person, ids, case)
-            _tags(db, person, batch_id, case)
+            _tags(db, person, case)
             _remarks(db, person, case)
 
 
@@ -126,8 +126,8 @@ def _alike(db: Database, person: Actor, ids: Sequence[str], case: CaseInCell) ->
             st.button(words, key=f"alike_{place}", on_click=open_case, args=(other,))
 
 
-def _tags(db: Database, person: Actor, batch_id: str, case: CaseInCell) -> None:
-    counts = tag_counts(db, person, batch_id)
+def _tags(db: Database, person: Actor, case: CaseInCell) -> None:
+    counts = tag_counts(db, person, case.batch_id)
     for tag in case.tags:
         st.button(f"✕ {_plain(tag)}", key=f"untag_{tag}", on_click=_untag, args=(db, person, case.case_id, tag))
     quick = [tag for tag in counts if tag not in case.tags][:QUICK_TAGS]

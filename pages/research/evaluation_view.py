@@ -331,4 +331,4 @@ def show_list(
         return
     page = case_list(db, person, Cell(batch_id=experiment.batch.batch_id, ids=ids), all_outcomes=True)
     if (case_id := open_case_id(page.ids)) is not None:
-        reader(db, person, experiment.batch.batch_id, page.ids, case_id)
+        reader(db, person, page.ids, case_id)

@@ -34,7 +34,7 @@ def show_ledger(db: Database, person: Actor, batch_id: str, last: int) -> None:
     _table(entries)
     ids = list(dict.fromkeys(entry.case_id for entry in entries))
     if (case_id := open_case_id(ids)) is not None:
-        reader(db, person, batch_id, ids, case_id)
+        reader(db, person, ids, case_id)
 
 
 def _choose(found: Ledger) -> list[Entry]:

@@ -72,7 +72,7 @@ def _counts(db: Database, person: Actor, batch_id: str, found: Relabelled) -> No
         return
     page = case_list(db, person, Cell(batch_id=batch_id, ids=kinds[chosen]), all_outcomes=True)
     if (case_id := open_case_id(page.ids)) is not None:
-        reader(db, person, batch_id, page.ids, case_id)
+        reader(db, person, page.ids, case_id)
 
 
 def _download(batch: RecordedBatch, as_of: int | None) -> None:

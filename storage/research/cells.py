@@ -33,6 +33,7 @@ class CaseInCell:
     """
 
     case_id: str
+    batch_id: str
     row: int
     external_id: str
     outcome: str
@@ -184,8 +185,8 @@ def _details(actor: Actor, ids: Sequence[str]) -> Select[Any]:
     shown = [case((hidden, null()), else_=column).label(column.name) for column in engine]
     outcome = case((hidden, IN_INBOX), else_=func.coalesce(screenings.c.outcome, PENDING)).label("outcome")
     of_file = (
-        cases.c.id.label("case_id"), cases.c.row, cases.c.external_id, cases.c.group_name.label("group"),
-        cases.c.reference, cases.c.reference_value,
+        cases.c.id.label("case_id"), cases.c.batch_id, cases.c.row, cases.c.external_id,
+        cases.c.group_name.label("group"), cases.c.reference, cases.c.reference_value,
     )  # fmt: skip
     accepted, waits = accepted_label(cases.c.id).label("accepted"), hidden.label("waits")
     query = select(*of_file, outcome, *shown, accepted, waits).where(cases.c.id.in_(ids))

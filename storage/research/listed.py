@@ -36,7 +36,8 @@ class Cell:
     group, or the number of a row.
     ``way`` keeps the cases to which this agent gave this label, None for those that it did not settle, wherever they
     ended.
-    ``ids`` are the cases themselves, `MOST_LISTED` at most, where a page has found them otherwise.
+    ``ids`` are the cases themselves, `MOST_LISTED` at most, where a page has found them otherwise; with an empty
+    ``batch_id`` they are of any batch.
     """
 
     batch_id: str
@@ -206,7 +207,7 @@ def _candidates(conn: Connection, actor: Actor, wanted: Cell) -> Iterator[list[S
     of_batch = select(_CASE).where(cases.c.batch_id == wanted.batch_id)
     if wanted.ids is not None:
         chosen = select(_CASE, cases.c.batch_id).where(_CASE.in_(wanted.ids[:MOST_LISTED])).subquery().c
-        yield [select(chosen.id).where(chosen.batch_id == wanted.batch_id)]
+        yield [select(chosen.id).where(chosen.batch_id == wanted.batch_id) if wanted.batch_id else select(chosen.id)]
     if wanted.tag is not None:
         yield [of_batch.join(case_tags, case_tags.c.case_id == _CASE).where(case_tags.c.tag == wanted.tag)]
     if wanted.search:

@@ -280,6 +280,25 @@ def _seen(counts: Sequence[Any], readings: Sequence[Reading]) -> tuple[Seen, ...
     )
 
 
+def audited_readings(db: Database, actor: Actor, version: str) -> tuple[tuple[str, AuditCase], ...]:
+    """The ids of the cases of `audit_sample` with a first reading, each as it is counted there, in the order in which
+    they were settled. Raises Forbidden.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    joined = inbox_entries.join(screenings, _DONE.case_id == inbox_entries.c.case_id)
+    query = select(*_FACTS, _DONE.case_id, _DONE.audited).select_from(joined)
+    with db.read() as conn:
+        of_batch = _batches(conn, version)
+        under_audit = _DONE.batch_id.in_(_under_audit(of_batch))
+        read = _read_of(_DONE.case_id, query.where(_DONE.configuration == version, under_audit))
+        rows = conn.execute(read.where(ratings.c.blind.is_(True)).order_by(_DONE.completed_at, _DONE.case_id)).all()
+    return tuple((row.case_id, _case(row, of_batch[row.batch_id], _coin(row, of_batch))) for row in rows)
+
+
+def _coin(row: Any, of_batch: _Batches) -> float:
+    return audit_coin(str(of_batch[row.batch_id].seed), row.case_id) if row.audited else _NOT_TOSSED
+
+
 def severities(db: Database, actor: Actor, version: str) -> Mapping[int | None, int]:
     """How many blind first readings of audited texts said unsafe, by the level of ideation; None: not stated."""
     require(actor, Action.VIEW_RESULTS)

@@ -115,7 +115,7 @@ def _served(db: Database, who: Actor, batch_id: str) -> dict[str, Any]:
     order = {case_id: row for row, case_id in enumerate(_ids(db, batch_id))}
     for one in lists:
         page = cell_page(db, who, one)
-        rows = [replace(case, case_id="") for case in page.cases]
+        rows = [replace(case, case_id="", batch_id="") for case in page.cases]
         found[repr(replace(one, batch_id=""))] = rows, [order[case_id] for case_id in page.ids], page.waiting
     found["choices"] = cell_choices(db, who, of_all)
     found["tags"] = tag_counts(db, who, batch_id)
@@ -129,7 +129,7 @@ def _of_cell(db: Database, who: Actor, cell: Cell) -> list[object]:
     ]  # fmt: skip
     pages = [cell_page(db, who, one) for one in (narrowed if cell.group is None else narrowed[:1])]
     return [cell_choices(db, who, cell)] + [
-        ([replace(case, case_id="") for case in page.cases], page.found, page.waiting) for page in pages
+        ([replace(case, case_id="", batch_id="") for case in page.cases], page.found, page.waiting) for page in pages
     ]
 
 

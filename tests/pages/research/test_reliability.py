@@ -5,8 +5,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, select
 
+from pages.research.audit_cases import CALLED
 from pages.research.claims import (
     beyond_sentence,
     flow,
@@ -35,7 +36,7 @@ from storage.research.reliability import (
 )
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
-from storage.schema import reveals
+from storage.schema import cases, ratings, reveals
 from storage.settings_store import AuditPlan, SiteSettings, change, current
 from tests.pages.conftest import Opener
 from tests.pages.researched import sample_rows, screened
@@ -256,6 +257,28 @@ def test_the_page_marks_evidence_about_other_settings_as_stale(
     app = open_page("reliability")
     assert not app.exception, app.exception
     assert app.warning[0].value.startswith("Stale.")
+
+
+def test_each_count_of_readings_opens_its_cases(open_page: Opener, read: int, page_database: Database) -> None:
+    page = open_page("reliability")
+    strata = page.dataframe[1].value.to_dict("records")
+    counts = {
+        option.rsplit(" ", 1)[0]: int(option.rsplit(" ", 1)[1]) for option in page.pills(key="audit_cases").options
+    }
+    for outcome, words in CALLED.items():
+        of_it = [row for row in strata if row["Outcome"] == outcome.value.replace("_", " ")]
+        for column, kind in (("Read", "read"), ("Unsafe", "unsafe"), ("Inconclusive", "inconclusive")):
+            assert counts.get(f"{words}, {kind}", 0) == sum(row[column] for row in of_it)
+    assert sum(counts.values()) >= read > 0
+    chosen = page.pills(key="audit_cases").options[0]
+    page.pills(key="audit_cases").set_value(chosen).run()
+    assert not page.exception and len(page.dataframe[-1].value) == min(25, int(chosen.rsplit(" ", 1)[1]))
+    with page_database.read() as conn:
+        case_id = conn.execute(select(ratings.c.case_id).join(cases, cases.c.id == ratings.c.case_id)
+                               .where(cases.c.external_id == page.dataframe[-1].value["ID"][0])).scalar()  # fmt: skip
+    page.query_params["case"] = case_id
+    page.run()
+    assert not page.exception and any(button.label == "Next" for button in page.button)
 
 
 def test_without_a_batch_nothing_is_claimed(open_page: Opener) -> None:
