@@ -19,7 +19,7 @@ from jobs.port import Clock
 from screening.settings import Settings
 from storage.batches import unscreened
 from storage.database import Database
-from storage.review import retention
+from storage.review import retention, text_index
 from storage.settings_store import current
 from storage.site import duties, faults, heartbeats, notices, outbox
 from storage.site.outbox import Message, Notice
@@ -135,6 +135,7 @@ class Notifier:
             return 0
         self._anchor(now)
         self._expire(now)
+        text_index.catch_up(self.db)
         self._no_progress(now)
         if not self._anything(now):
             return 0

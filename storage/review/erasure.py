@@ -19,6 +19,7 @@ from storage.audit_log import append
 from storage.batches.batch_state import BatchEvent, was_cancelled
 from storage.database import Database
 from storage.identifiers import new_id
+from storage.review import text_index
 from storage.schema import (
     adjudications,
     audit_events,
@@ -179,6 +180,7 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
     """Empty these cases, in the caller's transaction, and take them out of the inbox: there is nothing to read."""
     for start in range(0, len(ids), AT_ONCE):
         some = ids[start : start + AT_ONCE]
+        text_index.forget(conn, some)
         conn.execute(update(cases).where(cases.c.id.in_(some)).values(_GONE))
         _empty(conn, some)
         closed = {"closed_at": now, "holder": None, "token": None, "lease_expires_at": None}
@@ -186,6 +188,7 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
         conn.execute(update(inbox_entries).where(*open_now).values(closed))
         rows = [{"case_id": case_id, "request_id": request_id, "at": now} for case_id in some]
         conn.execute(insert(erased_cases), rows)
+    text_index.tidy(conn)
 
 
 def _empty(conn: Connection, ids: Sequence[str]) -> None:

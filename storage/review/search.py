@@ -1,19 +1,23 @@
 """Finding open cases by what names them: their id, group or batch; and, where asked for, by words of their text.
 
-Each search is bounded: names by an index and its first matches, batches and texts among the cases due first. Of texts
-there is no index: what is erased is gone, and no second place holds what people wrote.
+Each search is bounded: names by an index and its first matches, batches among the cases due first. Texts are found by
+`text_index`; words that stand in very many of them among the cases due first.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
+from typing import Any
 
-from sqlalchemy import Connection, or_, select, union
+from sqlalchemy import Connection, Select, or_, select, union
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
+from screening.text.word_parts import holds
 from storage.database import Database, begins
+from storage.review import text_index
 from storage.review.claims import in_order, in_tiers, is_open, state
 from storage.review.queue import Sort, Waiting, sorted_by, waiting_of
 from storage.schema import batches, cases, inbox_entries
@@ -23,7 +27,9 @@ FIRST_NAMED = 1_000
 FIRST_DUE = 5_000
 """Open cases due first, among which those of a batch are found."""
 FIRST_READ = 2_000
-"""Open cases due first whose texts are looked through."""
+"""Texts looked through: of the cases due first for words that stand in very many, and of those not indexed yet."""
+ENOUGH = 200
+"""Cases with such words: the search for more ends there."""
 MOST_BATCHES = 20
 LONGEST = 120
 _entry = inbox_entries.c
@@ -53,7 +59,7 @@ def find(db: Database, actor: Actor, now: datetime, search: Search, limit: int =
         found = (
             _cases_named(conn, wanted)
             | _in_batches(conn, wanted)
-            | (_with_words(conn, wanted) if search.texts else set())
+            | (_with_words(conn, wanted, search.tiers) if search.texts else set())
         )
         query = (
             select(inbox_entries, cases.c.external_id, state(actor, now).label("state"))
@@ -73,14 +79,24 @@ def _cases_named(conn: Connection, words: str) -> set[str]:
     return set(conn.execute(query).scalars())
 
 
-def _with_words(conn: Connection, words: str) -> set[str]:
-    first = select(_entry.case_id).where(is_open()).order_by(*in_order(None)).limit(FIRST_READ).subquery()
-    held = [
-        or_(cases.c.text.icontains(word, autoescape=True), cases.c.reply.icontains(word, autoescape=True))
-        for word in words.split()
-    ]
-    query = select(cases.c.id).join(first, first.c.case_id == cases.c.id).where(*held)
-    return set(conn.execute(query).scalars())
+def _with_words(conn: Connection, words: str, tiers: Collection[Tier] | None) -> set[str]:
+    ids = text_index.found(conn, words)
+    if ids is not None:
+        behind = text_index.behind().limit(FIRST_READ)
+        return _holding(conn, _texts().where(or_(_entry.case_id.in_(ids), _entry.case_id.in_(behind))), words)
+    first = select(_entry.case_id).where(is_open(), in_tiers(tiers)).order_by(*in_order(tiers)).limit(FIRST_READ)
+    return _holding(conn, _texts().where(_entry.case_id.in_(first)).order_by(*in_order(None)), words)
+
+
+def _texts() -> Select[Any]:
+    joined = select(cases.c.id, cases.c.text, cases.c.model_text, cases.c.reply)
+    return joined.join(inbox_entries, _entry.case_id == cases.c.id).where(is_open())
+
+
+def _holding(conn: Connection, texts: Select[Any], words: str) -> set[str]:
+    """Of these cases those with all the words, as far as is enough."""
+    rows = conn.execution_options(yield_per=ENOUGH).execute(texts)
+    return {row.id for row in islice((row for row in rows if holds(text_index.written(row), words)), ENOUGH)}
 
 
 def _in_batches(conn: Connection, words: str) -> set[str]:

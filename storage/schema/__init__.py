@@ -53,11 +53,13 @@ from storage.schema.review import (
     follow_ups,
     inbox_entries,
     inbox_tallies,
+    open_texts,
     ratings,
     readings_taken_back,
     reveals,
     second_reading_requests,
     skips,
+    texts_to_index,
 )
 from storage.schema.site import (
     accounts,
@@ -111,6 +113,7 @@ __all__ = [
     "node_runs",
     "notification_recipients",
     "notifications",
+    "open_texts",
     "pending_cases",
     "pipeline_activations",
     "pipeline_versions",
@@ -131,4 +134,5 @@ __all__ = [
     "site_faults",
     "skips",
     "submissions",
+    "texts_to_index",
 ]

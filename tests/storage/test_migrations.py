@@ -11,9 +11,15 @@ from storage.database import Database
 from storage.schema import metadata
 
 
+def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
+    """The embedded database's own index of words is no table of the schema."""
+    return kind != "table" or not str(name).startswith("open_text_parts")
+
+
 def test_a_migrated_database_has_the_tables_of_the_schema(db: Database) -> None:
     with db.read() as conn:
-        context = MigrationContext.configure(conn, opts={"compare_type": True, "compare_server_default": True})
+        options = {"compare_type": True, "compare_server_default": True, "include_name": _is_ours}
+        context = MigrationContext.configure(conn, opts=options)
         assert compare_metadata(context, metadata) == []
         assert set(metadata.tables) < set(inspect(conn).get_table_names())
 

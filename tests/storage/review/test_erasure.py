@@ -89,7 +89,7 @@ WRITTEN = {  # every column beside a case that can hold words: `erasure` empties
         "adjudications.reason", "case_errors.message", "case_notes.note", "case_remarks.remark", "drafts.body",
         "follow_ups.note", "live_runs.draws", "message_requests.raw",
         "message_requests.reply_id", "node_runs.unusable", "ratings.fields", "ratings.reason",
-        "readings_taken_back.fields",
+        "readings_taken_back.fields", "open_texts.parts",
     },
     "codes": {"adjudications.rating_ids", "comparison_outcomes.draws", "node_runs.distribution", "node_runs.draws"},
 }  # fmt: skip

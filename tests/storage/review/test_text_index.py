@@ -1,0 +1,135 @@
+"""The index of texts finds what is open, forgets what was closed, and nothing of what was erased is left in it."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import insert, select, text, update
+
+from screening.review.triage import Tier
+from screening.text.word_parts import needed
+from storage.database import Database
+from storage.review import claims, erasure, search, text_index
+from storage.review.erasure import By, Selection
+from storage.review.ratings import submit_rating
+from storage.review.search import Search, find
+from storage.review.taking_back import take_back
+from storage.schema import batch_events, batches, cases, inbox_entries, open_texts, texts_to_index
+from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, SENIOR, fill, form, register
+
+WORD = "zanzibarquince"
+
+
+def with_texts(db: Database, *texts: str) -> list[str]:
+    """Open cases of these texts."""
+    ids = fill(db, [Tier.P2] * len(texts))
+    with db.write() as conn:
+        for case_id, written in zip(ids, texts, strict=True):
+            conn.execute(update(cases).where(cases.c.id == case_id).values(text=written, model_text=None, reply=None))
+    return ids
+
+
+def found(db: Database, words: str) -> list[str]:
+    return [each.case_id for each in find(db, SENIOR, NOW, Search(words=words, texts=True))]
+
+
+def indexed(db: Database) -> set[str]:
+    with db.read() as conn:
+        return set(conn.execute(select(open_texts.c.case_id)).scalars())
+
+
+def by_index(db: Database, words: str) -> list[str]:
+    with db.read() as conn:
+        return sorted(text_index.found(conn, words) or ())
+
+
+def test_texts_are_found_before_and_after_the_index_has_them(db: Database) -> None:
+    bridge, chinese = with_texts(db, "The Bridge at night", "我今晚想自杀")
+    expected = {"bridge nigh": [bridge], "自杀": [chinese], "杀": [chinese], "bridge 自杀": [], "ridges": []}
+    assert {words: found(db, words) for words in expected} == expected
+    assert by_index(db, "bridge") == []
+    assert text_index.catch_up(db) == 2 and text_index.catch_up(db) == 0
+    assert {words: found(db, words) for words in expected} == expected
+    assert by_index(db, "bridge") == [bridge]
+
+
+def test_the_index_alone_finds_them_once_it_has_caught_up(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    *_, last = with_texts(db, *["a day like others"] * 12, "the bridge")
+    text_index.catch_up(db)
+    monkeypatch.setattr(search, "FIRST_READ", 3)
+    assert found(db, "bridge") == [last]
+
+
+def test_words_of_very_many_are_found_among_those_due_first(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_texts(db, *["a day like others"] * 12)
+    text_index.catch_up(db)
+    monkeypatch.setattr(text_index, "MOST_FOUND", 5)
+    monkeypatch.setattr(search, "FIRST_READ", 3)
+    assert len(found(db, "others")) == 3
+
+
+def _close(db: Database, case_id: str) -> str:
+    claim = claims.claim(db, SENIOR, case_id, NOW)
+    submit_rating(db, SENIOR, case_id, claim.token, form("unsafe", 5), NOW, "a" * 32)
+    return claim.token
+
+
+def test_a_closed_case_leaves_and_one_taken_back_returns(db: Database) -> None:
+    register(db, ANN, BO, SENIOR)
+    first, second = with_texts(db, f"{WORD} one", f"{WORD} two")
+    text_index.catch_up(db)
+    _close(db, first)
+    assert found(db, WORD) == [second], "at once, whatever the index still has"
+    text_index.catch_up(db)
+    assert indexed(db) == {second} and by_index(db, WORD) == [second]
+    take_back(db, SENIOR, first, "a" * 32, NOW + timedelta(seconds=5))
+    text_index.catch_up(db)
+    assert indexed(db) == {first, second} and by_index(db, WORD) == sorted((first, second))
+
+
+def test_a_case_that_leaves_before_it_was_indexed_is_not_taken_in(db: Database) -> None:
+    (case_id,) = with_texts(db, WORD)
+    with db.write() as conn:
+        conn.execute(inbox_entries.delete().where(inbox_entries.c.case_id == case_id))
+    text_index.catch_up(db)
+    assert indexed(db) == set()
+    with db.read() as conn:
+        assert conn.execute(select(texts_to_index)).all() == []
+
+
+def _erased(db: Database, ids: list[str]) -> None:
+    with db.write() as conn:
+        conn.execute(update(cases).where(cases.c.id.in_(ids)).values(group_name="gone"))
+        batch = conn.execute(select(batches.c.id)).scalar_one()
+        event = {"batch_id": batch, "event": "intake_closed", "detail": {}, "actor": "rae", "at": NOW}
+        conn.execute(insert(batch_events).values(event))
+    erasure.erase(db, ADMIN, Selection(by=By.GROUP, value="gone"), "asked for by letter", NOW)
+
+
+@pytest.mark.parametrize("before", [lambda db, case_id: None, _close])
+def test_what_is_erased_is_in_the_index_no_more(db: Database, before: Callable[[Database, str], object]) -> None:
+    register(db, ANN, BO, SENIOR)
+    first, second = with_texts(db, f"{WORD} one", "another day")
+    text_index.catch_up(db)
+    before(db, first)
+    text_index.catch_up(db)
+    _erased(db, [first])
+    text_index.catch_up(db)
+    assert found(db, WORD) == by_index(db, WORD) == [] and indexed(db) == {second}
+    assert by_index(db, "another") == [second], "the rest is found as before"
+
+
+def test_no_piece_of_an_erased_word_is_left_in_an_embedded_database(sqlite_url: str) -> None:
+    db = Database(sqlite_url)
+    register(db, ANN, BO, SENIOR)
+    first, _second = with_texts(db, f"{WORD} one", "another day")
+    text_index.catch_up(db)
+    pieces = "SELECT count(*) FROM open_text_parts_data WHERE instr(block, :piece)"
+    first_piece = text_index._words(needed("zanz"))[0]
+    term = {"piece": first_piece[2:].encode()}  # of one like the term before it, only what differs is kept
+    with db.read() as conn:
+        assert conn.execute(text(pieces), term).scalar_one() > 0
+    _erased(db, [first])
+    with db.read() as conn:
+        assert conn.execute(text(pieces), term).scalar_one() == 0
+    db.close()
