@@ -11,7 +11,7 @@ from jobs.agents import unknown_model
 from jobs.port import system_clock
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import PipelineRefused, read_pipeline, shipped_pipelines, write_pipeline
-from screening.engine.whole_way import chain_bound
+from screening.engine.whole_way import chain_bound, promises
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.pipelines import UnknownPipeline, active_version, get_version, keep_version, list_versions
@@ -126,6 +126,7 @@ def _facts(pipeline: PipelineConfig) -> dict[str, object]:
         "version": pipeline.version,
         "delta": nodes,
         "pipeline_delta": chain_bound(pipeline),
+        "contract": promises(pipeline),
     }
 
 

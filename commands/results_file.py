@@ -66,6 +66,7 @@ def _as_json(result: Result) -> dict[str, Any]:
         "cost_usd": result.cost_usd,
         "delta": result.delta,
         "pipeline_delta": result.pipeline_delta,
+        "contract": result.contract,
         "grounds": result.grounds,
         "reference": result.reference,
         "reference_value": result.reference_value,

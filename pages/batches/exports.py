@@ -18,8 +18,9 @@ Export = Callable[[Database, Actor, str, datetime], Iterator[str | bytes]]
 
 RESULT_KINDS: Mapping[str, Kind] = {
     "id": "text", "row": "int", "outcome": "text", "node": "text", "reason": "text", "calls": "int",
-    "cost_usd": "float", "delta": "float", "pipeline_delta": "float", "grounds": "text", "reference": "text",
-    "reference_value": "text", "group": "text", "withheld": "bool", "tags": "text", "remarks": "text",
+    "cost_usd": "float", "delta": "float", "pipeline_delta": "float", "contract": "text", "grounds": "text",
+    "reference": "text", "reference_value": "text", "group": "text", "withheld": "bool", "tags": "text",
+    "remarks": "text",
 }  # fmt: skip
 RESULT_COLUMNS = tuple(RESULT_KINDS)
 

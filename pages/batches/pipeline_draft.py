@@ -11,10 +11,9 @@ from screening.engine.draws import Usage
 from screening.engine.pipeline import NodeConfig, PipelineConfig, last_decidable
 from screening.engine.pipeline_file import PipelineRefused, check, write_pipeline
 from screening.engine.prompting import PromptSet
-from screening.engine.whole_way import longest
+from screening.engine.whole_way import longest, promise
 from screening.labels import OUTCOMES, Label
 from screening.statistics.bounds import Schedule, expected_wrong_commits
-from screening.statistics.rules.contract import Contract
 from screening.statistics.rules.pairwise_mixture import PairwiseMixture
 from screening.statistics.rules.protocol import StoppingRule
 
@@ -115,15 +114,12 @@ def promises(rule: StoppingRule) -> tuple[tuple[bool, str], ...]:
     >>> promises(PairwiseMixture(budget=9, errors=ErrorLevels(overrides=(((Label.SAFE, Label.UNSAFE), 0.001),))))[1]
     (False, 'safe can never be said within 9 calls; it takes 11')
     """
-    if rule.delta is None:
-        return ((False, "a majority vote has no error bound"),)
+    promised = (rule.delta is not None, promise(rule))
     if not isinstance(rule, PairwiseMixture):
-        return ((True, f"any label but the mode: at most {rule.delta:g} in all"),)
-    contract = rule.contract or Contract(any_wrong=rule.delta, pairs=tuple(sorted(rule.errors.overrides)))
-    source = "certified" if rule.contract else "Ville's bound"
+        return (promised,)
     needed = rule.minimum_budget_for(Label.SAFE)
     never = ((False, f"safe can never be said within {rule.budget} calls; it takes {needed}"),)
-    return ((True, f"{source}: {contract.words()}"), *(never if needed > rule.budget else ()))
+    return (promised, *(never if needed > rule.budget else ()))
 
 
 MANY = 10_000

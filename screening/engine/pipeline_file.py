@@ -10,7 +10,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from screening.engine.pipeline import PipelineConfig, UndecidableError, require_decidable
-from screening.engine.whole_way import chain_bound
+from screening.engine.whole_way import chain_bound, promises
 
 SHIPPED = Path(__file__).parents[2] / "pipelines"
 MOST_CHARACTERS = 1_000_000
@@ -50,10 +50,13 @@ def check(given: Mapping[str, Any]) -> PipelineConfig:
 
 
 def write_pipeline(pipeline: PipelineConfig) -> str:
-    """The TOML text of a pipeline, headed by the bound for its whole way; `read_pipeline` gives the same back."""
+    """The TOML text of a pipeline, headed by the bound for its whole way and by the contracts that it rests on;
+    `read_pipeline` gives the same back.
+    """
     values, bound = pipeline.model_dump(mode="json"), chain_bound(pipeline)
     said = "no bound: an agent has none" if bound is None else f"at most {bound:g}"
     head = f"# Naming, anywhere on the longest way, a label that is not the agent's mode: {said}.\n"
+    head += f"# At each agent: {promises(pipeline)}\n"
     return head + tomli_w.dumps({"name": values["name"], "node": values["nodes"]}, multiline_strings=True)
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from screening.engine.pipeline import PipelineConfig
 from screening.labels import LABELS, OUTCOMES, Label, Outcome
 from screening.statistics.performance import Performance, exact_performance
+from screening.statistics.rules.contract import Contract
 from screening.statistics.rules.majority_vote import MajorityVote
 from screening.statistics.rules.pairwise_mixture import PairwiseMixture
 from screening.statistics.rules.protocol import StoppingRule
@@ -60,6 +61,26 @@ def chain_bound(pipeline: PipelineConfig) -> float | None:
     deltas = {node.name: node.rule.rule().delta for node in pipeline.nodes}
     known = {name: delta for name, delta in deltas.items() if delta is not None}
     return min(1.0, longest(pipeline, known)) if len(known) == len(deltas) else None
+
+
+def promise(rule: StoppingRule) -> str:
+    """Which contract a rule keeps, in words, and what that rests on.
+
+    >>> promise(MajorityVote(n=3))
+    'a majority vote has no error bound'
+    """
+    if rule.delta is None:
+        return "a majority vote has no error bound"
+    if not isinstance(rule, PairwiseMixture):
+        return f"Algorithm 1: {Contract(any_wrong=rule.delta).words()}"
+    if rule.contract is not None:
+        return f"certified: {rule.contract.words()}"
+    return f"Ville's bound: {Contract(any_wrong=rule.delta, pairs=tuple(sorted(rule.errors.overrides))).words()}"
+
+
+def promises(pipeline: PipelineConfig) -> str:
+    """The contract of each agent, those that are alike once."""
+    return " | ".join(dict.fromkeys(promise(node.rule.rule()) for node in pipeline.nodes))
 
 
 def whole_way(pipeline: PipelineConfig, mixes: Mapping[str, Mix]) -> WholeWay | None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, exists, select
 
 from screening.engine.pipeline import PipelineConfig, version_of
-from screening.engine.whole_way import chain_bound
+from screening.engine.whole_way import chain_bound, promises
 from storage.database import Database, insert_into
 from storage.schema import cases, configurations, node_runs
 
@@ -74,6 +74,11 @@ def pipeline_bound(conn: Connection, batch_id: str, body: Mapping[str, Any]) -> 
     if read_off or (elsewhere and _was_read_off(conn, batch_id, elsewhere)):
         return None
     return chain_bound(pipeline)
+
+
+def promised(body: Mapping[str, Any], bound: float | None) -> str | None:
+    """The contracts that a bound of this configuration's pipeline rests on, in words; None where there is no bound."""
+    return None if bound is None else promises(PipelineConfig.model_validate(body["pipeline"]))
 
 
 def _was_read_off(conn: Connection, batch_id: str, nodes: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from sqlalchemy import case as sql_case
 
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
-from storage.batches.configurations import pipeline_bound
+from storage.batches.configurations import pipeline_bound, promised
 from storage.blindness import withheld
 from storage.database import Database
 from storage.kinds import IN_INBOX, PENDING
@@ -31,7 +31,7 @@ class Result:
     ``remarks`` of researchers.
 
     ``delta`` bounds errors on the way that the text took, ``pipeline_delta`` on any way through the batch's pipeline;
-    None where an agent has no bound.
+    None where an agent has no bound. ``contract`` says in words which errors that bounds.
     """
 
     case_id: str
@@ -44,6 +44,7 @@ class Result:
     cost_usd: float | None
     delta: float | None
     pipeline_delta: float | None
+    contract: str | None
     grounds: str | None
     reference: str | None
     reference_value: str | None
@@ -75,7 +76,7 @@ def results(db: Database, actor: Actor, batch_id: str, *, after: int = 0) -> Ite
     """
     if actor != SYSTEM:
         require(actor, Action.VIEW_RESULTS)
-    last, bound = after, _pipeline_delta(db, batch_id)
+    last, bound = after, _bound(db, batch_id)
     while True:
         with db.read() as conn:
             page = _page(conn, actor, batch_id, last)
@@ -139,11 +140,12 @@ def _so_far(conn: Connection, case_ids: Sequence[str]) -> dict[str, _SoFar]:
     }
 
 
-def _pipeline_delta(db: Database, batch_id: str) -> float | None:
+def _bound(db: Database, batch_id: str) -> dict[str, object]:
     of_batch = select(configurations.c.body).join(batches, batches.c.configuration == configurations.c.version)
     with db.read() as conn:
         body = conn.execute(of_batch.where(batches.c.id == batch_id)).scalar()
-        return None if body is None else pipeline_bound(conn, batch_id, body)
+        bound = None if body is None else pipeline_bound(conn, batch_id, body)
+    return {"pipeline_delta": bound, "contract": promised(body or {}, bound)}
 
 
 def _noted(conn: Connection, case_ids: Sequence[str]) -> dict[str, dict[str, tuple[str, ...]]]:
@@ -159,8 +161,8 @@ def _noted(conn: Connection, case_ids: Sequence[str]) -> dict[str, dict[str, tup
     return found
 
 
-def _result(row: Row[Any], so_far: _SoFar, noted: Mapping[str, tuple[str, ...]], bound: float | None) -> Result:
-    fields = dict(row._mapping) | {"withheld": bool(row.withheld), "pipeline_delta": bound}
+def _result(row: Row[Any], so_far: _SoFar, noted: Mapping[str, tuple[str, ...]], bound: Mapping[str, Any]) -> Result:
+    fields = dict(row._mapping) | {"withheld": bool(row.withheld), **bound}
     if row.withheld:
         fields |= dict.fromkeys(_OF_THE_ENGINE) | {"outcome": IN_INBOX}
     elif row.outcome is None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from screening.engine.pipeline import MajorityVoteConfig, PipelineConfig, chain, preset
-from screening.engine.whole_way import chain_bound, most_calls, whole_way
+from screening.engine.whole_way import chain_bound, most_calls, promises, whole_way
 from screening.labels import LABELS, OUTCOMES, Label
 
 
@@ -70,6 +70,20 @@ def test_no_mix_errs_more_than_the_bound_and_all_ends_add_up() -> None:
         found = whole_way(pipeline, dict(zip(("worker", "risk", "legal"), mixes, strict=True)))
         assert found is not None and sum(found.ends.values()) == pytest.approx(1)
         assert 0 <= found.wrong <= bound
+
+
+def test_each_preset_says_which_contract_holds() -> None:
+    safe = "safe where the mode is unsafe: at most 0.001"
+    for name, source in (
+        ("certified", "certified: "),
+        ("each_pair", "certified: "),
+        ("recommended", "Ville's bound: "),
+    ):
+        said = promises(preset(name, budget=100))
+        assert said.startswith(f"{source}any label but the mode: at most 0.05 in all; ") and safe in said
+        assert ("unsafe where the mode is safe: at most 0.025" in said) is (name == "each_pair")
+    assert promises(preset("paper", budget=100)) == "Algorithm 1: any label but the mode: at most 0.05 in all"
+    assert promises(_votes()) == "a majority vote has no error bound"
 
 
 def test_what_would_take_long_is_left_out() -> None:

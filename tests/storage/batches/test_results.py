@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import insert, update
 
 from screening.engine.distribution import LabelDistribution
-from screening.engine.whole_way import chain_bound
+from screening.engine.whole_way import chain_bound, promises
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.policy import Forbidden
@@ -58,10 +58,12 @@ def test_no_bound_is_given_where_the_server_of_an_agent_has_read_off_a_text(db: 
         conn.execute(update(batches).values(configuration=version))
     drawn, read_off = waiting(db)
     commit_run(db, drawn, 0, run("SSSSSS"))
-    assert {one.pipeline_delta for one in results(db, SYSTEM, batch_id)} == {chain_bound(pipeline)}
+    assert {(one.pipeline_delta, one.contract) for one in results(db, SYSTEM, batch_id)} == {
+        (chain_bound(pipeline), promises(pipeline))
+    }
     distribution = LabelDistribution(labels={Label.SAFE: 0.8, Label.UNSAFE: 0.1, Label.ESCALATE: 0.1}, unknown=0.0)
     commit_run(db, read_off, 0, replace(run(""), distribution=distribution))
-    assert {one.pipeline_delta for one in results(db, SYSTEM, batch_id)} == {None}
+    assert {(one.pipeline_delta, one.contract) for one in results(db, SYSTEM, batch_id)} == {(None, None)}
 
 
 def test_who_reads_cases_blind_sees_no_outcomes(db: Database) -> None:
