@@ -9,16 +9,17 @@ BIN := $(VENV)/bin
 run: $(VENV)/.runtime
 	SECOND_LOOK_SIMULATED_LATENCY_S=$${SECOND_LOOK_SIMULATED_LATENCY_S:-0.3} $(BIN)/python serve.py --port $(PORT)
 
-# Three passes, two processes each: a file's tests stay together. The tests of workers and of pages start processes of
-# their own (and the browser library keeps an event loop in its process: do not mix tests/browser with others).
+# Three passes. A file's tests stay together where they share what is slow to start. The tests of workers and of pages
+# start processes of their own and mostly wait for them: more of them run at once, the long ones first. (The browser
+# library keeps an event loop in its process: do not mix tests/browser with others.)
 test: $(VENV)/.development
 	$(BIN)/python -m tests.browser.install
 ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
 else
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore tests/browser --ignore tests/jobs
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations 15 tests/jobs
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations 15 tests/browser
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations 15 --ignore tests/browser --ignore tests/jobs
+	$(BIN)/python -m pytest -q -n 4 --dist load --maxschedchunk 1 --durations 15 tests/jobs
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations 15 tests/browser
 endif
 
 # Before every commit: lint, types, house, the arithmetic, and storage on SQLite.

@@ -158,11 +158,11 @@ class Overnight:
         if over and not await to_the_end(overnight.open_ones, self.db, batch_id):
             return False
         async with self.agents.message_batches(made) as service:
-            await self._reconcile(service, batch_id)
+            listed = await self._reconcile(service, batch_id)
             for one in await to_the_end(overnight.open_ones, self.db, batch_id):
                 if over:
                     await self._withdraw(service, one)
-                elif not await self._settled(service, one, made):
+                elif not await self._settled(service, one, made, listed):
                     return False
             if over or not await to_the_end(overnight.allows_sending, self.db, batch_id):
                 return False
@@ -176,27 +176,31 @@ class Overnight:
             await service.cancel(one.service_id)
         await to_the_end(overnight.end_message_batch, self.db, one.id, self.clock())
 
-    async def _reconcile(self, service: MessageBatches, batch_id: str) -> None:
+    async def _reconcile(self, service: MessageBatches, batch_id: str) -> list[ServiceBatch]:
         """After a start, and while it is not known whether something was sent: what the account has is matched by the
-        ids that were recorded before sending.
+        ids that were recorded before sending. Returns what the account had, where it was asked.
         """
         unsent = [one for one in await to_the_end(overnight.open_ones, self.db, batch_id) if one.service_id is None]
         if batch_id in self.reconciled and not unsent:
-            return
+            return []
         known = await to_the_end(overnight.known_ids, self.db)
-        for listed in await service.everything():
-            if listed.ended and listed.id not in known:
-                await self._match(service, listed)
+        listed = await service.everything()
+        for found in listed:
+            if found.ended and found.id not in known:
+                await self._match(service, found)
         self.reconciled.add(batch_id)
+        return listed
 
     async def _match(self, service: MessageBatches, listed: ServiceBatch) -> None:
         custom_ids = [custom_id async for custom_id, _ in service.results(listed.id)]
         await to_the_end(overnight.match, self.db, listed.id, custom_ids)
 
-    async def _settled(self, service: MessageBatches, one: HandedIn, made: Configuration) -> bool:
+    async def _settled(
+        self, service: MessageBatches, one: HandedIn, made: Configuration, listed: Sequence[ServiceBatch]
+    ) -> bool:
         """Send it, look after it, count what came back; whether that is done."""
         if one.service_id is None:
-            if not await self._may_send(service, one):
+            if not await self._may_send(one, listed):
                 return False
             await self._send(service, one, made)
             return False
@@ -206,13 +210,14 @@ class Overnight:
             await self._count(service, one, made)
         return found.ended
 
-    async def _may_send(self, service: MessageBatches, one: HandedIn) -> bool:
-        """Not while the service works at a batch that may be this one: it is known by its results alone."""
+    async def _may_send(self, one: HandedIn, listed: Sequence[ServiceBatch]) -> bool:
+        """Not while the service works at a batch that may be this one: it is known by its results alone. Those that had
+        ended in the same list are matched already; a newer list could name as ended one that nobody has looked into.
+        """
         if not await to_the_end(overnight.allows_sending, self.db, one.batch_id):
             return False
         known = await to_the_end(overnight.known_ids, self.db)
         since = (one.created_at - CLOCKS_DIFFER).strftime("%Y-%m-%dT%H:%M:%S")
-        listed = await service.everything()
         return not any(
             not found.ended and found.id not in known and found.total == one.requests and found.created_at >= since
             for found in listed

@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.browser.find import find_browser
+from tests.browser.slow_line import SlowLine, slow_line
 from tests.free_port import free_port
 
 ROOT = Path(__file__).parent.parent.parent
@@ -29,6 +30,15 @@ ARGUMENTS = (
     "--disable-sync",
 )
 START_LIMIT_S = 180
+LONGEST_FIRST = (
+    "test_label_pace",
+    "test_desk",
+    "test_team",
+    "test_batches",
+    "test_pipelines",
+    "test_main_job",
+    "test_inbox",
+)
 OWN = ("data:", "blob:", "about:")
 EXPECT_MS = 45_000
 """A shared machine is slow now and then; a wait ends as soon as what it waits for is there."""
@@ -104,10 +114,13 @@ class Watch:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The limit of a test holds its fixtures' time as well: the first of a module starts the app."""
+    """The limit of a test holds its fixtures' time as well: the first of a module starts the app. The modules that take
+    long begin first, so that no process is left alone with one in the end.
+    """
     for item in items:
         if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(600))
+    items.sort(key=lambda item: LONGEST_FIRST.index(item.path.stem) if item.path.stem in LONGEST_FIRST else 99)
 
 
 @pytest.fixture(scope="session")
@@ -209,6 +222,23 @@ def page(browser: Browser, running_app: RunningApp, watch: Watch, color_scheme: 
     context.close()
     assert watch.outside == []
     assert watch.errors == []
+
+
+@pytest.fixture
+def line(running_app: RunningApp) -> Iterator[SlowLine]:
+    """A line to the app that a test can slow down or cut."""
+    with slow_line(running_app.url) as made:
+        yield made
+
+
+@pytest.fixture
+def far(browser: Browser, line: SlowLine) -> Iterator[Page]:
+    """A page at the other end of that line."""
+    context = browser.new_context(base_url=line.url, viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(45_000)
+    opened = context.new_page()
+    yield opened
+    context.close()
 
 
 def screenshot(page: Page, name: str) -> None:

@@ -1,8 +1,39 @@
 """What a reviewer does at the inbox, by keyboard, and how a test knows that it happened."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import TimeoutError as TooSlow
+from sqlalchemy import delete, select
+
+from screening.review.actors import LOCAL_USER
+from screening.review.triage import Tier
+from storage import settings_store
+from storage.database import Database
+from storage.schema import inbox_entries, ratings
+from tests.storage.inbox_cases import fill
+
+
+@contextmanager
+def waiting_cases(database_url: str, count: int) -> Iterator[Database]:
+    """The app's database with so many P2 cases that wait and no others; no second readings and no break."""
+    opened = Database(database_url)
+    with opened.write() as conn:
+        conn.execute(delete(inbox_entries))
+    alone = settings_store.SiteSettings(second_reading_rate=0.0, break_after_texts=10_000)
+    settings_store.change(opened, LOCAL_USER, alone, settings_store.current(opened).version, datetime.now(UTC))
+    fill(opened, [Tier.P2] * count, entered_at=[datetime.now(UTC)] * count)
+    yield opened
+    opened.close()
+
+
+def stored_labels(db: Database) -> dict[str, str]:
+    """The label of every rating, by case."""
+    with db.read() as conn:
+        return {row.case_id: row.label for row in conn.execute(select(ratings.c.case_id, ratings.c.label))}
 
 
 def open_inbox(page: Page, path: str = "/inbox") -> None:
@@ -19,6 +50,21 @@ def next_case(page: Page) -> str:
     page.wait_for_url(lambda url: "case=" in url and url != before)
     expect(page.get_by_role("heading", name="Your reading")).to_be_visible()
     expect(case_text(page)).to_be_visible()
+    return case_in_address(page)
+
+
+def next_shown(page: Page, before: str) -> str:
+    """The case after ``before``, once it can be read and decided on; what stands there instead is said."""
+    try:
+        page.wait_for_function(
+            "before => !location.search.includes(before) && document.querySelector('.sld[data-stage=reading]') && "
+            "!document.querySelector('.sld-saving')",
+            arg=before,
+            timeout=120_000,
+        )
+    except TooSlow as late:
+        stands = page.locator(".sld").inner_text()
+        raise AssertionError(f"still {page.url} after {before}:\n{stands}") from late
     return case_in_address(page)
 
 

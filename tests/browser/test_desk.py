@@ -1,117 +1,45 @@
 """The reading desk in haste and behind a slow line: what is stored is what was shown last."""
 
 import os
-import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
-from playwright.sync_api import TimeoutError as TooSlow
-from sqlalchemy import delete, func, select, update
+from playwright.sync_api import Page, expect
+from sqlalchemy import func, select, update
 
 from screening.review.actors import LOCAL_USER
-from screening.review.triage import Tier
-from storage import settings_store
 from storage.database import Database
 from storage.review.drafts import load_draft
 from storage.schema import cases, inbox_entries, ratings
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, screenshot
-from tests.browser.desk import case_in_address, case_text, choose, chosen, next_case, open_inbox, save
-from tests.browser.slow_line import SlowLine, slow_line
-from tests.storage.inbox_cases import fill
+from tests.browser.desk import (
+    case_in_address,
+    case_text,
+    choose,
+    chosen,
+    next_case,
+    next_shown,
+    open_inbox,
+    save,
+    stored_labels,
+    waiting_cases,
+)  # fmt: skip
+from tests.browser.slow_line import SlowLine
 
 pytestmark = pytest.mark.browser
 
-GAPS_MS = (0, 20, 40, 80, 150)
-SLOWED_S = (0.0, 0.2, 0.8)
-SEQUENCES = 200
 CUT_S = float(os.environ.get("SECOND_LOOK_TEST_CUT_S", "5"))
 """How long the line stays cut."""
 LONG = "A long text that goes on and on, so that its end is far below. " * 80
-LABELS = {"1": "safe", "2": "unsafe", "3": "insufficient_information"}
 
 
 @pytest.fixture(scope="module")
 def db(running_app: RunningApp) -> Iterator[Database]:
     """The app's database, with cases that wait."""
-    opened = Database(running_app.database_url)
-    with opened.write() as conn:
-        conn.execute(delete(inbox_entries))
-    alone = settings_store.SiteSettings(second_reading_rate=0.0, break_after_texts=10_000)
-    settings_store.change(opened, LOCAL_USER, alone, settings_store.current(opened).version, datetime.now(UTC))
-    fill(opened, [Tier.P2] * (SEQUENCES + 40), entered_at=[datetime.now(UTC)] * (SEQUENCES + 40))
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def line(running_app: RunningApp) -> Iterator[SlowLine]:
-    """A line to the app that a test can slow down or cut."""
-    with slow_line(running_app.url) as made:
-        yield made
-
-
-@pytest.fixture
-def far(browser: Browser, line: SlowLine) -> Iterator[Page]:
-    """A page at the other end of that line."""
-    context = browser.new_context(base_url=line.url, viewport={"width": 1440, "height": 900})
-    context.set_default_timeout(45_000)
-    opened = context.new_page()
-    yield opened
-    context.close()
-
-
-def _labels(db: Database) -> dict[str, str]:
-    with db.read() as conn:
-        return {row.case_id: row.label for row in conn.execute(select(ratings.c.case_id, ratings.c.label))}
-
-
-def _sequence(page: Page, chance: random.Random, gap_ms: int) -> str:
-    """Some labels, a certainty among them, the save and N, at one pace; returns the label shown last."""
-    pressed = chance.choices("123", k=chance.randint(1, 4))
-    keys = [*pressed]
-    keys.insert(chance.randint(0, len(keys)), chance.choice("45678"))
-    for key in [*keys, "Control+Enter", "n"]:
-        page.keyboard.press(key)
-        if gap_ms:
-            page.wait_for_timeout(gap_ms)
-    return LABELS[pressed[-1]]
-
-
-def _next_shown(page: Page, before: str) -> str:
-    """The case after ``before``, once it can be read and decided on; what stands there instead is said."""
-    try:
-        page.wait_for_function(
-            "before => !location.search.includes(before) && document.querySelector('.sld[data-stage=reading]') && "
-            "!document.querySelector('.sld-saving')",
-            arg=before,
-            timeout=120_000,
-        )
-    except TooSlow as late:
-        stands = page.locator(".sld").inner_text()
-        raise AssertionError(f"still {page.url} after {before}:\n{stands}") from late
-    return case_in_address(page)
-
-
-@pytest.mark.timeout(1500)
-@pytest.mark.parametrize("slowed", SLOWED_S)
-def test_the_label_stored_is_the_one_shown_last_at_any_pace(
-    far: Page, line: SlowLine, db: Database, slowed: float
-) -> None:
-    chance, meant = random.Random(int(10 * slowed)), {}
-    open_inbox(far)
-    case_id = next_case(far)
-    line.delay_s = slowed
-    for number in range(SEQUENCES // len(SLOWED_S) + 1):
-        meant[case_id] = _sequence(far, chance, GAPS_MS[number % len(GAPS_MS)])
-        case_id = _next_shown(far, case_id)
-    line.delay_s = 0.0
-    stored = _labels(db)
-    assert {case: stored.get(case) for case in meant} == meant
-    far.keyboard.press("x")  # the last case goes back
-    expect(far.get_by_text("It does not come to you again")).to_be_visible()
+    with waiting_cases(running_app.database_url, 40) as opened:
+        yield opened
 
 
 def test_who_saves_and_goes_on_before_the_next_claim_is_confirmed_is_not_left_behind(
@@ -129,7 +57,7 @@ def test_who_saves_and_goes_on_before_the_next_claim_is_confirmed_is_not_left_be
     second = case_in_address(far)
     far.wait_for_url(lambda url: second not in url)
     expect(far.get_by_role("heading", name="Your reading")).to_be_visible()
-    assert _labels(db)[second] == "unsafe"
+    assert stored_labels(db)[second] == "unsafe"
     line.delay_s = 0.0
     far.keyboard.press("x")
     expect(far.get_by_text("It does not come to you again")).to_be_visible()
@@ -146,11 +74,11 @@ def test_a_cut_line_is_said_at_once_and_loses_nothing(far: Page, line: SlowLine,
     expect(far.get_by_text("Saving: unsafe, fairly sure")).to_be_visible()
     far.wait_for_timeout(1000 * CUT_S)
     screenshot(far, "desk-connection-lost")
-    assert case_id not in _labels(db)
+    assert case_id not in stored_labels(db)
     line.mend()
     expect(far.get_by_role("heading", name="Saved")).to_be_visible(timeout=120_000)
     expect(far.get_by_text("Connection lost.")).to_have_count(0)
-    assert _labels(db)[case_id] == "unsafe"
+    assert stored_labels(db)[case_id] == "unsafe"
 
 
 def test_what_is_typed_is_on_the_server_within_two_seconds(page: Page, running_app: RunningApp, db: Database) -> None:
@@ -187,7 +115,7 @@ def test_a_page_lives_through_a_restart_of_the_server(far: Page, running_app: Ru
     expect(chosen(page, "Sure").first).to_be_visible()
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("heading", name="Saved")).to_be_visible(timeout=120_000)
-    assert _labels(db)[case_id] == "unsafe"
+    assert stored_labels(db)[case_id] == "unsafe"
 
 
 def test_a_tab_whose_case_was_closed_in_another_says_so_by_itself(page: Page, db: Database) -> None:
@@ -216,7 +144,7 @@ def test_a_case_that_went_to_a_colleague_is_said_with_the_draft_kept(page: Page,
     expect(page.get_by_text("Somebody else has this case now. What you filled in is kept").first).to_be_visible()
     expect(case_text(page)).to_have_count(0)
     kept = load_draft(db, LOCAL_USER, case_id)
-    assert kept is not None and kept["label"] == "safe" and case_id not in _labels(db)
+    assert kept is not None and kept["label"] == "safe" and case_id not in stored_labels(db)
 
 
 def test_undo_in_haste_replaces_the_reading_and_it_stays_blind(page: Page, db: Database) -> None:
@@ -224,7 +152,7 @@ def test_undo_in_haste_replaces_the_reading_and_it_stays_blind(page: Page, db: D
     case_id = next_case(page)
     for key in ("1", "7", "Control+Enter", "n"):
         page.keyboard.press(key)
-    after = _next_shown(page, case_id)
+    after = next_shown(page, case_id)
     page.keyboard.press("u")
     page.wait_for_url(lambda url: case_id in url)
     expect(chosen(page, "Safe")).to_be_visible()

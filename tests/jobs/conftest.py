@@ -1,6 +1,16 @@
 """Tests of the jobs run on both kinds of database, with real worker processes and a real stub of the service."""
 
+from pathlib import Path
+
+import pytest
+
 from tests.databases import *  # noqa: F403
 from tests.jobs.processes import apps, stub, workers
 
 __all__ = ["apps", "stub", "workers"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slow ones begin first, so that no process is left alone with one in the end."""
+    here = Path(__file__).parent
+    items.sort(key=lambda item: here not in item.path.parents or item.get_closest_marker("slow") is None)

@@ -25,7 +25,7 @@ from tests.jobs.processes import NotingStub, Workers, app_program, serves, wait_
 from tests.storage.recount import recount, recount_kinds
 from tests.stub_server import StubPlan, TextRule
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROWS, REJECTED_EVERY = 300, 50
 ROUNDS = (("worker",),) * 9 + (("app",),) * 7 + (("app", "worker"),) * 4

@@ -22,7 +22,7 @@ from tests.jobs.processes import wait_for
 from tests.jobs.taking_in import started
 from tests.storage.recount import recount, recount_kinds
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 ROWS, REJECTED_EVERY = 6_000, 40
 LEAST_HITS, MOST_KILLS = 8, 16

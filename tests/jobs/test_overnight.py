@@ -176,9 +176,15 @@ async def test_a_request_that_keeps_failing_leaves_its_case_to_a_person(db: Data
     await as_live(db, batch_id)
 
 
-async def test_a_lost_reply_is_found_again_by_the_ids_that_were_recorded(db: Database, stub: Stub) -> None:
-    """The first batch arrives, but the answer to handing it in does not: it is not handed in a second time."""
-    server = stub(PLAN.model_copy(update={"batch_lost": (True,), "batch_s": 0.5}))
+@pytest.mark.parametrize("between_two_looks", [False, True])
+async def test_a_lost_reply_is_found_again_by_the_ids_that_were_recorded(
+    db: Database, stub: Stub, between_two_looks: bool
+) -> None:
+    """The first batch arrives, but the answer to handing it in does not: it is not handed in a second time, also where
+    it ends just after the account's list was read.
+    """
+    lost = {"batch_lost": (True,), "batch_s": 0.5, "batch_lost_ends_when_listed": between_two_looks}
+    server = stub(PLAN.model_copy(update=lost))
     settings = settings_for(server)
     batch_id = labelled_batch(db, settings, 10)
     await work(db, settings).until_over(batch_id)

@@ -19,7 +19,7 @@ from tests.jobs.killing_worker import DEADLY
 from tests.jobs.processes import Workers, wait_for
 from tests.jobs.running import open_batch_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 ROWS, POISONED = 40, 5
 

@@ -14,7 +14,7 @@ from storage.database import Database
 from tests.jobs.processes import Workers, serves, wait_for
 from tests.jobs.running import batch
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 def _port() -> int:

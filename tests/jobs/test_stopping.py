@@ -10,7 +10,7 @@ from storage.database import Database
 from tests.jobs.processes import Workers, wait_for
 from tests.jobs.running import batch
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 

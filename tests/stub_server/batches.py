@@ -1,6 +1,7 @@
 """The stub's message batches: handed in, worked off after a while, results in any order, one failure each."""
 
 import json
+import math
 import random
 import time
 from collections.abc import Callable
@@ -74,6 +75,8 @@ class StubBatches:
         lost = self._plan().batch_lost
         if len(self.all) <= len(lost) and lost[len(self.all) - 1]:
             assert request.transport is not None
+            if self._plan().batch_lost_ends_when_listed:
+                made.ends_at = math.inf
             request.transport.abort()
         return web.json_response(made.as_json())
 
@@ -89,7 +92,10 @@ class StubBatches:
         return {"custom_id": one["custom_id"], "result": {"type": "succeeded", "message": self._answer(one["params"])}}
 
     async def _list(self, _: web.Request) -> web.Response:
-        return web.json_response({"data": [one.as_json() for one in reversed(self.all)], "has_more": False})
+        listed = [one.as_json() for one in reversed(self.all)]
+        for one in self.all:
+            one.ends_at = 0.0 if one.ends_at == math.inf else one.ends_at
+        return web.json_response({"data": listed, "has_more": False})
 
     async def _find(self, request: web.Request) -> web.Response:
         return web.json_response(self._named(request).as_json())

@@ -74,7 +74,8 @@ class StubPlan(_Data):
     ``script`` names the faults of the first requests in order of arrival, null for none.
     ``fails_probes`` answers the preflight's probes as any text; else they are answered as a sound model does.
     ``batch_s`` is how long a message batch takes; ``batch_faults`` are probabilities of errored, expired, canceled and
-    garbled results; ``batch_lost`` says of each batch handed in whether the reply to that gets lost.
+    garbled results; ``batch_lost`` says of each batch handed in whether the reply to that gets lost, and
+    ``batch_lost_ends_when_listed`` that such a one ends as soon as the list of batches was read.
     ``limit_per_minute`` makes the stub itself answer 429 above that rate.
     """
 
@@ -94,6 +95,7 @@ class StubPlan(_Data):
     batch_s: float = 0.0
     batch_faults: dict[str, float] = {}
     batch_lost: tuple[bool, ...] = ()
+    batch_lost_ends_when_listed: bool = False
     gullible: Gullible = Gullible.NO
     models: tuple[str, ...] | None = None
     api_key: str | None = None
