@@ -16,6 +16,7 @@ from pages.batches.file_reading import check_rows, profile, read_mapped
 from pages.batches.intake_runs import intake_runs
 from pages.batches.label_values import Labels, confirm_labels
 from pages.batches.overnight_panel import choose_overnight
+from pages.batches.paper_switch import paper_switch
 from pages.batches.pipelines import choose, decide_or_refuse, least_calls
 from pages.batches.reach_choice import choose_reach, readings_words
 from pages.batches.rejected_export import rejected_file
@@ -71,6 +72,7 @@ def check_file(upload: Upload) -> None:
 
 def _check_file(upload: Upload) -> None:
     begun = replace(upload, sheet=st.session_state.get(sheet_key(upload.token)))
+    paper_switch(upload)
     with st.container(border=True):
         mapping, kept, suffix = ask_columns(begun)
     if mapping is None:
@@ -96,6 +98,7 @@ def ask_columns(upload: Upload) -> tuple[ColumnMapping | None, FileMapping | Non
     sheets = found.sheets if isinstance(found, FileRefused) else found.report.sheets
     chosen_sheet(upload.token, sheets)
     kept, suffix = kept_mapping(upload.token)
+    suffix += f"_{upload.token}" if upload.prepared_from else ""  # not what was chosen for the file as it stood
     if upload.sheet in sheets[1:]:
         suffix += f"_{sheets.index(upload.sheet)}"  # the columns of another sheet are others
     if isinstance(found, FileRefused) and not isinstance(found, ColumnsUnclear):
@@ -174,10 +177,15 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
                 reach=reach,
                 submission=upload.token,
                 overnight=overnight,
-                intake=describe_reading(final.table.report) | {"estimate": estimated.record},
+                intake=describe_reading(final.table.report) | {"estimate": estimated.record} | _preparation(upload),
             )
             start(upload, request, mapping, labels)
         leave(upload)
+
+
+def _preparation(upload: Upload) -> dict[str, object]:
+    """What was done to the file before it was read, for whoever asks later."""
+    return {"prepared": {"as": upload.prepared_as, "steps": upload.steps}} if upload.prepared_as else {}
 
 
 def caps() -> tuple[int | None, float | None]:
