@@ -72,20 +72,21 @@ def app(url: str) -> Iterator[str]:
         command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         try:
-            _until_healthy(address)
+            until_healthy(f"{address}/_stcore/health")
             yield address
         finally:
             process.terminate()
 
 
-def _until_healthy(address: str) -> None:
-    for _ in range(1_200):
+def until_healthy(address: str, seconds: int = 120) -> None:
+    """Wait until a server answers there. Raises RuntimeError when it has not by then."""
+    for _ in range(10 * seconds):
         try:
-            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
+            with urllib.request.urlopen(address, timeout=2):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
-    raise RuntimeError("the app did not answer")
+    raise RuntimeError(f"no answer from {address}")
 
 
 def timed(page: "Page", key: str, first: str, ready: str) -> float:
@@ -102,7 +103,7 @@ def rounds(page: "Page", number: int) -> dict[str, list[float]]:
     """Read so many cases with the two keys apart and so many with them together."""
     found: dict[str, list[float]] = {"save": [], "next": [], "both": []}
     page.keyboard.press("n")
-    page.wait_for_function("() => window.desk && desk().dataset.stage === 'reading'")
+    page.wait_for_function("() => desk()?.dataset.stage === 'reading'")
     for at in range(2 * number):
         page.wait_for_timeout(1000 * PAUSE_S)
         before = page.evaluate("caseName()")
