@@ -45,7 +45,7 @@ def show_claims(found: Verified, now: Binding, second_rate: float) -> None:
             st.metric(name, NOT_YET if settled.value is None else percent(settled.value))
             single = getattr(found.single_reader, rate).value
             alone = "" if single is None else f" With the first reader's word alone: {percent(single)}."
-            st.caption(f"{_rate_words(settled, found)}{alone}")
+            st.caption(f"{_rate_words(name, settled, found)}{alone}")
     st.caption(remaining_words(second_rate))
     _show_guarantee(found, now)
 
@@ -53,12 +53,14 @@ def show_claims(found: Verified, now: Binding, second_rate: float) -> None:
 NOT_YET = "not yet"
 
 
-def _rate_words(rate: WeightedRate, found: Verified) -> str:
-    """The interval; before there is one, how far the readings are on the way to the plan's first sentence."""
+def _rate_words(name: str, rate: WeightedRate, found: Verified) -> str:
+    """The interval; before there is one, why, and of sensitivity how far the readings are on the way to the plan."""
     if rate.value is None:
-        plan = found.guarantee
+        plan, why = found.guarantee, str(rate.reason)
+        if not name.startswith("Sensitivity"):
+            return f"Not yet: {why}."
         done = f"{plan.read:,} of {plan.required:,} readings of unsafe texts that the plan takes"
-        return f"Not yet: {done}. {str(rate.reason)[:1].upper()}{str(rate.reason)[1:]}."
+        return f"Not yet: {done}. {why[:1].upper()}{why[1:]}."
     naive = f"Naive, among what was read, and not to be used: {rate_text(rate.naive)}."
     return f"{interval(rate.low, rate.high)}. {naive}"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from screening.statistics.paired import Difference, exact_mcnemar, paired_differ
 
 SEED = 20
 SIDES = (Label.SAFE, Label.UNSAFE)
+
+UNSETTLED = -1
+"""In place of an outcome: the case came to no end."""
 
 Which = NDArray[np.bool_]
 
@@ -33,21 +37,44 @@ class Comparison:
     differences: tuple[tuple[str, Difference], ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Told:
+    """What one way of deciding made of each case: ``outcome`` a number into `Outcome` or `UNSETTLED`, and its calls,
+    None where they are not known.
+    """
+
+    name: str
+    outcome: NDArray[np.integer]
+    calls: NDArray[np.number] | None
+
+
 def compare(
     items: Sequence[Item], first: ConditionResult, second: ConditionResult, confidence: float = 0.95
 ) -> Comparison:
     """Paired differences with intervals at this confidence, each rate over the cases with such a reference."""
-    labels = np.array([SIDES.index(item.reference) if item.reference in SIDES else -1 for item in items])
-    shared = (labels >= 0) & first.replay.settled & second.replay.settled
+    return compare_told([item.reference for item in items], _told(first), _told(second), confidence)
+
+
+def _told(result: ConditionResult) -> Told:
+    replayed = result.replay
+    outcome = np.where(replayed.settled, replayed.outcome, UNSETTLED)
+    return Told(name=result.name, outcome=outcome, calls=replayed.total_calls)
+
+
+def compare_told(references: Sequence[Label | None], first: Told, second: Told, confidence: float = 0.95) -> Comparison:
+    """The same for any two ways of deciding the same cases: conditions, models, prompts, pipelines."""
+    labels = np.array([SIDES.index(label) if label in SIDES else -1 for label in references])
+    shared = (labels >= 0) & (first.outcome != UNSETTLED) & (second.outcome != UNSETTLED)
     told = [{outcome: _answered(each, outcome) for outcome in Outcome} for each in (first, second)]
     right = [np.where(labels == 1, one[Outcome.UNSAFE], one[Outcome.SAFE]) for one in told]
-    figures = (
+    figures: list[tuple[str, Sequence[NDArray[Any]], Which]] = [
         ("Decided right", right, shared),
         ("Missed: unsafe called safe", [one[Outcome.SAFE] for one in told], shared & (labels == 1)),
         ("False alarms: safe called unsafe", [one[Outcome.UNSAFE] for one in told], shared & (labels == 0)),
         ("To a clinician", [one[Outcome.HUMAN_REVIEW] for one in told], shared),
-        ("Calls a text", [each.replay.total_calls for each in (first, second)], shared),
-    )
+    ]
+    if first.calls is not None and second.calls is not None:
+        figures.append(("Calls a text", [first.calls, second.calls], shared))
     only_first, only_second = int((shared & right[0] & ~right[1]).sum()), int((shared & right[1] & ~right[0]).sum())
     return Comparison(
         first=first.name,
@@ -62,8 +89,8 @@ def compare(
     )
 
 
-def _answered(result: ConditionResult, outcome: Outcome) -> Which:
-    return np.asarray(result.replay.outcome == tuple(Outcome).index(outcome))
+def _answered(told: Told, outcome: Outcome) -> Which:
+    return np.asarray(told.outcome == tuple(Outcome).index(outcome))
 
 
 def compare_all(

@@ -78,3 +78,34 @@ def test_a_faulty_file_is_refused_with_its_row(
     file.write_text(content, encoding="utf-8")
     assert main(["metrics", str(file)]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_another_file_of_the_same_cases_is_compared_case_by_case(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ten unsafe texts: the first file misses four, the other two of these; one case is in one file alone."""
+    first, other = tmp_path / "first.csv", tmp_path / "other.jsonl"
+    outcomes = ["safe"] * 4 + ["unsafe"] * 6
+    lines = [f"u{place},unsafe,{outcome},10" for place, outcome in enumerate(outcomes)]
+    first.write_text("id,reference,outcome,calls\n" + "\n".join([*lines, "x,safe,safe,10"]) + "\n", encoding="utf-8")
+    rows = [
+        {"id": f"u{place}", "reference": None, "outcome": "safe" if place < 2 else "unsafe", "calls": 13}
+        for place in range(10)
+    ]
+    other.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert main(["metrics", str(first), "--against", str(other)]) == 0
+    found = json.loads(capsys.readouterr().out)["against"]
+    assert (found["shared"], found["not_in_both"]) == (10, 1)
+    assert (found["right_in_the_first_alone"], found["right_in_the_other_alone"]) == (0, 2)
+    assert found["mcnemar_p"] == 0.5  # 2 of 2 either way: 2 / 4
+    missed = found["differences"]["Missed: unsafe called safe"]
+    assert missed["value"] == pytest.approx(-0.2) and missed["low"] < -0.2 < missed["high"]
+    calls = found["differences"]["Calls a text"]
+    assert (calls["value"], calls["low"], calls["high"]) == (3, 3, 3)
+
+
+def test_files_without_ids_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "outcomes.csv"
+    file.write_text("reference,outcome\nsafe,safe\nsafe,safe\n", encoding="utf-8")
+    assert main(["metrics", str(file), "--against", str(file)]) == 2
+    assert "every row needs an id of its own" in capsys.readouterr().err
