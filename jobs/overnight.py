@@ -19,8 +19,7 @@ from jobs.port import Clock
 from jobs.preflights import Preflights
 from screening.engine.draws import TOO_LONG, Draw, DrawRequest, SamplerError, ScreenedText, Usage
 from screening.engine.guard import guard_for
-from screening.engine.screen import NodeRun, Reason, Screening, screen
-from screening.labels import Outcome
+from screening.engine.screen import NodeRun, Screening, screen
 from screening.review.actors import SYSTEM
 from screening.samplers.message_batches import Asked, MessageBatches, ServiceBatch
 from screening.samplers.replies import SeenIds
@@ -31,7 +30,6 @@ from storage.batches.overnight import Answered, CaseAnswers, DrawWanted, HandedI
 from storage.batches.pending import record_error
 from storage.batches.screenings import CaseForScreening, case_for_screening, committed_runs
 from storage.database import Database
-from storage.settings_store import is_stopped
 from storage.site import duties
 
 POLL_S = 30.0
@@ -318,11 +316,6 @@ class Overnight:
         await to_the_end(record_error, self.db, case.case_id, error.kind, str(error), self.clock())
 
     def _conclude(self, case: CaseForScreening, found: Screening) -> None:
-        if found.outcome is not Outcome.HUMAN_REVIEW and is_stopped(self.db):
-            node = found.runs[-1].node if found.runs else None
-            found = Screening(
-                outcome=Outcome.HUMAN_REVIEW, node=node, reason=Reason.STOPPED, runs=found.runs, delta=None
-            )
         kept = overnight.costs_of(self.db, case.case_id)
         cost = None if None in kept else sum(one or 0.0 for one in kept)
         screenings.commit_outcome(self.db, case.case_id, found, cost, case.configuration.version, self.clock())

@@ -17,6 +17,7 @@ from procrastinate.jobs import Job, Status
 from psycopg import AsyncConnection
 from psycopg.sql import SQL, Identifier
 
+from jobs.ended_jobs import EndedJobs
 from jobs.patience import to_the_end
 from jobs.port import INTERACTIVE_PLACES
 from jobs.screening_job import ScreeningJob
@@ -60,7 +61,7 @@ class ProcrastinateRunner:
         self._stopping = asyncio.Event()
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._told = {queue: asyncio.Event() for queue in _FEED_LOCKS}
-        self.app = _app(job.db.conninfo)
+        self.app, self._ended = _app(job.db.conninfo)
         self.app.task(name=_TASK)(self._screen_case)
 
     def stop(self) -> None:
@@ -79,6 +80,10 @@ class ProcrastinateRunner:
                 for part in [stopping, *parts]:
                     part.cancel()
                 ended = await asyncio.gather(*parts, return_exceptions=True)
+                with suppress(Exception):  # else it is buried with this worker
+                    async with self.app.connector.pool.connection() as connection:  # type: ignore[attr-defined]
+                        for queue in _FEED_LOCKS:
+                            await self._ended.close(connection, queue)
         if not self._stopping.is_set():
             broken = next((end for end in ended if isinstance(end, Exception)), None)
             raise WorkerEnded("the worker ended by itself") from broken
@@ -133,7 +138,9 @@ class ProcrastinateRunner:
         while True:
             self._told[queue].clear()
             async with self.app.connector.pool.connection() as connection:  # type: ignore[attr-defined]
-                busy = await self._give_out(connection, queue)
+                busy, wrote = await self._give_out(connection, queue)
+                if not wrote:
+                    await connection.rollback()
             await self._rest(queue, busy=busy)
 
     async def _rest(self, queue: str, *, busy: bool) -> None:
@@ -145,16 +152,21 @@ class ProcrastinateRunner:
             async with asyncio.timeout(QUIET_EVERY_S):
                 await self._told[queue].wait()
 
-    async def _give_out(self, connection: "AsyncConnection[Any]", queue: str) -> bool:
-        """One round of a feeder, in one transaction; nothing where another worker is at it. Whether there is work."""
+    async def _give_out(self, connection: "AsyncConnection[Any]", queue: str) -> tuple[bool, bool]:
+        """One round of a feeder, in one transaction; nothing where another worker is at it. Whether there is work, and
+        whether anything was written.
+        """
+        forgot = await self._ended.forget(connection, queue)
         if not await _mine(connection, _FEED_LOCKS[queue]):
-            return True  # it may give up its turn before it has seen what is new
+            return True, forgot  # it may give up its turn before it has seen what is new
         query = "SELECT lock, status FROM procrastinate_jobs WHERE queue_name = %s"
         found = await (await connection.execute(query, (queue,))).fetchall()
         waiting = sum(status == "todo" for _, status in found)
-        wanted = max(LEAST_WAITING, len(found) - waiting) - waiting
-        more = wanted > 0 and await self._defer(connection, queue, wanted, [lock for lock, _ in found])
-        return more or bool(found)
+        most = max(LEAST_WAITING, len(found) - waiting)
+        if queue == BATCH and 2 * waiting > most:
+            return True, forgot  # enough for now: many at a time cost less
+        more = await self._defer(connection, queue, most - waiting, [lock for lock, _ in found])
+        return more or bool(found), more or forgot
 
     async def _defer(self, connection: "AsyncConnection[Any]", queue: str, wanted: int, known: Sequence[str]) -> bool:
         case_ids = await to_the_end(
@@ -197,9 +209,11 @@ async def create_engine_tables(conninfo: str) -> None:
             await connection.execute(procrastinate.schema.SchemaManager.get_schema())
 
 
-def _app(conninfo: str) -> procrastinate.App:
+def _app(conninfo: str) -> tuple[procrastinate.App, EndedJobs]:
     connector = procrastinate.PsycopgConnector(conninfo=conninfo, kwargs=_options(), min_size=2, max_size=10)
-    return procrastinate.App(connector=connector)
+    app = procrastinate.App(connector=connector)
+    app.job_manager = ended = EndedJobs(connector)
+    return app, ended
 
 
 def _options() -> dict[str, Any]:

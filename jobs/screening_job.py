@@ -22,15 +22,14 @@ from jobs.spend_guard import CaseSpend, Permission, SpendGuard
 from screening.engine.distribution import LabelDistribution
 from screening.engine.draws import Bill, Draw, DrawRequest, DrawSource, SamplerError, Usage, encode_draws
 from screening.engine.guard import guard_for
-from screening.engine.screen import DistributionSource, NodeRun, Reason, Screening, screen
-from screening.labels import Outcome
+from screening.engine.screen import DistributionSource, NodeRun, Reason, Screening, screen, to_a_human
 from screening.samplers.probes import other_names
 from storage.batches import live, pending, screenings
 from storage.batches.configurations import Configurations
 from storage.batches.pending import record_error, record_interruption
-from storage.batches.screenings import CaseForScreening, Started, Suspect, give_back, start_case
+from storage.batches.runs import EndedRun
+from storage.batches.screenings import CaseForScreening, End, Started, Suspect, give_back, start_case
 from storage.database import Database, lost_connection
-from storage.settings_store import is_stopped
 
 MOST_STARTS = 3
 """Starts without an end after which a case goes to a human instead of killing another worker."""
@@ -127,10 +126,10 @@ class ScreeningJob:
     async def _screen(self, started: Started, spend: CaseSpend) -> None:
         case = started.case
         if started.starts > MOST_STARTS:
-            await to_the_end(self._conclude, case, _to_a_human(Reason.REPEATED_FAILURE, started.runs))
+            await to_the_end(self._conclude, case, to_a_human(Reason.REPEATED_FAILURE, started.runs))
             return
         if started.stopped:
-            await to_the_end(self._conclude, case, _to_a_human(Reason.STOPPED, started.runs))
+            await to_the_end(self._conclude, case, to_a_human(Reason.STOPPED, started.runs))
             return
         if self.preflights is not None:
             await self.preflights.require(case.configuration, case.seed)
@@ -151,15 +150,23 @@ class ScreeningJob:
             commit=progress.commit,
             progress=progress.wave,
         )
-        self.first.look_at(case.batch_id, result)
-        await to_the_end(self._conclude, case, result)
+        try:
+            self.first.look_at(case.batch_id, result)
+        except SamplerError:
+            await progress.keep_last()
+            raise
+        if await to_the_end(self._conclude, case, result, progress) is End.RUN_LOST:
+            raise Withdrawn
 
-    def _conclude(self, case: CaseForScreening, result: Screening) -> None:
+    def _conclude(self, case: CaseForScreening, result: Screening, progress: "_NodeProgress | None" = None) -> End:
         costs = [self.agents.cost_usd(case.configuration, run.usage, run.node) for run in result.runs]
         cost = None if any(one is None for one in costs) else sum(one or 0.0 for one in costs)
-        if result.outcome is not Outcome.HUMAN_REVIEW and is_stopped(self.db):
-            result = _to_a_human(Reason.STOPPED, result.runs)
-        screenings.commit_outcome(self.db, case.case_id, result, cost, case.configuration.version, self.clock())
+        last = None if progress is None else progress.last
+        version = case.configuration.version
+        end = screenings.commit_end(self.db, case.case_id, result, cost, version, self.clock(), last)
+        if progress is not None:
+            progress.kept()
+        return end
 
     async def _keep_error(
         self,
@@ -206,8 +213,10 @@ class _NodeProgress:
     spend: CaseSpend
     codes: str = ""
     shown: str = ""
+    last: EndedRun | None = None
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        await self.keep_last()
         await self._leave_to_draw()
         bill = self.spend.ask(request.count)
         draws = await self._waited_for(request, self.sampler.draw(self._billed(request, bill)), bill)
@@ -224,6 +233,7 @@ class _NodeProgress:
         return None if found is None else self._told(request, found, bill)
 
     async def _told(self, request: DrawRequest, found: Awaitable[LabelDistribution], bill: Bill) -> LabelDistribution:
+        await self.keep_last()
         await self._leave_to_draw()
         self.spend.ask(1, bill)
         told = await self._waited_for(request, found, bill)
@@ -261,7 +271,7 @@ class _NodeProgress:
 
     async def _look(self) -> None:
         spend_guard, batch_id = self.job.spend_guard, self.case.batch_id
-        if not spend_guard.is_fresh(batch_id):
+        if spend_guard.must_look(batch_id):
             await to_the_end(spend_guard.look, batch_id)
 
     def _paid(self, node: str, calls: int, usage: Usage) -> None:
@@ -284,21 +294,26 @@ class _NodeProgress:
             raise Withdrawn  # nobody watches any more
 
     async def commit(self, run: NodeRun) -> None:
-        if not await to_the_end(self._commit, run, self.job.clock()):
+        """The run is kept with whatever comes next: before another draw, or in one transaction with the outcome."""
+        await self.keep_last()
+        now = self.job.clock()
+        cost = self.job.agents.cost_usd(self.case.configuration, run.usage, run.node)
+        self.last = EndedRun(position=self.position, run=run, cost_usd=cost, started_at=self.started_at, ended_at=now)
+        self.position, self.started_at = self.position + 1, now
+
+    async def keep_last(self) -> None:
+        """Keep the last run by itself. Withdrawn where another start was first with a different one."""
+        if self.last is not None and not await to_the_end(self._keep, self.last):
             raise Withdrawn
 
-    def _commit(self, run: NodeRun, ended_at: datetime) -> bool:
-        """Whether this run is the one that stands; False when another start was first with a different one."""
-        db, case_id = self.job.db, self.case.case_id
-        cost = self.job.agents.cost_usd(self.case.configuration, run.usage, run.node)
-        ours = screenings.commit_run(db, case_id, self.position, run, cost, self.started_at, ended_at)
-        self.job.spend_guard.settle(self.case.batch_id, self.spend)
-        self.position += 1
-        self.started_at = ended_at
+    def _keep(self, ended: EndedRun) -> bool:
+        ours = screenings.commit_run(
+            self.job.db, self.case.case_id, ended.position, ended.run, ended.cost_usd, ended.started_at, ended.ended_at
+        )
+        self.kept()
         return ours
 
-
-def _to_a_human(reason: Reason, runs: Sequence[NodeRun]) -> Screening:
-    """To a person, with what was drawn until then: it was paid for, and it is shown."""
-    node = runs[-1].node if runs else None
-    return Screening(outcome=Outcome.HUMAN_REVIEW, node=node, reason=reason, runs=tuple(runs), delta=None)
+    def kept(self) -> None:
+        """All that was drawn so far is in the tables."""
+        self.job.spend_guard.settle(self.case.batch_id, self.spend)
+        self.last = None

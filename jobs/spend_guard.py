@@ -45,7 +45,7 @@ class CaseSpend:
     def drew(self, calls: int, cost_usd: float | None) -> None:
         """The wave brought its draws."""
         more = Totals(calls=calls, unpriced_calls=calls if cost_usd is None else 0, cost_usd=cost_usd or 0.0)
-        self.drawn, self.asked, self.bill = _sum(self.drawn, more), 0, Bill()
+        self.drawn, self.asked, self.bill = self.drawn + more, 0, Bill()
 
     @property
     def lost(self) -> int:
@@ -59,6 +59,7 @@ class _Account:
 
     standing: Standing | None = None
     looked_at: float = 0.0
+    looking_since: float = float("-inf")
     spends: set[CaseSpend] = field(default_factory=set)
     settled: list[tuple[float, Totals]] = field(default_factory=list)
 
@@ -92,14 +93,25 @@ class SpendGuard:
     def settle(self, batch_id: str, spend: CaseSpend) -> None:
         """All that is on the spend was written to the tables a moment ago."""
         with self._lock:
-            written = _sum(spend.drawn, Totals(lost_calls=spend.bill.requests))
+            written = spend.drawn + Totals(lost_calls=spend.bill.requests)
             self._accounts[batch_id].settled.append((self._clock(), written))
             spend.asked, spend.bill, spend.drawn = 0, Bill(), Totals()
 
-    def is_fresh(self, batch_id: str) -> bool:
-        """Whether the tables were looked at a moment ago."""
-        account = self._accounts[batch_id]
-        return account.standing is not None and self._clock() - account.looked_at < self._fresh_s
+    def must_look(self, batch_id: str) -> bool:
+        """Whether it is the caller's turn to look at the tables: nobody has a moment ago, nor is about to.
+
+        Who is told so and does not look holds the others back for another moment and no longer.
+        """
+        now = self._clock()
+        with self._lock:
+            account = self._accounts[batch_id]
+            if account.standing is not None:
+                if now - account.looked_at < self._fresh_s:
+                    return False
+                if now - account.looking_since < self._fresh_s and now - account.looked_at < 2 * self._fresh_s:
+                    return False
+            account.looking_since = now
+            return True
 
     def look(self, batch_id: str) -> None:
         """Look at the tables again; blocking. Raises UnknownBatch."""
@@ -142,19 +154,9 @@ class SpendGuard:
             account = self._accounts[batch_id]
             drawn = [*(written for _, written in account.settled), *(spend.drawn for spend in account.spends)]
             asked = sum(max(spend.asked, spend.bill.requests) for spend in account.spends)
-        known = _sum(standing.totals, *drawn)
+        known = sum(drawn, standing.totals)
         if standing.caps.reached(known):
             return True
         # Calls under way are reckoned at the mean price, like lost ones; before there is one, by their number alone.
         with_asked = replace(known, lost_calls=known.lost_calls + asked)
         return standing.caps.reached(with_asked) not in (None, "cost_unknown")
-
-
-def _sum(first: Totals, *more: Totals) -> Totals:
-    return replace(
-        first,
-        calls=first.calls + sum(one.calls for one in more),
-        lost_calls=first.lost_calls + sum(one.lost_calls for one in more),
-        unpriced_calls=first.unpriced_calls + sum(one.unpriced_calls for one in more),
-        cost_usd=first.cost_usd + sum(one.cost_usd for one in more),
-    )

@@ -7,7 +7,7 @@ Each is added to in the transaction that inserts the fact it counts. The tests d
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, literal, select, true, union_all
 
 from storage.database import insert_into
 from storage.schema import kind_tallies
@@ -48,12 +48,16 @@ def kind_of(key: str) -> Kind:
 
 
 def add_kinds(conn: Connection, batch_id: str, row: int, more: Mapping[Kind, int]) -> None:
-    """Add to the counts, in the shard of this row; what is pending first, so that no two wait for each other."""
-    for kind in sorted(more, key=lambda each: (each.outcome != PENDING, each.key)):
-        place = {"batch_id": batch_id, "shard": row % SHARDS, "kind": kind.key}
-        counted = insert_into(conn, kind_tallies).values(**place, cases=more[kind])
-        total = {"cases": kind_tallies.c.cases + more[kind]}
-        conn.execute(counted.on_conflict_do_update(index_elements=list(place), set_=total))
+    """Add to the counts, in the shard of this row and in one statement; what is pending first, so that no two wait for
+    each other.
+    """
+    kinds_of_row = sorted(more, key=lambda each: (each.outcome != PENDING, each.key))
+    place = (literal(batch_id), literal(row % SHARDS))
+    rows = [select(*place, literal(kind.key), literal(more[kind])).where(true()) for kind in kinds_of_row]
+    names = ("batch_id", "shard", "kind", "cases")
+    counted = insert_into(conn, kind_tallies).from_select(names, union_all(*rows))
+    total = {"cases": kind_tallies.c.cases + counted.excluded.cases}
+    conn.execute(counted.on_conflict_do_update(index_elements=names[:3], set_=total))
 
 
 def kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:

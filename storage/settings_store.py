@@ -195,6 +195,13 @@ class StaleSettings(Exception):
 
 
 _LATEST = select(settings_versions).order_by(settings_versions.c.version.desc()).limit(1)
+LATEST_BODY = select(settings_versions.c.body).order_by(settings_versions.c.version.desc()).limit(1).scalar_subquery()
+"""What `settings_of` reads, as a column of whatever a transaction asks anyway."""
+
+
+def settings_of(body: Mapping[str, Any] | None) -> SiteSettings:
+    """The settings in force; None is the defaults, before anybody set anything."""
+    return SiteSettings() if body is None else SiteSettings.model_validate(body)
 
 
 def current_in(conn: Connection) -> SettingsVersion:

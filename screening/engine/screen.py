@@ -7,7 +7,7 @@ and where ended nodes are kept is the driver's business (`screen`).
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial, reduce
+from functools import reduce
 from typing import Protocol, runtime_checkable
 
 from screening.engine.distribution import LabelDistribution
@@ -181,7 +181,7 @@ def _node_run(
             count=state.next_wave(),
             variant=variant,
             agent=node.agent,
-            enough=partial(_hopeless, state),
+            enough=_Hopeless(state),
         )
         if isinstance(wave, LabelDistribution) and not draws and distribution is None:
             distribution = wave
@@ -201,19 +201,26 @@ def _sufficient(wave: Answer, state: RuleState) -> Sequence[Draw]:
     """The wave, where it is whole or ends where nothing is left to be identified."""
     if wave is None or isinstance(wave, LabelDistribution):
         raise ValueError("a sampler must give draws")
-    if len(wave) != state.next_wave() and not (len(wave) < state.next_wave() and _hopeless(state, wave)):
+    if len(wave) != state.next_wave() and not (len(wave) < state.next_wave() and _Hopeless(state)(wave)):
         raise ValueError("a sampler must give exactly the draws that were asked for, or the first that are enough")
     return wave
 
 
-def _hopeless(state: RuleState, wave: Sequence[Draw]) -> bool:
+class _Hopeless:
     """Whether after these first draws of a wave nothing can be identified any more, whatever the others say. No label
     is identified before the end of its wave, so this is all that the first answers can settle.
+
+    It is asked again with more draws of the same wave, and goes on from where it was.
     """
-    for draw in wave:
-        state = state.observe(draw.label)
-    verdict = state.verdict()
-    return verdict is not None and verdict.ended is Ended.CURTAILED
+
+    def __init__(self, state: RuleState) -> None:
+        self._states = [state]
+
+    def __call__(self, wave: Sequence[Draw]) -> bool:
+        for draw in wave[len(self._states) - 1 :]:
+            self._states.append(self._states[-1].observe(draw.label))
+        verdict = self._states[len(wave)].verdict()
+        return verdict is not None and verdict.ended is Ended.CURTAILED
 
 
 def _reason(verdict: Verdict, outcome: Outcome) -> Reason:
@@ -293,6 +300,12 @@ async def _answer(step: DrawRequest, sampler: DrawSource, *, sampled: bool) -> S
         if found is not None:
             return await found
     return await sampler.draw(step)
+
+
+def to_a_human(reason: Reason, runs: Sequence[NodeRun]) -> Screening:
+    """To a person, with what was drawn until then: it was paid for, and it is shown."""
+    node = runs[-1].node if runs else None
+    return Screening(outcome=Outcome.HUMAN_REVIEW, node=node, reason=reason, runs=tuple(runs), delta=None)
 
 
 def _too_long(node: str, runs: Sequence[NodeRun], pipeline: PipelineConfig) -> Screening:

@@ -92,21 +92,14 @@ def standings(
 
     Counting what failed is linear in that; without it (`allows_calls` does not depend on it) ``failed`` is 0.
     """
-    sums, events = totals(conn, batch_ids), _events(conn, batch_ids)
+    sums = totals(conn, batch_ids)
     shown = sums_for(conn, actor, sums)
     failed = _count_failed(conn, batch_ids) if count_failed else {}
-    rows = conn.execute(
-        select(batches.c.id, batches.c.max_calls, batches.c.max_cost_usd).where(batches.c.id.in_(batch_ids))
-    )
     return {
-        row.id: _standing(
-            Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd),
-            sums.get(row.id, Totals()),
-            failed.get(row.id, 0),
-            events.get(row.id, []),
-            shown.get(row.id, Totals()),
+        batch_id: _standing(
+            caps, sums.get(batch_id, Totals()), failed.get(batch_id, 0), events, shown.get(batch_id, Totals())
         )
-        for row in rows
+        for batch_id, (caps, events) in _set_and_done(conn, batch_ids).items()
     }
 
 
@@ -172,13 +165,17 @@ def _count_failed(conn: Connection, batch_ids: Sequence[str]) -> dict[str, int]:
     return {row.batch_id: row.failed for row in rows}
 
 
-def _events(conn: Connection, batch_ids: Sequence[str]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    rows = conn.execute(
-        select(batch_events.c.batch_id, batch_events.c.event, batch_events.c.detail)
-        .where(batch_events.c.batch_id.in_(batch_ids))
-        .order_by(batch_events.c.id)
-    )
-    for row in rows:
-        found.setdefault(row.batch_id, []).append((row.event, row.detail))
+def _set_and_done(
+    conn: Connection, batch_ids: Sequence[str]
+) -> dict[str, tuple[Caps, list[tuple[str, dict[str, Any]]]]]:
+    """The caps that each batch began with, and what happened to it, in order."""
+    batch, event = batches.c, batch_events.c
+    query = select(batch.id, batch.max_calls, batch.max_cost_usd, event.event, event.detail)
+    query = query.outerjoin(batch_events, event.batch_id == batch.id).where(batch.id.in_(batch_ids)).order_by(event.id)
+    found: dict[str, tuple[Caps, list[tuple[str, dict[str, Any]]]]] = {}
+    for row in conn.execute(query):
+        caps = Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd)
+        _caps, events = found.setdefault(row.id, (caps, []))
+        if row.event is not None:
+            events.append((row.event, row.detail))
     return found

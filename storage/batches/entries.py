@@ -15,27 +15,43 @@ from screening.review.triage import Placement, Tier, due_at, ordinary_why
 from storage.audit_log import append
 from storage.database import insert_into, insert_once
 from storage.schema import adjudications, audit_events, inbox_entries, reveals, second_reading_requests
-from storage.settings_store import current_in
+from storage.settings_store import SiteSettings, current_in
 
 _entry = inbox_entries.c
 
 
-def enter(conn: Connection, case_id: str, placement: Placement, now: datetime, cause: str | None = None) -> bool:
+def enter(
+    conn: Connection,
+    case_id: str,
+    placement: Placement,
+    now: datetime,
+    cause: str | None = None,
+    *,
+    settings: SiteSettings | None = None,
+) -> bool:
     """Open the case's entry, in the caller's transaction; False, and nothing is changed, where it has one.
 
-    ``cause`` is why it could not be screened, where that is what brings it here.
+    ``cause`` is why it could not be screened, where that is what brings it here; ``settings`` those in force, where
+    the caller knows them.
     """
     row = {
         "case_id": case_id,
         "why": placement.why.value,
         "cause": cause,
         "entered_at": now,
-        **_urgency(conn, placement.tier, now),
+        **_urgency(placement.tier, now, settings or current_in(conn).settings),
     }
     return insert_once(conn, inbox_entries, row)
 
 
-def settle(conn: Connection, case_id: str, placement: Placement | None, label: Label | None, now: datetime) -> None:
+def settle(
+    conn: Connection,
+    case_id: str,
+    placement: Placement | None,
+    label: Label | None,
+    now: datetime,
+    settings: SiteSettings,
+) -> None:
     """What an outcome does to its case's place in the inbox, in the transaction that stores it.
 
     ``placement`` is where the outcome puts the case, None where nobody need read it; ``label`` is what the agents
@@ -44,24 +60,24 @@ def settle(conn: Connection, case_id: str, placement: Placement | None, label: L
     entry = conn.execute(select(inbox_entries).where(_entry.case_id == case_id).with_for_update()).first()
     if entry is None:
         if placement is not None:
-            enter(conn, case_id, placement, now)
+            enter(conn, case_id, placement, now, settings=settings)
         return
     if entry.closed_at is not None:
         _doubt(conn, entry, label, now)
     elif _was_opened(conn, entry, now):
-        _go_on(conn, entry, placement, now)
+        _go_on(conn, entry, placement, now, settings)
     elif placement is None:
         conn.execute(delete(inbox_entries).where(_entry.case_id == case_id))
         append(conn, SYSTEM, "left_inbox", case_id, {"screened": True}, now)
         return
     else:
-        changed = {"why": placement.why.value, **_urgency(conn, placement.tier, now)}
+        changed = {"why": placement.why.value, **_urgency(placement.tier, now, settings)}
         conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(changed))
     conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(cause=None))
 
 
-def _urgency(conn: Connection, tier: Tier, now: datetime) -> dict[str, Any]:
-    return {"tier": int(tier), "due_at": due_at(tier, now, current_in(conn).settings.targets)}
+def _urgency(tier: Tier, now: datetime, settings: SiteSettings) -> dict[str, Any]:
+    return {"tier": int(tier), "due_at": due_at(tier, now, settings.targets)}
 
 
 def _was_opened(conn: Connection, entry: Any, now: datetime) -> bool:
@@ -73,7 +89,7 @@ def _was_opened(conn: Connection, entry: Any, now: datetime) -> bool:
     return conn.execute(select(exists().where(*seen))).scalar_one()
 
 
-def _go_on(conn: Connection, entry: Any, placement: Placement | None, now: datetime) -> None:
+def _go_on(conn: Connection, entry: Any, placement: Placement | None, now: datetime, settings: SiteSettings) -> None:
     """An opened case stays, in words that tell nothing of the outcome; it only ever becomes more urgent.
 
     Whoever holds it at that moment sees it become so: their reading is then not blind.
@@ -85,7 +101,7 @@ def _go_on(conn: Connection, entry: Any, placement: Placement | None, now: datet
         if entry.holder is not None and entry.lease_expires_at > now:
             row = {"case_id": entry.case_id, "reviewer": entry.holder, "before_rating": True, "at": now}
             conn.execute(insert_into(conn, reveals).values(row).on_conflict_do_nothing())
-    changed: dict[str, Any] = {"why": ordinary_why(tier).value} | (_urgency(conn, tier, now) if raised else {})
+    changed: dict[str, Any] = {"why": ordinary_why(tier).value} | (_urgency(tier, now, settings) if raised else {})
     conn.execute(update(inbox_entries).where(_entry.case_id == entry.case_id).values(changed))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, ScalarSelect, func, insert, or_, select, update
 
 from screening.review.actors import SYSTEM
 from storage.batches import tallies
@@ -64,8 +64,13 @@ def record_start(db: Database, case_id: str, worker: str, now: datetime) -> int:
 
 def unended_starts(conn: Connection, case_id: str) -> int:
     """Starts of this case that have not ended."""
-    open_starts = select(func.count()).where(case_starts.c.case_id == case_id, case_starts.c.ended_at.is_(None))
-    return int(conn.execute(open_starts).scalar_one())
+    return int(conn.execute(select(unended(case_id))).scalar_one())
+
+
+def unended(case_id: ColumnElement[str] | str) -> ScalarSelect[int]:
+    """How many starts of this case have not ended, as a column."""
+    open_starts = (case_starts.c.case_id == case_id, case_starts.c.ended_at.is_(None))
+    return select(func.count()).select_from(case_starts).where(*open_starts).scalar_subquery()
 
 
 def record_withdrawal(db: Database, case_id: str, now: datetime) -> None:

@@ -1,7 +1,7 @@
 """A node's run as a row and back: every draw as one character, the text of unusable answers beside them."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,14 +15,24 @@ from screening.statistics.rules.protocol import Ended, Verdict
 from storage.schema import node_runs
 
 
-def run_row(
-    case_id: str, position: int, run: NodeRun, cost_usd: float | None, started_at: datetime, ended_at: datetime
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedRun:
+    """A node's run that is to be kept at its position."""
+
+    position: int
+    run: NodeRun
+    cost_usd: float | None
+    started_at: datetime
+    ended_at: datetime
+
+
+def run_row(case_id: str, ended: EndedRun) -> dict[str, Any]:
     """The row of a node's run."""
+    run = ended.run
     usage, verdict = run.usage, run.verdict
     return {
         "case_id": case_id,
-        "position": position,
+        "position": ended.position,
         "node": run.node,
         "variant": run.variant,
         "draws": encode_draws(run.draws),
@@ -36,9 +46,9 @@ def run_row(
         "output_tokens": usage.output_tokens,
         "cache_read_tokens": usage.cache_read_tokens,
         "cache_write_tokens": usage.cache_write_tokens,
-        "cost_usd": cost_usd,
-        "started_at": started_at,
-        "ended_at": ended_at,
+        "cost_usd": ended.cost_usd,
+        "started_at": ended.started_at,
+        "ended_at": ended.ended_at,
     }
 
 

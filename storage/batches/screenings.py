@@ -1,16 +1,17 @@
 """What a case's job reads and commits: its start, its text and configuration, its runs, its outcome; each once."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Column, Connection, Row, delete, insert, select
+from sqlalchemy import Column, ColumnElement, Connection, Row, delete, exists, insert, select
 
 from screening.engine.doubt import doubt_of
 from screening.engine.draws import ScreenedText
 from screening.engine.pipeline import PipelineConfig
-from screening.engine.screen import MAIN, NodeRun, Screening
+from screening.engine.screen import MAIN, NodeRun, Reason, Screening, to_a_human
 from screening.labels import Label, Outcome
 from screening.review.reach import Reach
 from screening.review.triage import Placement, audit_placement, tier_for
@@ -22,13 +23,8 @@ from storage.batches.batch_state import Standing, standing
 from storage.batches.case_texts import text_to_send
 from storage.batches.configurations import Configuration, Configurations, load_configuration
 from storage.batches.entries import settle
-from storage.batches.pending import (
-    UnknownCase,
-    end_starts,
-    keep_error,
-    unended_starts,
-)
-from storage.batches.runs import gap_of, run_of, run_row, runs_of, same_run
+from storage.batches.pending import UnknownCase, end_starts, keep_error, unended
+from storage.batches.runs import EndedRun, gap_of, run_of, run_row, runs_of, same_run
 from storage.database import Database, insert_once
 from storage.kinds import PENDING, Kind, add_kinds
 from storage.schema import (
@@ -41,7 +37,7 @@ from storage.schema import (
     pending_cases,
     screenings,
 )
-from storage.settings_store import current_in
+from storage.settings_store import LATEST_BODY, SiteSettings, settings_of
 
 
 class UnsafeCommit(ValueError):
@@ -90,9 +86,9 @@ def batch_standing(db: Database, batch_id: str) -> Standing:
         return standing(conn, batch_id, count_failed=False)
 
 
-def case_row(conn: Connection, case_id: str) -> Row[Any]:
+def case_row(conn: Connection, case_id: str, *more: ColumnElement[Any]) -> Row[Any]:
     """The case with what its job needs of its batch, and its outcome if it has one. Raises UnknownCase."""
-    query = select(cases, batches.c.seed, batches.c.kind, batches.c.configuration, screenings.c.outcome)
+    query = select(cases, batches.c.seed, batches.c.kind, batches.c.configuration, screenings.c.outcome, *more)
     joined = query.join(batches, batches.c.id == cases.c.batch_id).outerjoin(
         screenings, screenings.c.case_id == cases.c.id
     )
@@ -123,6 +119,14 @@ def committed_runs(db: Database, case_id: str) -> tuple[NodeRun, ...]:
         return runs_of(conn, case_id)
 
 
+class End(StrEnum):
+    """What became of an attempt to keep a case's outcome."""
+
+    KEPT = "kept"
+    RUN_LOST = "run_lost"  # another start committed a different last run first
+    NOT_OURS = "not_ours"  # the case had an outcome, or its committed runs are another start's
+
+
 def commit_run(
     db: Database,
     case_id: str,
@@ -137,19 +141,34 @@ def commit_run(
     False when another start committed a different run first: this one's calls are noted as lost, and whoever
     made them must go on from `committed_runs`, not from its own.
     """
-    row = run_row(case_id, position, run, cost_usd, started_at, ended_at)
+    ended = EndedRun(position=position, run=run, cost_usd=cost_usd, started_at=started_at, ended_at=ended_at)
     with db.write() as conn:
         case = _case(conn, case_id)
-        if insert_once(conn, node_runs, row):
-            unpriced = run.verdict.calls if cost_usd is None else 0
-            spent = tallies.Totals(calls=run.verdict.calls, unpriced_calls=unpriced, cost_usd=cost_usd or 0.0)
-            tallies.add(conn, case.batch_id, case.row, spent)
-            end_starts(conn, case_id, ended_at)  # it moves on: no start so far killed its worker by what comes next
-            return True
-        stands = conn.execute(select(node_runs).filter_by(case_id=case_id, position=position)).one()
-        if stands.started_at != started_at:
-            keep_error(conn, case_id, "run_lost", "another start was first", run.verdict.calls, ended_at)
-        return same_run(run_of(stands), run)
+        if not _inserted(conn, case_id, ended):
+            return _stands(conn, case_id, ended)
+        tallies.add(conn, case.batch_id, case.row, _spent_on(ended))
+        end_starts(conn, case_id, ended_at)  # it moves on: no start so far killed its worker by what comes next
+        return True
+
+
+def _inserted(conn: Connection, case_id: str, ended: EndedRun) -> bool:
+    """Insert the run unless one stands at its position; whether it was inserted."""
+    return insert_once(conn, node_runs, run_row(case_id, ended))
+
+
+def _stands(conn: Connection, case_id: str, ended: EndedRun) -> bool:
+    """Whether the run that another start committed there says the same; if not, this one's calls are lost."""
+    stands = conn.execute(select(node_runs).filter_by(case_id=case_id, position=ended.position)).one()
+    if stands.started_at != ended.started_at:
+        calls = ended.run.verdict.calls
+        keep_error(conn, case_id, "run_lost", "another start was first", calls, ended.ended_at)
+    return same_run(run_of(stands), ended.run)
+
+
+def _spent_on(ended: EndedRun) -> tallies.Totals:
+    calls = ended.run.verdict.calls
+    unpriced = calls if ended.cost_usd is None else 0
+    return tallies.Totals(calls=calls, unpriced_calls=unpriced, cost_usd=ended.cost_usd or 0.0)
 
 
 def commit_outcome(
@@ -160,29 +179,65 @@ def commit_outcome(
     configuration_version: str,
     now: datetime,
 ) -> bool:
-    """Keep a case's outcome once, and in the same transaction open its inbox entry where a person must look.
+    """Keep the outcome of a case whose runs are all committed, as `commit_end` does; whether it was kept."""
+    return commit_end(db, case_id, screening, cost_usd, configuration_version, now) is End.KEPT
 
-    False when the case had an outcome, or its committed runs are another start's: nothing is changed then.
-    Raises UnsafeCommit for a ``safe`` that the last node did not identify or that the text's flags forbid.
+
+def commit_end(
+    db: Database,
+    case_id: str,
+    screening: Screening,
+    cost_usd: float | None,
+    configuration_version: str,
+    now: datetime,
+    last: EndedRun | None = None,
+) -> End:
+    """Keep a case's outcome once, and in the same transaction its ``last`` run where that is not committed yet, and its
+    inbox entry where a person must look. While the stop button is pressed the outcome is that a person must.
+
+    Raises UnsafeCommit for a ``safe`` that the last node did not identify or that the text's flags forbid; then
+    nothing is kept.
     """
     with db.write() as conn:
         case = _case(conn, case_id)
+        settings = settings_of(case.settings)
+        if settings.stopped and screening.outcome is not Outcome.HUMAN_REVIEW:
+            screening = to_a_human(Reason.STOPPED, screening.runs)
         _require_allowed(screening, case)
-        if not _follows_from(runs_of(conn, case_id), screening):
-            return False  # its start stays without an end: a case on which this keeps happening goes to a human
-        toss = _toss(screening, case)
-        row = _screening_row(screening, cost_usd, configuration_version, now) | asdict(toss) | _place(screening, case)
-        if not insert_once(conn, screenings, {"case_id": case_id, "batch_id": case.batch_id, **row}):
-            return False
-        end_starts(conn, case_id, now)
-        conn.execute(delete(pending_cases).where(pending_cases.c.case_id == case_id))
-        label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
-        tallies.add(conn, case.batch_id, case.row, tallies.one_outcome(screening.outcome, now))
-        pending = Kind(outcome=PENDING, reference=case.reference)
-        add_kinds(conn, case.batch_id, case.row, {pending: -1, _kind(screening, case): 1})
-        settle(
-            conn, case_id, _placement(conn, screening, case, toss), label, now
-        )  # last: it may write to the audit log
+        inserted = last is not None and _inserted(conn, case_id, last)
+        if last is not None and not inserted and not _stands(conn, case_id, last):
+            return End.RUN_LOST
+        spent = _spent_on(last) if last is not None and inserted else tallies.Totals()
+        # Runs come in order: where the first was inserted just now, there is no other.
+        alone = inserted and last is not None and last.position == 0
+        committed = screening.runs[:1] if alone else runs_of(conn, case_id)
+        row = _screening_row(screening, cost_usd, configuration_version, now) | _place(screening, case)
+        if not _follows_from(committed, screening) or not _decided(conn, case, screening, row, spent, settings):
+            tallies.add(conn, case.batch_id, case.row, spent)
+            return End.NOT_OURS  # its start stays without an end: a case on which this keeps happening goes to a human
+    return End.KEPT
+
+
+def _decided(
+    conn: Connection,
+    case: Row[Any],
+    screening: Screening,
+    row: Mapping[str, Any],
+    spent: tallies.Totals,
+    settings: SiteSettings,
+) -> bool:
+    """Insert the outcome with all that follows from it; False, and nothing is changed, where the case has one."""
+    toss, now = _toss(screening, case), row["completed_at"]
+    if not insert_once(conn, screenings, {"case_id": case.id, "batch_id": case.batch_id, **row, **asdict(toss)}):
+        return False
+    end_starts(conn, case.id, now)
+    conn.execute(delete(pending_cases).where(pending_cases.c.case_id == case.id))
+    tallies.add(conn, case.batch_id, case.row, spent + tallies.one_outcome(screening.outcome, now))
+    pending = Kind(outcome=PENDING, reference=case.reference)
+    add_kinds(conn, case.batch_id, case.row, {pending: -1, _kind(screening, case): 1})
+    label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
+    placement = _placement(screening, case, toss, settings)
+    settle(conn, case.id, placement, label, now, settings)  # last: it may write to the audit log
     return True
 
 
@@ -191,7 +246,7 @@ def _case(conn: Connection, case_id: str) -> Any:
         *(cases.c.id, cases.c.batch_id, cases.c.row, cases.c.flags, cases.c.reference, cases.c.audit_probability)
     ]
     of_batch: list[Column[Any]] = [batches.c.reach, batches.c.seed, audit_allocations.c.probabilities]
-    query = select(*columns, *of_batch).join(batches, batches.c.id == cases.c.batch_id)
+    query = select(*columns, *of_batch, LATEST_BODY.label("settings")).join(batches, batches.c.id == cases.c.batch_id)
     query = query.outerjoin(audit_allocations, audit_allocations.c.version == batches.c.audit_allocation)
     if (row := conn.execute(query.where(cases.c.id == case_id)).first()) is None:
         raise UnknownCase(case_id)
@@ -270,11 +325,11 @@ def _first_end(screening: Screening) -> str | None:
     return verdict.label.value if verdict.label and verdict.ended is Ended.IDENTIFIED else verdict.ended.value
 
 
-def _placement(conn: Connection, screening: Screening, case: Row[Any], toss: _Toss) -> Placement | None:
+def _placement(screening: Screening, case: Row[Any], toss: _Toss, settings: SiteSettings) -> Placement | None:
     read = screening.outcome is Outcome.UNSAFE and case.reach == Reach.READ
     if read or screening.outcome is Outcome.HUMAN_REVIEW:
         return tier_for(screening, case.flags["text"] + case.flags["reply"])
-    return audit_placement(case.id, current_in(conn).settings.audit_urgent_share) if toss.audited else None
+    return audit_placement(case.id, settings.audit_urgent_share) if toss.audited else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +343,13 @@ class Started:
     starts: int
     runs: tuple[NodeRun, ...]
     stopped: bool
+
+
+_STARTING = (
+    unended(cases.c.id).label("unended"),
+    exists().where(node_runs.c.case_id == cases.c.id).label("begun"),
+    LATEST_BODY.label("settings"),
+)
 
 
 class Suspect(Exception):
@@ -308,16 +370,15 @@ def start_case(
     Raises UnknownCase, and Suspect instead of beginning a case that has ``suspect_after`` unended starts or more.
     """
     with db.write() as conn:
-        row = case_row(conn, case_id)
+        row = case_row(conn, case_id, *_STARTING)
         if row.outcome is not None:
             return None
-        earlier = unended_starts(conn, case_id)
-        if suspect_after is not None and earlier >= suspect_after:
+        if suspect_after is not None and row.unended >= suspect_after:
             raise Suspect(case_id)
         conn.execute(insert(case_starts), {"case_id": case_id, "worker": worker, "at": now})
-        runs, stopped = runs_of(conn, case_id), current_in(conn).settings.stopped
+        runs = runs_of(conn, case_id) if row.begun else ()
     case = case_of(row, known.get(db, row.configuration))
-    return Started(case=case, starts=earlier + 1, runs=runs, stopped=stopped)
+    return Started(case=case, starts=row.unended + 1, runs=runs, stopped=settings_of(row.settings).stopped)
 
 
 def give_back(db: Database, case: CaseForScreening, now: datetime, *, calls: int) -> None:

@@ -61,6 +61,11 @@ class Totals:
     last_completed_at: datetime | None = None
     left_out: int = 0
 
+    def __add__(self, more: "Totals") -> "Totals":
+        """The sums of both; the later one's moment where it has one."""
+        sums = {name: getattr(self, name) + getattr(more, name) for name in (*_SUMS, "left_out")}
+        return Totals(**sums, last_completed_at=more.last_completed_at or self.last_completed_at)
+
     @property
     def pending(self) -> int:
         """Accepted and not decided or left to a person yet."""

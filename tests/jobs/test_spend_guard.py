@@ -85,14 +85,16 @@ def test_what_was_committed_counts_until_the_tables_are_looked_at_again_and_then
         commit_run(db, case_id, 0, run("EEEEEE", None))
         clock.now = 0.5
         spend_guard.settle(batch_id, one)
-        assert one.lost == 0 and spend_guard.is_fresh(batch_id)
+        assert one.lost == 0 and not spend_guard.must_look(batch_id)
         other.drew(6, 0.0)
         assert spend_guard.permission(batch_id, other) is Permission.NONE, (
             "6 in the tables, unseen as yet, and 6 of its own"
         )
         other.drawn = Totals(calls=5)
         clock.now = 1.5
-        assert not spend_guard.is_fresh(batch_id)
+        assert spend_guard.must_look(batch_id) and not spend_guard.must_look(batch_id), "one of them looks"
+        clock.now = 2.5
+        assert spend_guard.must_look(batch_id), "whoever should have may have died over it"
         spend_guard.look(batch_id)
         assert spend_guard.permission(batch_id, other) is Permission.GO, "6 + 5: counted once"
 

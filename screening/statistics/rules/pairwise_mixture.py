@@ -146,15 +146,7 @@ class PairwiseState(LabelCounts):
 
     def verdict(self) -> Verdict | None:
         """Identified when one label beats every rival, exhausted when no draw is left, curtailed if hopeless."""
-        further = {label: self.draws_to_identify(label) for label in LABELS}
-        label = min(LABELS, key=further.__getitem__)
-        if further[label] == 0:
-            return Verdict(label=label, ended=Ended.IDENTIFIED, calls=self.calls)
-        if self.remaining == 0:
-            return Verdict(label=None, ended=Ended.EXHAUSTED, calls=self.calls)
-        if self.rule.curtail and further[label] > self.remaining:
-            return Verdict(label=None, ended=Ended.CURTAILED, calls=self.calls)
-        return None
+        return _verdict(self)
 
     def draws_to_identify(self, label: Label) -> int:
         """Fewest further draws, all giving this label, to identify it, budget aside; 0 if it is identified."""
@@ -218,3 +210,17 @@ class PairwiseState(LabelCounts):
     def _beats(self, leader: Label, rival: Label) -> bool:
         needed = least_count(self.counts[LABELS.index(rival)], self.rule.errors.level(leader, rival))
         return self.counts[LABELS.index(leader)] >= needed
+
+
+@lru_cache(maxsize=1 << 14)
+def _verdict(state: PairwiseState) -> Verdict | None:
+    """The same few counts come again and again: nearly all cases are near-unanimous."""
+    further = {label: state.draws_to_identify(label) for label in LABELS}
+    label = min(LABELS, key=further.__getitem__)
+    if further[label] == 0:
+        return Verdict(label=label, ended=Ended.IDENTIFIED, calls=state.calls)
+    if state.remaining == 0:
+        return Verdict(label=None, ended=Ended.EXHAUSTED, calls=state.calls)
+    if state.rule.curtail and further[label] > state.remaining:
+        return Verdict(label=None, ended=Ended.CURTAILED, calls=state.calls)
+    return None

@@ -1,0 +1,255 @@
+"""Processor time of screening a call, against a bare loop over the same library in the same run.
+
+    python -m benchmarks.screening [--cases 300] [--rounds 3] [--database sqlite postgresql]
+
+Both sides ask the local stub from a process of their own. The bare loop keeps as many calls in flight and stores
+nothing; the worker does all it does for a batch. Statements are counted apart from this, where the database receives
+them; those that begin and end transactions are not among them.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import multiprocessing
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import event, func, select
+
+from benchmarks.databases import throwaway_url
+from benchmarks.idle import _server_log, _set_logging
+from jobs.agents import Agents
+from jobs.intake import configuration
+from jobs.local import LocalRunner
+from jobs.port import Runner, system_clock
+from jobs.preflights import Preflights
+from jobs.procrastinate import ProcrastinateRunner
+from jobs.screening_job import ScreeningJob
+from screening.datasets.rows import NewCase
+from screening.engine.pipeline import preset
+from screening.engine.prompting import load_prompts
+from screening.review.actors import LOCAL_USER
+from screening.settings import Settings
+from screening.text.received import receive
+from storage.batches.batches import NewBatch, create_batch
+from storage.batches.configurations import save_configuration
+from storage.batches.intake import add_rows, close_intake
+from storage.database import Database
+from storage.schema import pending_cases, screenings
+
+PLACES = 16
+CALLS_AT_ONCE = 64
+PIPELINE = preset("certified")
+TEXTS = (
+    "We walked along the river and talked about nothing in particular",
+    "I want to die and nobody would notice",
+    "My sister visited and we cooked soup",
+    "The bus was late again and I walked home in the rain",
+)
+AIM_RATIO, AIM_STATEMENTS, AIM_COMMITS = 1.5, 15.0, 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one run took: seconds of processor time, and calls."""
+
+    cpu_s: float
+    calls: int
+
+    @property
+    def ms_a_call(self) -> float:
+        return 1_000 * self.cpu_s / self.calls
+
+
+def main() -> None:
+    """Print a line for each figure, with its aim."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--cases", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--database", nargs="+", default=["sqlite", "postgresql"])
+    given = parser.parse_args()
+    with stub() as server:
+        for kind in given.database:
+            pairs = []
+            for _ in range(given.rounds):
+                ours = in_a_process(worker_cost, kind, server, given.cases)
+                pairs.append((in_a_process(bare_cost, server, ours.calls), ours))
+            report(kind, pairs)
+            told_statements(kind, server, min(given.cases, 100))
+
+
+def report(kind: str, pairs: "list[tuple[Cost, Cost]]") -> None:
+    """The medians, and the median ratio of the rounds."""
+    ratio = statistics.median(ours.ms_a_call / bare.ms_a_call for bare, ours in pairs)
+    alone, ours = (statistics.median(pair[side].ms_a_call for pair in pairs) for side in (0, 1))
+    met = "met" if ratio <= AIM_RATIO else "NOT MET"
+    print(
+        f"screening, {kind}: {ours:.2f} ms of processor time a call, bare loop {alone:.2f}: "
+        f"ratio {ratio:.2f}, aim {AIM_RATIO:g}: {met}",
+        flush=True,
+    )
+
+
+def told_statements(kind: str, server: str, cases: int) -> None:
+    """Statements and commits a case."""
+    found = in_a_process(counted, kind, server, cases)
+    for words, count, aim in (("statements", found[0], AIM_STATEMENTS), ("commits", found[1], AIM_COMMITS)):
+        met = "met" if count / cases <= aim else "NOT MET"
+        print(f"screening, {kind}: {count / cases:.1f} {words} a case, aim {aim:g}: {met}", flush=True)
+
+
+def in_a_process(work, *arguments):  # type: ignore[no-untyped-def]
+    """What it returns, made in a new process."""
+    with ThreadPoolExecutor(1) as waiting, multiprocessing.get_context("spawn").Pool(1) as pool:
+        return waiting.submit(pool.apply, work, arguments).result()
+
+
+@contextmanager
+def stub() -> Iterator[str]:
+    """The address of a stub in a process of its own."""
+    command = [sys.executable, "-m", "tests.stub_server", "--port", "0", "--jitter", "0", "--latency", "0.05"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[6]
+        finally:
+            process.terminate()
+
+
+def bare_cost(server: str, calls: int) -> Cost:
+    """The library alone: the same prompt, model and number of calls at once."""
+    from anthropic import AsyncAnthropic, DefaultAioHttpClient
+
+    asked = _settings(server)
+    prompt, slots = load_prompts().system("worker"), asyncio.Semaphore(CALLS_AT_ONCE)
+
+    async def call(client: AsyncAnthropic, number: int) -> None:
+        async with slots:
+            await client.messages.create(
+                model=asked.model,
+                max_tokens=10,
+                system=[{"type": "text", "text": prompt}, {"type": "text", "text": "One record."}],
+                messages=[{"role": "user", "content": json.dumps({"text": _text(number)})}],
+                thinking={"type": "disabled"},
+                extra_headers={"anthropic-version": "2023-06-01"},
+                extra_body={"temperature": asked.temperature},
+            )
+
+    async def run() -> float:
+        async with AsyncAnthropic(api_key="k", base_url=server, http_client=DefaultAioHttpClient()) as client:
+            await call(client, 0)
+            before = time.process_time()
+            await asyncio.gather(*(call(client, number) for number in range(calls)))
+            return time.process_time() - before
+
+    return Cost(cpu_s=asyncio.run(run()), calls=calls)
+
+
+def worker_cost(kind: str, server: str, cases: int) -> Cost:
+    """A worker with a batch of so many texts."""
+    logging.disable()
+    with throwaway_url(kind) as url:
+        db = Database(url, repeatable=True)
+        db.prepare()
+        made = asyncio.run(_screened(db, _settings(server), cases))
+        db.close()
+    return made
+
+
+def counted(kind: str, server: str, cases: int) -> tuple[int, int]:
+    """Statements and commits of all who talk to the database while a batch is screened, from begin to end."""
+    logging.disable()
+    with throwaway_url(kind) as url:
+        db = Database(url, repeatable=True)
+        db.prepare()
+        seen = list[str]()
+        if kind == "sqlite":
+            event.listen(db._engine, "before_cursor_execute", lambda *given: seen.append(given[2]))
+            event.listen(db._engine, "commit", lambda _: seen.append("COMMIT"))
+            asyncio.run(_screened(db, _settings(server), cases, seen.clear))
+        else:
+            log = _server_log(db)
+            _set_logging(db, "all")
+            time.sleep(1.0)
+            asyncio.run(_screened(db, _settings(server), cases, lambda: seen.append(str(log.stat().st_size))))
+            _set_logging(db, "none")
+            seen = _received(log.read_bytes()[int(seen[0]) :].decode(errors="replace"))
+        db.close()
+    return _counts(seen)
+
+
+def _received(log: str) -> list[str]:
+    """Several connections write at once: an entry begins with LOG wherever that stands."""
+    return re.findall(r"LOG:  (?:statement|execute [^:]*):[ \t]*([^\n]*)", log)
+
+
+def _counts(statements: list[str]) -> tuple[int, int]:
+    firsts = [statement.split(None, 1)[0].rstrip(";").upper() for statement in statements if statement.strip()]
+    ends = ("BEGIN", "COMMIT", "ROLLBACK", "SET", "SHOW", "SAVEPOINT")
+    return sum(first not in ends for first in firsts), firsts.count("COMMIT")
+
+
+async def _screened(db: Database, settings: Settings, cases: int, begins: Callable[[], None] = int) -> Cost:
+    """As `worker.py` does it, until all is done."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(8))
+    agents = Agents(settings)
+    tries = Preflights(db=db, agents=agents, clock=system_clock)
+    job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w", preflights=tries)
+    runner: Runner = (LocalRunner if db.kind == "sqlite" else ProcrastinateRunner)(job, PLACES)
+    task = asyncio.create_task(runner.run())
+    await asyncio.sleep(1.0)  # connections are open, listeners listen
+    asked = configuration(settings, agents, PIPELINE)
+    await tries.tried(asked, 0)
+    batch_id = await asyncio.to_thread(_batch, db, asked, cases)
+    begins()
+    before = time.process_time()
+    await asyncio.to_thread(close_intake, db, LOCAL_USER, batch_id, datetime.now(UTC))
+    while not await asyncio.to_thread(_done, db):  # noqa: ASYNC110 - the database knows it
+        await asyncio.sleep(0.5)
+    took = time.process_time() - before
+    runner.stop()
+    await task
+    await agents.aclose()
+    with db.read() as conn:
+        calls = conn.execute(select(func.sum(screenings.c.calls))).scalar_one()
+    return Cost(cpu_s=took, calls=int(calls))
+
+
+def _done(db: Database) -> bool:
+    """Whether nothing waits any more."""
+    with db.read() as conn:
+        return conn.execute(select(pending_cases.c.case_id).limit(1)).first() is None
+
+
+def _batch(db: Database, asked, cases: int) -> str:  # type: ignore[no-untyped-def]
+    now = datetime.now(UTC)
+    version = save_configuration(db, asked, now)
+    batch_id = create_batch(db, LOCAL_USER, NewBatch(name="bench", configuration_version=version, seed=0), now)
+    rows = (NewCase(row=row, external_id=str(row), text=receive(_text(row))) for row in range(1, cases + 1))
+    add_rows(db, batch_id, rows, now)
+    return batch_id
+
+
+def _settings(server: str) -> Settings:
+    return Settings(
+        _env_file=None, sampler="anthropic", model="claude-sonnet-4-6", temperature=0.7, anthropic_api_key="k",
+        anthropic_base_url=server,
+        requests_per_minute=10_000_000, concurrency=CALLS_AT_ONCE, cases_in_flight=PLACES,
+    )  # fmt: skip
+
+
+def _text(row: int) -> str:
+    return f"{TEXTS[row % len(TEXTS)]}, day {row}."
+
+
+if __name__ == "__main__":
+    main()
