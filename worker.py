@@ -17,9 +17,8 @@ from jobs.intake import configuration
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
 from jobs.notifications import Notifier
 from jobs.overnight import Overnight
-from jobs.port import Runner, system_clock, worker_name
+from jobs.port import Runner, WorkerEnded, system_clock, worker_name
 from jobs.preflights import Preflights
-from jobs.procrastinate import ProcrastinateRunner, WorkerEnded
 from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents
 from screening.engine.pipeline import preset
@@ -45,7 +44,7 @@ async def work(settings: Settings, db: Database) -> None:
     async with limited_agents(settings, db, name) as agents:
         tries = Preflights(db=db, agents=agents, clock=system_clock)
         job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, preflights=tries)
-        runner: Runner = (LocalRunner if db.kind == "sqlite" else ProcrastinateRunner)(job, settings.cases_in_flight)
+        runner = runner_for(db, job, settings.cases_in_flight)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _stop, runner)
         trying = asyncio.create_task(try_the_model(settings, db, agents, tries))
@@ -70,6 +69,15 @@ async def work(settings: Settings, db: Database) -> None:
             comparing.cancel()
             rounds.cancel()
             await asyncio.gather(trying, comparing, rounds, return_exceptions=True)
+
+
+def runner_for(db: Database, job: ScreeningJob, places: int) -> Runner:
+    """The runner of this kind of database; the other's library is not even imported."""
+    if db.kind == "sqlite":
+        return LocalRunner(job, places)
+    from jobs.procrastinate import ProcrastinateRunner
+
+    return ProcrastinateRunner(job, places)
 
 
 def _stop(runner: Runner) -> None:

@@ -26,6 +26,10 @@ def worker_name(prefix: str = "") -> str:
     return f"{prefix}{socket.gethostname()}"[:40] + f"-{os.getpid()}-{secrets.token_hex(6)}"
 
 
+class WorkerEnded(RuntimeError):
+    """The engine's worker ended without being asked to: the process should end and be started again."""
+
+
 class Runner(Protocol):
     """Takes pending cases until told to stop. Pause, resume and cancel are facts on the batch that it reads."""
 

@@ -17,9 +17,9 @@ from procrastinate.jobs import Job, Status
 from psycopg import AsyncConnection
 from psycopg.sql import SQL, Identifier
 
-from jobs.ended_jobs import EndedJobs
 from jobs.patience import to_the_end
-from jobs.port import INTERACTIVE_PLACES
+from jobs.port import INTERACTIVE_PLACES, WorkerEnded
+from jobs.procrastinate_jobs import EndedJobs
 from jobs.screening_job import ScreeningJob
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
 from storage.batches import pending
@@ -42,10 +42,6 @@ _FEED_LOCKS = {INTERACTIVE: 7_041_330_202, BATCH: 7_041_330_203}
 _TASK = "screen_case"
 
 log = logging.getLogger(__name__)
-
-
-class WorkerEnded(RuntimeError):
-    """The engine's worker ended without being asked to: the process should end and be started again."""
 
 
 class ProcrastinateRunner:

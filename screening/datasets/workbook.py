@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-from openpyxl import load_workbook
-
 from screening.datasets.columns import normalised_name, unique_names
 from screening.datasets.records import COLUMN_LIMIT, BlankLine, Fields, Reason, Record
 from screening.datasets.refused import FileRefused
@@ -87,6 +85,8 @@ def _columns(cells: list[str]) -> tuple[str, ...]:
 
 
 def _load(stream: Any) -> Any:
+    from openpyxl import load_workbook
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # openpyxl warns of styles and extensions that hold no text

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-import genai_prices
-
 from screening.engine.draws import Usage
 from screening.engine.pipeline import NodeConfig
 from screening.engine.prompting import PromptSet, estimated_tokens
@@ -27,6 +25,8 @@ def cost_usd(model: str, usage: Usage) -> Decimal | None:
     >>> cost_usd("a-model-of-our-own", Usage(input_tokens=1_000)) is None
     True
     """
+    import genai_prices
+
     tokens = genai_prices.Usage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,

@@ -10,9 +10,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
-
-import aiohttp
+from typing import TYPE_CHECKING, Any, Self
 
 from screening.engine.draws import TOO_LONG, Draw, DrawRequest, SamplerError
 from screening.engine.prompting import PromptSet
@@ -21,6 +19,9 @@ from screening.samplers.bodies import LARGEST_BODY, UnreadableBody, json_object
 from screening.samplers.model_request import PreparedCall, prepare_call
 from screening.samplers.model_settings import ANTHROPIC_URL, ModelSettings, dialect
 from screening.samplers.replies import Expected, SeenIds, message_draw
+
+if TYPE_CHECKING:
+    import aiohttp
 
 DEFAULT_VERSION = "2023-06-01"
 LONG_CACHE = {"type": "ephemeral", "ttl": "1h"}
@@ -109,6 +110,8 @@ class MessageBatches:
 
     async def results(self, batch_id: str) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
         """Custom id and result of each line, in whatever order they come; lines that are no plain JSON are left out."""
+        import aiohttp
+
         try:
             async with self._asked("GET", f"{self._url}/{batch_id}/results", None) as response:
                 await _judge(response)
@@ -146,6 +149,8 @@ class MessageBatches:
         }
 
     def _asked(self, method: str, url: str, body: object) -> Any:
+        import aiohttp
+
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 auto_decompress=False, timeout=aiohttp.ClientTimeout(total=None, sock_read=_TIMEOUT_S, sock_connect=30)
@@ -162,6 +167,8 @@ class MessageBatches:
         return self._session.request(method, url, headers=headers, allow_redirects=False, data=whole)
 
     async def _json(self, method: str, url: str, body: object = None) -> Mapping[str, Any]:
+        import aiohttp
+
         try:
             async with self._asked(method, url, body) as response:
                 await _judge(response)
@@ -186,7 +193,7 @@ def _long_cached(block: Mapping[str, object]) -> dict[str, object]:
     return {**block, "cache_control": LONG_CACHE} if "cache_control" in block else dict(block)
 
 
-async def _judge(response: aiohttp.ClientResponse) -> None:
+async def _judge(response: "aiohttp.ClientResponse") -> None:
     """SamplerError for anything but 200; nothing is quoted."""
     if response.status == 200:
         return
@@ -198,7 +205,7 @@ async def _judge(response: aiohttp.ClientResponse) -> None:
     raise final_error(response.status, await _bounded(response))
 
 
-async def _bounded(response: aiohttp.ClientResponse, limit: int = 16 * LARGEST_BODY) -> bytes:
+async def _bounded(response: "aiohttp.ClientResponse", limit: int = 16 * LARGEST_BODY) -> bytes:
     body = bytearray()
     async for chunk in response.content.iter_chunked(65_536):
         body += chunk
@@ -207,7 +214,7 @@ async def _bounded(response: aiohttp.ClientResponse, limit: int = 16 * LARGEST_B
     return bytes(body)
 
 
-async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _lines(response: "aiohttp.ClientResponse") -> AsyncIterator[bytes]:
     """The lines of a body, never holding more than one that is too long to be a reply; such a line is left out."""
     kept, skipping = bytearray(), False
     async for chunk in response.content.iter_chunked(65_536):

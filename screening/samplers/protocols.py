@@ -1,26 +1,30 @@
 """Which sampler speaks a model's protocol: the one place that knows them all."""
 
-from collections.abc import Callable, Mapping
+from typing import assert_never
 
-from screening.engine.draws import Preflight, Protocol
+from screening.engine.draws import Preflight
 from screening.engine.prompting import PromptSet
-from screening.samplers.anthropic import AnthropicSampler
-from screening.samplers.chat import ChatSampler
-from screening.samplers.logprobs import LogprobsSampler
 from screening.samplers.model_sampler import ModelSampler
 from screening.samplers.model_settings import ModelSettings
 from screening.samplers.rate import RateGate
 
-_SPEAKS: Mapping[Protocol, Callable[..., ModelSampler]] = {
-    "messages": AnthropicSampler,
-    "chat": ChatSampler,
-    "logprobs": LogprobsSampler,
-}
-
 
 def sampler_of(settings: ModelSettings, prompts: PromptSet, *, gate: RateGate | None = None) -> ModelSampler:
-    """The sampler for these settings, over the protocol they name."""
-    return _SPEAKS[settings.protocol](settings, prompts, gate=gate)
+    """The sampler for these settings, over the protocol they name. Its library is imported by whoever asks a model."""
+    match settings.protocol:
+        case "messages":
+            from screening.samplers.anthropic import AnthropicSampler
+
+            return AnthropicSampler(settings, prompts, gate=gate)
+        case "chat":
+            from screening.samplers.chat import ChatSampler
+
+            return ChatSampler(settings, prompts, gate=gate)
+        case "logprobs":
+            from screening.samplers.logprobs import LogprobsSampler
+
+            return LogprobsSampler(settings, prompts, gate=gate)
+    assert_never(settings.protocol)
 
 
 async def preflight(settings: ModelSettings, prompts: PromptSet) -> Preflight:

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 MISSING = -1
 """Code of a rating that was not given."""
@@ -167,7 +167,7 @@ def _jackknife_error(
 
 
 def _fisher_limits(value: float, error: float, cases: int) -> tuple[float, float]:
-    half = float(student.ppf(0.975, max(1, cases - 1))) * error / (1 - value**2)
+    half = float(stdtrit(max(1, cases - 1), 0.975)) * error / (1 - value**2)
     centre = np.arctanh(value)
     return float(np.tanh(centre - half)), float(np.tanh(centre + half))
 

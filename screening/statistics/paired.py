@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binomtest, norm
+from scipy.special import bdtr, ndtri
 
 RESAMPLES = 4_000
 
@@ -31,7 +31,7 @@ def exact_mcnemar(only_first: int, only_second: int) -> float:
     (1.0, 0.0215)
     """
     parted = only_first + only_second
-    return 1.0 if parted == 0 else float(binomtest(only_first, parted, 0.5).pvalue)
+    return 1.0 if parted == 0 else min(1.0, 2 * float(bdtr(min(only_first, parted - only_first), parted, 0.5)))
 
 
 def paired_difference(
@@ -108,5 +108,5 @@ def _bonett_price(one: np.ndarray, other: np.ndarray, confidence: float) -> tupl
     """(x₁₂ + 1)/(n + 2) and (x₂₁ + 1)/(n + 2) in place of the shares of pairs that part either way."""
     more, less = int(np.sum(other > one)), int(np.sum(other < one))
     up, down = (more + 1) / (one.size + 2), (less + 1) / (one.size + 2)
-    spread = norm.ppf(0.5 + confidence / 2) * np.sqrt((up + down - (up - down) ** 2) / (one.size + 2))
+    spread = ndtri(0.5 + confidence / 2) * np.sqrt((up + down - (up - down) ** 2) / (one.size + 2))
     return max(-1.0, float(up - down - spread)), min(1.0, float(up - down + spread))

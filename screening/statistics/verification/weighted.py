@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import hypot
 
-from scipy.optimize import brentq
-from scipy.special import betaincinv
-from scipy.stats import chi2
+from scipy.special import betaincinv, gammaincinv
 
 from screening.labels import Label, Outcome
 from screening.statistics.bounds import clopper_pearson
@@ -258,6 +256,8 @@ def _interval(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -
     if len(kept) <= 1 and len(lost) <= 1 and not any(pool.unseen for pool in (*kept, *lost)):
         nothing = _Pool((), unsafe=False)
         return _conditional(kept[0] if kept else nothing, lost[0] if lost else nothing, confidence)
+    from scipy.optimize import brentq
+
     k, lo = _total(kept, 1 - confidence), _total(lost, 1 - confidence)
 
     def lowest(s: float) -> float:
@@ -299,8 +299,8 @@ def _total(pools: Sequence[_Pool], level: float) -> _Total:
 
 
 def _poisson(pool: _Pool, level: float) -> _Total:
-    low = float(chi2.ppf(level / 2, 2 * pool.hits)) / 2 if pool.hits else 0.0
-    high = float(chi2.ppf(1 - level / 2, 2 * pool.hits + 2)) / 2
+    low = float(gammaincinv(pool.hits, level / 2)) if pool.hits else 0.0
+    high = float(gammaincinv(pool.hits + 1, 1 - level / 2))
     return _Total(value=pool.total, low=low / pool.fraction, high=high / pool.fraction + pool.unseen)
 
 
