@@ -143,14 +143,14 @@ def _figures(found: Paired) -> None:
     st.dataframe([line.shown for line in lines(found.pairs)], hide_index=True, alt="Paired differences")
     st.caption(
         "Paired by text; each interval at 95 % for itself, so one of several is exploratory. Reference: the "
-        "accepted label, else the file's."
+        "accepted label, else the file's. Decided: what these texts were screened with at first."
     )
     words = {outcome.value: OUTCOME_WORDS[outcome] for outcome in Outcome}
     rows = [
-        {"In force ↓ tried →": words[first]} | {words[name]: count for name, count in row.items()}
+        {"Decided ↓ tried →": words[first]} | {words[name]: count for name, count in row.items()}
         for first, row in agreement(found.pairs).items()
     ]
-    st.dataframe(rows, hide_index=True, alt="Outcomes in force and tried")
+    st.dataframe(rows, hide_index=True, alt="Outcomes decided and tried")
 
 
 def _cases(found: Paired) -> None:
@@ -162,7 +162,7 @@ def _cases(found: Paired) -> None:
         {
             "Text": visible(one.external_id),
             "Reference": one.reference or "none",
-            "In force": one.first.outcome.replace("_", " "),
+            "Decided": one.first.outcome.replace("_", " "),
             "Tried": one.second.outcome.replace("_", " "),
         }
         for one in cases[:MOST_SHOWN]

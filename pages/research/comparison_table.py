@@ -24,10 +24,10 @@ class Line:
         """The row as text; without a pair it says what is missing."""
         found, rate = self.difference, self.p is not None
         if found.value is None or found.first is None or found.second is None:
-            return {"Figure": self.words, "In force": "–", "Tried": "–", "Difference": "not yet: 0 cases", "n": "0"}
+            return {"Figure": self.words, "Decided": "–", "Tried": "–", "Difference": "not yet: 0 cases", "n": "0"}
         return {
             "Figure": self.words,
-            "In force": _amount(found.first, rate),
+            "Decided": _amount(found.first, rate),
             "Tried": _amount(found.second, rate),
             "Difference": _interval(found, rate),
             "n": f"{found.n:,}",
@@ -59,7 +59,7 @@ def differing_pairs(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
 
 
 def agreement(pairs: Sequence[Pair]) -> dict[str, dict[str, int]]:
-    """How many cases have each outcome in force (rows) and tried (columns)."""
+    """How many cases have each outcome decided (rows) and tried (columns)."""
     names = (_SAFE, _UNSAFE, _HUMAN)
     table = {first: dict.fromkeys(names, 0) for first in names}
     for pair in pairs:

@@ -1,14 +1,26 @@
 """A site writes its own procedure: a fourth agent is added, put in force, watched, and compared."""
 
+import csv
 import re
-import subprocess
-import sys
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import ROOT, RunningApp, screenshot
+from jobs.agents import Agents
+from jobs.intake import BatchRequest, fill_batch, open_batch
+from jobs.port import system_clock
+from pages.research.comparison_table import differing_pairs
+from screening.datasets.reader import read_table
+from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER
+from screening.settings import Settings
+from storage.batches.batches import progress
+from storage.database import Database
+from storage.research.comparisons import list_comparisons, paired_outcomes
+from tests.browser.conftest import EXPECT_MS, RunningApp, screenshot
+from tests.pages.researched import SAMPLE
 
 pytestmark = pytest.mark.browser
 
@@ -17,10 +29,19 @@ THROUGH_ALL = "Our dog died and the house is so quiet now. I miss him at the doo
 """The simulated agents escalate it one after another."""
 
 
-@pytest.fixture(scope="module")
-def app_environment() -> dict[str, str]:
-    """Slow enough to watch."""
-    return {"SECOND_LOOK_SIMULATED_LATENCY_S": "0.2"}
+FEW_CALLS = 20
+"""So few for the Worker that it settles less of the sample than the pipeline in force: 16 texts part."""
+
+
+@pytest.fixture
+def sample(running_app: RunningApp) -> Iterator[tuple[Database, str]]:
+    """The sample data, handed in under what comes with the program; the app's own worker screens it."""
+    db, settings, file = Database(running_app.database_url), Settings(_env_file=None, sampler="simulated"), SAMPLE.name
+    request = BatchRequest(name=file, pipeline=preset(settings.preset), intake={"label_column": "label"})
+    batch_id = open_batch(db, LOCAL_USER, request, settings, Agents(settings), system_clock)
+    fill_batch(db, LOCAL_USER, batch_id, read_table(SAMPLE, file), settings, system_clock)
+    yield db, batch_id
+    db.close()
 
 
 def _filled(page: Page, label: str, text: str) -> None:
@@ -36,15 +57,19 @@ def _choose(page: Page, title: str) -> None:
     expect(page.locator(f'input[aria-label="Title"][value="{title}"]')).to_be_visible()
 
 
-def test_a_fourth_agent_is_written_put_in_force_watched_and_compared(
-    page: Page, running_app: RunningApp, tmp_path: Path
-) -> None:
-    sample = ["screen", str(ROOT / "data" / "sample.csv"), "--out", str(tmp_path / "results.jsonl")]
-    command = [sys.executable, "-m", "screening", *sample, "--database", running_app.database_url]
-    subprocess.run(command, cwd=ROOT, env=running_app.environment, check=True, capture_output=True)
+def _until(holds: Callable[[], bool]) -> None:
+    limit = time.monotonic() + EXPECT_MS / 1000
+    while not holds():
+        assert time.monotonic() < limit
+        time.sleep(0.2)
 
+
+def test_a_fourth_agent_is_written_put_in_force_watched_and_compared(page: Page, sample: tuple[Database, str]) -> None:
+    db, batch_id = sample
     page.goto("/pipelines")
     expect(page.get_by_role("heading", name="Pipelines", exact=True)).to_be_visible()
+    _filled(page, "Calls at most", str(FEW_CALLS))
+    expect(page.locator(".sl-dag .n").filter(has_text=f"≤ {FEW_CALLS}")).to_be_visible()
     _choose(page, "Risk")
     _filled(page, "A further agent after this one", "Cultural context")
     page.get_by_role("button", name="Add agent").click()
@@ -75,21 +100,31 @@ def test_a_fourth_agent_is_written_put_in_force_watched_and_compared(
     expect(page.locator(".sl-dag .n.done")).to_have_count(4)
     screenshot(page, "pipelines-screened")
 
+    _until(lambda: progress(db, batch_id).pending == 0)
     page.goto("/pipelines")
     page.get_by_role("tab", name="Compare").click()
     page.get_by_role("button", name="Compare", exact=True).click()
     expect(page.get_by_text(re.compile(r"of 120 texts were screened with ours v1"))).to_be_visible()
-    for _ in range(60):
-        page.reload()
-        page.get_by_role("tab", name="Compare").click()
-        title = page.get_by_text(re.compile(r"\d+ of 120 texts were screened with ours v1\."))
-        expect(title).to_be_visible()
-        if "120 of 120" in title.inner_text():
-            break
-        page.wait_for_timeout(1_000)
-    expect(page.get_by_text(re.compile(r"Texts with another outcome: \d+"))).to_be_visible()
+    _until(lambda: not any(one.running for one in list_comparisons(db, LOCAL_USER)))
+    page.reload()
+    page.get_by_role("tab", name="Compare").click()
+    expect(page.get_by_text(re.compile(r"120 of 120 texts were screened with ours v1\."))).to_be_visible()
     expect(page.get_by_text("Paired by text; each interval at 95 %")).to_be_visible()
+    apart = differing_pairs(paired_outcomes(db, LOCAL_USER, list_comparisons(db, LOCAL_USER)[0].id).pairs)
+    assert apart
+    expect(page.get_by_text(f"Texts with another outcome: {len(apart)}")).to_be_visible()
+    expect(page.get_by_test_id("stDataFrame").locator("visible=true")).to_have_count(3)
+    grid = page.get_by_test_id("stDataFrame").locator("visible=true").last
+    grid.scroll_into_view_if_needed()
     screenshot(page, "pipelines-compared")
+    box = grid.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 17, box["y"] + 35 + 17)
+    page.get_by_role("link", name="Open this case").click()
+    expect(page).to_have_url(re.compile(f"case={apart[0].case_id}"))
+    texts = {row["id"]: row["text"] for row in csv.DictReader(SAMPLE.read_text(encoding="utf-8").splitlines())}
+    expect(page.get_by_text(texts[apart[0].external_id]).first).to_be_visible()
+    screenshot(page, "pipelines-opened")
 
 
 @pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
