@@ -1,0 +1,209 @@
+"""A live tick of the page Screen, for 30 who watch a text while its draws come.
+
+    python -m benchmarks.live [--viewers 30] [--seconds 20] [--database sqlite|postgresql]
+
+The app runs in a process of its own. Each viewer speaks the page's own protocol over a web socket, as a browser
+does: it opens the page, runs the fragments that the page asks it to at their intervals, and keeps what may be kept
+(so that a part that did not change comes as a name). A tick is timed from asking until its last message; its bytes are
+those received for it; its processor time is the app's for all ticks, from the kernel, divided by them. A draw comes
+every half second, so that every tick shows something new.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlencode
+
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.asyncio.client import ClientConnection, connect
+
+from benchmarks.databases import throwaway_url
+from benchmarks.inbox_keys import _until_healthy as until_healthy
+from jobs.agents import Agents
+from jobs.intake import configuration
+from pages.batches.single_text import Typed, hand_in
+from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER
+from screening.settings import Settings
+from storage.batches.live import update_live
+from storage.database import Database
+from tests.free_port import free_port
+
+ROOT = Path(__file__).parent.parent
+AIM_CPU_MS, AIM_P95_MS, AIM_BYTES = 5.0, 250.0, 3_000
+EVERY_S = 0.5
+KEPT_FOR = 2
+"""Runs after which a browser forgets a part that did not come again: Streamlit's `maxCachedMessageAge`."""
+TICKS = os.sysconf("SC_CLK_TCK")
+DRAWS = {"worker": "EEEEE", "risk": "EEEEE", "legal": "SE" * 40}
+TEXT = "Everyone would be better off without me."
+
+
+@dataclass(slots=True)
+class Viewer:
+    """One open page: its connection, the fragments it runs again, and what it keeps."""
+
+    socket: ClientConnection
+    query: str
+    page_hash: str = ""
+    again: dict[str, float] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
+    bytes: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    async def open(self) -> None:
+        """The first run of the page."""
+        await self._ask("")
+
+    async def watch(self, until: float, offset: float) -> None:
+        """Run the fragments at their intervals; figures are kept of the live view's."""
+        due = {fragment: time.monotonic() + offset + every for fragment, every in self.again.items()}
+        while (now := time.monotonic()) < until:
+            fragment = min(due, key=due.__getitem__)
+            if due[fragment] > now:
+                await asyncio.sleep(due[fragment] - now)
+            began = time.monotonic()
+            received = await self._ask(fragment)
+            if self.again[fragment] == EVERY_S:
+                self.bytes.append(received)
+                self.seconds.append(time.monotonic() - began)
+            due[fragment] = max(time.monotonic(), due[fragment] + self.again[fragment])
+
+    async def _ask(self, fragment: str) -> int:
+        """Ask for a run and take what comes until it has ended; the bytes received."""
+        asked = BackMsg()
+        state = asked.rerun_script
+        state.query_string, state.page_script_hash = self.query, self.page_hash
+        state.page_name = "" if self.page_hash else "screen"
+        state.fragment_id, state.is_auto_rerun = fragment, bool(fragment)
+        state.cached_message_hashes.extend(self.kept)
+        await self.socket.send(asked.SerializeToString())
+        received = 0
+        async for size, message in self._messages():
+            received += size
+            self._note(message)
+            if message.WhichOneof("type") == "script_finished":
+                break
+        self.kept = {name: age + 1 for name, age in self.kept.items() if age < KEPT_FOR}
+        return received
+
+    async def _messages(self) -> AsyncIterator[tuple[int, ForwardMsg]]:
+        async for raw in self.socket:
+            assert isinstance(raw, bytes)
+            yield len(raw), ForwardMsg.FromString(raw)
+
+    def _note(self, message: ForwardMsg) -> None:
+        kind = message.WhichOneof("type")
+        if kind == "new_session":
+            self.page_hash = message.new_session.page_script_hash
+        elif kind == "auto_rerun":
+            self.again[message.auto_rerun.fragment_id] = message.auto_rerun.interval
+        elif kind == "ref_hash":
+            assert message.ref_hash in self.kept, "the app names a part that this browser does not have"
+            self.kept[message.ref_hash] = 0
+        elif message.metadata.cacheable:
+            self.kept[message.hash] = 0
+
+
+@contextmanager
+def running_app(url: str, folder: str) -> Iterator[tuple[int, int]]:
+    """The app's port and process id."""
+    port = free_port()
+    named = {"DATABASE_URL": url, "SECOND_LOOK_SAMPLER": "simulated", "SECOND_LOOK_DATA_DIRECTORY": folder}
+    command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), "--server.port", str(port)]
+    with (Path(folder) / "app.log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=os.environ | named, stdout=log, stderr=log)
+    try:
+        until_healthy(f"http://127.0.0.1:{port}")
+        yield port, process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def draws_come(db: Database, case_id: str, until: float) -> None:
+    """One draw more every half second; the last agent begins anew when it has had all."""
+    number = 0
+    while time.monotonic() < until:
+        left = number % sum(map(len, DRAWS.values())) + 1
+        for node, codes in DRAWS.items():
+            if left > 0:
+                await asyncio.to_thread(update_live, db, case_id, node, "main", codes[:left], datetime.now(UTC))
+            left -= len(codes)
+        number += 1
+        await asyncio.sleep(EVERY_S)
+
+
+def handed_in(db: Database) -> str:
+    """A text that waits for its draws."""
+    settings = Settings(_env_file=None, sampler="simulated")
+    kept = configuration(settings, Agents(settings), preset("certified"))
+    return hand_in(db, LOCAL_USER, Typed(text=TEXT), kept, settings, datetime.now(UTC))
+
+
+async def measure(db: Database, port: int, process: int, viewers: int, seconds: float) -> tuple[list[Viewer], float]:
+    """The viewers after so many seconds, and the app's processor time a tick, in seconds."""
+    case_id, origin = handed_in(db), f"http://127.0.0.1:{port}"
+    opened = []
+    for _ in range(viewers):
+        socket = await connect(
+            f"ws://127.0.0.1:{port}/_stcore/stream", origin=origin, subprotocols=["streamlit"], max_size=None
+        )
+        opened.append(Viewer(socket=socket, query=urlencode({"case": case_id})))
+        await opened[-1].open()
+    until = time.monotonic() + seconds
+    before = cpu(process)
+    watching = (each.watch(until, EVERY_S * number / viewers) for number, each in enumerate(opened))
+    await asyncio.gather(draws_come(db, case_id, until), *watching)
+    used = cpu(process) - before
+    for each in opened:
+        await each.socket.close()
+    return opened, used / sum(len(each.seconds) for each in opened)
+
+
+def cpu(process: int) -> float:
+    """Seconds of processor time so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def main() -> None:
+    """Print a line for each figure, with its aim."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--viewers", type=int, default=30)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--database", default="sqlite")
+    given = parser.parse_args()
+    with throwaway_url(given.database) as url, tempfile.TemporaryDirectory() as folder:
+        db = Database(url)
+        db.prepare()
+        with running_app(url, folder) as (port, process):
+            found, used = asyncio.run(measure(db, port, process, given.viewers, given.seconds))
+        db.close()
+    seconds = [1000 * each for viewer in found for each in viewer.seconds]
+    sizes = [each for viewer in found for each in viewer.bytes]
+    p95 = statistics.quantiles(seconds, n=20)[-1]
+    print(f"live: {given.viewers} viewers, {len(seconds)} ticks, p50 {statistics.median(seconds):.0f} ms")
+    _print("processor time a tick", 1000 * used, AIM_CPU_MS, f"{1000 * used:.1f} ms")
+    _print("from asking to the last message, p95", p95, AIM_P95_MS, f"{p95:.0f} ms")
+    _print("received a tick, mean", statistics.mean(sizes), AIM_BYTES, f"{statistics.mean(sizes):,.0f} B")
+    _print("received a tick, p95", statistics.quantiles(sizes, n=20)[-1], AIM_BYTES, f"{max(sizes):,} B at most")
+
+
+def _print(name: str, found: float, aim: float, words: str) -> None:
+    print(f"live: {name:38} {words:>16}   aim {aim:g}   {'met' if found <= aim else 'NOT MET'}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
