@@ -1,6 +1,7 @@
 """Screen one text and watch the agents' labels being eliminated."""
 
 from dataclasses import replace
+from datetime import datetime
 
 import streamlit as st
 
@@ -19,6 +20,8 @@ from storage.batches.pipelines import active_version
 from storage.batches.single_texts import SingleText, UnknownText
 
 POLL_S = 0.5
+SEEN_EVERY_S = 2.0
+"""Seconds after which it is written down anew that somebody watches; a worker gives up after ten without."""
 EXAMPLE = "Finished the history essay at two in the morning. Some days I wonder what all of this is for."
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
@@ -95,10 +98,19 @@ def view(case_id: str, shown_running: bool) -> None:
     if shown_running and single.ended:
         st.rerun(scope="app")
     if not single.ended:
-        single_texts.watch(db, person, case_id, now)
+        keep_watched(case_id, now)
     may_read = any(is_allowed(person, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
-    st.html(status_html(single, now, resources.site().help_text, may_read=may_read))
+    help_text = resources.site().help_text if single.ended else ""  # said beside an outcome alone
+    st.html(status_html(single, now, help_text, may_read=may_read))
     st.html(view_html(single, now))
+
+
+def keep_watched(case_id: str, now: datetime) -> None:
+    """Let the worker know that somebody watches: not with every tick, each of which would be a write."""
+    seen, at = st.session_state.get("watched", ("", now))
+    if seen != case_id or (now - at).total_seconds() >= SEEN_EVERY_S:
+        single_texts.watch(db, person, case_id, now)
+        st.session_state["watched"] = (case_id, now)
 
 
 def retry_button(single: SingleText) -> None:

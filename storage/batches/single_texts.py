@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache, lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, exists, select
+from sqlalchemy import Connection, Row, Select, bindparam, exists, select
 
 from screening.datasets.rows import NewCase
 from screening.engine.distribution import read_distribution
@@ -115,7 +116,7 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         text=row.text,
         reply=row.reply,
         flags={part: frozenset(row.flags[part]) for part in PARTS},
-        configuration=load_configuration(db, row.configuration),
+        configuration=_configuration(db, row.configuration),
         state=state,
         draws=dict(shown) | _codes(runs),
         error=failed,
@@ -143,28 +144,39 @@ def stop(db: Database, actor: Actor, case_id: str, now: datetime) -> None:
 
 
 def _own_row(conn: Connection, actor: Actor, case_id: str) -> Row[Any]:
-    query = (
+    row = conn.execute(_query(), {"wanted": case_id}).first()
+    if row is None:
+        raise UnknownText(case_id)
+    if row.created_by != actor.id:
+        raise Forbidden(actor, Action.VIEW_EVIDENCE)
+    return row
+
+
+@cache
+def _query() -> Select[Any]:
+    """Written once: whoever watches asks it twice a second."""
+    return (
         select(
             cases,
             batches_table.c.created_by,
             batches_table.c.configuration,
             pending_cases.c.case_id.label("waiting"),
             pending_cases.c.ready_at,
-            exists().where(case_starts.c.case_id == case_id).label("started"),
+            exists().where(case_starts.c.case_id == cases.c.id).label("started"),
             waiting(cases.c.id).label("in_inbox"),
             *(screenings.c[name] for name in ("outcome", "node", "reason", "cost_usd", "delta", "completed_at")),
         )
         .join(batches_table, batches_table.c.id == cases.c.batch_id)
         .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
         .outerjoin(screenings, screenings.c.case_id == cases.c.id)
-        .where(cases.c.id == case_id, batches_table.c.kind == "interactive")
+        .where(cases.c.id == bindparam("wanted"), batches_table.c.kind == "interactive")
     )
-    row = conn.execute(query).first()
-    if row is None:
-        raise UnknownText(case_id)
-    if row.created_by != actor.id:
-        raise Forbidden(actor, Action.VIEW_EVIDENCE)
-    return row
+
+
+@lru_cache(maxsize=16)
+def _configuration(db: Database, version: str) -> Configuration:
+    """Kept: what a version stands for never changes."""
+    return load_configuration(db, version)
 
 
 def _outcome(row: Row[Any]) -> dict[str, Any]:
