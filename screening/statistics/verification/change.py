@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.special import xlog1py, xlogy
 
 from screening.statistics.bounds import Band, clopper_pearson
 from screening.statistics.metrics import Proportion
+
+_Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +107,9 @@ def drift(reference: Mapping[str, int], looks: Sequence[Mapping[str, int]], alar
         return Drift(shares=(), evidence=1.0, most=1.0, alarm_rate=alarm_rate, reason=reason)
     level = alarm_rate / 2 / len(names)
     limits = {name: clopper_pearson(reference.get(name, 0), total, level) for name in names}
-    evidence = [[_bet(look, name, limits[name]) for name in names] for look in looks]
-    means = [sum(each) / len(each) for each in evidence]
+    n = np.array([sum(look.values()) for look in looks])
+    bets = [_bets(np.array([look.get(name, 0) for look in looks]), n, limits[name]) for name in names]
+    means = np.mean(bets, axis=0)
     since = sum(last.values())
     return Drift(
         shares=tuple(
@@ -113,31 +117,30 @@ def drift(reference: Mapping[str, int], looks: Sequence[Mapping[str, int]], alar
                 name=name,
                 reference=Proportion(reference.get(name, 0), total),
                 since=Proportion(last.get(name, 0), since),
-                evidence=found,
+                evidence=float(found[-1]),
             )
-            for name, found in zip(names, evidence[-1], strict=True)
+            for name, found in zip(names, bets, strict=True)
         ),
-        evidence=means[-1],
-        most=max(means),
+        evidence=float(means[-1]),
+        most=float(means.max()),
         alarm_rate=alarm_rate,
     )
 
 
-def _bet(look: Mapping[str, int], name: str, limits: Band) -> float:
-    """Mean of the bets that the share is above its upper limit and that it is below its lower one."""
-    hits, n = look.get(name, 0), sum(look.values())
+def _bets(hits: _Counts, n: _Counts, limits: Band) -> NDArray[np.float64]:
+    """At each look the mean of the bets that the share is above its upper limit and that it is below its lower one."""
     rises = [min(0.999, ratio * limits.high) for ratio in RATIOS]
     falls = [limits.low / ratio for ratio in RATIOS]
-    above = [_ratio(hits, n, rise, limits.high) for rise in rises if rise > limits.high]
-    below = [_ratio(hits, n, fall, limits.low) for fall in falls if fall < limits.low]
-    return (_mean(above) + _mean(below)) / 2
+    above = [_ratios(hits, n, rise, limits.high) for rise in rises if rise > limits.high]
+    below = [_ratios(hits, n, fall, limits.low) for fall in falls if fall < limits.low]
+    return (_mean(above, len(n)) + _mean(below, len(n))) / 2
 
 
-def _ratio(hits: int, n: int, to: float, of: float) -> float:
+def _ratios(hits: _Counts, n: _Counts, to: float, of: float) -> NDArray[np.float64]:
     log_ratio = xlogy(hits, to) + xlog1py(n - hits, -to) - xlogy(hits, of) - xlog1py(n - hits, -of)
-    return float(exp(min(700.0, log_ratio)))
+    return np.asarray(np.exp(np.minimum(700.0, log_ratio)), dtype=np.float64)
 
 
-def _mean(bets: Sequence[float]) -> float:
+def _mean(bets: Sequence[NDArray[np.float64]], looks: int) -> NDArray[np.float64]:
     """1 where nothing can be bet on, as for a share that cannot fall below 0."""
-    return sum(bets) / len(bets) if bets else 1.0
+    return np.asarray(np.mean(bets, axis=0)) if bets else np.ones(looks)
