@@ -86,9 +86,9 @@ def test_curtailment_changes_no_outcome_and_costs_nothing_where_nothing_can_be_d
 
 
 async def test_replay_equals_live_for_every_condition() -> None:
-    """200 cases, from unanimous to split: the same outcome and calls as the engine live on the same agents."""
+    """80 cases, from unanimous to split: the same outcome and calls as the engine live on the same agents."""
     mixed = [NEARLY_ALL_SAFE, NEARLY_ALL_UNSAFE, SPLIT, {Label.ESCALATE: 0.9, Label.SAFE: 0.1, Label.UNSAFE: 0.0}]
-    items, sampler = items_of(mixed * 50)
+    items, sampler = items_of(mixed * 20)
     book = DrawBook(len(items))
     await record_draws(items, ALL, book, sampler)
     for result in run_book(items, ALL, book):
