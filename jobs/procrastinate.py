@@ -56,6 +56,7 @@ class ProcrastinateRunner:
         self._dead_after_s = dead_after_s
         self._stopping = asyncio.Event()
         self._running: dict[str, asyncio.Task[Any]] = {}
+        self._busy: set[str] = set()
         self._told = {queue: asyncio.Event() for queue in _FEED_LOCKS}
         self.app, self._ended = _app(job.db.conninfo)
         self.app.task(name=_TASK)(self._screen_case)
@@ -127,7 +128,10 @@ class ProcrastinateRunner:
     async def _let_go(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            await withdraw_unwatched(self._job, self._running)
+            if (
+                self._running or self._busy or self._job.restless
+            ):  # else no text is under way that somebody might have left
+                await withdraw_unwatched(self._job, self._running)
 
     async def _feed(self, queue: str) -> None:
         """Each queue has a feeder of its own, so that who waits never waits for a long list of a batch's cases."""
@@ -137,6 +141,7 @@ class ProcrastinateRunner:
                 busy, wrote = await self._give_out(connection, queue)
                 if not wrote:
                     await connection.rollback()
+            (self._busy.add if busy else self._busy.discard)(queue)
             await self._rest(queue, busy=busy)
 
     async def _rest(self, queue: str, *, busy: bool) -> None:

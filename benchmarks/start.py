@@ -1,0 +1,109 @@
+"""From `make run` on a ready environment to the first paint, and what the imports of app and worker take.
+
+    python -m benchmarks.start [--rounds 3]
+
+The clock starts with `serve.py`, which is what `make run` runs; the database is there already. Painted is when a
+Chromium that tries again and again shows the site's notice. Imports are measured in processes of their own.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from benchmarks.inbox_keys import ARGUMENTS, ROOT
+from storage.database import Database
+from tests.browser.find import find_browser
+from tests.free_port import free_port
+
+AIM_PAINT_S, AIM_IMPORTS_S = 4.0, 2.85
+"""Imports took 5.7 s of processor time together: half of that."""
+
+
+def main() -> None:
+    """Print a line for each figure, with its aim."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rounds", type=int, default=3)
+    rounds = options.parse_args().rounds
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a ready environment has been started before
+    imports("app, worker")
+    app, worker = (median(imports(module) for _ in range(rounds)) for module in ("app", "worker"))
+    told(f"imports: app {app:.2f} s and worker {worker:.2f} s of processor time", app + worker, AIM_IMPORTS_S)
+    browser = find_browser()
+    if browser is None:
+        print("no Chromium here: the first paint is left out")
+        return
+    found = [painted(browser) for _ in range(1 + rounds)][1:]
+    paint, used = (median(times) for times in zip(*found, strict=True))
+    told(f"start: first paint after {paint:.2f} s (with {used:.2f} s of processor time)", paint, AIM_PAINT_S)
+
+
+def told(words: str, found: float, aim: float) -> None:
+    """The figure, its aim, and whether it is met."""
+    print(f"{words}, aim {aim:g} s: {'met' if found <= aim else 'NOT MET'}", flush=True)
+
+
+def imports(module: str) -> float:
+    """Seconds of processor time of a process that imports it and nothing else."""
+    code = f"import time, {module}; print(time.process_time())"
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, check=True)
+    return float(ran.stdout.split()[-1])
+
+
+def painted(browser: str) -> tuple[float, float]:
+    """Seconds until the first page is painted, and processor time of app and worker by then."""
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, sync_playwright() as playwright:
+        port, named = free_port(), {"DATABASE_URL": f"sqlite:///{Path(folder) / 'bench.db'}"}
+        db = Database(named["DATABASE_URL"])
+        db.prepare()
+        db.close()
+        named |= {"SECOND_LOOK_SAMPLER": "simulated", "SECOND_LOOK_DATA_DIRECTORY": folder}
+        launched = playwright.chromium.launch(executable_path=browser, args=list(ARGUMENTS))
+        page = launched.new_page()
+        command = [sys.executable, "-W", "ignore", "serve.py", "--port", str(port)]
+        with (Path(folder) / "log").open("w") as log:
+            began = time.monotonic()
+            served = subprocess.Popen(command, cwd=ROOT, env=os.environ | named, stdout=log, stderr=log)
+            try:
+                _open(page, f"http://127.0.0.1:{port}/")
+                return time.monotonic() - began, _used(served.pid)
+            finally:
+                served.send_signal(signal.SIGTERM)
+                served.wait(timeout=30)
+                launched.close()
+
+
+def _open(page, address: str) -> None:  # type: ignore[no-untyped-def]
+    """Again and again until somebody answers; then until the page's own words are there."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        try:
+            page.goto(address)
+            break
+        except Exception:
+            time.sleep(0.02)
+    page.wait_for_selector("[data-testid=stMain] .stHtml", timeout=60_000)
+
+
+def _used(pid: int) -> float:
+    """Seconds of processor time of a process and of its children."""
+    total = 0.0
+    for child in [pid, *_children(pid)]:
+        fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def _children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+if __name__ == "__main__":
+    main()
