@@ -63,7 +63,7 @@ def with_section(text: str, section: str, body: str) -> str:
     <BLANKLINE>
     """
     tables, _, profiles = text.partition(PROFILES)
-    blocks = {title: body.strip() for title, body in re.findall(r"^## (\w+)$\n(.*?)(?=^## |\Z)", tables, re.M | re.S)}
+    blocks = {title: body.strip() for title, body in re.findall(r"^## (.+?)$\n(.*?)(?=^## |\Z)", tables, re.M | re.S)}
     blocks[section] = body
     kept = [f"\n## {title}\n\n{blocks[title]}\n" for title in sorted(blocks)]
     return HEAD + "".join(kept) + f"\n{PROFILES}\n\n{profiles.strip()}\n"
