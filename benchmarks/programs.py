@@ -3,7 +3,8 @@
     python -m benchmarks.programs [--minute 60] [--url postgresql://...]
 
 The API runs in a process of its own, as at a site; so does whoever submits. Told are the submissions answered, their
-median and 95th percentile, and the same of taking the next case alone and meanwhile. Nothing is asserted.
+median and 95th percentile, the same of taking the next case alone and meanwhile, and the processor time that the API
+took for each text. Nothing is asserted.
 """
 
 import argparse
@@ -78,25 +79,37 @@ def served(url: str, seconds: float) -> None:
     try:
         _until_up(port)
         told("take the next case, alone", claims(db, time.monotonic() + seconds / 6))
-        took: list[float] = []
-        each = int(PER_MINUTE * seconds / 60 / SENDERS)
-        threads = [
-            threading.Thread(target=submit, args=(port, made.token, place * each, each, seconds / each, took))
-            for place in range(SENDERS)
-        ]
-        began = time.monotonic()
-        for thread in threads:
-            thread.start()
-        beside = claims(db, began + seconds)
-        for thread in threads:
-            thread.join()
-        told("take the next case, meanwhile", beside)
-        told("submit a text", took)
-        print(f"{60 * len(took) / (time.monotonic() - began):,.0f} texts a minute were taken")
+        _submitted(db, port, made.token, process.pid, seconds)
     finally:
         process.terminate()
         process.wait(timeout=20)
         db.close()
+
+
+def _submitted(db: Database, port: int, token: str, pid: int, seconds: float) -> None:
+    took: list[float] = []
+    each = int(PER_MINUTE * seconds / 60 / SENDERS)
+    threads = [
+        threading.Thread(target=submit, args=(port, token, place * each, each, seconds / each, took))
+        for place in range(SENDERS)
+    ]
+    before, began = _processor_s(pid), time.monotonic()
+    for thread in threads:
+        thread.start()
+    beside = claims(db, began + seconds)
+    for thread in threads:
+        thread.join()
+    spent, lasted = _processor_s(pid) - before, time.monotonic() - began
+    told("take the next case, meanwhile", beside)
+    told("submit a text", took)
+    print(f"{1000 * spent / len(took):.1f} ms of processor time a text, {spent / lasted:.0%} of one core")
+    print(f"{60 * len(took) / lasted:,.0f} texts a minute were taken")
+
+
+def _processor_s(pid: int) -> float:
+    """What the process has used so far, as Linux counts it."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _until_up(port: int) -> None:

@@ -17,7 +17,7 @@ from screening.datasets.rows import NewCase
 from screening.engine.pipeline import PipelineConfig, preset
 from screening.review.actors import SYSTEM
 from screening.settings import Settings
-from storage.batches.intake import close_intake
+from storage.batches.intake import Target, close_intake, target_of
 from storage.batches.kept_preset import with_kept_preset
 from storage.batches.pipelines import active_version
 from storage.database import Database
@@ -56,10 +56,10 @@ class DailyBatches:
     db: Database
     settings: Settings
     clock: Clock
-    _known: dict[tuple[str, str], tuple[str, datetime]] = field(default_factory=dict)
+    _known: dict[tuple[str, str], tuple[Target, datetime]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def of(self, program: Program) -> str:
+    def of(self, program: Program) -> Target:
         """The batch that takes this program's texts now; those of earlier days are closed."""
         now = self.clock()
         key = program.id, f"{now:%Y-%m-%d}"
@@ -69,7 +69,7 @@ class DailyBatches:
                 self._known[key] = known = self._opened(program, key[1]), now
         return known[0]
 
-    def _opened(self, program: Program, day: str) -> str:
+    def _opened(self, program: Program, day: str) -> Target:
         pipeline, agents = usual_pipeline(self.db, self.settings), Agents(self.settings)
         with closing(agents):
             version = configuration(self.settings, agents, pipeline).version
@@ -84,7 +84,7 @@ class DailyBatches:
         for earlier in program_texts.open_batches(self.db, program):
             if earlier != batch_id:
                 close_intake(self.db, SYSTEM, earlier, self.clock())
-        return batch_id
+        return target_of(self.db, batch_id)
 
 
 def hand_in(daily: DailyBatches, program: Program, key: str, content_sha256: str, case: NewCase) -> tuple[str, bool]:

@@ -15,7 +15,7 @@ from screening.labels import Outcome
 from storage.accepted import accepted_label
 from storage.audit_log import append
 from storage.batches.batch_state import BatchEvent, UnknownBatch
-from storage.batches.intake import add_case, target_of
+from storage.batches.intake import Target, add_case
 from storage.blindness import waiting
 from storage.database import Database
 from storage.schema import batch_events, batches, cases, pending_cases, program_texts, programs, screenings
@@ -68,14 +68,13 @@ class Told:
 
 
 def hand_in(
-    db: Database, program: Program, key: str, content_sha256: str, batch_id: str, case: NewCase, now: datetime
+    db: Database, program: Program, key: str, content_sha256: str, target: Target, case: NewCase, now: datetime
 ) -> tuple[str, bool]:
     """The case's id, and whether it is new. The same key with the same content is the same case.
 
     One transaction: the token is in force when it commits, or nothing is stored. Raises UnknownToken, KeyUsed,
     UnknownBatch, IntakeClosed.
     """
-    target = target_of(db, batch_id)
     with db.write() as conn:
         require_in_force(conn, program)
         if (known := _known(conn, program, key, content_sha256)) is not None:
