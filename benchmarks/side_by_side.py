@@ -131,7 +131,6 @@ def measure(program: str, size: int, rounds: int, browser: str) -> Times:
     """The times of both at one number of open texts."""
     from playwright.sync_api import sync_playwright
 
-    found: Times = {"submit": [], "save": [], "next": [], "both": []}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         (studio := Path(directory) / "studio").mkdir()
         url = f"sqlite:///{Path(directory) / 'bench.db'}"
@@ -151,11 +150,20 @@ def measure(program: str, size: int, rounds: int, browser: str) -> Times:
             right.evaluate(WATCH)
             right.keyboard.press("n")
             right.wait_for_function("() => desk()?.dataset.stage === 'reading'")
-            for _ in range(rounds):
-                theirs(left, found)
-                ours(right, found, apart=True)
-                ours(right, found, apart=False)
+            found = in_turns(left, right, rounds)
             launched.close()
+    return found
+
+
+def in_turns(left: "Page", right: "Page", rounds: int) -> Times:
+    """Theirs and ours, so many times; after every ten, how it stands."""
+    found: Times = {"submit": [], "save": [], "next": [], "both": []}
+    for number in range(1, rounds + 1):
+        theirs(left, found)
+        ours(right, found, apart=True)
+        ours(right, found, apart=False)
+        if number % 10 == 0 and number < rounds:
+            print(f"after {number} rounds: {'; '.join(verdicts(found))}", flush=True)
     return found
 
 

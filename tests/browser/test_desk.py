@@ -232,6 +232,9 @@ def test_on_a_phone_and_enlarged_the_text_comes_first_and_the_decision_is_at_the
     below = page.locator(".sld-side").bounding_box()
     assert below is not None and text["y"] + text["height"] <= below["y"], "nothing lies over the text"
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.get_by_role("button", name="Guideline").click()  # where there are no keys
+    expect(page.get_by_role("region", name="Guideline")).to_be_in_viewport()
+    page.keyboard.press("Escape")
     save(page)
     expect(page.get_by_text("The engine:")).to_be_visible()
     assert violations(page, within=".st-key-inbox") == []

@@ -325,6 +325,7 @@ class Desk {
   panel(name) {
     this.panelShown = this.panelShown === name ? "" : name;
     this.drawPanel();
+    if (this.panelShown) this.layout.panel.scrollIntoView({ block: "nearest" });
   }
 
   again() {
@@ -538,6 +539,7 @@ class Desk {
     ]);
     layout.hint.replaceChildren(
       "Mark the words that decided it: drag over them, or ", make("kbd", {}, "M"), ". ",
+      layout.button("Guideline", "G", this.keys().g, "sld-link"), " · ", layout.button("Keys", "?", this.keys()["?"], "sld-link"), " ",
       ...(shown.danger ? [`If somebody may be in danger: ${this.data.help}`] : []),
     );
   }
@@ -591,7 +593,9 @@ class Desk {
     const bar = this.layout.bar.getBoundingClientRect().height;
     const needed = this.form.root.querySelector(".sld-needed").getBoundingClientRect().height;
     this.layout.root.style.setProperty("--sld-buttons", `${Math.floor(bar)}px`);
-    this.layout.root.style.setProperty("--sld-bar", `${Math.round(bar + needed)}px`);
+    const whole = `${Math.round(bar + needed)}px`;
+    this.layout.root.style.setProperty("--sld-bar", whole);
+    document.documentElement.style.setProperty("--sld-bar", whole); // for the end of the page, which the bar covers
   }
 }
 
