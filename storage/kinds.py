@@ -7,7 +7,7 @@ Each is added to in the transaction that inserts the fact it counts. The tests d
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, literal, select, true, union_all
+from sqlalchemy import Connection, Integer, func, literal, literal_column, select, true, union_all
 
 from storage.database import insert_into
 from storage.schema import kind_tallies
@@ -56,7 +56,7 @@ def add_kinds(conn: Connection, batch_id: str, row: int, more: Mapping[Kind, int
     rows = [select(*place, literal(kind.key), literal(more[kind])).where(true()) for kind in kinds_of_row]
     names = ("batch_id", "shard", "kind", "cases")
     counted = insert_into(conn, kind_tallies).from_select(names, union_all(*rows))
-    total = {"cases": kind_tallies.c.cases + counted.excluded.cases}
+    total = {"cases": kind_tallies.c.cases + literal_column("excluded.cases", Integer)}
     conn.execute(counted.on_conflict_do_update(index_elements=names[:3], set_=total))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from screening.review.actors import SYSTEM, Actor
-from storage.batches.tallies import Totals, sums_for, totals
+from storage.batches.tallies import Totals, among, sums_for, totals
 from storage.schema import batch_events, batches, pending_cases
 
 
@@ -171,7 +171,9 @@ def _set_and_done(
     """The caps that each batch began with, and what happened to it, in order."""
     batch, event = batches.c, batch_events.c
     query = select(batch.id, batch.max_calls, batch.max_cost_usd, event.event, event.detail)
-    query = query.outerjoin(batch_events, event.batch_id == batch.id).where(batch.id.in_(batch_ids)).order_by(event.id)
+    query = (
+        query.outerjoin(batch_events, event.batch_id == batch.id).where(among(batch.id, batch_ids)).order_by(event.id)
+    )
     found: dict[str, tuple[Caps, list[tuple[str, dict[str, Any]]]]] = {}
     for row in conn.execute(query):
         caps = Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd)
