@@ -19,14 +19,18 @@ from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.pending import pending_cases
 from storage.batches.tallies import SHARDS
 from storage.database import Database, migration_config
+from storage.kinds import kinds
 from storage.review import claims
-from storage.schema import inbox_entries
+from storage.schema import inbox_entries, screenings
 from tests.storage.batch_of import CONFIGURATION, NOW, decide
 from tests.storage.inbox_cases import ANN, BO, register
+from tests.storage.recount import recount_kinds
 
 CASES = 40
 IDS = [f"{number:032x}" for number in range(1, CASES + 1)]
 BATCH = "b" * 32
+GAPS = {"SSSUUE": 1 / 6, "SSSSSS": 1.0, "SSEEUU": 0.0, "?UUUEU": 2 / 6}
+"""The draws of the first cases, and how far the most frequent answer leads."""
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
@@ -73,8 +77,12 @@ def _used(conn: Connection) -> None:
     put("pending_cases", *({"case_id": id_, "batch_id": BATCH, "row": row, "ready_at": now}
                            for row, id_ in enumerate(IDS, 1) if row > CASES // 2))  # fmt: skip
     ended = {"batch_id": BATCH, "configuration": "v1", "outcome": "human_review", "reason": "escalated", "calls": 6,
-             "completed_at": now}  # fmt: skip
+             "node": "worker", "completed_at": now}  # fmt: skip
     put("screenings", *({**ended, "case_id": id_} for id_ in IDS[: CASES // 2]))
+    run = {"position": 0, "node": "worker", "variant": "main", "unusable": {}, "ended": "exhausted", "calls": 6,
+           "started_at": now, "ended_at": now}  # fmt: skip
+    run |= dict.fromkeys(("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"), 0)
+    put("node_runs", *({**run, "case_id": id_, "draws": draws} for id_, draws in zip(IDS, GAPS, strict=False)))
     tallies = {"accepted": CASES, "human_review": CASES // 2, "rejected": 0, "safe": 0, "unsafe": 0, "calls": 120,
                "unpriced_calls": 0, "lost_calls": 0, "cost_usd": 0.0}  # fmt: skip
     nothing = dict.fromkeys(tallies, 0)
@@ -83,6 +91,18 @@ def _used(conn: Connection) -> None:
     leased = {"holder": BO.id, "token": "t", "lease_expires_at": now + 3_600_000_000, "held_by": BO.id}
     put("inbox_entries", *({**entry, "case_id": id_} for id_ in IDS[1 : CASES // 2]))
     put("inbox_entries", {**entry, **leased, "case_id": IDS[0]})
+
+
+def test_what_was_screened_before_is_counted_and_listed_as_what_is_screened_now(first_version: Database) -> None:
+    first_version.prepare()
+    with first_version.read() as conn:
+        assert kinds(conn, BATCH) == recount_kinds(conn, BATCH) and len(kinds(conn, BATCH)) == 2
+        columns = (screenings.c.row, screenings.c.kind, screenings.c.gap)
+        rows = conn.execute(select(*columns).order_by(screenings.c.row)).all()
+    assert [row.row for row in rows] == list(range(1, 21))
+    assert {row.kind for row in rows} == {"human_review//worker/escalated"}
+    assert [row.gap for row in rows[: len(GAPS)]] == pytest.approx(list(GAPS.values()))
+    assert all(row.gap is None for row in rows[len(GAPS) :])
 
 
 def test_work_under_way_goes_on(first_version: Database) -> None:
