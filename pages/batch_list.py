@@ -14,7 +14,6 @@ from pages.batches.overnight_panel import overnight_state
 from pages.batches.reach_choice import reach_fact
 from pages.batches.ways_panel import ways_panel
 from pages.components import resources
-from pages.components.diagram import STYLE as DIAGRAM
 from pages.components.result_links import result_links_html
 from pages.components.sign_in import poll_session
 from pages.review.worklist_panel import worklist_panel
@@ -101,7 +100,7 @@ def show(one: BatchSummary) -> None:
             missing_rows(person, one, halted)
         controls(one)
     if by_label:
-        st.html(DIAGRAM + result_links_html(one.id, one.progress))  # the style once, not with every tick
+        st.html(result_links_html(one.id, one.progress))
         st.fragment(poll_session(ways_panel), run_every=None if state in ENDED else WAYS_S)(db, person, one)
     worklist_panel(db, person, one)
     downloads(db, person, one)

@@ -12,7 +12,6 @@ from pages.review.case_amendment import adjudication_form
 from pages.review.case_trail import errors_html, facts_html
 from pages.review.evidence_view import evidence_html, outcome_html, trail_html
 from pages.review.inbox_desk import Here, named_case
-from pages.review.inbox_style import STYLE
 from pages.review.readings_view import readings_html, versions_html
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches
@@ -135,7 +134,6 @@ def case(case_id: str) -> None:
 
 
 require(here.person, Action.VIEW_EVIDENCE, here.person.id)
-st.html(STYLE)
 st.html('<div class="sl-title"><h1>Case</h1></div>')
 if (named := named_case()) is not None:
     case(named)

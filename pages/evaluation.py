@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 import streamlit as st
 
 from pages.components import resources
-from pages.components.contrast import legible_controls
 from pages.research import evaluation_view as view
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_view import show_comparison
@@ -71,7 +70,6 @@ def _show_unsettled(results: tuple[ConditionResult, ...]) -> None:
         )
 
 
-legible_controls()
 st.title("Evaluation")
 left, right = st.columns([3, 1])
 with left:

@@ -8,7 +8,7 @@ from pages.batches import uploads
 from pages.components import resources
 from pages.components.navigation import FOLDER
 from pages.components.sign_in import poll_session
-from pages.site.doors import SAMPLE, STYLE, activity_html, waiting_html
+from pages.site.doors import SAMPLE, activity_html, waiting_html
 from screening.review.policy import Action, is_allowed
 from storage.batches.batches import list_batches
 from storage.review.queue import counts
@@ -70,7 +70,7 @@ def doors() -> list[Callable[[], None]]:
 
 
 st.html(
-    f'{STYLE}<h1 class="sl-home">Second Look</h1><p class="sl-lead">Agents read each text several times and settle '
+    '<h1 class="sl-home">Second Look</h1><p class="sl-lead">Agents read each text several times and settle '
     "what the statistics allow; what they cannot settle, a clinician reads, and the readings show what may be "
     "claimed.</p>"
 )

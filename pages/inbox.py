@@ -10,7 +10,6 @@ from pages.review.follow_up_panel import follow_up_panel
 from pages.review.inbox_desk import Desk, Here, current
 from pages.review.inbox_live import View
 from pages.review.inbox_queue import break_prompt, chosen_view, exposure_html, exposure_today, live_queue
-from pages.review.inbox_style import STYLE
 from pages.review.inbox_words import waiting_words
 from pages.review.readings_view import my_readings_html
 from pages.review.shortcuts import switch
@@ -69,7 +68,6 @@ def cover_switch() -> None:
 
 follow_up_panel(here.db, here.person, here.now)
 with st.container(key="inbox"):
-    st.html(STYLE)
     left, right = st.columns(WIDTHS, gap="medium")
     with left:
         view = chosen_view()

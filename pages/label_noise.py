@@ -4,7 +4,6 @@ import pandas as pd
 import streamlit as st
 
 from pages.components import resources
-from pages.components.contrast import legible_controls
 from pages.research.batch_choice import choose_batch
 from pages.research.label_noise import agreements, rank
 from pages.research.ledger_view import show_ledger
@@ -91,7 +90,6 @@ def _send(batch: RecordedBatch, free: list[SecondLook]) -> None:
         st.success(f"{sent.opened} texts wait in the inbox now; {sent.there_before} were there before.{rest}")
 
 
-legible_controls()
 st.title("Labels")
 chosen = choose_batch(db, person, "label_noise")
 if chosen is None:

@@ -15,7 +15,7 @@ from pages.batches.pipeline_editor import edit_node
 from pages.batches.prompt_panel import prompts_panel
 from pages.batches.whole_way_panel import whole_way_panel
 from pages.components import resources
-from pages.components.diagram import STYLE, NodeMark, diagram_html
+from pages.components.diagram import NodeMark, diagram_html
 from pages.components.known_models import known_models_or_refuse
 from pages.components.live_view import money
 from pages.components.words import PROBABILITIES_MEANING, sentence
@@ -84,7 +84,7 @@ def preview(draft: Draft) -> PipelineConfig | None:
     if pipeline is None or not known_models_or_refuse(pipeline):
         return None
     marks = {one.name: NodeMark(words=f"{one.model or 'site'} · ≤ {one.rule.rule().budget}") for one in pipeline.nodes}
-    st.html(STYLE + diagram_html(pipeline, marks))
+    st.html(diagram_html(pipeline, marks))
     facts(pipeline)
     before = active.pipeline if active else shipped_pipelines()[settings.preset]
     changed = differences(before, pipeline)

@@ -3,7 +3,6 @@
 import streamlit as st
 
 from pages.components import resources
-from pages.components.contrast import legible_controls
 from pages.components.sign_in import check_before
 from pages.research import reliability_view as view
 from pages.research.allocation_panel import allocation_panel
@@ -38,7 +37,6 @@ def _verification(_person: Actor, version: str, plan: AuditPlan, key: Standing) 
     return verify(audit_sample(db, _person, version), outcome_mix(db, _person, version), plan)
 
 
-legible_controls()
 st.title("Reliability")
 st.write(
     "Measured against clinicians' blind first readings of an audit sample. The stopping rule's δ is about the model's "

@@ -8,8 +8,6 @@ import streamlit as st
 from pages.batches.pipelines import choose, decide_or_refuse, least_calls
 from pages.batches.single_text import Typed, empty_html, hand_in, press_of, status_html, view_html
 from pages.components import resources
-from pages.components.diagram import STYLE as DIAGRAM
-from pages.components.live_style import STYLE
 from pages.components.refusals import remember_refusal
 from pages.components.sign_in import poll_session
 from pages.components.untrusted_text import show_text
@@ -123,7 +121,6 @@ def retry_button(single: SingleText) -> None:
         st.rerun()
 
 
-st.html(STYLE + DIAGRAM)  # once: what follows comes again with every tick
 if st.query_params.pop("example", None) and not st.session_state.get("raw"):
     st.session_state["raw"] = EXAMPLE
 single = find_text()

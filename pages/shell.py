@@ -18,6 +18,7 @@ from screening.review.policy import Forbidden
 WITH_BANNER = {"": 5.0, "screen": 5.0, "batches": 5.0}
 """Pages that say when nothing is screened, and how often they look by themselves; the inbox says it in its own poll."""
 ICON = Path(__file__).parent / "components" / "icon.png"
+STYLE = Path(__file__).parent / "components" / "style.css"
 
 
 def banner(path: str) -> None:
@@ -38,6 +39,7 @@ except Unidentified as problem:
 pages = pages_for(person)
 page = st.navigation(pages, position="top" if person else "hidden")  # first, always: see app.py
 site = resources.site()
+st.html(STYLE)
 st.html(notice_html(site, simulated=resources.settings().simulated))
 body, end = st.container(), st.container()
 with end:  # before the page, which may stop the script

@@ -3,7 +3,6 @@
 import pandas as pd
 import streamlit as st
 
-from pages.components.contrast import legible_controls
 from pages.research import theory_numbers as theory
 from pages.research.figures import Axes, curves, palette
 from screening.statistics.bounds import Schedule, expected_wrong_commits
@@ -119,7 +118,6 @@ def _growth(delta: float) -> None:
     )
 
 
-legible_controls()
 st.title("Theory")
 st.write("What the rules can promise, what that costs, and where the paper says more than its proofs.")
 level = st.select_slider("Error rate δ", (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2), 0.05)

@@ -3,7 +3,6 @@
 from html import escape
 
 from pages.batches.estimates import duration
-from pages.components.live_style import STYLE
 from pages.components.live_view import money
 from pages.components.words import STATE_WORDS, error_words
 from storage.batches.batch_state import BatchState
@@ -24,14 +23,6 @@ _STATE_COLOURS = {
     BatchState.RUNNING: "open",
     BatchState.TAKING_IN: "open",
 }
-_STYLE = """<style>
-.sl-parts{display:flex;height:.8rem;border-radius:.4rem;overflow:hidden;background:var(--track);margin:.7rem 0 .6rem}
-.sl-parts i{display:block;height:100%;background:var(--c);transition:width .4s}
-.sl-counts{display:flex;flex-wrap:wrap;gap:.5rem 1.8rem;font-size:.95rem}
-.sl-counts b{font-variant-numeric:tabular-nums;font-size:1.25rem;font-weight:650}
-.sl-counts span span{display:block;color:var(--soft);font-size:.82rem}
-.sl-counts em{font-style:normal;color:var(--c);font-weight:600}
-</style>"""
 
 
 def progress_html(found: Progress, *, by_label: bool, worker: bool = True) -> str:
@@ -40,7 +31,7 @@ def progress_html(found: Progress, *, by_label: bool, worker: bool = True) -> st
     """
     parts = _parts(found, by_label=by_label)
     return (
-        f'{STYLE}{_STYLE}<div class="sl-live">{_state(found, worker=worker)}{_bar(found, parts)}'
+        f'<div class="sl-live">{_state(found, worker=worker)}{_bar(found, parts)}'
         f"{_counts(parts)}{_spent_words(found)}</div>"
     )
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 
-from pages.components.live_style import STYLE
 from screening.datasets.labels import map_label
 from screening.datasets.reader import FileReport, Table
 from screening.datasets.records import Reason
@@ -160,7 +159,7 @@ def report_html(report: FileReport, found: Check) -> str:
     )
     items = "".join(f"<li>{escape(visible(sentence))}</li>" for sentence in sentences)
     return (
-        f'{STYLE}<div class="sl-live"><p style="font-size:1.15rem;margin:0 0 .4rem">{numbers}</p>'
+        f'<div class="sl-live"><p style="font-size:1.15rem;margin:0 0 .4rem">{numbers}</p>'
         f'<ul style="margin:0;padding-left:1.1rem">{items}</ul></div>'
     )
 

@@ -17,22 +17,6 @@ POINTS = 48
 LINE = 1.2
 """Half of the share line's thickness, in percent of the panel's height."""
 
-STYLE = """<style>
-.sl-fold{font-size:.82rem;color:var(--ink);margin:.1rem 0 0}.sl-fold summary{cursor:pointer;color:var(--open)}
-.sl-later{font-size:.82rem;margin:.1rem 0 0}
-.sl-bands{display:grid;grid-template-columns:auto repeat(3,1fr);gap:.2rem .6rem;margin:.4rem 0 .2rem}
-.sl-bands .y{display:flex;flex-direction:column;justify-content:space-between;height:4.4rem;color:var(--soft);
- font-size:.72rem;text-align:right;line-height:1}
-.sl-bands figure{margin:0}.sl-bands figcaption{font-size:.76rem;color:var(--soft);display:flex;flex-wrap:wrap;
- justify-content:space-between;gap:0 .4rem}
-.sl-bands b{font-weight:600;color:var(--ink)}.sl-bands .out b{font-weight:400;color:var(--soft)}
-.sl-bands .x{display:flex;justify-content:space-between;color:var(--soft);font-size:.72rem}
-.sl-plot{position:relative;height:4.4rem;border:1px solid var(--line);border-radius:.2rem;overflow:hidden}
-.sl-plot i{position:absolute;inset:0;background:var(--c)}.sl-plot i.b{opacity:.22}
-.out .sl-plot{border-style:dashed;--c:var(--out)}.out .sl-plot i.b{opacity:.14}
-.sl-plot u{position:absolute;top:0;bottom:0;border-left:1px dashed var(--ink)}
-</style>"""
-
 Step = tuple[int, tuple[Arm, ...]]
 
 

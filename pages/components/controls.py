@@ -10,20 +10,9 @@ from storage import settings_store
 from storage.database import Database
 from storage.settings_store import SiteSettings
 
-_STYLE = """<style>
-.st-key-controls{position:fixed;top:.45rem;right:1rem;z-index:999992;width:auto!important;flex-wrap:nowrap}
-.st-key-controls .stPopover{width:auto!important}
-[data-testid=stHeader] [data-testid=stToolbar]{padding-right:17rem}
-.st-key-controls button{min-height:2.1rem;padding:.15rem .7rem}
-.st-key-stop_switch button{border-color:transparent;background:none}
-.st-key-stop_switch button:hover,.st-key-stop_switch button:focus-visible,.st-key-stopped_switch button{
- border-color:light-dark(#b42318,#f0796f);color:light-dark(#8f150e,#ffb3ab)}
-</style>"""
-
 
 def controls(db: Database, person: Actor, site: SiteSettings) -> None:
     """Draw them. Call it after the page's own elements have their place, so that they come last in reading order."""
-    st.html(_STYLE)
     with st.container(key="controls", horizontal=True, horizontal_alignment="right"):
         if is_allowed(person, Action.STOP):
             stop_button(db, person, site)

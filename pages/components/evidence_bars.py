@@ -17,32 +17,6 @@ SHORT = LINE - 2.0
 """A rival that is not excluded stays visibly short of it."""
 LARGEST = 1e6
 
-STYLE = """<style>
-.sl-ev-bars{display:grid;grid-template-columns:9.6rem 1fr 13.6rem;gap:.1rem .8rem;align-items:center;
- font-size:.85rem}
-.sl-ev-bars .n{color:var(--ink);white-space:nowrap}.sl-ev-bars .n b{font-weight:650}
-.sl-ev-bars .v{color:var(--soft);font-size:.82rem;font-variant-numeric:tabular-nums;white-space:nowrap}
-.sl-ev-bars .out.n b{font-weight:400;text-decoration:line-through;color:var(--soft)}
-.sl-ev-bars .out.v{color:var(--ink)}
-.sl-over{position:relative;height:1.5rem}
-.sl-over:before{content:"";position:absolute;left:0;right:0;top:28%;height:44%;border-radius:.3rem;
- background:var(--track)}
-.sl-over i{position:absolute;left:0;top:28%;height:44%;border-radius:.3rem;
- background:color-mix(in srgb,var(--open) 45%,var(--track));transition:width .3s}
-.sl-over.out i{background:var(--open)}
-.sl-over u{position:absolute;top:4%;bottom:4%;border-left:2px dashed var(--ink)}
-.sl-ev-bars .t{position:relative;height:1.1rem;color:var(--soft);font-size:.75rem}
-.sl-ev-bars .t span{position:absolute;left:0;white-space:nowrap}
-.sl-ev-bars .t span+span{transform:translateX(-50%)}
-.sl-ev-bars .c{color:var(--soft);font-size:.75rem}
-.sl-key{color:var(--soft);font-size:.78rem;line-height:1.45;margin:.1rem 0 .5rem}
-.sl-key i{display:inline-block;width:1.6rem;height:.6rem;border-radius:.3rem;background:var(--open);margin-right:.3rem}
-.sl-key i.short{background:color-mix(in srgb,var(--open) 45%,var(--track))}
-.sl-key u{display:inline-block;height:.85rem;border-left:2px dashed var(--ink);margin:0 .45rem -.1rem .2rem}
-@container (max-width:34rem){.sl-ev-bars{grid-template-columns:1fr}.sl-ev-bars .v{margin:-.15rem 0 .3rem}
- .sl-ev-bars .pad{display:none}}
-</style>"""
-
 _LINES = (
     '<i class="short" aria-hidden="true"></i>the leading label over this rival, short of the line &nbsp; '
     '<i aria-hidden="true"></i>past it: the rival is excluded &nbsp; <u aria-hidden="true"></u>the line of this pair'

@@ -21,12 +21,6 @@ MASKED = (
     "mail addresses, phone numbers, links, handles and long numbers are masked in what the model is shown; "
     "names, places, dates and what only the context tells are not found"
 )
-_STYLE = """<style>
-.sl-facts{border-collapse:collapse;width:100%;font-size:.95rem}
-.sl-facts th,.sl-facts td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid light-dark(#d5dde3,#35424b);
- vertical-align:top;overflow-wrap:anywhere}
-.sl-facts th{font-weight:600;width:15rem}
-</style>"""
 _SENT = {
     "sampler": "Agents",
     "model": "Model",
@@ -96,7 +90,7 @@ def _rule(pipeline: PipelineConfig) -> str:
 def facts_html(pairs: Sequence[tuple[str, str]]) -> str:
     """Pairs of name and value as a table."""
     rows = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in pairs)
-    return f'{_STYLE}<table class="sl-facts"><tbody>{rows}</tbody></table>'
+    return f'<table class="sl-facts"><tbody>{rows}</tbody></table>'
 
 
 def notes(settings: Settings) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ _ICONS = {
 
 
 def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
-    """All nodes, one under the other. Every row keeps its height while it fills. `STYLE` belongs to it, once a page.
+    """All nodes, one under the other. Every row keeps its height while it fills.
 
     The shares with their bands are one click away once it has ``ended``: a tick would close them again.
     """

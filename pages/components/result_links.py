@@ -6,16 +6,6 @@ from screening.labels import Outcome
 from storage.batches.batches import Progress
 from storage.kinds import PENDING
 
-_STYLE = """<style>
-.sl-tiles{display:flex;flex-wrap:wrap;gap:.5rem}
-.sl-tiles a{color:inherit;text-decoration:none;border:1px solid light-dark(#d5dde3,#35424b);border-radius:.6rem;
- padding:.4rem .9rem;font-size:.95rem}
-.sl-tiles a:hover{border-color:currentColor}.sl-tiles a:focus-visible{outline:2px solid currentColor;outline-offset:2px}
-.sl-tiles b{font-size:1.2rem;font-variant-numeric:tabular-nums;margin-right:.3rem}
-.sl-tiles .safe b{color:light-dark(#1d7a46,#57bd86)}.sl-tiles .unsafe b{color:light-dark(#b42318,#f0796f)}
-.sl-tiles .person b{color:light-dark(#8f4a06,#e89a4c)}
-</style>"""
-
 
 def results_address(batch_id: str, **filters: str) -> str:
     """The address of a list of results.
@@ -40,4 +30,4 @@ def result_links_html(batch_id: str, found: Progress) -> str:
         for kind, count, words, outcome in counted
     )
     every = f'<a href="{results_address(batch_id)}" target="_self"><b>{found.accepted:,}</b>all</a>'
-    return f'{_STYLE}<div class="sl-tiles">{tiles}{every}</div>'
+    return f'<div class="sl-tiles">{tiles}{every}</div>'

@@ -66,7 +66,4 @@ async def _signed_out(request: Request) -> Response:
 
 
 ROUTE = Route(SIGN_OUT, _signed_out, methods=["POST"])
-FORM = f"""<style>
-.sl-out button{{font:inherit;padding:.35rem .8rem;border:1px solid currentColor;border-radius:.5rem;background:none;
- color:inherit;cursor:pointer}}
-</style><form class="sl-out" method="post" action="{SIGN_OUT}"><button type="submit">Sign out</button></form>"""
+FORM = f'<form class="sl-out" method="post" action="{SIGN_OUT}"><button type="submit">Sign out</button></form>'

@@ -12,12 +12,6 @@ from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, stand
 from storage.database import Database
 from storage.settings_store import SiteSettings, current
 
-_STYLE = """<style>
-.sl-standstill{border-left:.35rem solid light-dark(#b42318,#f5857b);background:light-dark(#fdf0ee,#2f1715);
- color:light-dark(#10191f,#f3e9e8);padding:.55rem .9rem;border-radius:.3rem;margin:0 0 .5rem;font-size:.95rem;
- line-height:1.45}
-.sl-standstill p{margin:.15rem 0}.sl-standstill p:not(:last-child){font-weight:600}
-</style>"""
 LOOK_EVERY = timedelta(seconds=3)
 _CAPS = frozenset({"max_calls", "max_cost", "cost_unknown"})
 _ACCOUNT = frozenset({"authentication", "permission", "billing", "spend_cap", "unknown_model", "redirected"})
@@ -50,7 +44,7 @@ def looks() -> Looks:
 def banner_html(lines: Sequence[str]) -> str:
     """The paragraphs as HTML for `st.html`; empty without any."""
     said = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    return f'{_STYLE}<div class="sl-standstill" role="status">{said}</div>' if said else ""
+    return f'<div class="sl-standstill" role="status">{said}</div>' if said else ""
 
 
 def banner_lines(found: Sequence[Standstill], site: SiteSettings, now: datetime) -> tuple[str, ...]:

@@ -32,13 +32,6 @@ LINES_AT_ONCE, CHARACTERS_AT_ONCE = 500, 1_000_000
 CSV, JSONL = "text/csv; charset=utf-8", "application/x-ndjson"
 JSON, PARQUET = "application/json", "application/vnd.apache.parquet"
 MARKDOWN = "text/markdown; charset=utf-8"
-_STYLE = """<style>
-.sl-files{display:flex;flex-wrap:wrap;gap:.5rem}
-.sl-files a{color:inherit;font-size:.875rem;text-decoration:none;padding:.4rem .75rem;border-radius:.5rem;
-border:1px solid color-mix(in srgb,currentColor 30%,transparent)}
-.sl-files a:hover{border-color:currentColor}
-.sl-files a:focus-visible{outline:2px solid currentColor;outline-offset:2px}
-</style>"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +95,7 @@ def show_files(files: Sequence[StreamedFile]) -> None:
         f'target="_self">⤓ {escape(file.label)}</a>'
         for file in files
     )
-    st.html(f'{_STYLE}<div class="sl-files">{links}</div>')
+    st.html(f'<div class="sl-files">{links}</div>')
 
 
 async def _serve(request: Request) -> Response:

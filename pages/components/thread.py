@@ -10,17 +10,6 @@ from screening.text.display import shown_offset, visible
 ROLE_WORDS = {Role.USER: "User", Role.ASSISTANT: "Assistant", Role.SYSTEM: "System", Role.TOOL: "Tool"}
 NOT_SHOWN = "not shown to the agents"
 
-_STYLE = """<style>
-.sl-thread{max-height:34rem;overflow:auto;border:1px solid light-dark(#d5dde3,#35424b);border-radius:.5rem;
- padding:.6rem .8rem;
- background:light-dark(#fff,#161e23);display:flex;flex-direction:column;gap:.6rem}
-.sl-turn{border-left:3px solid light-dark(#98a5ae,#5a6973);padding:.1rem .7rem}
-.sl-turn.judged{border-left-color:light-dark(#0f5f73,#6cc3d8);background:light-dark(#eef6f8,#16262c)}
-.sl-turn h4{margin:0;padding:0;font-size:.8rem;font-weight:600;letter-spacing:0;color:light-dark(#55606a,#a6b2ba)}
-.sl-turn p{margin:0;white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:isolate;font-size:1rem;line-height:1.5;
- color:light-dark(#10191f,#e8eef1)}
-</style>"""
-
 
 def question_words(thread: Thread) -> str:
     """What is asked of a conversation, in a sentence."""
@@ -60,7 +49,7 @@ def thread_html(text: str, thread: Thread | None, *, label: str) -> str:
     count = len(thread.turns)
     turns = "".join(_turn(text, turn, number, count) for number, turn in enumerate(thread.turns, start=1))
     return (
-        f'{_STYLE}<p class="sl-text-label">{escape(label)}. {escape(question_words(thread))}</p>'
+        f'<p class="sl-text-label">{escape(label)}. {escape(question_words(thread))}</p>'
         f'<div class="sl-thread" tabindex="0" role="region" aria-label="{escape(label, quote=True)}">{turns}</div>'
     )
 

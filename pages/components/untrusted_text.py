@@ -6,19 +6,12 @@ import streamlit as st
 
 from screening.text.display import visible
 
-_STYLE = """<style>
-.sl-text{white-space:pre-wrap;overflow-wrap:anywhere;overflow:auto;unicode-bidi:isolate;
- border:1px solid light-dark(#d5dde3,#35424b);border-radius:.5rem;padding:.75rem 1rem;font-size:1rem;line-height:1.55;
- background:light-dark(#fff,#161e23)}
-.sl-text-label{font-size:.8rem;color:light-dark(#55606a,#a6b2ba);margin:0 0 .25rem}
-</style>"""
-
 
 def text_html(text: str, *, label: str = "", max_height_px: int = 320) -> str:
     """The text as escaped HTML in a box of bounded height that keyboards can scroll; nothing in it is markup."""
     caption = f'<p class="sl-text-label">{escape(label)}</p>' if label else ""
     return (
-        f'{_STYLE}{caption}<div class="sl-text" dir="auto" tabindex="0" role="region" '
+        f'{caption}<div class="sl-text" dir="auto" tabindex="0" role="region" '
         f'aria-label="{escape(label or "Text", quote=True)}" style="max-height:{max_height_px}px">'
         f"{escape(visible(text))}</div>"
     )

@@ -13,8 +13,7 @@ _WORDS = {State.WAITING: "waits", State.NOT_ASKED: "not asked", State.STOPPED: "
 def way_html(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool, outcome: str | None = None) -> str:
     """The diagram with the agents that were asked, the ways that were taken, and where it ended.
 
-    ``draws`` holds the codes so far by "node/variant"; ``ended`` says that no more will come. The diagram's `STYLE`
-    belongs to it, once a page.
+    ``draws`` holds the codes so far by "node/variant"; ``ended`` says that no more will come.
     """
     views = {node.name: node_view(node, draws.get(f"{node.name}/{MAIN}"), ended=ended) for node in pipeline.nodes}
     nodes = {node.name: _mark(views[node.name]) for node in pipeline.nodes}

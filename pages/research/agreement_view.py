@@ -23,13 +23,6 @@ from storage.research.reading_table import ReadingTable, Switch
 LABELS = (RatingLabel.SAFE.value, RatingLabel.INSUFFICIENT_INFORMATION.value, RatingLabel.UNSAFE.value)
 """In their order: what cannot be said lies between safe and unsafe."""
 IDEATION = tuple(map(str, range(6)))
-_STYLE = """<style>
-.sl-agree{border-collapse:collapse;width:100%;font-size:.95rem}
-.sl-agree th,.sl-agree td{text-align:left;padding:.4rem .7rem;border-bottom:1px solid light-dark(#d5dde3,#35424b)}
-.sl-agree td{font-variant-numeric:tabular-nums}
-.sl-agree th{font-weight:600}
-.sl-agree small{display:block;font-weight:400;color:light-dark(#55606a,#a6b2ba)}
-</style>"""
 MEANINGS = (
     ("Krippendorff α (nominal)", "the main figure: any number of readers, gaps allowed"),
     ("Krippendorff α (ordinal)", "safe against unsafe counts more than either against insufficient information"),
@@ -68,7 +61,7 @@ def coefficients_html(found: Sequence[Coefficient]) -> str:
     head = "".join(
         f'<th scope="col">{name}</th>' for name in ("Coefficient", "Value", "95 % interval", "Cases read twice or more")
     )
-    return f'{_STYLE}<table class="sl-agree"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    return f'<table class="sl-agree"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
 def _meaning(name: str) -> str:
@@ -114,7 +107,7 @@ def switching_html(readings: Sequence[Switch]) -> str:
         rows += [(f"Wrong → right, by the {words}", found.to_right), (f"Right → wrong, by the {words}", found.to_wrong)]
     body = "".join(f'<tr><th scope="row">{name}</th><td>{proportion_words(found)}</td></tr>' for name, found in rows)
     head = '<th scope="col">After the engine’s view was shown</th><th scope="col">Share, 95 % Wilson interval</th>'
-    return f'{_STYLE}<table class="sl-agree"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<table class="sl-agree"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def proportion_words(found: Proportion) -> str:

@@ -33,15 +33,6 @@ _TINTS: Mapping[str, tuple[str, str]] = {  # rgb on light, on dark
     "false alarm": ("180,83,9", "232,154,76"),
     "missed": ("180,35,24", "240,121,111"),
 }
-_STYLE = """<style>
-.sl-figures{border-collapse:collapse;width:100%;font-size:.93rem}
-.sl-figures th,.sl-figures td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid light-dark(#d5dde3,#35424b);
- vertical-align:top}
-.sl-figures th{font-weight:600}
-.sl-figures td{font-variant-numeric:tabular-nums}
-.sl-figures caption{text-align:left;font-size:.85rem;color:light-dark(#55606a,#a6b2ba);padding:0 .6rem .3rem}
-.sl-figures small{font-weight:400;display:block;color:light-dark(#55606a,#a6b2ba)}
-</style>"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +152,7 @@ def metrics_html(columns: Sequence[Column]) -> str:
         for name, of, values in lines
     )
     return (
-        f'{_STYLE}<table class="sl-figures"><caption>Value, 95 % Wilson interval, counts'
+        f'<table class="sl-figures"><caption>Value, 95 % Wilson interval, counts'
         f'</caption><thead><tr><th scope="col">Measure</th>{head}</tr></thead><tbody>{body}</tbody></table>'
     )
 

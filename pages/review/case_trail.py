@@ -11,18 +11,11 @@ from screening.text.injection import injection_signs
 from storage.review.case_file import CaseFile
 from storage.review.evidence import Evidence
 
-STYLE = """<style>
-.sl-facts{display:grid;grid-template-columns:max-content 1fr;
- gap:.2rem 1rem;margin:0!important;padding:0!important;font-size:.9rem;
- color:light-dark(#10191f,#e8eef1)}
-.sl-facts dt{color:light-dark(#55606a,#a6b2ba)}.sl-facts dd{margin:0;overflow-wrap:anywhere}
-</style>"""
-
 
 def facts_html(file: CaseFile, evidence: Evidence) -> str:
     """Where it came from and what was found, as a list of names and values."""
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in _facts(file, evidence))
-    return f'{STYLE}<dl class="sl-facts">{rows}</dl>'
+    return f'<dl class="sl-facts">{rows}</dl>'
 
 
 def _facts(file: CaseFile, evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -74,4 +67,4 @@ def errors_html(file: CaseFile) -> str:
         f"{each.calls} {'call' if each.calls == 1 else 'calls'} made in vain. {escape(each.message)}</dd>"
         for each in file.errors
     )
-    return f'{STYLE}<dl class="sl-facts">{rows}</dl>'
+    return f'<dl class="sl-facts">{rows}</dl>'

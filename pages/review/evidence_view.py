@@ -7,9 +7,7 @@ from itertools import groupby
 from pydantic import ValidationError
 
 from pages.components.band_chart import bands_fold_html
-from pages.components.diagram import STYLE as DIAGRAM
 from pages.components.evidence_bars import bars_html, legend_html
-from pages.components.live_style import STYLE
 from pages.components.live_view import badge_html, money
 from pages.components.trail import NodeView, State, distribution_words, evidence_sentence, node_view
 from pages.components.way_taken import way_html
@@ -35,22 +33,6 @@ DRAW_WORDS: Mapping[str, str] = {
 }
 _COLOURS = {"S": "safe", "U": "unsafe", "E": "escalate"}
 
-_OWN_STYLE = """<style>
-.sl-ev{border:1px solid var(--line);border-radius:.6rem;padding:.5rem .8rem .45rem;
- margin:0 0 .5rem;background:var(--card)}
-.sl-ev .h{display:flex;flex-wrap:wrap;gap:.2rem .6rem;align-items:baseline;margin-bottom:.1rem}
-.sl-ev h3{margin:0;padding:0;font-size:.95rem;font-weight:650;color:var(--ink)}
-.sl-ev .k{color:var(--soft);font-size:.8rem;margin-left:auto;font-variant-numeric:tabular-nums}
-.sl-ev p{margin:.15rem 0;font-size:.8rem;line-height:1.4;color:var(--ink)}
-.sl-ev p.s{color:var(--soft)}
-.sl-ev .sl-over{height:1.2rem}
-.sl-draws{font:600 .78rem/1.35 ui-monospace,monospace;letter-spacing:.08em;overflow-wrap:anywhere;max-height:3.2rem;
- overflow:auto;margin:.2rem 0 0}
-.sl-draws span{color:var(--c)}
-.sl-ev details{font-size:.82rem;margin-top:.2rem}.sl-ev summary{cursor:pointer;color:var(--open)}
-.sl-unasked{color:var(--soft);font-size:.84rem;margin:0 0 .5rem;padding:0 .2rem}
-</style>"""
-
 
 def pipeline_of(evidence: Evidence) -> PipelineConfig | None:
     """The pipeline it ran with, as it decided this case; None where this version cannot read it."""
@@ -73,7 +55,7 @@ def evidence_html(evidence: Evidence, *, opened: bool = False) -> str:
     rest = f'<p class="sl-unasked">– Not asked: {escape(", ".join(unasked))}</p>' if unasked else ""
     sampled = [nodes[run.node].rule.rule() for run in evidence.runs if run.node in nodes and run.draws]
     key = legend_html(sampled, read_off=any(run.distribution for run in evidence.runs))
-    return f'{STYLE}{_OWN_STYLE}<div class="sl-live">{runs}{rest}{key}</div>'
+    return f'<div class="sl-live">{runs}{rest}{key}</div>'
 
 
 def trail_html(evidence: Evidence) -> str:
@@ -82,7 +64,7 @@ def trail_html(evidence: Evidence) -> str:
     if pipeline is None or not evidence.runs:
         return ""
     draws = {f"{run.node}/{run.variant}": run.draws or run.distribution or "" for run in evidence.runs}
-    return DIAGRAM + way_html(pipeline, draws, ended=True, outcome=evidence.outcome)
+    return way_html(pipeline, draws, ended=True, outcome=evidence.outcome)
 
 
 def outcome_words(evidence: Evidence) -> str:

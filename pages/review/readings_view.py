@@ -19,14 +19,6 @@ METHOD_WORDS = {
 _LEFT_OUT = {"label", "certainty", "marks", "read_to_end"}
 _NOTHING: tuple[object, ...] = ("", None, [], "not_stated", "undecided")
 
-STYLE = """<style>
-.sl-card{border:1px solid light-dark(#d5dde3,#35424b);border-radius:.6rem;padding:.55rem .8rem;margin:0 0 .5rem;
- color:light-dark(#10191f,#e8eef1);font-size:.9rem}
-.sl-card p{margin:.15rem 0;line-height:1.45;overflow-wrap:anywhere}
-.sl-card .s{color:light-dark(#55606a,#a6b2ba);font-size:.84rem}
-.sl-card del{color:light-dark(#8f150e,#ffb3ab)}.sl-card ins{color:light-dark(#14603a,#78d3a2);text-decoration:none}
-</style>"""
-
 
 def who(account_id: str, key: str, me: str) -> str:
     """A reader as others may know them."""
@@ -35,7 +27,7 @@ def who(account_id: str, key: str, me: str) -> str:
 
 def readings_html(ratings: Sequence[Rating], key: str, me: str) -> str:
     """Every version of every reading, in the order given."""
-    return STYLE + "".join(_reading(each, who(each.reviewer, key, me)) for each in ratings)
+    return "".join(_reading(each, who(each.reviewer, key, me)) for each in ratings)
 
 
 def _reading(rating: Rating, reader: str) -> str:
@@ -69,9 +61,7 @@ def _value(value: object) -> str:
 def versions_html(versions: Sequence[Adjudication], key: str, me: str) -> str:
     """Every version of the accepted label, each with what it changed."""
     before: Sequence[Adjudication | None] = [None, *versions]
-    return STYLE + "".join(
-        _version(each, last, who(each.by, key, me)) for last, each in zip(before, versions, strict=False)
-    )
+    return "".join(_version(each, last, who(each.by, key, me)) for last, each in zip(before, versions, strict=False))
 
 
 def _version(made: Adjudication, last: Adjudication | None, by: str) -> str:

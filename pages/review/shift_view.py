@@ -4,17 +4,6 @@ from datetime import timedelta
 
 from storage.review.shift import Left, Shift, TierShift
 
-PRINT_STYLE = """<style>
-@media print{
- [data-testid=stHeader],[data-testid=stToolbar],.st-key-controls,.st-key-period,.stAppHeader,footer{display:none!important}
- .stMainBlockContainer{padding:0!important;max-width:none!important}
- @page{margin:1.5cm}
-}
-.sl-wide{overflow-x:auto}
-.sl-shift{border-collapse:collapse;width:100%}
-.sl-shift th,.sl-shift td{text-align:right;padding:.35rem .6rem;border-bottom:1px solid light-dark(#d5dde3,#35424b)}
-.sl-shift th:first-child{text-align:left}
-</style>"""
 COLUMNS = ("Tier", "Arrived", "First look", "Overdue", "Median wait", "90 % within", "Within target", "Readings",
            "Handed over", "Open at the end", "Of these late")  # fmt: skip
 
@@ -26,7 +15,7 @@ def table_html(found: Shift) -> str:
         f'<tr><th scope="row">{one.tier.name}</th>{_cells(one, found.left[one.tier])}</tr>' for one in found.tiers
     )
     table = f'<table class="sl-shift"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-    return f'{PRINT_STYLE}<div class="sl-wide" tabindex="0" role="region" aria-label="The shift by tier">{table}</div>'
+    return f'<div class="sl-wide" tabindex="0" role="region" aria-label="The shift by tier">{table}</div>'
 
 
 def _cells(one: TierShift, left: Left) -> str:

@@ -12,19 +12,6 @@ from storage.review.queue import Counts
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample.csv"
 
-STYLE = """<style>
-.sl-home{font-size:1.9rem;margin:0;padding:0}
-.sl-lead{color:light-dark(#55606a,#a6b2ba);max-width:52rem;margin:.3rem 0 .6rem}
-.sl-door{font-size:1.15rem;margin:0;padding:0}
-.st-key-first_door{border-color:light-dark(#0f5f73,#1f8097)!important;border-width:2px!important}
-.sl-waits{list-style:none;margin:.2rem 0;padding:0;font-size:.95rem}
-.sl-waits li{margin:.25rem 0}
-.sl-waits b{font-variant-numeric:tabular-nums}
-.sl-waits .tier{display:inline-block;min-width:5.6rem;font-weight:650;font-size:.85rem}
-.sl-waits .late{color:light-dark(#b42318,#f0796f);font-weight:650}
-.sl-now td{padding:.15rem .9rem .15rem 0;font-size:.92rem}
-</style>"""
-
 TIER_WORDS = {Tier.P0: "P0 at once", Tier.P1: "P1 soon", Tier.P2: "P2 today", Tier.P3: "P3 routine"}
 
 
