@@ -67,9 +67,10 @@ def people(case_id: str, *, closed: bool) -> None:
     except (Forbidden, Unread):
         st.caption("Other people's readings are not shown to you.")
         return
-    if not given:
+    if given:
+        st.html(readings_html(given, key, here.person.id))
+    else:
         st.caption("Nobody has read it.")
-    st.html(readings_html(given, key, here.person.id))
     if made:
         st.html('<h2 class="sl-h2">Accepted label</h2>')
         st.html(versions_html(made, key, here.person.id))

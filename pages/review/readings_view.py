@@ -79,9 +79,8 @@ def _version(made: Adjudication, last: Adjudication | None, by: str) -> str:
 
 def my_readings_html(given: Sequence[MyReading]) -> str:
     """One's own readings, the newest first, each with what became of it."""
-    if not given:
-        return '<p class="sl-small">You have read no case yet.</p>'
-    return "".join(_mine(each) for each in given if each.last)
+    shown = "".join(_mine(each) for each in given if each.last)
+    return shown or '<p class="sl-small">You have read no case yet.</p>'
 
 
 def _mine(each: MyReading) -> str:
