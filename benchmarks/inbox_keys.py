@@ -48,8 +48,9 @@ WATCH = """() => {
     };
     document.addEventListener("keydown", pressed, { capture: true, once: false });
   });
-  window.desk = () => document.querySelector(".sld");
-  window.caseName = () => desk().querySelector(".sld-name").textContent;
+  const away = document.createElement("div"); // a run of the page may take the desk away and put it back
+  window.desk = () => document.querySelector(".sld") ?? away;
+  window.caseName = () => desk().querySelector(".sld-name")?.textContent ?? "";
   window.reading = (before) =>
     desk().dataset.stage === "reading" && caseName() !== before && !desk().classList.contains("sld-saving");
   window.saved = () => desk().dataset.stage === "read";
