@@ -75,7 +75,7 @@ def _sentence(values: Mapping[str, Any], problem: ValidationError) -> str:
     first = problem.errors(include_url=False, include_input=False)[0]
     words = str(first["msg"]).removeprefix("Value error, ")
     place = _place(values, first["loc"])
-    return f"{place}: {words}" if place else words
+    return f"{place}: {words}" if place and not words.startswith(f"{place}:") else words
 
 
 def _place(values: Mapping[str, Any], location: Sequence[int | str]) -> str:

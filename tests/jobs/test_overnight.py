@@ -1,5 +1,6 @@
 """Batches by message batches, against the stub: the same outcomes as live on the same draws, whatever is lost."""
 
+import asyncio
 import os
 import random
 import time
@@ -39,8 +40,9 @@ from storage.database import Database
 from storage.schema import cases, message_batches, message_copies, message_requests, node_runs, screenings
 from storage.schema import pending_cases as waiting
 from storage.settings_store import change, current
+from tests.jobs import overnight_worker
 from tests.jobs.files import SENTENCES
-from tests.jobs.processes import NotingStub, Workers
+from tests.jobs.processes import NotingStub, Workers, wait_for
 from tests.storage.inbox_cases import NOW
 from tests.stub_server import StubPlan, TextRule
 
@@ -272,19 +274,38 @@ def test_it_is_off_until_allowed_and_for_labelled_files_on_the_messages_api_alon
 FULL = pytest.mark.skipif("SECOND_LOOK_FULL" not in os.environ, reason="takes minutes: SECOND_LOOK_FULL=1 runs it")
 
 
+@FULL
+def test_of_300_cases_killed_ten_times_every_draw_counts_once(db: Database, database_url: str, stub: Stub) -> None:
+    """The same process again and again, killed at random moments of its rounds; some replies to handing in get lost."""
+    server = stub(PLAN.model_copy(update={"batch_lost": (False, True, False, False, True)}))
+    batch_id, rng = labelled_batch(db, settings_for(server), 300), random.Random(300)
+    killed = 0
+    while killed < 10:
+        process = overnight_worker.start(database_url, server.url, batch_id)
+        before = len(server.batches.bodies)
+        wait_for(lambda: len(server.batches.bodies) > before, 60.0)  # noqa: B023 - it asks for draws by now
+        time.sleep(rng.uniform(0.0, 1.0))
+        killed += process.is_alive()
+        process.kill()
+        process.join(30)
+        assert batches.batch_state(db, batch_id) is BatchState.RUNNING
+    asyncio.run(work(db, settings_for(server)).until_over(batch_id))
+    assert batches.batch_state(db, batch_id) is BatchState.FINISHED
+    _as_live_and_each_once(db, batch_id, server, 300)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("rows", "kills"), [(20, 2), pytest.param(300, 10, marks=FULL)])
 def test_killed_again_and_again_every_draw_counts_once(
-    db: Database, database_url: str, stub: Stub, workers: Workers, rows: int, kills: int
+    db: Database, database_url: str, stub: Stub, workers: Workers
 ) -> None:
     """Real workers, killed without warning at random moments, while some replies to handing in get lost as well."""
     server = stub(PLAN.model_copy(update={"batch_s": 0.4, "batch_lost": (False, True, False, False, True)}))
     options = {
         "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "k", "sampler": "anthropic", "overnight_poll_s": 0.1,
     }  # fmt: skip
-    batch_id = labelled_batch(db, settings_for(server), rows)
-    rng = random.Random(rows)
-    for _ in range(kills):
+    batch_id = labelled_batch(db, settings_for(server), 20)
+    rng = random.Random(20)
+    for _ in range(2):
         workers.start(database_url, options)
         workers.up()
         time.sleep(rng.uniform(0.0, 2.0))
@@ -295,8 +316,10 @@ def test_killed_again_and_again_every_draw_counts_once(
         assert time.monotonic() < end and not workers.dead(), workers.log_of()
         time.sleep(0.2)
     workers.end()
-    import asyncio
+    _as_live_and_each_once(db, batch_id, server, 20)
 
+
+def _as_live_and_each_once(db: Database, batch_id: str, server: NotingStub, rows: int) -> None:
     ends = asyncio.run(as_live(db, batch_id))
     each_draw_once(db, batch_id)
     told = overnight_progress(db, batch_id)
