@@ -32,7 +32,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One line of the log."""
+    """One event of the log."""
 
     seq: int
     at: datetime
@@ -122,7 +122,7 @@ def anchor(db: Database) -> Anchor:
 
 
 def anchor_in(conn: Connection) -> Anchor:
-    """The same, of the moment that a transaction sees."""
+    """As `anchor`, inside the caller's transaction."""
     last = conn.execute(
         select(audit_events.c.seq, audit_events.c.hash).order_by(audit_events.c.seq.desc()).limit(1)
     ).first()
@@ -131,7 +131,7 @@ def anchor_in(conn: Connection) -> Anchor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Which:
-    """Which events: those of one subject, of one person, of one action; None asks for nothing."""
+    """A filter on events by subject, person and action; None does not filter."""
 
     subject: str | None = None
     who: str | None = None
@@ -156,7 +156,7 @@ def events(
 
 
 def count_events(db: Database, actor: Actor, which: Which) -> int:
-    """How many there are."""
+    """How many events match the filter."""
     require(actor, Action.VIEW_AUDIT)
     with db.read() as conn:
         return int(conn.execute(_narrow(select(func.count()).select_from(audit_events), which)).scalar_one())
@@ -170,7 +170,7 @@ def kinds(db: Database, actor: Actor) -> tuple[str, ...]:
 
 
 def names(db: Database, actor: Actor) -> Mapping[str, str]:
-    """What the people of the log are called, by account."""
+    """Display names of the people in the log, by account."""
     require(actor, Action.VIEW_AUDIT)
     with db.read() as conn:
         return {row.id: row.display_name for row in conn.execute(select(accounts.c.id, accounts.c.display_name))}
@@ -195,12 +195,12 @@ def _check(details: Mapping[str, Detail]) -> dict[str, Detail]:
 
 
 def chain_hash(previous: str, key: AuditKey | None, *, at: datetime, **fields: Any) -> str:
-    """What binds an event to the one before it: keyed, or as events before there was a key were bound."""
+    """The hash that binds an event to the one before it: keyed, or without a key for events older than the key."""
     moment = (at - _EPOCH) // timedelta(microseconds=1)
     content = canonical({**fields, "at": moment, "previous": previous} | ({"key": key.id} if key else {})).encode()
     return key.mac(content) if key else hashlib.sha256(content).hexdigest()
 
 
 def canonical(value: Any) -> str:
-    """One way to write a value as JSON."""
+    """The value as JSON, always written the same way."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -76,7 +76,8 @@ def has_rated(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
 def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bool:
     """Whether a rating given now is blind. The first one is, unless the engine's view was served to this person
     before, live while they had the text screened, or as evidence, or other people's readings were; a later one is
-    while nothing was served at all. Lists remember nobody: whoever may see results may have seen the case in one.
+    while nothing was served at all. Listing views are not logged: whoever may see results may
+    have seen the case in one.
     """
     if is_allowed(actor, Action.VIEW_RESULTS) and (not first or _was_listed(conn, case_id)):
         return False

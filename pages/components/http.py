@@ -225,7 +225,7 @@ def signed_in_claims(scope: Scope) -> bytes | None:
 
 
 def _forgetting(scope: Scope) -> RedirectResponse:
-    """Back to where the person was, without the cookie of a sign-in that counts no more."""
+    """Back to where the person was, without the cookie of a sign-in that is no longer valid."""
     wanted = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("next", [""])[0]
     response = RedirectResponse(_safe(quote(wanted, safe="")) or "/", status_code=303)
     for name in _cookies(scope):

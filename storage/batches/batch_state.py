@@ -44,7 +44,7 @@ class UnknownBatch(LookupError):
 
 
 class BatchCancelled(ValueError):
-    """The batch was ended for good: nothing of it is taken up again."""
+    """The batch was cancelled for good and cannot be resumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -199,7 +199,7 @@ _entry = inbox_entries.c
 
 
 class ReasonNeeded(ValueError):
-    """A change to what was recorded comes with a reason."""
+    """A change to what was recorded needs a reason."""
 
 
 class StaleVersion(Exception):

@@ -65,17 +65,17 @@ def moment(now: datetime) -> dict[str, datetime]:
 
 
 def is_open() -> ColumnElement[bool]:
-    """Not yet adjudicated."""
+    """The condition that the case is not yet adjudicated."""
     return _entry.closed_at.is_(None)
 
 
 def is_leased(now: At) -> ColumnElement[bool]:
-    """Somebody holds it at this moment."""
+    """The condition that somebody holds the case now."""
     return and_(_entry.holder.is_not(None), _entry.lease_expires_at > now)
 
 
 def in_tiers(tiers: Collection[Tier] | None) -> ColumnElement[bool]:
-    """Inside the filter; None is no filter."""
+    """The condition that the case is in one of these tiers; None is no filter."""
     if tiers is None:
         return true()
     only = sorted(int(tier) for tier in tiers)
@@ -83,13 +83,15 @@ def in_tiers(tiers: Collection[Tier] | None) -> ColumnElement[bool]:
 
 
 def is_reserved_for_others(actor: Actor, now: At) -> ColumnElement[bool]:
-    """Set aside by its reader (the actor too), or handed to somebody else, until a moment yet to come."""
+    """The condition that the case is reserved now: set aside by its reader (also where that is the actor), or handed to
+    somebody else.
+    """
     for_actor = and_(_entry.handed_to == actor.id, _entry.held_by != actor.id)
     return and_(_entry.reserved_until.is_not(None), _entry.reserved_until > now, ~for_actor)
 
 
 def is_snoozed(actor: Actor, now: At) -> ColumnElement[bool]:
-    """The actor skipped it a while ago, or said "not me" at any time."""
+    """The condition that the actor skipped it recently, or said "not me" at any time."""
     return _entry.case_id.in_(_skips(actor, now))
 
 
@@ -104,12 +106,12 @@ def _snooze_begin(now: At) -> At:
 
 
 def is_sent_ahead(now: At) -> ColumnElement[bool]:
-    """Its text lies in somebody's browser, for whom it is kept free until they ask for it or the moment passes."""
+    """The condition that its text was sent to somebody's browser ahead of time, and is still reserved for them."""
     return and_(_entry.ahead_until.is_not(None), _entry.ahead_until > now)
 
 
 def not_ahead_for_others(actor: Actor, now: At) -> ColumnElement[bool]:
-    """No other browser than the actor's has its text before it was asked for."""
+    """The condition that its text was not sent ahead to anybody but the actor."""
     return or_(_entry.ahead_until.is_(None), _entry.ahead_until <= now, _entry.ahead_for == actor.id)
 
 
@@ -125,18 +127,18 @@ def cases_in_hands(actor: Actor, now: At) -> CompoundSelect[Any]:
 
 
 def read_by(actor: Actor) -> ColumnElement[bool]:
-    """The actor has rated it already, so that its next reading is somebody else's."""
+    """The condition that the actor has rated it already: its next reading is for somebody else."""
     mine = select(ratings.c.case_id).where(ratings.c.reviewer == actor.id)
     return and_(_entry.reading != "first", _entry.case_id.in_(mine))
 
 
 def needs_senior(actor: Actor) -> ColumnElement[bool]:
-    """Two readers disagree and the actor is no senior."""
+    """The condition that two readers disagree and the actor is not a senior."""
     return false() if Role.SENIOR in actor.roles else _entry.reading == "third"
 
 
 def state(actor: Actor, now: At) -> ColumnElement[str]:
-    """In which one of the states of `queue.State` an open case is, as this actor sees it."""
+    """Which state of `queue.State` an open case is in, as this actor sees it."""
     return case(
         (and_(is_leased(now), _entry.holder == actor.id), "mine"),
         (is_leased(now), "held"),
@@ -170,7 +172,7 @@ def in_order(tiers: Collection[Tier] | None) -> tuple[ColumnElement[Any], ...]:
 
 
 def earliest(actor: Actor, now: At, tier: Tier) -> Select[Any]:
-    """The deadline of the free case of this tier that is due first."""
+    """The earliest deadline among the free cases of this tier."""
     free = select(_entry.routine, _entry.due_at).where(free_for(actor, now, [tier]))
     return free.order_by(*in_order([tier])).limit(1)
 
@@ -332,7 +334,7 @@ def take_back(conn: Connection, actor: Actor, now: datetime) -> Mapping[str, str
 def note_ahead(
     conn: Connection, actor: Actor, ahead: Mapping[str, str], now: datetime, opened: str | None = None
 ) -> None:
-    """In the audit log: of what was sent ahead, what its reader opened and what was not opened in time."""
+    """Write to the audit log which of the cases sent ahead were opened, and which were not opened in time."""
     for case_id, to in sorted(ahead.items()):
         if to != actor.id:
             append(conn, SYSTEM, "ahead_discarded", case_id, {"sent_to": to}, now)
@@ -341,7 +343,7 @@ def note_ahead(
 
 
 def my_claims(db: Database, actor: Actor, now: datetime) -> tuple[Claim, ...]:
-    """What this person holds at the moment, most urgent first: where they go on after a reload."""
+    """The cases this person holds now, most urgent first; after a reload they continue with these."""
     require(actor, Action.CLAIM_NEXT)
     query = select(inbox_entries).where(is_open(), is_leased(now), _entry.holder == actor.id)
     with db.read() as conn:

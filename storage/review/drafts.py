@@ -26,7 +26,7 @@ def save_draft(db: Database, actor: Actor, case_id: str, body: Mapping[str, Any]
 
 
 def keep(conn: Connection, reviewer: str, case_id: str, body: Mapping[str, Any], now: datetime) -> None:
-    """The same, in the caller's transaction."""
+    """As `save_draft`, in the caller's transaction."""
     row = {"case_id": case_id, "reviewer": reviewer, "body": dict(body), "updated_at": now}
     conn.execute(
         insert_into(conn, drafts)
@@ -36,7 +36,7 @@ def keep(conn: Connection, reviewer: str, case_id: str, body: Mapping[str, Any],
 
 
 def load_draft(db: Database, actor: Actor, case_id: str) -> Mapping[str, Any] | None:
-    """What this person had filled in, None when there is nothing."""
+    """What this person has filled in so far; None without a draft."""
     require(actor, Action.RATE, actor.id)
     query = select(drafts.c.body).where(drafts.c.case_id == case_id, drafts.c.reviewer == actor.id)
     with db.read() as conn:
@@ -45,5 +45,5 @@ def load_draft(db: Database, actor: Actor, case_id: str) -> Mapping[str, Any] | 
 
 
 def discard(conn: Connection, actor: Actor, case_id: str) -> None:
-    """Forget the draft, in the transaction that stores the rating made of it."""
+    """Delete the draft, in the transaction that stores the rating made from it."""
     conn.execute(delete(drafts).where(drafts.c.case_id == case_id, drafts.c.reviewer == actor.id))

@@ -98,7 +98,7 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One that waits for a second person."""
+    """A request to erase that waits for a second person to confirm it."""
 
     id: str
     selection: Selection
@@ -108,7 +108,7 @@ class Request:
 
 
 def look(db: Database, actor: Actor, which: Selection) -> Erasure:
-    """What would be erased: nothing is changed. Raises Forbidden."""
+    """What would be erased; changes nothing. Raises Forbidden."""
     require(actor, Action.ERASE)
     with db.read() as conn:
         ids = _named_cases(conn, which)
@@ -167,7 +167,7 @@ def confirm(db: Database, actor: Actor, request_id: str, now: datetime) -> Erasu
 
 
 def withdraw(db: Database, actor: Actor, request_id: str, now: datetime) -> None:
-    """Nothing is erased: the request is taken back, or turned down. Raises Forbidden, NotErased."""
+    """Take back or turn down a request; nothing is erased. Raises Forbidden, NotErased."""
     require(actor, Action.ERASE)
     with db.write() as conn:
         row = _waiting_request(conn, request_id)
@@ -192,7 +192,7 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
 
 
 def _empty(conn: Connection, ids: Sequence[str]) -> None:
-    """What was written or kept beside these cases."""
+    """Delete or blank what people and models wrote about these cases in other tables."""
     conn.execute(delete(drafts).where(drafts.c.case_id.in_(ids)))
     conn.execute(delete(case_remarks).where(case_remarks.c.case_id.in_(ids)))
     conn.execute(delete(case_tags).where(case_tags.c.case_id.in_(ids)))
@@ -226,7 +226,7 @@ def _carry_out(
 
 
 def _named_cases(conn: Connection, which: Selection) -> list[str]:
-    """The cases that are named and not erased yet."""
+    """The selected cases that are not erased yet."""
     named = {
         By.CASE: cases.c.id == which.value,
         By.EXTERNAL_ID: _of_the_id(cases.c.external_id, which.value, cases.c.turns.is_not(None)),
@@ -244,7 +244,7 @@ def _of_the_id(column: ColumnElement[Any], value: str, conversation: ColumnEleme
 
 
 def _possible(conn: Connection, which: Selection) -> list[str]:
-    """The cases, once it is sure that no worker still sends one of them out and that none still comes in."""
+    """The selected cases. Raises NotErased while one of them is pending or rows of its batch still come in."""
     ids = _named_cases(conn, which)
     if not ids and not _count_rejected(conn, which):
         raise NotErased("nothing of this name is here, or all of it is erased already")
@@ -283,7 +283,7 @@ def _erase_rejected(conn: Connection, which: Selection) -> int:
 
 
 def _backups(conn: Connection, ids: Sequence[str]) -> tuple[datetime, ...]:
-    """When backups were taken since the first of these cases came in."""
+    """The times of backups taken since the first of these cases was stored."""
     if not ids:
         return ()
     begun: datetime = conn.execute(select(cases.c.created_at).where(cases.c.id == min(ids))).scalar_one()

@@ -57,7 +57,7 @@ def read_since(db: Database, actor: Actor, since: datetime) -> int:
 
 
 def take_break(db: Database, actor: Actor, now: datetime) -> None:
-    """The count since the last break starts again; leases and drafts stay as they are."""
+    """Start the count since the last break again; leases and drafts are not changed."""
     require(actor, Action.VIEW_CARE, actor.id)
     with db.write() as conn:
         append(conn, actor, "break_taken", None, {}, now)

@@ -54,7 +54,7 @@ class ErrorCounts:
         self._seen: tuple[float, int] | None = None
 
     def counts(self, conn: Connection) -> Mapping[str, int]:
-        """All of them up to now."""
+        """Errors by kind, up to now."""
         newest = int(conn.execute(select(func.max(case_errors.c.id))).scalar() or 0)
         with self._lock:
             if self._seen is not None and self._clock() - self._seen[0] >= SETTLED_AFTER_S:
@@ -65,13 +65,13 @@ class ErrorCounts:
 
 
 def _errors(conn: Connection, after: int, through: int) -> Counter[str]:
-    """Those numbered from ``after`` (without it) to ``through``."""
+    """Errors with numbers above ``after`` and up to ``through``, counted by kind."""
     query = select(case_errors.c.kind, func.count()).where(case_errors.c.id > after, case_errors.c.id <= through)
     return Counter({row[0]: row[1] for row in conn.execute(query.group_by(case_errors.c.kind))})
 
 
 def figures(db: Database, now: datetime, errors: ErrorCounts) -> Figures:
-    """As of ``now``, from one snapshot of the database."""
+    """The figures at ``now``, from one snapshot of the database."""
     with db.read() as conn:
         open_cases = _entry.closed_at.is_(None)
         late = select(_entry.tier, func.count()).where(open_cases, _entry.due_at <= now).group_by(_entry.tier)

@@ -43,11 +43,11 @@ class How(StrEnum):
 
 
 class NotOpen(Exception):
-    """It was closed meanwhile, or never was there."""
+    """The follow-up was closed in the meantime, or does not exist."""
 
 
 class NoteMissing(ValueError):
-    """A follow-up is closed or handed to a colleague with a note."""
+    """Closing a follow-up, or handing it to a colleague, needs a note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

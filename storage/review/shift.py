@@ -41,7 +41,7 @@ class TierShift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What the next shift is left: cases that nobody had closed by the end, and those whose target had passed."""
+    """What the next shift takes over: cases still open at the end, and how many of them were past their target."""
 
     open: int
     late: int
@@ -49,7 +49,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """All tiers, what was left of each at the end, and the follow-ups."""
+    """Every tier, what was left of each at the end, and the follow-ups."""
 
     begin: datetime
     end: datetime

@@ -35,7 +35,7 @@ class Standing:
 
 
 def standing(db: Database, actor: Actor, case_id: str, token: str | None, now: datetime) -> Standing:
-    """Where the case is now. Nothing of its text, and no label but this person's own. Raises Forbidden, KeyError."""
+    """Where the case is now, without its text and with no label but this person's own. Raises Forbidden, KeyError."""
     require(actor, Action.CLAIM_NEXT)
     own = ratings.c.case_id == case_id, ratings.c.reviewer == actor.id
     with db.read() as conn:

@@ -31,7 +31,7 @@ ON_THE_WAY = timedelta(seconds=10)
 
 
 class TooLate(NotAvailable):
-    """The reading stands: from now on it is changed with a reason."""
+    """It is too late to take the reading back: from now on it can only be changed, with a reason."""
 
 
 def take_back(

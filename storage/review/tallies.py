@@ -36,7 +36,7 @@ _NEWEST = (
 
 
 def open_by_tier(conn: Connection) -> Mapping[Tier, int]:
-    """Open cases of each tier, as the database's triggers have kept count of them."""
+    """Open cases of each tier, as counted by the database's triggers."""
     found = Counter[int]({row.tier: int(row.n) for row in conn.execute(_TALLIED)})
     return {tier: found[tier] for tier in Tier}
 

@@ -213,7 +213,7 @@ def _change(
 
 
 def list_accounts(db: Database, actor: Actor) -> tuple[Account, ...]:
-    """Everybody, by name."""
+    """All accounts, sorted by name."""
     require(actor, Action.MANAGE_ACCOUNTS)
     with db.read() as conn:
         rows = conn.execute(select(accounts).order_by(accounts.c.display_name, accounts.c.id)).all()
@@ -224,7 +224,7 @@ _ACTIVE = select(accounts).where(accounts.c.active.is_(True)).order_by(accounts.
 
 
 def colleagues(db: Database, actor: Actor) -> tuple[Actor, ...]:
-    """The other people who can read cases: whom one may hand a case to."""
+    """Other people who can read cases, to whom a case may be handed."""
     require(actor, Action.CLAIM_NEXT)
     with db.read() as conn:
         people = [_account(row) for row in conn.execute(_ACTIVE)]

@@ -21,6 +21,6 @@ def due_anchor(db: Database, now: datetime, events: int, every: timedelta) -> An
 
 
 def record_anchor(db: Database, made: Anchor, now: datetime) -> None:
-    """It was written."""
+    """Record that this anchor was written to its second place."""
     with db.write() as conn:
         insert_once(conn, audit_anchors, {"events": made.count, "last_hash": made.last_hash, "at": now})

@@ -93,7 +93,7 @@ def verify(db: Database, anchors: Sequence[Anchor] = ()) -> Verification:
 
 
 def _ends(conn: Connection, walk: _Walk, anchors: Sequence[Anchor]) -> Verification:
-    """What shows only when the whole chain was walked."""
+    """What can be checked only after reading the whole chain."""
     events = walk.expected - 1
     if any(one.count > events for one in anchors):
         return _problem_found(walk, "the log ends before the anchor: events were cut off", walk.expected)
