@@ -66,13 +66,15 @@ def facts(pipeline: PipelineConfig) -> None:
     bound, price = chain_bound(pipeline), price_at_worst(pipeline, prompts, settings.model)
     said = "no bound: an agent has none" if bound is None else f"at most {bound:.3g}"
     paid = "no cost: simulated agents" if settings.simulated else money(price)
+    read_off = reads_off(settings, pipeline)
+    once, twice = (most_calls(pipeline, flagged=flagged, read_off=read_off) for flagged in (False, True))
     st.text(
-        f"At most {most_calls(pipeline):,} calls a text, {most_calls(pipeline, flagged=True):,} where it is looked at "
+        f"At most {once:,} calls a text, {twice:,} where it is looked at "
         f"twice. A thousand such texts at the worst, at list price: {paid}. "
         f"Naming anywhere on the longest way a label that is not the agent's own usual answer: {said}."
     )
     whole_way_panel(pipeline, "pipeline")
-    if reads_off(settings, pipeline):
+    if read_off:
         st.text(PROBABILITIES_MEANING)
 
 

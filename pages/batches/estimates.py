@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from jobs.agents import reads_off
 from pages.batches.file_check import Check
 from pages.components.live_view import money
 from screening.engine.cost import estimate, usage_per_call
@@ -49,8 +50,9 @@ class BatchEstimate:
 def batch_estimate(found: Check, pipeline: PipelineConfig, settings: Settings, spent: Spent | None) -> BatchEstimate:
     """``spent`` is what the last batches of this pipeline have used, None where nothing was screened yet."""
     texts = found.accepted - found.without_call
-    again = found.looked_at_twice * (most_calls(pipeline, flagged=True) - most_calls(pipeline))
-    most = texts * most_calls(pipeline) + again
+    read_off = reads_off(settings, pipeline)
+    once, twice = (most_calls(pipeline, flagged=flagged, read_off=read_off) for flagged in (False, True))
+    most = texts * once + found.looked_at_twice * (twice - once)
     worst = _case(most, found, pipeline, settings, None)
     if spent is None:
         guessed = _case(min(most, texts * assumed_calls(pipeline)), found, pipeline, settings, None)

@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from jobs.agents import reads_off
 from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.known_models import known_models_or_refuse
@@ -96,9 +97,8 @@ def _begin(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig])
     name = left.selectbox("Pipeline to try", list(pipelines), key="compare_pipeline")
     most = right.number_input("Texts at most", 1, 100_000, 200, key="compare_most")
     caps = choose_caps("compare")
-    st.caption(
-        f"At the worst {int(most) * most_calls(pipelines[name], flagged=True):,} calls; they are paid like any others."
-    )
+    worst = most_calls(pipelines[name], flagged=True, read_off=reads_off(resources.settings(), pipelines[name]))
+    st.caption(f"At the worst {int(most) * worst:,} calls; they are paid like any others.")
     known = known_models_or_refuse(pipelines[name])
     if st.button("Compare", icon=":material/compare_arrows:", key="compare_begin", disabled=not known):
         begin_comparison(db, person, batch.id, trial_of(db, pipelines, name, int(most), caps), resources.now())

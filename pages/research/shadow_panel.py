@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from jobs.agents import reads_off
 from pages.components import resources
 from pages.components.known_models import known_models_or_refuse
 from pages.research.comparison_panel import choose_caps, may_see_figures, spent_words, title_of, trial_of
@@ -47,9 +48,8 @@ def _set(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig], i
     name = left.selectbox("Pipeline in the shadow", list(others), key="shadow_pipeline")
     most = right.number_input("New texts at most", 1, 100_000, 200, key="shadow_most")
     caps = choose_caps("shadow")
-    st.caption(
-        f"At the worst {int(most) * most_calls(others[name], flagged=True):,} calls; they are paid like any others."
-    )
+    worst = most_calls(others[name], flagged=True, read_off=reads_off(resources.settings(), others[name]))
+    st.caption(f"At the worst {int(most) * worst:,} calls; they are paid like any others.")
     known = known_models_or_refuse(others[name])
     if st.button("Set as shadow", icon=":material/layers:", key="shadow_begin", disabled=not known):
         trial = trial_of(db, others, name, int(most), caps)

@@ -48,9 +48,11 @@ def longest(pipeline: PipelineConfig, weight: Mapping[str, float], *, flagged: b
     return total[pipeline.nodes[0].name]
 
 
-def most_calls(pipeline: PipelineConfig, *, flagged: bool = False) -> int:
-    """Calls of the dearest way through the pipeline, every budget spent; of a ``flagged`` text with its second look."""
-    budgets = {node.name: float(node.rule.rule().budget) for node in pipeline.nodes}
+def most_calls(pipeline: PipelineConfig, *, flagged: bool = False, read_off: bool = False) -> int:
+    """Calls of the dearest way through the pipeline, every budget spent; of a ``flagged`` text with its second look.
+    Where probabilities are ``read_off``, each agent may be asked for them once before it is asked for answers.
+    """
+    budgets = {node.name: float(node.rule.rule().budget + read_off) for node in pipeline.nodes}
     return int(longest(pipeline, budgets, flagged=flagged))
 
 

@@ -66,6 +66,7 @@ def test_no_mix_errs_more_than_the_bound_and_all_ends_add_up() -> None:
     pipeline = preset("certified", budget=40)
     bound = chain_bound(pipeline)
     assert bound == pytest.approx(0.15) and most_calls(pipeline) == 120
+    assert most_calls(pipeline, read_off=True) == 123  # each agent may be asked for its probabilities first
     for mixes in product([(0.5, 0.49, 0.01), (0.34, 0.33, 0.33), (0.3, 0.3, 0.4)], repeat=3):
         found = whole_way(pipeline, dict(zip(("worker", "risk", "legal"), mixes, strict=True)))
         assert found is not None and sum(found.ends.values()) == pytest.approx(1)
