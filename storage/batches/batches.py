@@ -82,7 +82,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """At the recent rate; None where there is none, or no work goes on."""
+        """Seconds left at the recent rate; None without a rate, or while nothing is being screened."""
         if self.state not in (BatchState.RUNNING, BatchState.TAKING_IN) or not self.rate:
             return None
         return (self.pending - self.failed) / self.rate
@@ -132,7 +132,7 @@ def create_batch(db: Database, actor: Actor, new: NewBatch, now: datetime, entro
 
 
 def pause(db: Database, actor: Actor, batch_id: str, now: datetime, why: str | None = None) -> None:
-    """Make no further calls for this batch; what runs ends at its next committed node."""
+    """Make no further calls for this batch; a case under way stops after the node it is at."""
     with db.write() as conn:
         add_event(conn, actor, batch_id, BatchEvent.PAUSED, now, {"why": why} if why else {})
 
@@ -144,7 +144,7 @@ def resume(db: Database, actor: Actor, batch_id: str, now: datetime) -> None:
 
 
 def cancel(db: Database, actor: Actor, batch_id: str, now: datetime) -> None:
-    """End a batch for good: what is pending stays pending and is shown as that."""
+    """End a batch for good: pending cases stay pending and are shown as pending."""
     with db.write() as conn:
         add_event(conn, actor, batch_id, BatchEvent.CANCELLED, now)
 

@@ -74,21 +74,21 @@ def hold(db: Database, name: str, holder: str, in_flight: int, total: int, lease
 
 
 def _share(holders: list[str], holder: str, total: int, now: float) -> int:
-    """An even part; one of too few places goes round, so that whoever took a case comes to work at it."""
+    """An even share; where there are fewer places than holders, the holders take turns."""
     share, more = divmod(total, len(holders))
     turn = int(now // _TURN_S) if share == 0 else 0
     return share + ((sorted(holders).index(holder) + turn) % len(holders) < more)
 
 
 def give_up(db: Database, name: str, holder: str) -> None:
-    """Give the places back at once: an orderly end."""
+    """Give the places back at once, when a worker ends in an orderly way."""
     with db.write() as conn:
         row = _lock(conn, name)
         _change(conn, name, holders={who: kept for who, kept in row.holders.items() if who != holder})
 
 
 def _lock(conn: Connection, name: str) -> Any:
-    """The limit's row, ours until the transaction ends."""
+    """The limit's row, locked until the transaction ends."""
     new = insert_into(conn, call_limits).values(name=name, next_at=0.0, holders={}).on_conflict_do_nothing()
     query = select(call_limits.c.next_at, call_limits.c.holders).where(call_limits.c.name == name).with_for_update()
     if (row := conn.execute(query).first()) is None:

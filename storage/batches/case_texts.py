@@ -40,5 +40,5 @@ def _masked(thread: ScreenedThread) -> ScreenedThread:
 
 
 def as_received(stored: str | None, original_json: str | None) -> str | None:
-    """The exact text where there is one."""
+    """The text exactly as it was received: from its escaped original, where one is kept."""
     return stored if original_json is None else unescape(original_json)

@@ -26,7 +26,7 @@ class Configuration:
 
     @property
     def body(self) -> dict[str, Any]:
-        """All of it as JSON values."""
+        """The whole configuration as JSON values."""
         return {
             "pipeline": self.pipeline.model_dump(mode="json"),
             "sampler": dict(self.sampler),
@@ -35,13 +35,13 @@ class Configuration:
 
     @property
     def version(self) -> str:
-        """Hash of the body: two configurations that differ anywhere differ here."""
+        """The hash of the body: configurations that differ in anything have different versions."""
         canonical = json.dumps(self.body, sort_keys=True, allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def save_configuration(db: Database, configuration: Configuration, now: datetime) -> str:
-    """Keep it, unless it is kept already, and return its version."""
+    """Store the configuration unless it is stored already, and return its version."""
     version = configuration.version
     with db.write() as conn:
         statement = insert_into(conn, configurations).on_conflict_do_nothing()

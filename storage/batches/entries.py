@@ -81,7 +81,7 @@ def _urgency(tier: Tier, now: datetime, settings: SiteSettings) -> dict[str, Any
 
 
 def _was_opened(conn: Connection, entry: Any, now: datetime) -> bool:
-    """Whether anybody has, or had, the text before their eyes."""
+    """Whether anybody has opened the text, or may have it in front of them now."""
     ahead = entry.ahead_until is not None and entry.ahead_until > now
     if entry.holder is not None or entry.reading != "first" or ahead:
         return True

@@ -1,4 +1,4 @@
-"""What leaves of a batch: each file is in the audit log, under whoever asked for it, before its first row is read."""
+"""Exports of a batch: each file is written to the audit log, with who asked for it, before its first row is read."""
 
 from collections.abc import Iterator
 from datetime import datetime

@@ -1,4 +1,5 @@
-"""Rows into a batch: in chunks, each its own transaction, so that a million rows need the memory of a thousand."""
+"""Storing rows of a file in a batch: in chunks, each its own transaction, so that a million rows need the memory of a
+thousand."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -75,7 +76,7 @@ def add_rows(
 
 
 def add_case(conn: Connection, target: Target, case: NewCase, now: datetime) -> str:
-    """One more case after the last row, in the caller's transaction; its id. Raises UnknownBatch, IntakeClosed."""
+    """Add one case after the last row, in the caller's transaction; its id. Raises UnknownBatch, IntakeClosed."""
     batch_id = target.batch_id
     _alone(conn, batch_id)
     _require_open(conn, batch_id)
@@ -92,7 +93,7 @@ def last_row(db: Database, batch_id: str) -> int:
 
 
 def close_intake(db: Database, actor: Actor, batch_id: str, now: datetime) -> None:
-    """Say that all rows are in. Doing it twice is the same as once."""
+    """Record that all rows are in. Calling it again changes nothing."""
     with db.write() as conn:
         owner = _alone(conn, batch_id)
         if actor != SYSTEM and actor.id != owner:

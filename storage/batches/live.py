@@ -31,7 +31,7 @@ def update_live(db: Database, case_id: str, node: str, variant: str, codes: str,
 
 
 def viewer_seen(db: Database, case_id: str, now: datetime) -> None:
-    """Somebody watches this case."""
+    """Record that somebody is watching this case."""
     with db.write() as conn:
         _seen(conn, case_id, shared_now(conn, now), now)
 

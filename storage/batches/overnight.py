@@ -96,7 +96,7 @@ def allows_sending(db: Database, batch_id: str) -> bool:
 
 
 def cancelled(db: Database, batch_id: str) -> bool:
-    """Whether somebody ended it for good."""
+    """Whether somebody cancelled the batch."""
     with db.read() as conn:
         return was_cancelled(conn, batch_id)
 
@@ -165,13 +165,13 @@ def _record(
 
 
 def open_ones(db: Database, batch_id: str) -> list[HandedIn]:
-    """Its message batches whose results were not all counted."""
+    """The message batches of this batch whose results were not all counted."""
     with db.read() as conn:
         return open_message_batches(conn, batch_id)
 
 
 def open_message_batches(conn: Connection, batch_id: str) -> list[HandedIn]:
-    """The same in the caller's transaction."""
+    """As `open_ones`, in the caller's transaction."""
     query = select(message_batches).where(_of.batch_id == batch_id, _of.ended_at.is_(None)).order_by(_of.part)
     return [
         HandedIn(
@@ -198,7 +198,7 @@ def wanted_of(db: Database, message_batch: str) -> dict[str, DrawWanted]:
 
 
 def sent(db: Database, message_batch: str, service_id: str) -> None:
-    """Note under which id the service has it; the first stands."""
+    """Record the id that the service gave the message batch; the first one recorded is kept."""
     with db.write() as conn:
         conn.execute(
             update(message_batches)
@@ -208,13 +208,13 @@ def sent(db: Database, message_batch: str, service_id: str) -> None:
 
 
 def worked_off(db: Database, message_batch: str, processed: int) -> None:
-    """Note how far the service is."""
+    """Record how far the service is with the message batch."""
     with db.write() as conn:
         conn.execute(update(message_batches).where(_of.id == message_batch).values(processed=processed))
 
 
 def known_ids(db: Database) -> set[str]:
-    """Ids of the service's batches that are ours or were looked into."""
+    """Ids of message batches at the service that are ours or were already checked."""
     with db.read() as conn:
         ours = conn.execute(select(_of.service_id).where(_of.service_id.is_not(None))).scalars()
         return {*ours, *conn.execute(select(message_copies.c.service_id)).scalars()}
@@ -228,7 +228,7 @@ def reply_ids(db: Database, batch_id: str) -> list[str]:
 
 
 def keep_answers(db: Database, found: Iterable[Answered]) -> None:
-    """Write each answer where there is none; one that is there stays."""
+    """Store each answer; one that is already stored is not changed."""
     with db.write() as conn:
         for one in found:
             free = (_asked.custom_id == one.custom_id, _asked.code.is_(None))
@@ -342,6 +342,6 @@ def match(db: Database, service_id: str, custom_ids: Sequence[str]) -> None:
 
 
 def costs_of(db: Database, case_id: str) -> list[float | None]:
-    """What each committed run of a case cost."""
+    """The cost of each committed run of a case."""
     with db.read() as conn:
         return list(conn.execute(select(node_runs.c.cost_usd).where(node_runs.c.case_id == case_id)).scalars())

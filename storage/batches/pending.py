@@ -63,7 +63,7 @@ def record_start(db: Database, case_id: str, worker: str, now: datetime) -> int:
 
 
 def unended_starts(conn: Connection, case_id: str) -> int:
-    """Starts of this case that have not ended."""
+    """The number of starts of this case that have not ended."""
     return int(conn.execute(select(unended(case_id))).scalar_one())
 
 
@@ -131,17 +131,17 @@ def keep_error(
 
 
 def park(conn: Connection, case_id: str) -> None:
-    """Do not take the case up again before a retry request."""
+    """Set the case aside until somebody asks for a retry."""
     conn.execute(update(waiting_cases).where(waiting_cases.c.case_id == case_id).values(ready_at=None))
 
 
 def _put_off(conn: Connection, case_id: str, until: datetime) -> None:
-    """Take the case up again by itself, but not before then."""
+    """Retry the case automatically, but not before this moment."""
     conn.execute(update(waiting_cases).where(waiting_cases.c.case_id == case_id).values(not_before=until))
 
 
 def end_starts(conn: Connection, case_id: str, now: datetime) -> None:
-    """The attempts at the case ended in an orderly way."""
+    """Record that all attempts at the case have ended in an orderly way."""
     unended = (case_starts.c.case_id == case_id, case_starts.c.ended_at.is_(None))
     conn.execute(update(case_starts).where(*unended).values(ended_at=now))
 

@@ -60,7 +60,7 @@ def latest(db: Database, configuration: str) -> Preflight | None:
 
 
 def keep(db: Database, configuration: str, found: Probed, now: datetime) -> None:
-    """Keep what came of a try."""
+    """Store the result of a try."""
     with db.write() as conn:
         conn.execute(
             insert(preflights),

@@ -81,7 +81,7 @@ def text_for_agents(db: Database, case_id: str) -> ScreenedText:
 
 
 def batch_standing(db: Database, batch_id: str) -> Standing:
-    """Where a batch stands just now; what failed is not counted. Raises UnknownBatch."""
+    """The state of a batch now, without counting failed cases. Raises UnknownBatch."""
     with db.read() as conn:
         return standing(conn, batch_id, count_failed=False)
 

@@ -129,7 +129,7 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
 
 
 def watch(db: Database, actor: Actor, case_id: str, now: datetime) -> None:
-    """The submitter is still looking. Raises UnknownText, Forbidden."""
+    """Record that the submitter is still watching. Raises UnknownText, Forbidden."""
     with db.read() as conn:
         _own_row(conn, actor, case_id)
     live.viewer_seen(db, case_id, now)
@@ -154,7 +154,7 @@ def _own_row(conn: Connection, actor: Actor, case_id: str) -> Row[Any]:
 
 @cache
 def _query() -> Select[Any]:
-    """Written once: whoever watches asks it twice a second."""
+    """The query, built once: every watching page runs it twice a second."""
     return (
         select(
             cases,
@@ -175,7 +175,7 @@ def _query() -> Select[Any]:
 
 @lru_cache(maxsize=16)
 def _configuration(db: Database, version: str) -> Configuration:
-    """Kept: what a version stands for never changes."""
+    """The configuration of a version, cached: it never changes."""
     return load_configuration(db, version)
 
 

@@ -1,4 +1,4 @@
-"""A press counts once: what it did is kept under the key that its page gave it, whatever is sent twice."""
+"""A button press counts once: its result is stored under the key its page gave it, so sending it again does nothing."""
 
 from datetime import datetime
 

@@ -105,7 +105,7 @@ class Totals:
 
 
 def open_tallies(conn: Connection, batch_id: str) -> None:
-    """The zeros a new batch starts from."""
+    """Create the sums of a new batch, all zero."""
     conn.execute(insert(batch_tallies), [{"batch_id": batch_id, "shard": shard} for shard in range(SHARDS)])
 
 
@@ -126,7 +126,7 @@ def _later(known: Column[Any], other: datetime) -> Case[Any]:
 
 
 def one_outcome(outcome: Outcome, now: datetime) -> Totals:
-    """What one case's outcome adds."""
+    """What the outcome of one case adds to the sums."""
     return Totals(**{outcome.value: 1}, last_completed_at=now)
 
 

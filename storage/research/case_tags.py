@@ -55,7 +55,7 @@ def add_tag(db: Database, actor: Actor, case_id: str, words: str, now: datetime)
 
 
 def remove_tag(db: Database, actor: Actor, case_id: str, tag: str, now: datetime) -> None:
-    """Take a tag away. Raises Forbidden, Waiting, KeyError."""
+    """Remove a tag. Raises Forbidden, Waiting, KeyError."""
     with db.write() as conn:
         _require(conn, actor, case_id)
         conn.execute(delete(case_tags).where(case_tags.c.case_id == case_id, case_tags.c.tag == tag))

@@ -70,7 +70,7 @@ class CellPage:
 
     @property
     def found(self) -> int:
-        """How many are listed."""
+        """The number of cases listed."""
         return len(self.ids)
 
 

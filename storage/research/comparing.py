@@ -60,7 +60,7 @@ class Compared:
 
 
 def keep_compared(db: Database, one: Compared, now: datetime) -> bool:
-    """Keep it, once; whether this was the first time. What was paid for a second one is counted as lost."""
+    """Store the result once; returns whether it was the first. The cost of a second result is counted as lost."""
     found, usage = one.found, sum((run.usage for run in one.found.runs), Usage())
     row = {
         "comparison_id": one.comparison_id,
@@ -84,7 +84,7 @@ def keep_compared(db: Database, one: Compared, now: datetime) -> bool:
 
 
 def lose_calls(db: Database, comparison_id: str, calls: int) -> None:
-    """Calls were paid for that made no outcome: they count towards the caps."""
+    """Count calls that were paid for but led to no outcome: they count towards the caps."""
     with db.write() as conn:
         _lose(conn, comparison_id, calls)
 

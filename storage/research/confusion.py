@@ -84,7 +84,7 @@ def _relabelled(conn: Connection, batch_id: str, original: Mapping[tuple[str, st
 
 
 def _counted(conn: Connection, actor: Actor, batch_id: str, group: str) -> Confusions:
-    """Of one group, case by case."""
+    """The counts of one group, case by case."""
     latest = accepted_labels(batch_id).subquery().c
     columns = (
         cases.c.reference.label("original"),
