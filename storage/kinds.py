@@ -49,8 +49,10 @@ def kind_of(key: str) -> Kind:
 
 def add_kinds(conn: Connection, batch_id: str, row: int, more: Mapping[Kind, int]) -> None:
     """Add to the counts, in the shard of this row and in one statement; what is pending first, so that no two wait for
-    each other.
+    each other. Nothing to add is nothing to do: rows may all be refused, or in already.
     """
+    if not more:
+        return
     kinds_of_row = sorted(more, key=lambda each: (each.outcome != PENDING, each.key))
     place = (literal(batch_id), literal(row % SHARDS))
     rows = [select(*place, literal(kind.key), literal(more[kind])).where(true()) for kind in kinds_of_row]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert
 
-from screening.datasets.rows import NewCase
+from screening.datasets.rows import NewCase, RejectedRow
 from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
@@ -169,6 +169,15 @@ def test_what_is_counted_where_cases_end_is_what_the_facts_say(db: Database) -> 
     with db.read() as conn:
         assert kinds(conn, batch_id) == recount_kinds(conn, batch_id)
         assert sum(kinds(conn, batch_id).values()) == len(TEXTS)
+
+
+def test_rows_that_are_all_refused_or_in_already_add_nothing(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:1], closed=False)
+    refused = RejectedRow(row=2, line=3, external_id=None, reason="no_text", detail="empty", original_json=None)
+    for _ in range(2):
+        add_rows(db, batch_id, [refused], NOW)
+    with db.read() as conn:
+        assert kinds(conn, batch_id) == recount_kinds(conn, batch_id) and sum(kinds(conn, batch_id).values()) == 1
 
 
 def test_a_list_longer_than_can_be_counted_is_cut_in_the_files_order(
