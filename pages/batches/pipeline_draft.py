@@ -101,10 +101,16 @@ def checks(pipeline: PipelineConfig) -> tuple[Check, ...]:
     found = [Check(holds=True, words="No circles, every agent is reached, and nothing leads from unsafe to safe.")]
     for node in pipeline.nodes:
         rule = node.rule.rule()
-        found.append(Check(holds=True, words=f"{node.title}: a clear answer takes {rule.minimum_budget()} calls."))
+        found.append(Check(holds=True, words=f"{node.title}: a clear answer takes {_least_calls(rule)}."))
         found += [Check(holds=holds, words=f"{node.title}: {words}.") for holds, words in promises(rule)]
         found += [Check(holds=holds, words=f"{node.title}: {words}.") for holds, words in over_the_texts(node)]
     return tuple(found)
+
+
+def _least_calls(rule: StoppingRule) -> str:
+    fewest = rule.minimum_budget()
+    for_safe = rule.minimum_budget_for(Label.SAFE) if isinstance(rule, PairwiseMixture) else fewest
+    return f"{fewest} calls" if for_safe == fewest else f"{fewest} calls, {for_safe} for safe"
 
 
 def promises(rule: StoppingRule) -> tuple[tuple[bool, str], ...]:
@@ -134,8 +140,8 @@ def over_the_texts(node: NodeConfig) -> tuple[tuple[bool, str], ...]:
     wrong, later = expected_wrong_commits(node.schedule, first.delta, MANY), node.at(MANY).rule.rule()
     said = (
         f"{node.schedule} δ: of the first {MANY:,} texts at most {wrong:.2g} are expected to get a label that is not "
-        f"its usual answer; a clear answer takes {first.minimum_budget()} calls at the first text, "
-        f"{later.minimum_budget()} at the {MANY:,}th"
+        f"its usual answer; a clear answer takes {_least_calls(first)} at the first text, "
+        f"{_least_calls(later)} at the {MANY:,}th"
     )
     last = last_decidable(node)
     if last is None:

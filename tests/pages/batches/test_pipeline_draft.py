@@ -87,3 +87,9 @@ def test_the_difference_shows_the_lines_that_differ() -> None:
     other = preset("recommended", budget=50)
     assert differences(RECOMMENDED, RECOMMENDED) == []
     assert {line for line in differences(RECOMMENDED, other) if line[0] in "+-"} == {"-budget = 100", "+budget = 50"}
+
+
+def test_what_a_clear_answer_takes_says_that_safe_takes_more() -> None:
+    said = [one.words for one in checks(preset("certified"))]
+    assert "Worker: a clear answer takes 5 calls, 11 for safe." in said
+    assert "Worker: a clear answer takes 72 calls." in [one.words for one in checks(preset("paper"))]
