@@ -1,4 +1,4 @@
-"""Which agents answer for a configuration: the sampler it was screened with, or a refusal to mix two."""
+"""The agents that answer for a configuration: the sampler it was screened with; two are never mixed in one batch."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from storage.batches.configurations import Configuration
 
 
 def model_settings(settings: Settings) -> ModelSettings:
-    """What a real model is asked with, from the site's settings."""
+    """The settings with which a real model is asked, from the site's settings."""
     key = settings.anthropic_api_key
     return ModelSettings(
         model=settings.model,
@@ -189,7 +189,7 @@ def accepted_names(configuration: Configuration) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _ByNode:
-    """Each wave is drawn from the model of its node."""
+    """A sampler that asks, for each wave, the model of its node."""
 
     agents: Agents
     names: tuple[str, ...]

@@ -39,7 +39,7 @@ def anchor_if_due(db: Database, settings: Settings, now: datetime) -> Anchor | N
 
 
 def kept_anchors(settings: Settings) -> tuple[Anchor, ...]:
-    """Those of the file; none where there is no file. ValueError for a line that is no anchor of this site."""
+    """The anchors in the file; empty without a file. ValueError for a line that is no anchor of this site."""
     if not settings.anchor_file.exists():
         return ()
     return read_anchors(settings.anchor_file)
@@ -69,7 +69,7 @@ def _post(settings: Settings, address: str, made: Anchor, now: datetime) -> None
 
 
 def _say(db: Database, now: datetime, *, failed: bool) -> None:
-    """Keep that the fault began or is over, and tell of it once."""
+    """Record that the fault began or is over, and notify people once."""
     if not failed and all(one.fault is not Fault.ANCHOR for one in faults.lasting(db)):
         return
     with db.write() as conn:

@@ -42,12 +42,12 @@ class Breaker:
 
     @property
     def open(self) -> bool:
-        """Whether the service is left alone just now."""
+        """Whether calls to the service are held back now."""
         return self._failures >= OPENS_AFTER
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait while the service is left alone; then one case tries it, and the others go on when it was answered."""
+        """Wait while calls are held back; then one case tries the service, and the others go on once it is answered."""
         trying = await self._let_through()
         try:
             yield
@@ -77,7 +77,7 @@ class Breaker:
             return
 
     def answered(self, case_id: str) -> None:
-        """A wave of this case came back whole."""
+        """Record that a wave of this case was answered completely."""
         self._failures, self._silent_since, self._pause_s = 0, None, FIRST_PAUSE_S
         self._answers += 1
         self._cases.pop(case_id, None)

@@ -105,7 +105,7 @@ class Comparing:
         return int(await to_the_end(keep_compared, self.db, made, self.clock()))
 
     async def _give_up(self, comparison_id: str, case_id: str, error: SamplerError, calls: int) -> None:
-        """What was paid for is lost; the case is tried again later, or all of it ends."""
+        """Count what was paid as lost; the case is tried again later, or the comparison ends."""
         if calls:
             await to_the_end(lose_calls, self.db, comparison_id, calls)
         times = self._failed.get(case_id, (0, 0.0))[0]
@@ -120,7 +120,7 @@ class Comparing:
 
 @dataclass(slots=True, kw_only=True)
 class _Purse:
-    """What a comparison has cost so far, with what its cases under way have drawn and still wait for."""
+    """The cost of a comparison so far, including what its cases under way have drawn and have asked for."""
 
     caps: Caps
     totals: Totals
@@ -132,7 +132,7 @@ class _Purse:
         self.totals = replace(self.totals, lost_calls=self.totals.lost_calls + calls)
 
     def pay(self, asked: int, made: int, cost_usd: float | None) -> None:
-        """A wave brought its draws, or failed after so many requests."""
+        """Record a wave that brought its draws, or failed after so many requests."""
         known = self.totals
         self.totals = replace(
             known,

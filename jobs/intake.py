@@ -1,4 +1,4 @@
-"""A described file into a batch: the same way in for the upload page and the command line."""
+"""Storing the rows of a file in a batch: one way for the upload page and the command line."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -76,7 +76,7 @@ def receiver(settings: Settings) -> Callable[[str], ReceivedText]:
 
 
 def configuration(settings: Settings, agents: Agents, pipeline: PipelineConfig) -> Configuration:
-    """Everything that a screening begun now depends on."""
+    """The configuration of a screening that begins now: everything its outcomes depend on."""
     return Configuration(pipeline=pipeline, sampler=agents.describe(settings.seed), texts=text_limits(settings))
 
 
@@ -92,7 +92,7 @@ def text_limits(settings: Settings) -> dict[str, Any]:
 def open_batch(
     db: Database, actor: Actor, request: BatchRequest, settings: Settings, agents: Agents, clock: Clock
 ) -> str:
-    """An empty batch that takes rows in; its id. OvernightRefused for message batches that are not allowed."""
+    """Create an empty batch for rows; its id. OvernightRefused for message batches that are not allowed."""
     if request.overnight:
         require_overnight(db, settings, request.pipeline, 0)
     version = save_configuration(db, configuration(settings, agents, request.pipeline), clock())
@@ -112,7 +112,7 @@ def open_batch(
 
 
 def fill_batch(db: Database, actor: Actor, batch_id: str, table: Table, settings: Settings, clock: Clock) -> None:
-    """All rows of the file, accepted and rejected, in chunks. Called again after a crash it goes on where it was."""
+    """Store all rows of the file, accepted and rejected, in chunks. After a crash, call it again: it continues."""
     rows = table.rows(receiver(settings), after=last_row(db, batch_id))
     add_rows(db, batch_id, rows, clock())
     close_intake(db, actor, batch_id, clock())

@@ -101,7 +101,7 @@ class LocalRunner:
             self._start(self._next.popleft())
 
     async def _interactive(self) -> None:
-        """Texts that somebody waits for start at once, also where a batch fills all places."""
+        """Start texts that somebody is waiting for at once, even while a batch uses all places."""
         while True:
             await asyncio.sleep(POLL_S)
             free = self._places + INTERACTIVE_PLACES - len(self._running)

@@ -14,7 +14,7 @@ class JsonLines(logging.Formatter):
     """One JSON object a line. An exception is told by its kind and place, never by its words."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """One record as a line of JSON."""
         told: dict[str, object] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,

@@ -25,11 +25,11 @@ class SiteCollector(Collector):
         self._errors = errors
 
     def describe(self) -> list[Metric]:
-        """Nothing before it is asked: registering it is not to wait for the database."""
+        """No metrics in advance: registering must not wait for the database."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All of them."""
+        """Every metric of the site."""
         now = self._clock()
         found = figures(self._db, now, self._errors)
         yield from _inbox(found, now.timestamp())

@@ -107,7 +107,7 @@ class Notifier:
             threading.Thread(target=self._again, args=(work, every_s), name="notifications", daemon=True).start()
 
     def stop(self) -> None:
-        """Ask both to end, and leave the duty to others; what is not sent by then stays in the outbox."""
+        """Ask both threads to end, and give up the duty; messages not sent by then stay in the outbox."""
         self._stopping.set()
         with suppress(Exception):
             heartbeats.end(self.db, self.name)
@@ -159,13 +159,13 @@ class Notifier:
         return outbox.somebody(self.db)
 
     def _anchor(self, now: datetime) -> None:
-        """Now and then, the end of the audit log to its second place."""
+        """From time to time, write the end of the audit log to its second place."""
         if self._anchored_at is None or now - self._anchored_at >= ANCHOR_EVERY:
             self._anchored_at = now
             audit_anchors.anchor_if_due(self.db, self.settings, now)
 
     def _expire(self, now: datetime) -> None:
-        """Now and then, what is past the times that the site has set."""
+        """From time to time, delete what is older than the site's settings allow."""
         if self._expired_at is None or now - self._expired_at >= EXPIRE_EVERY:
             gone = retention.expire(self.db, now)
             self._expired_at = None if gone.get("texts") == retention.AT_ONCE else now  # there may be more
@@ -183,7 +183,7 @@ class Notifier:
                 notices.tell_fault(conn, active_recipients(conn), faults.Fault.MODEL.value, now)
 
     def _has_duty(self, now: datetime) -> bool:
-        """Asked of the database now and then only: a look is not to cost a write."""
+        """Whether this process has the duty; asked of the database only from time to time, because asking writes."""
         if self._ask_again_at is None or now >= self._ask_again_at:
             self._mine = duties.take(self.db, DUTY, self.name, now, HELD_FOR)
             self._ask_again_at = now + (HELD_FOR / 3 if self._mine else NOT_MINE_FOR)

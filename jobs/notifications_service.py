@@ -44,7 +44,7 @@ def describe(address: str, *, private: bool) -> str:
 
 
 def send(address: str, title: str, body: str, *, private: bool) -> None:
-    """Send it once. Raises NotSent."""
+    """Send the message once. Raises NotSent."""
     ended = _in_a_process({"address": address, "title": title, "body": body, "private": private})
     if ended.returncode != 0:
         raise NotSent("an address that is not public" if ended.returncode == REFUSED else "the service did not take it")

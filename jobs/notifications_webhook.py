@@ -57,7 +57,7 @@ def target_of(address: str, *, private: bool) -> Target:
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """What the receiver recomputes.
+    """The signature of a message, which its receiver computes as well to compare.
 
     >>> signature("key", 1, b"{}")[:16]
     'v1=1ba6b8171186e'
@@ -140,7 +140,7 @@ class _Fixed(HTTPConnection):
 
     @property
     def default_port(self) -> int:  # type: ignore[override]
-        """Left out of the Host header."""
+        """The port that is left out of the Host header."""
         return HTTPSConnection.default_port if self._encrypted else HTTPConnection.default_port
 
 

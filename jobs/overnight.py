@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class _More(Exception):
-    """A case needs draws that are not there yet."""
+    """Raised when a case needs draws that have not come back yet."""
 
     def __init__(self, request: DrawRequest) -> None:
         super().__init__(request.node)
@@ -140,7 +140,7 @@ class Overnight:
             await self._take()
 
     async def _advance(self, batch_id: str) -> bool:
-        """One batch; whether it went a step further. What the service refuses for good pauses it."""
+        """Advance one batch; whether it made a step. What the service refuses for good pauses it."""
         version = await to_the_end(overnight.configuration_of, self.db, batch_id)
         made = await to_the_end(load_configuration, self.db, version)
         try:
@@ -312,7 +312,7 @@ class Overnight:
         return None
 
     async def _leave(self, case: CaseForScreening, error: SamplerError) -> None:
-        """To a person, with what failed."""
+        """Give the case to a person, with what failed."""
         await to_the_end(record_error, self.db, case.case_id, error.kind, str(error), self.clock())
 
     def _conclude(self, case: CaseForScreening, found: Screening) -> None:

@@ -1,4 +1,4 @@
-"""No text is screened with a configuration that was not tried, or that failed and that nobody allowed in writing."""
+"""Try each configuration before use: one that failed screens no text unless an administrator allows it in writing."""
 
 import asyncio
 import logging

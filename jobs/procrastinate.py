@@ -184,7 +184,7 @@ class ProcrastinateRunner:
         return bool(case_ids)
 
     async def _bury(self) -> None:
-        """Forget the jobs of dead workers: their cases are pending, so the feeder gives them out again."""
+        """Delete the jobs of dead workers: their cases are still pending, so the feeder hands them out again."""
         while True:
             manager = self.app.job_manager
             for job in await manager.get_stalled_jobs(seconds_since_heartbeat=self._dead_after_s):

@@ -182,7 +182,7 @@ class ScreeningJob:
         await to_the_end(what, self.db, case_id, kind, message, self.clock())
 
     def _again_in(self, case: CaseForScreening, error: SamplerError) -> timedelta | None:
-        """When the case is taken up again by itself; None where that is up to a person."""
+        """When the case is retried automatically; None where a person must ask for it."""
         if error.kind not in PASSING or error.stops_batch:
             return None
         seconds = self.breaker.failed(case.case_id, watched=case.interactive)
@@ -314,6 +314,6 @@ class _NodeProgress:
         return ours
 
     def kept(self) -> None:
-        """All that was drawn so far is in the tables."""
+        """Record that everything drawn so far is stored."""
         self.job.spend_guard.settle(self.case.batch_id, self.spend)
         self.last = None

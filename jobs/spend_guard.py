@@ -43,13 +43,13 @@ class CaseSpend:
         return self.bill
 
     def drew(self, calls: int, cost_usd: float | None) -> None:
-        """The wave brought its draws."""
+        """Record that the wave brought its draws."""
         more = Totals(calls=calls, unpriced_calls=calls if cost_usd is None else 0, cost_usd=cost_usd or 0.0)
         self.drawn, self.asked, self.bill = self.drawn + more, 0, Bill()
 
     @property
     def lost(self) -> int:
-        """Calls paid for nothing if the case's job ends now."""
+        """Calls that would be paid for nothing if the case's job ended now."""
         return self.drawn.calls + self.bill.requests
 
 

@@ -1,4 +1,4 @@
-"""Single texts that nobody watches any more are let go of, mid-wave where they run in this process."""
+"""Stops the screening of single texts that nobody watches any more, in mid-wave where they run in this process."""
 
 import asyncio
 from collections.abc import Mapping
