@@ -42,7 +42,8 @@ class SingleText:
 
     ``reply`` is a chatbot's, where one was handed in with the text; ``flags`` by part, "text" and "reply".
     ``error`` is the kind of the last failure while the case waits for a retry request, else None. ``started``: a worker
-    has begun; ``in_inbox``: it waits there for a reading.
+    has begun; ``in_inbox``: it waits there for a reading. ``asked_first`` counts the calls that told too little of
+    their probabilities, so that answers were drawn.
     """
 
     case_id: str
@@ -64,6 +65,7 @@ class SingleText:
     submitted_at: datetime
     completed_at: datetime | None
     number: int = 1
+    asked_first: int = 0
 
     @property
     def pipeline(self) -> PipelineConfig:
@@ -72,8 +74,8 @@ class SingleText:
 
     @property
     def calls(self) -> int:
-        """Draws so far, at all nodes."""
-        return sum(1 if read_distribution(codes) else len(codes) for codes in self.draws.values())
+        """Calls so far, at all nodes."""
+        return self.asked_first + sum(1 if read_distribution(codes) else len(codes) for codes in self.draws.values())
 
     @property
     def ended(self) -> bool:
@@ -124,6 +126,7 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         in_inbox=bool(row.in_inbox),
         submitted_at=row.created_at,
         number=row.number or 1,
+        asked_first=sum(run.calls - len(run.draws) for run in runs if run.draws),
         **_outcome(row),
     )
 

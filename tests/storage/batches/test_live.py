@@ -1,11 +1,14 @@
 """The live view of a case, and what nobody watches any more, by one clock for all machines."""
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import func, select, text, update
 
+from screening.engine.distribution import LabelDistribution
+from screening.labels import Label
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from storage.batches import live, single_texts
@@ -13,7 +16,7 @@ from storage.batches.pending import pending_cases as take
 from storage.clock import shared_now
 from storage.database import Database, insert_into
 from storage.schema import live_runs, pending_cases
-from tests.storage.batch_of import LATER, NOW, batch, waiting
+from tests.storage.batch_of import LATER, NOW, batch, commit_run, run, waiting
 from tests.storage.statements import plan, statements, values_of
 
 AFTER = timedelta(seconds=10)
@@ -102,6 +105,14 @@ def test_the_live_view_shows_the_draws_so_far_to_whoever_submitted_it(db: Databa
     senior = Actor(id="sue", name="Sue", roles=frozenset(Role))
     with pytest.raises(Forbidden):  # whatever their roles: they may have to read it blind
         single_texts.look(db, senior, case_id)
+
+
+def test_a_call_that_told_too_little_of_its_probabilities_counts_beside_the_draws(db: Database) -> None:
+    batch(db, ["a text"], kind="interactive")
+    (case_id,) = waiting(db)
+    unknown = LabelDistribution(labels=dict.fromkeys(Label, 0.0), unknown=1.0)
+    assert commit_run(db, case_id, 0, replace(run("EEEEEE", Label.ESCALATE), distribution=unknown))
+    assert single_texts.look(db, LOCAL_USER, case_id).calls == 7
 
 
 def test_whoever_draws_and_whoever_watches_may_both_be_the_first_to_say_so(postgresql_db: Database) -> None:
