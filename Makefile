@@ -3,6 +3,8 @@ PYTHON ?= python3
 PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
+# A process starts in half the time where Python may keep what it compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test quick check faults mutants bench certify simulate lock sbom backup restore audit clean
 

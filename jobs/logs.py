@@ -10,6 +10,13 @@ CHATTY = ("procrastinate", "httpx", "httpx2", "httpcore", "anthropic", "apprise"
 """Libraries that would write a line for every job, call or message."""
 
 
+def _is_told(record: logging.LogRecord) -> bool:
+    """Not a chatty library's line below a warning. Held where it is written: the model library sets the levels of its
+    loggers by itself, at whatever time it is imported.
+    """
+    return record.levelno >= logging.WARNING or record.name.partition(".")[0] not in CHATTY
+
+
 class JsonLines(logging.Formatter):
     """One JSON object a line. An exception is told by its kind and place, never by its words."""
 
@@ -39,6 +46,7 @@ def set_up(kind: Literal["plain", "json"]) -> None:
     if any(type(handler) is not logging.StreamHandler for handler in root.handlers):
         return
     handler = logging.StreamHandler()
+    handler.addFilter(_is_told)
     handler.setFormatter(JsonLines() if kind == "json" else logging.Formatter(PLAIN))
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
