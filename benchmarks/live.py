@@ -29,7 +29,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
 from benchmarks.databases import throwaway_url
-from benchmarks.inbox_keys import _until_healthy as until_healthy
+from benchmarks.inbox_keys import until_healthy
 from jobs.agents import Agents
 from jobs.intake import configuration
 from pages.batches.single_text import Typed, hand_in
@@ -125,7 +125,7 @@ def running_app(url: str, folder: str) -> Iterator[tuple[int, int]]:
     with (Path(folder) / "app.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=ROOT, env=os.environ | named, stdout=log, stderr=log)
     try:
-        until_healthy(f"http://127.0.0.1:{port}")
+        until_healthy(f"http://127.0.0.1:{port}/_stcore/health")
         yield port, process.pid
     finally:
         process.terminate()
