@@ -71,8 +71,7 @@ class SimulatedSampler:
             raise ValueError("first and count must not be negative")
         if self._latency_s:
             await asyncio.sleep(self._latency_s)
-        if request.first == 0:  # reading a long text takes long: other cases go on meanwhile
-            await asyncio.to_thread(self._kind_of, request.text)
+            await asyncio.to_thread(self._kind_of, request.text)  # long texts take long: other cases go on meanwhile
         distribution = self.shares(role_of(request.node, request.agent), request.text)
         stream = _stream(self._seed, request)
         numbers = range(request.first, request.first + request.count)
