@@ -38,7 +38,7 @@ class Site:
     def __init__(self, db: Database, folder: Path) -> None:
         self.db, self.now = db, NOW
         save_configuration(db, CONFIGURATION, NOW)
-        self.settings = Settings(sampler="simulated", data_directory=folder)
+        self.settings = Settings(sampler="simulated", data_directory=folder, audit_rate=0.0)
         self.client = TestClient(create_app(db, self.settings, lambda: self.now, Limits(clock=lambda: 0.0)))
 
     def made(self, *scopes: Scope, per_minute: int = 100, webhook: str | None = None) -> Made:
