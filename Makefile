@@ -19,7 +19,7 @@ test: $(VENV)/.development
 ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
 else
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations 15 --ignore tests/browser --ignore tests/jobs
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --durations 15 --ignore tests/browser --ignore tests/jobs
 	$(BIN)/python -m pytest -q -n 4 --dist load --maxschedchunk 1 --durations 15 tests/jobs
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations 15 tests/browser
 endif
