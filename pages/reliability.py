@@ -5,20 +5,19 @@ import streamlit as st
 from pages.components import resources
 from pages.components.sign_in import check_before
 from pages.research import reliability_view as view
-from pages.research.allocation_panel import allocation_panel
-from pages.research.audit_cases import show_audit, show_revised
+from pages.research.audit_cases import show_audit, show_moved, show_revised, show_strata
 from pages.research.claims import Verified, verify
 from pages.research.open_tab import show_open
 from pages.research.stard import Study, report_html
 from screening.research.binding import binding_of
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from storage.research.outcome_mix import outcome_mix
 from storage.research.reading_table import switches
 from storage.research.reliability import (
     MeasuredConfiguration,
     audit_sample,
     measured_configurations,
-    outcome_mix,
     severities,
 )
 from storage.research.standing import Standing, configuration_now
@@ -57,9 +56,9 @@ show_open(
         "Audit sample": lambda: show_audit(db, person, version, found),
         "Confidence sequence": lambda: view.show_sequence(found),
         "Planner": lambda: view.show_planner(found),
-        "Allocation": lambda: allocation_panel(db, person, found),
+        "Allocation": lambda: show_strata(db, person, version, found),
         "Switch rate": lambda: show_revised(db, person, switches(db, person, settings.pseudonym_secret)),
-        "Drift": lambda: view.show_drift(found),
+        "Drift": lambda: show_moved(db, person, version, found),
         "What was measured": lambda: view.show_binding(found, now),
     },
 )

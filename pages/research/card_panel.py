@@ -11,7 +11,8 @@ from screening.review.policy import Action, is_allowed
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
 from storage.database import Database
-from storage.research.reliability import audit_sample, measured_configurations, outcome_mix
+from storage.research.outcome_mix import outcome_mix
+from storage.research.reliability import audit_sample, measured_configurations
 from storage.settings_store import audit_plan
 
 

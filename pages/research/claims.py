@@ -28,8 +28,9 @@ from screening.statistics.verification import (
     upper_limits,
     without_specificity,
 )
+from storage.research.outcome_mix import OutcomeMix
 from storage.research.reading_table import Switch
-from storage.research.reliability import AuditSample, OutcomeMix, Reading
+from storage.research.reliability import AuditSample, Reading
 from storage.settings_store import AuditPlan
 
 MOST_LOOKS = 60
@@ -291,15 +292,19 @@ def interval(low: float | None, high: float | None) -> str:
     return "no interval" if low is None or high is None else f"95 % interval {low:.1%} to {high:.1%}"
 
 
+FLOW_SETTLED, FLOW_AUDITED = "settled with this configuration", "under audit"
+FLOW_NOT_AUDITED = "not under audit (nothing can be said of them)"
+
+
 def flow(found: Verified) -> tuple[tuple[str, int], ...]:
     """How many cases came to each stage, as STARD asks for."""
     strata, ended = found.strata, Counter[Outcome]()
     for stratum in strata:
         ended[stratum.outcome] += stratum.cases
     return (
-        ("settled with this configuration", ended.total() + found.sample.without_audit),
-        ("not under audit (nothing can be said of them)", found.sample.without_audit),
-        ("under audit", ended.total()),
+        (FLOW_SETTLED, ended.total() + found.sample.without_audit),
+        (FLOW_NOT_AUDITED, found.sample.without_audit),
+        (FLOW_AUDITED, ended.total()),
         ("called safe", ended[Outcome.SAFE]),
         ("called unsafe", ended[Outcome.UNSAFE]),
         ("left to a person", ended[Outcome.HUMAN_REVIEW]),

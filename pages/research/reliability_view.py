@@ -27,7 +27,7 @@ from screening.statistics.verification import (
     plan_readings,
     readings_required,
 )
-from storage.research.reliability import REFERENCE
+from storage.research.outcome_mix import REFERENCE
 
 
 def show_claims(found: Verified, now: Binding, second_rate: float) -> None:

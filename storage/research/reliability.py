@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Select, and_, func, literal, select, type_coerce
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from screening.engine.doubt import Doubt
 from screening.labels import Label, Outcome
@@ -124,20 +124,20 @@ def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:
         body = conn.execute(select(configurations.c.body).where(configurations.c.version == version)).scalar()
         if body is None:
             raise KeyError(version)
-        of_batch = _batches(conn, version)
+        of_batch = batches_of(conn, version)
         readings = tuple(_reading(row, of_batch[row.batch_id]) for row in conn.execute(_readings(version, of_batch)))
         counts = conn.execute(_counts(version, of_batch)).all()
         groups = _unaudited(conn, version, of_batch, counts)
-    under_audit = [(one, alike) for one, alike in groups if of_batch[one.batch_id].audit_rate > 0]
+    audited = [(one, alike) for one, alike in groups if of_batch[one.batch_id].audit_rate > 0]
     return AuditSample(
         configuration_version=version,
         configuration=body,
         readings=readings,
-        others=tuple((_case(one, of_batch[one.batch_id], _NOT_TOSSED), alike) for one, alike in under_audit),
+        others=tuple((_case(one, of_batch[one.batch_id], _NOT_TOSSED), alike) for one, alike in audited),
         without_audit=sum(alike for one, alike in groups if of_batch[one.batch_id].audit_rate == 0),
         reaches=frozenset(Reach(one.reach) for one in of_batch.values() if one.audit_rate > 0),
         not_blind=sum(each.not_blind for each in readings)
-        + sum(alike for one, alike in under_audit if one.blind is False and _due(one, of_batch)),
+        + sum(alike for one, alike in audited if one.blind is False and _due(one, of_batch)),
         seen=_seen(counts, readings),
     )
 
@@ -146,17 +146,18 @@ _SEVERAL = ("agreement", "senior", "discussion")
 _NOT_TOSSED = 1 - 2**-53
 """Stands for a coin that did not fall."""
 
-_Batches = Mapping[str, Any]
+OfBatch = Mapping[str, Any]
 """Seed, reach and audit rate of each batch of the configuration, by its id."""
 
 
-def _batches(conn: Connection, version: str) -> _Batches:
+def batches_of(conn: Connection, version: str) -> OfBatch:
+    """The batches that were screened with a configuration, without single texts."""
     columns = (batches.c.id, batches.c.seed, batches.c.reach, batches.c.audit_rate)
     query = select(*columns).where(batches.c.configuration == version, batches.c.kind == "batch")
     return {row.id: row for row in conn.execute(query)}
 
 
-def _of(version: str, of_batch: _Batches, *, audited: bool) -> list[ColumnElement[bool]]:
+def _of(version: str, of_batch: OfBatch, *, audited: bool) -> list[ColumnElement[bool]]:
     done = screenings.c
     return [done.configuration == version, done.audited.is_(audited), done.batch_id.in_(list(of_batch))]
 
@@ -165,7 +166,7 @@ _DONE = screenings.c
 _FACTS = (_DONE.outcome, _DONE.audit_probability, _DONE.batch_id)
 
 
-def _counts(version: str, of_batch: _Batches) -> Select[Any]:
+def _counts(version: str, of_batch: OfBatch) -> Select[Any]:
     """How many texts that no coin chose ended in each way: read off an index, whatever their number."""
     query = select(func.count().label("alike"), *_FACTS, _DONE.doubt).where(*_of(version, of_batch, audited=False))
     return query.group_by(_DONE.outcome, _DONE.audit_probability, _DONE.doubt, _DONE.batch_id)
@@ -183,19 +184,20 @@ def _read_of(case_id: ColumnElement[str], query: Select[Any]) -> Select[Any]:
     return joined.add_columns(*facts, func.coalesce(disputed, False).label("disputed"))
 
 
-def _readings(version: str, of_batch: _Batches) -> Select[Any]:
+def _readings(version: str, of_batch: OfBatch) -> Select[Any]:
     query = select(*_FACTS, _DONE.case_id, _DONE.doubt, _DONE.completed_at, ratings.c.at).select_from(
         screenings.outerjoin(inbox_entries, inbox_entries.c.case_id == _DONE.case_id)
     )
-    query = query.where(*_of(version, of_batch, audited=True), _DONE.batch_id.in_(_under_audit(of_batch)))
+    query = query.where(*_of(version, of_batch, audited=True), _DONE.batch_id.in_(under_audit(of_batch)))
     return _read_of(_DONE.case_id, query).order_by(_DONE.completed_at, _DONE.case_id)
 
 
-def _under_audit(of_batch: _Batches) -> list[str]:
+def under_audit(of_batch: OfBatch) -> list[str]:
+    """Those of the batches that had an audit."""
     return [batch_id for batch_id, one in of_batch.items() if one.audit_rate > 0]
 
 
-def _unaudited(conn: Connection, version: str, of_batch: _Batches, counts: Sequence[Any]) -> list[tuple["_Alike", int]]:
+def _unaudited(conn: Connection, version: str, of_batch: OfBatch, counts: Sequence[Any]) -> list[tuple["_Alike", int]]:
     """Texts that no coin chose, alike ones together: those that came to the inbox by what was read, and the rest."""
     query = select(func.count().label("alike"), *_FACTS).select_from(
         inbox_entries.join(screenings, _DONE.case_id == inbox_entries.c.case_id)
@@ -230,7 +232,7 @@ class _Alike:
     disputed: bool = False
 
 
-def _due(row: Any, of_batch: _Batches) -> bool:
+def _due(row: Any, of_batch: OfBatch) -> bool:
     return _case(row, of_batch[row.batch_id], _NOT_TOSSED).selected
 
 
@@ -280,22 +282,43 @@ def _seen(counts: Sequence[Any], readings: Sequence[Reading]) -> tuple[Seen, ...
     )
 
 
-def audited_readings(db: Database, actor: Actor, version: str) -> tuple[tuple[str, AuditCase], ...]:
-    """The ids of the cases of `audit_sample` with a first reading, each as it is counted there, in the order in which
-    they were settled. Raises Forbidden.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedReading:
+    """A case under audit with a first reading, as `audit_sample` counts it. ``by_coin`` tells that the coin chose it,
+    ``doubt`` what spoke against a safe.
+    """
+
+    case_id: str
+    case: AuditCase
+    doubt: str | None
+    by_coin: bool
+
+
+def audited_readings(db: Database, actor: Actor, version: str, *, blind: bool = True) -> tuple[AuditedReading, ...]:
+    """The cases of `audit_sample` with a blind first reading, or with one that was due and not blind, in the order in
+    which they were settled. Raises Forbidden.
     """
     require(actor, Action.VIEW_RESULTS)
     joined = inbox_entries.join(screenings, _DONE.case_id == inbox_entries.c.case_id)
-    query = select(*_FACTS, _DONE.case_id, _DONE.audited).select_from(joined)
+    query = select(*_FACTS, _DONE.case_id, _DONE.audited, _DONE.doubt).select_from(joined)
     with db.read() as conn:
-        of_batch = _batches(conn, version)
-        under_audit = _DONE.batch_id.in_(_under_audit(of_batch))
-        read = _read_of(_DONE.case_id, query.where(_DONE.configuration == version, under_audit))
-        rows = conn.execute(read.where(ratings.c.blind.is_(True)).order_by(_DONE.completed_at, _DONE.case_id)).all()
-    return tuple((row.case_id, _case(row, of_batch[row.batch_id], _coin(row, of_batch))) for row in rows)
+        of_batch = batches_of(conn, version)
+        here = (_DONE.configuration == version, _DONE.batch_id.in_(under_audit(of_batch)))
+        read = _read_of(_DONE.case_id, query.where(*here))
+        rows = conn.execute(read.where(ratings.c.blind.is_(blind)).order_by(_DONE.completed_at, _DONE.case_id)).all()
+    found = (
+        AuditedReading(
+            case_id=row.case_id,
+            case=_case(row, of_batch[row.batch_id], _coin(row, of_batch)),
+            doubt=row.doubt,
+            by_coin=bool(row.audited),
+        )
+        for row in rows
+    )
+    return tuple(each for each in found if blind or each.case.selected)
 
 
-def _coin(row: Any, of_batch: _Batches) -> float:
+def _coin(row: Any, of_batch: OfBatch) -> float:
     return audit_coin(str(of_batch[row.batch_id].seed), row.case_id) if row.audited else _NOT_TOSSED
 
 
@@ -305,52 +328,6 @@ def severities(db: Database, actor: Actor, version: str) -> Mapping[int | None, 
     first = and_(ratings.c.case_id == _DONE.case_id, ratings.c.version == 1, ratings.c.reading == "first")
     query = select(ratings.c.fields).join(screenings, first)
     with db.read() as conn:
-        chosen = _of(version, _batches(conn, version), audited=True)
+        chosen = _of(version, batches_of(conn, version), audited=True)
         found = conn.execute(query.where(*chosen, ratings.c.blind.is_(True), ratings.c.label == Label.UNSAFE.value))
         return Counter(fields["ideation"] for (fields,) in found)
-
-
-REFERENCE = 500
-"""Cases of the reference window: the first that a configuration settled. It never moves."""
-
-_DAY = 86_400_000_000  # a Moment is kept in microseconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeMix:
-    """How often cases ended in each way: in the frozen reference, and since then up to the end of each day.
-
-    ``until`` is when the reference was complete; None, with no looks, while fewer cases than it takes are settled.
-    """
-
-    reference: Mapping[str, int]
-    looks: tuple[Mapping[str, int], ...]
-    until: datetime | None
-
-
-def outcome_mix(db: Database, actor: Actor, version: str, reference: int = REFERENCE) -> OutcomeMix:
-    """The ends of the first node that a case met, by label or kind of abstention; no person's reading enters."""
-    require(actor, Action.VIEW_RESULTS)
-    with db.read() as conn:
-        of_config = [_DONE.configuration == version, _DONE.batch_id.in_(list(_batches(conn, version)))]
-        last = select(_DONE.completed_at).where(*of_config).order_by(_DONE.completed_at)
-        until = conn.execute(last.offset(reference - 1).limit(1)).scalar()
-        rows = conn.execute(_ends_by_day(of_config, until)).all()
-    at_first, since, looks = Counter[str](), Counter[str](), dict[int, Mapping[str, int]]()
-    for row in rows:
-        (since if row.later else at_first)[row.first_end] += row.alike
-        if row.later:
-            looks[row.day] = dict(since)
-    return OutcomeMix(reference=dict(at_first), looks=tuple(looks.values()), until=until)
-
-
-def _ends_by_day(of_config: list[ColumnElement[bool]], until: datetime | None) -> Select[Any]:
-    moment = type_coerce(_DONE.completed_at, BigInteger)
-    later = literal(False) if until is None else _DONE.completed_at > until
-    columns = [later.label("later"), (moment // _DAY).label("day"), _DONE.first_end]
-    return (
-        select(func.count().label("alike"), *columns)
-        .where(*of_config, _DONE.first_end.is_not(None))
-        .group_by("later", "day", _DONE.first_end)
-        .order_by("later", "day")
-    )

@@ -5,7 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
+from streamlit.testing.v1 import AppTest
 
 from pages.research.audit_cases import CALLED
 from pages.research.claims import (
@@ -26,9 +27,9 @@ from screening.statistics.verification import AuditCase, Binding, Standing, Stra
 from storage.batches.allocations import current_allocation
 from storage.database import Database
 from storage.identifiers import new_id
+from storage.research.outcome_mix import REFERENCE, OutcomeMix
 from storage.research.reliability import (
     AuditSample,
-    OutcomeMix,
     Reading,
     audit_sample,
     measured_configurations,
@@ -36,11 +37,13 @@ from storage.research.reliability import (
 )
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
-from storage.schema import cases, ratings, reveals
+from storage.schema import cases, inbox_entries, ratings, reveals, screenings
 from storage.settings_store import AuditPlan, SiteSettings, change, current
 from tests.pages.conftest import Opener
 from tests.pages.researched import sample_rows, screened
+from tests.storage.batch_of import LATER
 from tests.storage.inbox_cases import form
+from tests.storage.research.test_reliability import settled
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BODY = {
@@ -270,7 +273,7 @@ def test_each_count_of_readings_opens_its_cases(open_page: Opener, read: int, pa
         for column, kind in (("Read", "read"), ("Unsafe", "unsafe"), ("Inconclusive", "inconclusive")):
             assert counts.get(f"{words}, {kind}", 0) == sum(row[column] for row in of_it)
     assert sum(counts.values()) >= read > 0
-    chosen = page.pills(key="audit_cases").options[0]
+    chosen = next(option for option in page.pills(key="audit_cases").options if option.startswith("Read "))
     page.pills(key="audit_cases").set_value(chosen).run()
     assert not page.exception and len(page.dataframe[-1].value) == min(25, int(chosen.rsplit(" ", 1)[1]))
     with page_database.read() as conn:
@@ -279,6 +282,58 @@ def test_each_count_of_readings_opens_its_cases(open_page: Opener, read: int, pa
     page.query_params["case"] = case_id
     page.run()
     assert not page.exception and any(button.label == "Next" for button in page.button)
+
+
+def _counts(page: AppTest, key: str) -> dict[str, int]:
+    split = (option.rsplit(" ", 1) for option in page.pills(key=key).options)
+    return {words: int(number) for words, number in split}
+
+
+def test_the_counts_of_the_flow_open_their_cases_and_hide_what_waits(
+    open_page: Opener, page_database: Database
+) -> None:
+    screened(page_database, sample_rows(every=4), audit_rate=0.5)
+    page = open_page("reliability")
+    table = {row["Cases"]: row["n"] for row in page.dataframe[0].value.to_dict("records")}
+    counts = _counts(page, "audit_cases")
+    assert counts["Settled"] == table["settled with this configuration"] == counts["Under audit"]
+    assert {words: counts.get(words, 0) for words in CALLED.values()} == {
+        words: table[words.lower()] for words in CALLED.values()
+    }
+    assert not any("due" in words for words in counts) and table["reading still due"] > 0
+    assert any("What is due or waits has no list" in caption.value for caption in page.caption)
+    with page_database.read() as conn:
+        waits = set(conn.execute(select(cases.c.external_id).join(inbox_entries)).scalars())
+    page.pills(key="audit_cases").set_value(f"Settled {counts['Settled']}").run()
+    said = next(caption.value for caption in page.caption if re.match(r"\d+ cases", caption.value))
+    assert int(said.split()[0]) == counts["Settled"] - len(waits) > 0
+    assert not waits & set(page.dataframe[-1].value["ID"])
+
+
+def test_the_counts_of_allocation_open_their_cases(open_page: Opener, page_database: Database) -> None:
+    screened(page_database, sample_rows(every=4), audit_rate=0.1)
+    page = open_page("reliability")
+    page.session_state["reliability_tab"] = "Allocation"
+    page.run()
+    rows = page.dataframe[-1].value.to_dict("records")
+    strata = {row["What spoke against safe"].capitalize(): row["Texts"] for row in rows}
+    counts = _counts(page, "allocation_cases")
+    assert strata == {words: counts[words] for words in strata}
+    page.pills(key="allocation_cases").set_value(page.pills(key="allocation_cases").options[0]).run()
+    assert not page.exception and 0 < len(page.dataframe[-1].value) <= next(iter(strata.values()))
+
+
+def test_the_counts_of_drift_open_their_cases(open_page: Opener, page_database: Database) -> None:
+    case_ids = settled(page_database, REFERENCE + 3, audit_rate=0.0)
+    with page_database.write() as conn:
+        since = screenings.c.case_id.in_(case_ids[-3:])
+        conn.execute(update(screenings).where(since).values(completed_at=LATER + timedelta(days=1)))
+    page = open_page("reliability")
+    page.session_state["reliability_tab"] = "Drift"
+    page.run()
+    assert _counts(page, "drift_cases") == {"safe, reference": REFERENCE, "safe, since": 3}
+    page.pills(key="drift_cases").set_value("safe, since 3").run()
+    assert not page.exception and len(page.dataframe[-1].value) == 3
 
 
 def test_without_a_batch_nothing_is_claimed(open_page: Opener) -> None:

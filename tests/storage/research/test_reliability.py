@@ -1,6 +1,7 @@
 """Only blind first readings of cases that the coin or the engine sent to a person count."""
 
 import pytest
+from sqlalchemy import insert
 
 from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
@@ -11,11 +12,13 @@ from screening.review.reach import Reach
 from screening.statistics.verification import estimate, tallied
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.research.reliability import AuditSample, audit_sample, measured_configurations, outcome_mix
+from storage.research.outcome_mix import Settled, outcome_mix, settled_cases
+from storage.research.reliability import AuditSample, audit_sample, audited_readings, measured_configurations
 from storage.review.adjudication import Method, adjudicate
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
+from storage.schema import reveals
 from tests.storage.batch_of import CONFIGURATION, LATER, batch, commit, commit_run, run, screening, waiting
 from tests.storage.inbox_cases import ANN, BO, SENIOR, form, person, register
 
@@ -119,6 +122,33 @@ def test_the_mix_of_ends_has_a_reference_that_never_moves(db: Database) -> None:
     assert found.reference | {"safe": 3} == found.reference and found.until is not None
     counted = sum(found.reference.values()) + sum(sum(look.values()) for look in found.looks[-1:])
     assert counted == 5
+
+
+def test_the_cases_behind_a_count_are_as_many_as_it_says(db: Database) -> None:
+    settled(db, 3, audit_rate=0.1)
+    settled(db, 2, audit_rate=0.0, outcome=Outcome.HUMAN_REVIEW)
+
+    def found(wanted: Settled, most: int = 10) -> int:
+        return len(settled_cases(db, LOCAL_USER, VERSION, wanted, most, reference=3))
+
+    mix = outcome_mix(db, LOCAL_USER, VERSION, reference=3)
+    assert found(Settled()) == 5 and found(Settled(), most=4) == 4
+    assert (found(Settled(under_audit=True)), found(Settled(under_audit=False))) == (3, 2)
+    assert found(Settled(outcome=Outcome.HUMAN_REVIEW)) == 2 and not found(Settled(doubt="close"))
+    for end in ("safe", "unsafe", "escalate", "abstained"):
+        assert found(Settled(first_end=end, in_reference=True)) == mix.reference.get(end, 0)
+        assert found(Settled(first_end=end, in_reference=False)) == (mix.looks[-1].get(end, 0) if mix.looks else 0)
+
+
+def test_a_reading_that_is_not_blind_is_found_apart(db: Database) -> None:
+    (case_id,) = settled(db, 1, audit_rate=1.0)
+    with db.write() as conn:
+        conn.execute(insert(reveals).values(case_id=case_id, reviewer=LOCAL_USER.id, before_rating=True, at=LATER))
+    _read(db, LOCAL_USER, "safe")
+    assert audited_readings(db, LOCAL_USER, VERSION) == ()
+    (found,) = audited_readings(db, LOCAL_USER, VERSION, blind=False)
+    assert found.case_id == case_id and not found.case.read
+    assert audit_sample(db, LOCAL_USER, VERSION).not_blind == 1
 
 
 def _read(db: Database, reader: Actor, label: str) -> None:
