@@ -2,16 +2,17 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from screening.datasets.columns import ConversationReading, Shape
-from screening.datasets.conversations import one_case
+from screening.datasets.one_conversation import received
 from screening.datasets.row_validation import Receive, where_of
 from screening.datasets.rows import NewCase
 from screening.datasets.turns import TurnsRefused
-from screening.text.conversation import CONTEXT_TOKENS, Judged, receive_conversation
+from screening.text.conversation import Judged
 from screening.text.received import ReceivedText
 
 Short = Annotated[str, Field(max_length=200)]
@@ -64,22 +65,17 @@ class NewText(BaseModel):
     def _conversation(self, receive: Receive, named: dict[str, Any]) -> NewCase:
         reading = ConversationReading(shape=Shape.MESSAGES, judged=Judged(self.judged))
         try:
-            cell = one_case(json.dumps(self.messages), reading)
+            return replace(received(json.dumps(self.messages), reading, receive), **named)
         except TurnsRefused as refusal:
             raise NotTaken(str(refusal)) from None
-        text, thread = receive_conversation(cell.turns, cell.judged, receive, context_tokens=CONTEXT_TOKENS)
-        if not text.stored.strip():
-            raise NotTaken("nothing but spaces or invisible characters")
-        reply = receive(cell.reply) if cell.reply else None
-        return NewCase(**named, text=text, thread=thread, reply=reply)
 
     def _received(self, receive: Receive, raw: str) -> ReceivedText:
         if not raw.strip():
             raise NotTaken("the text is empty")
-        received = receive(raw)
-        if "empty" in received.flags:
+        taken = receive(raw)
+        if "empty" in taken.flags:
             raise NotTaken("nothing but spaces or invisible characters")
-        return received
+        return taken
 
 
 class Submitted(BaseModel):

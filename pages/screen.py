@@ -1,4 +1,4 @@
-"""Screen one text and watch the agents' labels being eliminated."""
+"""Screen one text or conversation and watch the agents' labels being eliminated."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -7,10 +7,12 @@ import streamlit as st
 
 from pages.batches.pipelines import choose, decide_or_refuse, least_calls
 from pages.batches.single_text import Typed, empty_html, hand_in, press_of, status_html, view_html
+from pages.batches.what_to_screen import MISSING, choose_kind, clear_fields, typed_fields
 from pages.components import resources
 from pages.components.refusals import remember_refusal
 from pages.components.sign_in import poll_session
-from pages.components.untrusted_text import show_text
+from pages.components.thread import texts_html
+from screening.datasets.turns import TurnsRefused
 from screening.engine.pipeline import PipelineConfig
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches, single_texts
@@ -41,26 +43,19 @@ def text_form(running: bool) -> None:
     """The inputs; a press while a text is being screened does nothing. Ctrl+Enter is the form's own, in its boxes: a
     shortcut of the button beside it would press twice.
     """
+    kind = choose_kind()
     with st.form("text", border=False):
-        raw = st.text_area("Text", height=190, key="raw", help="Shown to the agents as it is. Ctrl+Enter hands it in.")
-        reply = reply_field()
+        typed = typed_fields(kind)
         choice = choose(settings, active_version(db), "screen")
         handed_in = st.form_submit_button(
             "Screen", type="primary", disabled=running, width="stretch", icon=":material/play_arrow:"
         )
     if not handed_in or running:
         return
-    if not raw.strip():
-        st.error("Write or paste a text first.", icon=":material/edit:")
+    if not typed.text.strip():
+        st.error(MISSING[kind], icon=":material/edit:")
     elif (pipeline := decide_or_refuse(choice, "screen")) is not None:
-        start(Typed(text=raw, reply=reply), pipeline)
-
-
-def reply_field() -> str:
-    """For the reply to the text; out of the way, but open where one was written, so that none goes out unseen."""
-    with st.expander("Reply of a chatbot (optional)", expanded=bool(st.session_state.get("reply"))):
-        st.caption("The agents are shown both and judge them together.")
-        return st.text_area("Reply of a chatbot", height=110, key="reply", label_visibility="collapsed")
+        start(typed, pipeline)
 
 
 def start(typed: Typed, pipeline: PipelineConfig) -> None:
@@ -68,7 +63,11 @@ def start(typed: Typed, pipeline: PipelineConfig) -> None:
     now = resources.now()
     press = press_of(st.session_state.get("press"), typed, pipeline, now)
     given, st.session_state["press"] = replace(typed, key=press.key), press
-    st.query_params["case"] = hand_in(db, person, given, resources.configuration(pipeline), settings, now)
+    try:
+        st.query_params["case"] = hand_in(db, person, given, resources.configuration(pipeline), settings, now)
+    except TurnsRefused as refusal:
+        st.error(f"It cannot be read as a conversation: {refusal}.", icon=":material/edit:")
+        return
     st.session_state["press"] = replace(press, at=resources.now())
     st.rerun()
 
@@ -85,7 +84,7 @@ def buttons(single: SingleText | None, running: bool) -> None:
 
 def clear() -> None:
     """An empty page for the next text; the one before stays where it is kept."""
-    st.session_state.update(raw="", reply="")
+    clear_fields()
     st.session_state.pop("press", None)
     st.query_params.clear()
 
@@ -130,10 +129,9 @@ with left:
     st.title("Screen a text")
     text_form(running)
     buttons(single, running)
-    if single is not None and not st.session_state.get("raw"):
-        show_text(single.text, label="The text that was screened")
-        if single.reply is not None:
-            show_text(single.reply, label="The reply to it")
+    if single is not None and (single.thread is not None or not st.session_state.get("raw")):
+        words = "conversation" if single.thread else "text"
+        st.html(texts_html(single.text, single.thread, single.reply, label=f"The {words} that was screened"))
     st.caption(
         "What you enter goes to the configured agents and into this site's database, never into a log. "
         + least_calls(single.pipeline if single else resources.usual_pipeline())

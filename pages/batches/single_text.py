@@ -20,6 +20,10 @@ from pages.components.words import (
     STATE_WORDS,
     error_words,
 )
+from screening.datasets.columns import ConversationReading
+from screening.datasets.one_conversation import received, written
+from screening.datasets.row_validation import Receive
+from screening.datasets.rows import NewCase
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.screen import Reason
 from screening.engine.whole_way import most_calls
@@ -46,12 +50,14 @@ _COLOURS = {Outcome.SAFE: "safe", Outcome.UNSAFE: "unsafe", Outcome.HUMAN_REVIEW
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
-    """What was typed; a ``reply`` of white space alone is none, as in a file. ``key`` is the press's: handed in twice
+    """What was typed; a ``reply`` of white space alone is none, as in a file. With a reading of
+    it as a ``conversation`` the text is one. ``key`` is the press's: handed in twice
     under one key it is one text.
     """
 
     text: str
     reply: str = ""
+    conversation: ConversationReading | None = None
     key: str | None = None
 
 
@@ -66,7 +72,8 @@ class Press:
 
 def press_of(last: Press | None, typed: Typed, pipeline: PipelineConfig, now: datetime) -> Press:
     """The press that this is: the last one again, where it says the same at nearly the same time, else a new one."""
-    content = hashlib.sha256(repr((typed.text, typed.reply, pipeline.version)).encode("utf-8", "replace")).hexdigest()
+    said = repr((typed.text, typed.reply, typed.conversation, pipeline.version))
+    content = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()
     if last is not None and last.content == content and (now - last.at).total_seconds() < SAME_PRESS_S:
         return replace(last, at=now)
     return Press(content=content, key=secrets.token_hex(16), at=now)
@@ -75,11 +82,12 @@ def press_of(last: Press | None, typed: Typed, pipeline: PipelineConfig, now: da
 def hand_in(
     db: Database, actor: Actor, typed: Typed, configuration: Configuration, settings: Settings, now: datetime
 ) -> str:
-    """Submit one text, and the reply to it where there is one, under this configuration; the case's id.
+    """Submit one text or conversation, and the reply to it where there is one, under this configuration; the case's
+    id.
 
-    Raises Forbidden.
+    Raises Forbidden, and TurnsRefused for what cannot be read as a conversation.
     """
-    take = receiver(settings)
+    case = _case(typed, receiver(settings))
     new = NewBatch(
         name=NAME,
         kind="interactive",
@@ -89,8 +97,15 @@ def hand_in(
         reach=current(db).settings.reach(labelled=False),
         submission=typed.key,
     )
+    return submit(db, actor, case, new, now)
+
+
+def _case(typed: Typed, take: Receive) -> NewCase:
+    if typed.conversation is not None:
+        found = written(typed.text)
+        return received(found.cell, replace(typed.conversation, shape=found.shape), take)
     reply = take(typed.reply) if typed.reply.strip() else None
-    return submit(db, actor, take(typed.text), new, now, reply)
+    return NewCase(row=1, external_id="text", text=take(typed.text), reply=reply)
 
 
 def view_html(single: SingleText, now: datetime) -> str:

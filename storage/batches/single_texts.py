@@ -16,7 +16,7 @@ from screening.engine.screen import NodeRun, Reason
 from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, Forbidden
-from screening.text.received import ReceivedText
+from screening.text.conversation import Thread, thread_of
 from storage.batches import batches, intake, live
 from storage.batches.batch_state import BatchState, standing
 from storage.batches.batches import NewBatch
@@ -40,7 +40,8 @@ class SingleText:
     """A submitted text as it stands. ``draws`` are codes by "node/variant", of draws or of the
     distribution that was read off; ``outcome`` None is pending.
 
-    ``reply`` is a chatbot's, where one was handed in with the text; ``flags`` by part, "text" and "reply".
+    ``reply`` is a chatbot's, where one was handed in with the text; ``thread`` says where the turns of a conversation
+    stand; ``flags`` by part, "text" and "reply".
     ``error`` is the kind of the last failure while the case waits for a retry request, else None. ``started``: a worker
     has begun; ``in_inbox``: it waits there for a reading. ``asked_first`` counts the calls that told too little of
     their probabilities, so that answers were drawn.
@@ -64,6 +65,7 @@ class SingleText:
     in_inbox: bool
     submitted_at: datetime
     completed_at: datetime | None
+    thread: Thread | None = None
     number: int = 1
     asked_first: int = 0
 
@@ -83,11 +85,9 @@ class SingleText:
         return self.outcome is not None or self.error is not None or self.state is BatchState.CANCELLED
 
 
-def submit(
-    db: Database, actor: Actor, text: ReceivedText, new: NewBatch, now: datetime, reply: ReceivedText | None = None
-) -> str:
-    """Hand in one text, and a chatbot's reply to it where there is one, under a batch of its own (``new`` must be
-    interactive), and return the case's id.
+def submit(db: Database, actor: Actor, case: NewCase, new: NewBatch, now: datetime) -> str:
+    """Hand in one text or conversation, and a chatbot's reply to it where there is one, under a batch of its own
+    (``new`` must be interactive), and return the case's id.
 
     Raises Forbidden, and ValueError for another kind of batch.
     """
@@ -95,7 +95,7 @@ def submit(
         raise ValueError("a single text makes an interactive batch")
     batch_id = batches.create_batch(db, actor, new, now)
     with suppress(IntakeClosed):  # an earlier press under the same key has done it all
-        intake.add_rows(db, batch_id, [NewCase(row=1, external_id="text", text=text, reply=reply)], now)
+        intake.add_rows(db, batch_id, [case], now)
     intake.close_intake(db, actor, batch_id, now)
     with db.read() as conn:
         return str(conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalar_one())
@@ -117,6 +117,7 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         batch_id=row.batch_id,
         text=row.text,
         reply=row.reply,
+        thread=thread_of(row.turns),
         flags={part: frozenset(row.flags[part]) for part in PARTS},
         configuration=_configuration(db, row.configuration),
         state=state,

@@ -20,6 +20,7 @@ from jobs.agents import Agents
 from jobs.intake import configuration
 from jobs.port import system_clock
 from jobs.shared_limit import LAPSES_S, PLACES, RATE, SharedLimiter, pace_of, share_places
+from screening.datasets.rows import NewCase
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from screening.samplers.rate import RateGate
@@ -105,7 +106,7 @@ def _live_text(db: Database, chosen: Settings) -> str:
     now = system_clock()
     version = save_configuration(db, found, now)
     new = NewBatch(name="live", configuration_version=version, seed=0, kind="interactive")
-    return single_texts.submit(db, LOCAL_USER, receive(LIVE), new, now)
+    return single_texts.submit(db, LOCAL_USER, NewCase(row=1, external_id="text", text=receive(LIVE)), new, now)
 
 
 @given(per_minute=st.integers(1, 5000))

@@ -18,6 +18,7 @@ from pages.batches.single_text import Typed, press_of
 from pages.components import resources
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
+from screening.text.conversation import Judged, Question
 from storage import settings_store
 from storage.batches import live
 from storage.batches.batches import pause, resume
@@ -263,3 +264,86 @@ def test_what_waits_in_the_inbox_is_a_link_there(open_page: Opener, page_databas
     page = _submit(open_page("screen"), "I want to die and I have the pills ready tonight.")
     work(page_database)
     assert '<a href="inbox" target="_self">It waits in the inbox</a>' in _shown(page.run())
+
+
+TRANSCRIPT = "User: I lost my job.\nAssistant: I am sorry.\nUser: I want to die and I have the pills ready tonight."
+
+
+def _conversing(page: AppTest) -> AppTest:
+    return page.button_group(key="handed_in").set_value("A conversation").run()
+
+
+def _converse(page: AppTest, words: str, speakers: str = "") -> AppTest:
+    page.text_area(key="conversation").set_value(words)
+    page.text_input(key="speakers").set_value(speakers)
+    return page.button[0].click().run()
+
+
+def _judged(page: AppTest) -> list[str]:
+    return re.findall(r'class="sl-turn judged"><h4>([^<]*)', _shown(page))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        TRANSCRIPT,
+        json.dumps(
+            [{"role": "user", "content": "Hi"}, {"role": "bot", "content": "Oh"}, {"role": "user", "content": "A"}]
+        ),
+        '{"turns": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}, {"from": "user", "value": "c"}]}',
+        '{"role": "user", "content": "a"}\n{"role": "assistant", "content": "b"}\n{"role": "user", "content": "c"}\n',
+    ],
+)
+def test_a_conversation_is_shown_as_a_thread_while_it_is_screened_and_afterwards(
+    open_page: Opener, page_database: Database, words: str
+) -> None:
+    page = _converse(_conversing(open_page("screen")), words)
+    assert not page.exception and not page.error and _judged(page) == ["User · 3 of 3 · judged"]
+    work(page_database)
+    page.run()
+    assert _judged(page) == ["User · 3 of 3 · judged"] and "sl-verdict" in _shown(page)
+    next(button for button in page.button if button.label == "New text").click().run()
+    assert page.text_area(key="conversation").value == "" and not _judged(page)
+
+
+def test_the_whole_or_the_chatbot_is_judged_by_choice(open_page: Opener, page_database: Database) -> None:
+    page = _conversing(open_page("screen"))
+    page.selectbox(key="judged").set_value(Judged.WHOLE)
+    page.selectbox(key="asked").set_value((Question.REPLY,))
+    page = _converse(page, TRANSCRIPT)
+    assert _judged(page) == ["Assistant · 2 of 3 · judged"]
+    assert "Judged is what the assistant says" in _shown(page)
+
+
+def test_a_conversation_s_file_is_taken_before_what_is_pasted(open_page: Opener, page_database: Database) -> None:
+    page = _conversing(open_page("screen"))
+    page.file_uploader(key="conversation_file_0").set_value(("talk.txt", TRANSCRIPT.encode("utf-16"), "text/plain"))
+    page = _converse(page, "Pasted: no")
+    assert _texts(page_database) == [TRANSCRIPT.replace("\n", "\n\n")] and len(_judged(page)) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("  ", "Paste a conversation first."),
+        ('[{"role": "user", "content": "a"}, {"content": "b"}]', "turn 2 has no role"),
+        ('[{"role": "user", "content": 5}]', "turn 1 holds no text and no list of parts"),
+        ('{"messages": [\n{"role": "user",\n', "the JSON cannot be read from line 2 on"),
+        ('{"messages": []}\n{"messages": []}', "these are 2 conversations"),
+        ("Anna: hello", "does not begin with a known name"),
+        ("Assistant: hello", "no turn is the user's"),
+        ("User: \u200b", "nothing but spaces or invisible characters"),
+        ("User: a\n" * 1_001, "has 1,001 turns; at most 1,000 are read"),
+    ],
+)
+def test_what_is_no_conversation_is_refused_with_the_turn_and_why(
+    open_page: Opener, page_database: Database, words: str, said: str
+) -> None:
+    page = _converse(_conversing(open_page("screen")), words)
+    assert said in page.error[0].value and not page.exception
+    assert _texts(page_database) == []
+
+
+def test_names_of_one_s_own_are_explained(open_page: Opener, page_database: Database) -> None:
+    page = _converse(_conversing(open_page("screen")), "Anna: hello\nBen: hi\nAnna: bye", "Anna=user, Ben=assistant")
+    assert not page.error and _judged(page) == ["User · 3 of 3 · judged"]

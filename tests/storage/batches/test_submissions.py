@@ -6,6 +6,7 @@ from threading import Barrier
 import pytest
 from sqlalchemy import func, select
 
+from screening.datasets.rows import NewCase
 from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import RatingLabel
 from screening.text.received import receive
@@ -27,7 +28,7 @@ from tests.storage.inbox_cases import ADMIN, ANN, NOW, SENIOR, fill, form, regis
 def hand_in(db: Database, key: str | None) -> str:
     version = save_configuration(db, CONFIGURATION, NOW)
     new = NewBatch(name="one", configuration_version=version, seed=1, kind="interactive", submission=key)
-    return submit(db, LOCAL_USER, receive("Some words to screen."), new, NOW)
+    return submit(db, LOCAL_USER, NewCase(row=1, external_id="text", text=receive("Some words to screen.")), new, NOW)
 
 
 def _counts(db: Database) -> list[int]:
