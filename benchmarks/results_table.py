@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
+from screening.labels import Label
 from screening.review.actors import Actor, Role
 from storage.database import Database
 from storage.research.cells import cell_choices, cell_page
@@ -42,8 +43,9 @@ FILL = (
     " || reason",
     "INSERT INTO kind_tallies SELECT batch_id, 0, kind, count(*) FROM screenings GROUP BY batch_id, kind",
     "INSERT INTO node_runs (case_id, position, node, variant, draws, unusable, ended, calls, input_tokens,"
-    " output_tokens, cache_read_tokens, cache_write_tokens, started_at, ended_at) SELECT id, 0, 'worker', 'main',"
-    " 'SSSSSSSSUSS', '{}', 'identified', 11, 0, 0, 0, 0, 0, 0 FROM cases",
+    " output_tokens, cache_read_tokens, cache_write_tokens, started_at, ended_at, label, batch_id, row) SELECT id, 0,"
+    " 'worker', 'main', 'SSSSSSSSUSS', '{}', 'identified', 11, 0, 0, 0, 0, 0, 0, CASE WHEN row % 10007 = 0 THEN"
+    " 'escalate' ELSE 'safe' END, batch_id, row FROM cases",
     "INSERT INTO case_tags (case_id, tag, \"by\", at) SELECT id, 'lyrics', 'rae', 0 FROM cases"
     " WHERE row % (:rows / 30) = 0",
 )
@@ -82,6 +84,8 @@ def run(db: Database) -> None:
         "search, one case": Cell(batch_id=BATCH, search="post-77777"),
         "search, none": Cell(batch_id=BATCH, search="nothing like it"),
         "a gap that one in 10,000 has": Cell(batch_id=BATCH, gap_at_most=0.2),
+        "a way that one in 10,000 took": Cell(batch_id=BATCH, way=("worker", Label.ESCALATE)),
+        "a way that nearly all took": Cell(batch_id=BATCH, way=("worker", Label.SAFE)),
         "an agent that all ended at": Cell(batch_id=BATCH, node="worker"),
         "a fifth of all, by their group": Cell(batch_id=BATCH, group="g3"),
         "missed, sorted by gap": Cell(batch_id=BATCH, outcome="safe", reference="unsafe", sort="gap"),

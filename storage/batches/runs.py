@@ -12,7 +12,7 @@ from screening.engine.draws import Answer, Draw, Usage, decode_draws, encode_dra
 from screening.engine.screen import NodeRun
 from screening.labels import Label
 from screening.statistics.rules.protocol import Ended, Verdict
-from storage.schema import node_runs
+from storage.schema import cases, node_runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class EndedRun:
 
 
 def run_row(case_id: str, ended: EndedRun) -> dict[str, Any]:
-    """The row of a node's run."""
+    """The row of a node's run, which finds its batch and its place there by its case."""
     run = ended.run
     usage, verdict = run.usage, run.verdict
     return {
@@ -49,6 +49,7 @@ def run_row(case_id: str, ended: EndedRun) -> dict[str, Any]:
         "cost_usd": ended.cost_usd,
         "started_at": ended.started_at,
         "ended_at": ended.ended_at,
+        **{name: select(cases.c[name]).where(cases.c.id == case_id).scalar_subquery() for name in ("batch_id", "row")},
     }
 
 

@@ -1,8 +1,9 @@
 """Which cases a list of results holds, each list flat in the rows of its batch.
 
-Three ways lead to them. Where few cases can be meant (those of a tag, of a small group, with such an id, accepted by
-clinicians) these are looked up and tried. Where something of the engine is asked for, the kinds that have it are read
-in the file's order, each from an index. All else is read in the file's order until the list is full.
+Three ways lead to them. Where few cases can be meant (those of a tag, of a small group, with such an id, on a rare way
+through the pipeline, with so narrow a gap, accepted by clinicians) these are looked up and tried. Where something of
+the engine is asked for, the kinds that have it, or the runs, are read in the file's order, each from an index. All else
+is read in the file's order until the list is full.
 """
 
 from collections.abc import Iterator, Sequence
@@ -100,6 +101,8 @@ def _found(conn: Connection, actor: Actor, wanted: Cell, *more: ColumnElement[bo
         if not chosen:
             return []
         query = _by_kind(wanted, chosen, conditions)
+    elif wanted.way is not None:
+        query = _by_way(wanted, *wanted.way, conditions)
     else:
         query = _cut(select(cases.c.row, _CASE).where(cases.c.batch_id == wanted.batch_id, *conditions), wanted)
     rows = sorted({(int(row), case_id) for row, case_id in conn.execute(query)}, reverse=_backwards(wanted))
@@ -190,7 +193,18 @@ def _conditions(conn: Connection, actor: Actor, wanted: Cell) -> Iterator[Column
 def _went(node: str, label: Label | None) -> ColumnElement[bool]:
     """Whether this agent gave the case this label."""
     run = node_runs.alias().c
-    return exists().where(run.case_id == _CASE, run.node == node, run.variant == MAIN, run.label == label)
+    return exists().where(run.case_id == _CASE, *_is_way(run, node, label))
+
+
+def _is_way(run: Any, node: str, label: Label | None) -> tuple[ColumnElement[bool], ...]:
+    return run.node == node, run.variant == MAIN, run.label == label
+
+
+def _by_way(wanted: Cell, node: str, label: Label | None, conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
+    """Those that took this way, from the index by way and row."""
+    run = node_runs.c
+    query = select(run.row, run.case_id).join(cases, run.case_id == _CASE)
+    return _cut(query.where(run.batch_id == wanted.batch_id, *_is_way(run, node, label), *conditions), wanted, run.row)
 
 
 def _few(conn: Connection, actor: Actor, wanted: Cell) -> tuple[str, ...] | None:
@@ -210,6 +224,13 @@ def _candidates(conn: Connection, actor: Actor, wanted: Cell) -> Iterator[list[S
         yield [select(chosen.id).where(chosen.batch_id == wanted.batch_id) if wanted.batch_id else select(chosen.id)]
     if wanted.tag is not None:
         yield [of_batch.join(case_tags, case_tags.c.case_id == _CASE).where(case_tags.c.tag == wanted.tag)]
+    if wanted.way is not None:
+        run = node_runs.c
+        yield [select(run.case_id.label("id")).where(run.batch_id == wanted.batch_id, *_is_way(run, *wanted.way))]
+    if wanted.gap_at_most is not None:
+        ended = screenings.c
+        close = (ended.batch_id == wanted.batch_id, ended.gap <= wanted.gap_at_most)
+        yield [select(ended.case_id.label("id")).where(*close)]
     if wanted.search:
         yield [of_batch.where(named) for named in _names(conn, wanted.search.strip())]
     if wanted.group is not None:

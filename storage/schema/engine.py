@@ -38,9 +38,19 @@ node_runs = Table(
     Column("cost_usd", Float),  # None is unknown, not free
     Column("started_at", Moment, nullable=False),
     Column("ended_at", Moment, nullable=False),
+    Column("batch_id", Id),  # of the case, as its row is: lists are read by the way taken, in the file's order
+    Column("row", BigInteger),
 )
 
 Index("ix_node_runs_ended", node_runs.c.ended_at)
+Index(
+    "ix_node_runs_way",
+    node_runs.c.batch_id,
+    node_runs.c.node,
+    node_runs.c.variant,
+    node_runs.c.label,
+    node_runs.c.row,
+)
 
 screenings = Table(
     "screenings",
@@ -84,6 +94,7 @@ Index(
     screenings.c.batch_id,
 )
 Index("ix_screenings_completed", screenings.c.completed_at)
+Index("ix_screenings_gap", screenings.c.batch_id, screenings.c.gap)
 Index("ix_screenings_kind", screenings.c.batch_id, screenings.c.kind, screenings.c.row, screenings.c.gap)
 
 preflights = Table(

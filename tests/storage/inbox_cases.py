@@ -87,7 +87,9 @@ def fill(
         ]
         conn.execute(insert(screenings), rows)
         add_kinds(conn, batch, 0, {ended: len(ids)})
-        conn.execute(insert(node_runs), [_run(case_id) for case_id in ids])
+        conn.execute(
+            insert(node_runs), [_run(case_id) | {"batch_id": batch, "row": row} for row, case_id in enumerate(ids, 1)]
+        )
         if entered:
             conn.execute(
                 insert(inbox_entries),

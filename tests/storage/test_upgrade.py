@@ -21,7 +21,7 @@ from storage.batches.tallies import SHARDS
 from storage.database import Database, migration_config
 from storage.kinds import kinds
 from storage.review import claims
-from storage.schema import inbox_entries, screenings
+from storage.schema import inbox_entries, node_runs, screenings
 from tests.storage.batch_of import CONFIGURATION, NOW, decide
 from tests.storage.inbox_cases import ANN, BO, register
 from tests.storage.recount import recount_kinds
@@ -99,6 +99,8 @@ def test_what_was_screened_before_is_counted_and_listed_as_what_is_screened_now(
         assert kinds(conn, BATCH) == recount_kinds(conn, BATCH) and len(kinds(conn, BATCH)) == 2
         columns = (screenings.c.row, screenings.c.kind, screenings.c.gap)
         rows = conn.execute(select(*columns).order_by(screenings.c.row)).all()
+        runs = conn.execute(select(node_runs.c.batch_id, node_runs.c.row).order_by(node_runs.c.row)).all()
+    assert [tuple(run) for run in runs] == [(BATCH, row) for row in range(1, len(GAPS) + 1)]
     assert [row.row for row in rows] == list(range(1, 21))
     assert {row.kind for row in rows} == {"human_review//worker/escalated"}
     assert [row.gap for row in rows[: len(GAPS)]] == pytest.approx(list(GAPS.values()))

@@ -16,7 +16,7 @@ from storage.database import Database
 from storage.kinds import kinds
 from storage.research.cells import cell_choices, cell_page, groups, text_starts
 from storage.research.confusion import confusion
-from storage.research.listed import Cell
+from storage.research.listed import MOST_LISTED, Cell
 from storage.schema import adjudications
 from tests.storage.batch_of import NOW, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import RESEARCHER
@@ -102,6 +102,28 @@ def test_a_way_is_kept_by_those_who_took_it_and_tells_nothing_of_what_waits(db: 
     assert _ids(db, replace(escalated, way=given_up)) == [by_outcome["safe"]]
     assert _ids(db, replace(escalated, way=("legal", Label.ESCALATE))) == []
     assert everything[by_outcome["in the inbox"]] == "in the inbox" and len(everything) == 4
+
+
+@pytest.mark.parametrize("most", [1, MOST_LISTED])
+def test_a_way_and_a_gap_are_found_alike_among_few_and_among_many(
+    db: Database, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr("storage.research.listed.MOST_LISTED", most)  # with more than 1 no list is a short one
+    batch_id = batch(db, TEXTS[:4])
+    worker, risk = run("EEEEES", Label.ESCALATE), run("UUUUUU", Label.UNSAFE, "risk")
+    for case_id in waiting(db):
+        commit_run(db, case_id, 0, worker)
+        commit_run(db, case_id, 1, risk)
+        commit(db, case_id, screening(Outcome.UNSAFE, worker, risk, node="risk"))
+    other = batch(db, TEXTS[:1])
+    (begun,) = waiting(db)
+    commit_run(db, begun, 0, worker)
+    escalated = Cell(batch_id=batch_id, way=("worker", Label.ESCALATE))
+    for cell in (escalated, replace(escalated, gap_at_most=1.0), Cell(batch_id=batch_id, gap_at_most=1.0)):
+        found = cell_page(db, LOCAL_USER, cell).ids
+        assert len(found) == min(most + 1, 4) and begun not in found
+    assert cell_page(db, LOCAL_USER, replace(escalated, gap_at_most=0.0)).ids == ()
+    assert cell_page(db, LOCAL_USER, replace(escalated, batch_id=other)).ids == (begun,)
 
 
 def test_groups_narrow_both_the_matrix_and_the_cell(db: Database) -> None:
