@@ -1,6 +1,9 @@
 """The evaluation page: numbers are the experiment's, undefined is said, and the sliders replay at once."""
 
+from datetime import UTC, datetime
+
 import pytest
+from sqlalchemy import func, select
 
 from pages.research.evaluation_view import results_frame, sweep_counts, table_of
 from pages.research.experiment import NO_TEXT, WhatIf, budget_conditions, labelled_items, load
@@ -12,11 +15,15 @@ from screening.research.replay import Record
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from storage.database import Database
+from storage.identifiers import new_id
 from storage.research.confusion import Labels, confusion
 from storage.research.recorded_draws import outcomes_now
+from storage.review.claims import claim_next
+from storage.review.ratings import submit_rating
+from storage.schema import inbox_entries
 from tests.pages.conftest import Opener
 from tests.pages.researched import sample_rows, screened
-from tests.storage.inbox_cases import RESEARCHER
+from tests.storage.inbox_cases import RESEARCHER, form
 
 TURNED = "s901,Does anyone have notes from \u202eTuesday's biology lecture?,,safe,school\n".encode()
 
@@ -38,6 +45,34 @@ def test_the_results_table_holds_the_ten_conditions_ours_and_the_batch_s_own(
     undefined = frame[frame["Condition"] == "B=50"].iloc[0]
     assert undefined["Accuracy"] == "none: 0 of 0" and undefined["FNR"] == "none: 0 of 0"
     assert undefined["Escalated"].startswith("1.000 [") and undefined["n"] == 30
+
+
+def _read(db: Database, most: int) -> None:
+    """Read so many of the cases that wait, as safe and unsafe by turns: some close, some wait for a further reader."""
+    now = datetime.now(UTC)
+    for number in range(most):
+        claim = claim_next(db, LOCAL_USER, now)
+        assert claim is not None
+        label = "unsafe" if number % 2 else "safe"
+        submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form(label), now, new_id(now))
+
+
+@pytest.mark.parametrize("who", [RESEARCHER, LOCAL_USER], ids=["researcher", "reads as well"])
+@pytest.mark.parametrize("labels", ["original", "adjudicated"])
+def test_errors_and_evaluation_agree_while_cases_are_open_and_read(
+    page_database: Database, who: Actor, labels: Labels
+) -> None:
+    batch_id = screened(page_database, sample_rows(every=2))
+    _read(page_database, 6)
+    experiment = load(page_database, who, batch_id)
+    items = labelled_items(page_database, who, experiment, labels)
+    own = experiment.as_it_ran(items, outcomes_now(page_database, who, batch_id))
+    counted = {(str(key[0]), str(key[1])): cases for key, cases in own.metrics.confusion.items() if cases}
+    assert counted == confusion(page_database, who, batch_id, labels)
+    with page_database.read() as conn:
+        closed = inbox_entries.c.closed_at.is_not(None)
+        some = [conn.execute(select(func.count()).where(each)).scalar_one() for each in (closed, ~closed)]
+    assert min(some) > 0
 
 
 @pytest.mark.parametrize("who", [RESEARCHER, LOCAL_USER], ids=["researcher", "reads as well"])
