@@ -18,6 +18,7 @@ from pages.components import resources
 from pages.components.diagram import NodeMark, diagram_html
 from pages.components.known_models import known_models_or_refuse
 from pages.components.live_view import money
+from pages.components.sign_in import check_before
 from pages.components.words import PROBABILITIES_MEANING, sentence
 from pages.research.activation_panel import activation_panel, promotion
 from pages.research.comparison_panel import comparison_panel
@@ -93,7 +94,8 @@ def preview(draft: Draft) -> PipelineConfig | None:
     with st.expander(f"Difference to what is in force ({before.name}): {len(changed)} lines"):
         st.code("\n".join(changed) or "None.", language="diff", wrap_lines=True)
     whole = prompts_panel(before, pipeline, prompts)
-    st.download_button("Export TOML", write_pipeline(pipeline), f"{pipeline.name}.toml", on_click="ignore")
+    made = check_before(Action.VIEW_SETTINGS, lambda: write_pipeline(pipeline))
+    st.download_button("Export TOML", made, f"{pipeline.name}.toml", on_click="ignore")
     return pipeline if whole else None
 
 

@@ -6,9 +6,11 @@ import streamlit as st
 
 from pages.batches.conversation_choice import choose_conversation, wants
 from pages.components.options import unique_labels
+from pages.components.sign_in import check_before
 from screening.datasets.columns import ColumnMapping, Shape, propose_mapping, rivals
 from screening.datasets.mapping import FileMapping, mapping_json, read_mapping
 from screening.datasets.refused import FileRefused
+from screening.review.policy import Action
 from screening.text.display import visible
 
 NOT_USED = "(not used)"
@@ -56,7 +58,7 @@ def offer_mapping(mapping: FileMapping) -> None:
     """The mapping as a file, for the command line and for the next file of this kind."""
     st.download_button(
         "Keep this mapping",
-        mapping_json(mapping),
+        check_before(Action.CREATE_BATCH, lambda: mapping_json(mapping)),  # a file held ready is gone after a rerun
         "mapping.json",
         "application/json",
         on_click="ignore",
