@@ -21,6 +21,9 @@ def add_export(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument("--what", choices=WHAT, default="relabelled")
     parser.add_argument("--format", choices=FORMATS, default="jsonl")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--as-of", type=_version, metavar="N", help="of the relabelled data set its state after N accepted labels"
+    )
     parser.add_argument("--without-text", action="store_true", help="of the relabelled data set ids and labels alone")
 
 
@@ -46,5 +49,12 @@ def _parts(db: Database, arguments: argparse.Namespace) -> Iterator[str] | Itera
     from pages.components.relabelled_export import WRITTEN
     from storage.research.relabelled import relabelled_rows
 
-    text = not arguments.without_text
-    return WRITTEN[arguments.format](relabelled_rows(db, LOCAL_USER, arguments.batch, key, now, with_text=text))
+    text, version = not arguments.without_text, arguments.as_of
+    rows = relabelled_rows(db, LOCAL_USER, arguments.batch, key, now, with_text=text, as_of=version)
+    return WRITTEN[arguments.format](rows)
+
+
+def _version(word: str) -> int:
+    if not word.isdecimal():
+        raise argparse.ArgumentTypeError("a version is a whole number from 0, the file as it came")
+    return int(word)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from sqlalchemy import insert
 
 from commands.__main__ import main
 from jobs.port import system_clock
@@ -12,9 +13,10 @@ from storage.batches.batch_state import BatchState
 from storage.batches.batches import batch_state
 from storage.batches.pending import pending_cases, record_error
 from storage.database import Database
+from storage.schema import adjudications
 from tests.jobs.running import batch
+from tests.storage.batch_of import NOW, decide
 from tests.storage.batch_of import batch as texts
-from tests.storage.batch_of import decide
 
 
 def _told(capsys: pytest.CaptureFixture[str], url: str, *arguments: str) -> list[dict[str, object]]:
@@ -50,6 +52,27 @@ def test_the_list_names_each_batch_on_a_line(
 def test_a_batch_that_does_not_exist_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["batches", "--database", f"sqlite:///{tmp_path / 'x.db'}", "show", "nothing"]) == 2
     assert "there is no batch nothing" in capsys.readouterr().err
+
+
+def test_the_relabelled_data_set_is_written_as_of_a_version(
+    db: Database, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batch_id = texts(db, ["one day"])
+    decide(db, case_id := pending_cases(db, 1)[0])
+    made = {"version": 1, "label": "unsafe", "method": "senior", "by": "s", "rating_ids": [], "at": NOW}
+    with db.write() as conn:
+        conn.execute(insert(adjudications).values(case_id=case_id, **made))
+    given = ["batches", "--database", database_url, "export", batch_id, "--out", str(tmp_path / "out.jsonl")]
+
+    def exported(*more: str) -> tuple[int, str | None]:
+        assert main([*given, *more]) == 0
+        line = json.loads((tmp_path / "out.jsonl").read_text())
+        return line["as_of"], line["adjudicated_label"]
+
+    assert (exported(), exported("--as-of", "1"), exported("--as-of", "0")) == ((1, "unsafe"), (1, "unsafe"), (0, None))
+    with pytest.raises(SystemExit):
+        main([*given, "--as-of", "-1"])
+    assert "--as-of" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("what", ["results", "readings", "relabelled"])
