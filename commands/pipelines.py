@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jobs.agents import unknown_model
+from jobs.agents import unanswerable
 from jobs.port import system_clock
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import PipelineRefused, read_pipeline, shipped_pipelines, write_pipeline
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def chosen_pipeline(word: str, database: str | None, settings: Settings) -> PipelineConfig:
     """What ``--pipeline`` names: a file that exists, else a pipeline's name. Raises PipelineRefused, also where these
-    settings' service does not know one of its models.
+    settings name no such server, or their service does not know one of its models.
     """
     file = Path(word)
     if database is None and (file.is_file() or word in shipped_pipelines()):
@@ -78,8 +78,8 @@ def pipeline_in(file: Path) -> PipelineConfig:
 
 
 def _answerable(pipeline: PipelineConfig, called: str, settings: Settings) -> PipelineConfig:
-    """The pipeline, if these settings' service knows its models. Raises PipelineRefused."""
-    if wrong := unknown_model(settings, pipeline):
+    """The pipeline, if these settings know its servers, and their service its models. Raises PipelineRefused."""
+    if wrong := unanswerable(settings, pipeline):
         raise PipelineRefused(f"{called}: {wrong}")
     return pipeline
 

@@ -76,10 +76,13 @@ def reads_off(settings: Settings, pipeline: PipelineConfig) -> bool:
         return False
 
 
-def unknown_model(settings: Settings, pipeline: PipelineConfig) -> str:
-    """The first agent that names a model of the paid service that is in no list, as one sentence; empty where there is
-    none. Simulated agents have any name, and a server of one's own may serve any.
+def unanswerable(settings: Settings, pipeline: PipelineConfig) -> str:
+    """The first agent that names a server which the settings do not, or a model of the paid service that is in no list,
+    as one sentence; empty where there is none. Simulated agents have any model, and one's own server may serve any.
     """
+    for node in pipeline.nodes:
+        if node.server is not None and node.server not in settings.servers:
+            return f"node {node.name}, server: {node.server!r} is an unknown server: the site's settings do not name it"
     if settings.simulated:
         return ""
     usual = {settings.model, *settings.accepted_model_names}

@@ -77,9 +77,10 @@ def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, Mo
     heat = right.text_input(
         "Temperature", _as_text(node.get("temperature")), placeholder="the site's", key=f"{key}_heat"
     )
+    named = list(dict.fromkeys([None, *servers, node.get("server")]))  # one that is no more is refused by name
     server = left.selectbox(
-        "Server", [None, *servers], format_func=lambda one: one or "the site's", key=f"{key}_server",
-        index=[None, *servers].index(node["server"]) if node.get("server") in servers else 0,
+        "Server", named, format_func=lambda one: one or "the site's", key=f"{key}_server",
+        index=named.index(node.get("server")),
     )  # fmt: skip
     role = right.selectbox(
         "Simulated agents play", [None, *ROLES], format_func=lambda one: ROLES.get(one, "what its name says"),

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from commands.__main__ import main
+from jobs.agents import settings_for
+from screening.engine.draws import SamplerError
 from screening.engine.pipeline import preset
 from screening.engine.pipeline_file import read_pipeline, shipped_pipelines, write_pipeline
+from screening.settings import Settings
 from tests.stub_server.plan import StubPlan
 
 
@@ -113,10 +116,28 @@ def test_a_node_on_another_server_is_asked_there_without_the_sites_key(
     assert _screen(tmp_path, "--pipeline", str(file)) == 0
     assert ward.counters.bodies and usual.counters.bodies
     assert not any("test-key" in str(headers) for headers in ward.counters.headers)
-    file.write_text(write_pipeline(pipeline).replace('server = "ward"', 'server = "elsewhere"'))
-    assert _screen(tmp_path, "--pipeline", str(file)) == 3
-    (row,) = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
-    assert row["outcome"] == "pending" and row["reason"] == "unknown_server"
+    monkeypatch.delenv("SECOND_LOOK_SERVERS")  # a server that went away after the pipeline was put in force
+    with pytest.raises(SamplerError, match="name no server 'ward'"):
+        settings_for(Settings(), pipeline.nodes[1].agent)
+
+
+def test_a_server_that_the_settings_do_not_name_is_refused_by_its_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "simulated")
+    worker, risk, legal = preset("recommended").nodes
+    risk = risk.model_copy(update={"server": "ward"})
+    file, url = tmp_path / "ours.toml", f"sqlite:///{tmp_path / 'site.db'}"
+    file.write_text(write_pipeline(preset("recommended").model_copy(update={"nodes": (worker, risk, legal)})))
+    check, keep = ["pipelines", "check", str(file)], ["pipelines", "--database", url, "import", str(file)]
+    for refused in (check, keep):
+        assert main(refused) == 2
+        said = capsys.readouterr().err
+        assert "ours.toml: node risk, server: 'ward' is an unknown server" in said and said.count("\n") == 1
+    assert _screen(tmp_path, "--pipeline", str(file)) == 2 and not (tmp_path / "results.jsonl").exists()
+    assert main(["pipelines", "--database", url, "list"]) == 0 and "recommended/1" not in capsys.readouterr().out
+    monkeypatch.setenv("SECOND_LOOK_SERVERS", json.dumps({"ward": "http://127.0.0.1:9"}))
+    assert main(check) == 0
 
 
 def test_a_pipeline_and_a_preset_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

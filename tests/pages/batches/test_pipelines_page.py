@@ -4,6 +4,7 @@ from hashlib import sha256
 
 import pytest
 
+from pages.batches.pipeline_draft import draft_of, with_node
 from pages.batches.prompt_panel import prompt_facts
 from pages.components import resources
 from screening.engine.pipeline import preset
@@ -88,6 +89,18 @@ def test_a_saved_version_whose_model_the_service_no_longer_has_is_neither_put_in
     page = open_page("pipelines")
     assert not page.error and "pipeline_probe" in [button.key for button in page.button]
     resources.database().close()
+
+
+def test_a_server_that_the_settings_do_not_name_stays_named_and_is_refused(open_page: Opener) -> None:
+    page = open_page("pipelines")
+    page.session_state["pipeline_draft"] = with_node(draft_of(preset("recommended")), "worker", {"server": "ward"})
+    page.session_state["pipeline_round"] = 2  # as another pipeline is taken up
+    page.run()
+    assert page.selectbox(key="pipeline_2_worker_server").value == "ward"
+    assert "Node worker, server: 'ward' is an unknown server" in page.error[0].value
+    assert "pipeline_save" not in [button.key for button in page.button]
+    page.selectbox(key="pipeline_2_worker_server").select_index(0).run()
+    assert not page.error and "pipeline_save" in [button.key for button in page.button]
 
 
 def test_how_a_server_is_spoken_to_is_chosen_and_kept(open_page: Opener, page_database: Database) -> None:
