@@ -110,8 +110,9 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         row = _own_row(conn, actor, case_id)
         runs = runs_of(conn, case_id)
         shown = conn.execute(select(live_runs.c.draws).where(live_runs.c.case_id == case_id)).scalar() or {}
-        failed = _last_error(conn, case_id) if row.waiting is not None and row.ready_at is None else None
-        state = standing(conn, row.batch_id).state
+        parked = row.waiting is not None and row.ready_at is None
+        failed = _last_error(conn, case_id) if parked else None
+        state = standing(conn, row.batch_id, count_failed=parked).state
     return SingleText(
         case_id=case_id,
         batch_id=row.batch_id,
