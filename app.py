@@ -15,6 +15,7 @@ from starlette.responses import FileResponse
 from starlette.routing import Route
 
 from jobs import logs
+from pages.batches import text_live
 from pages.batches.intake_runs import intake_runs
 from pages.batches.upload_guard import UploadGuard
 from pages.components import resources, sign_out, streamed
@@ -62,7 +63,14 @@ async def resume_intake(_app: st.App) -> AsyncIterator[None]:
 app = st.App(
     Path(__file__).parent / "pages" / "shell.py",
     lifespan=resume_intake,
-    routes=[streamed.ROUTE, inbox_live.ROUTE, *health.ROUTES, FAVICON, *([sign_out.ROUTE] if SIGN_IN else [])],
+    routes=[
+        streamed.ROUTE,
+        inbox_live.ROUTE,
+        text_live.ROUTE,
+        *health.ROUTES,
+        FAVICON,
+        *([sign_out.ROUTE] if SIGN_IN else []),
+    ],
     middleware=[
         Middleware(SocketGuard),
         Middleware(

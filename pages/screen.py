@@ -1,27 +1,23 @@
 """Screen one text or conversation and watch the agents' labels being eliminated."""
 
 from dataclasses import replace
-from datetime import datetime
 
 import streamlit as st
 
 from pages.batches.pipelines import choose, decide_or_refuse, least_calls
-from pages.batches.single_text import Typed, empty_html, hand_in, press_of, status_html, view_html
+from pages.batches.single_text import Typed, empty_html, hand_in, press_of
+from pages.batches.text_live import PLACE, follow, watched_view
 from pages.batches.what_to_screen import MISSING, choose_kind, clear_fields, typed_fields
 from pages.components import resources
 from pages.components.refusals import remember_refusal
-from pages.components.sign_in import poll_session
 from pages.components.thread import texts_html
 from screening.datasets.turns import TurnsRefused
 from screening.engine.pipeline import PipelineConfig
-from screening.review.policy import Action, Forbidden, is_allowed, require
+from screening.review.policy import Action, Forbidden, require
 from storage.batches import batches, single_texts
 from storage.batches.pipelines import active_version
 from storage.batches.single_texts import SingleText, UnknownText
 
-POLL_S = 0.5
-SEEN_EVERY_S = 2.0
-"""Seconds after which it is written down anew that somebody watches; a worker gives up after ten without."""
 EXAMPLE = "Finished the history essay at two in the morning. Some days I wonder what all of this is for."
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
@@ -73,7 +69,7 @@ def start(typed: Typed, pipeline: PipelineConfig) -> None:
 
 
 def buttons(single: SingleText | None, running: bool) -> None:
-    """Always in their places. Outside the fragment: a press during a tick must not be lost."""
+    """Always in their places."""
     stop, new = st.columns(2)
     if stop.button("Stop", icon=":material/stop_circle:", shortcut="esc", disabled=not running, width="stretch"):
         if single is not None and running:
@@ -87,27 +83,6 @@ def clear() -> None:
     clear_fields()
     st.session_state.pop("press", None)
     st.query_params.clear()
-
-
-def view(case_id: str, shown_running: bool) -> None:
-    """One tick, in the same two places from the first draw to the verdict: nothing moves when it ends."""
-    single, now = single_texts.look(db, person, case_id), resources.now()
-    if shown_running and single.ended:
-        st.rerun(scope="app")
-    if not single.ended:
-        keep_watched(case_id, now)
-    may_read = any(is_allowed(person, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
-    help_text = resources.site().help_text if single.ended else ""  # said beside an outcome alone
-    st.html(status_html(single, now, help_text, may_read=may_read))
-    st.html(view_html(single, now))
-
-
-def keep_watched(case_id: str, now: datetime) -> None:
-    """Let the worker know that somebody watches: not with every tick, each of which would be a write."""
-    seen, at = st.session_state.get("watched", ("", now))
-    if seen != case_id or (now - at).total_seconds() >= SEEN_EVERY_S:
-        single_texts.watch(db, person, case_id, now)
-        st.session_state["watched"] = (case_id, now)
 
 
 def retry_button(single: SingleText) -> None:
@@ -137,9 +112,13 @@ with left:
         + least_calls(single.pipeline if single else resources.usual_pipeline())
     )
 with right:
-    if single is None:
-        for part in empty_html(resources.usual_pipeline()):
-            st.html(part)
-    else:
-        st.fragment(poll_session(view), run_every=POLL_S if running else None)(single.case_id, running)
+    now = resources.now()
+    with st.container(key=PLACE):
+        follow(single, person, now)
+        if single is None:
+            for part in empty_html(resources.usual_pipeline()):
+                st.html(part)
+        else:
+            watched_view(single, person, now)
+    if single is not None:
         retry_button(single)

@@ -8,7 +8,7 @@ from datetime import datetime
 from html import escape
 
 from jobs.intake import receiver
-from pages.components.live_view import budget_html, live_html
+from pages.components.live_view import budget_html, key_html, live_html, rows_html
 from pages.components.trail import evidence_sentence, node_views
 from pages.components.way_taken import way_html
 from pages.components.words import (
@@ -110,18 +110,29 @@ def _case(typed: Typed, take: Receive) -> NewCase:
 
 def view_html(single: SingleText, now: datetime) -> str:
     """The budget and the nodes as they stand."""
-    pipeline = single.pipeline
+    views = node_views(single.pipeline, single.draws, ended=single.ended)
+    return _spent_html(single, now) + _way_html(single) + live_html(views, ended=single.ended) + _MEANING
+
+
+def parts_html(single: SingleText, now: datetime) -> tuple[str, tuple[str, ...]]:
+    """Of `view_html` what lasts while draws come, unless an agent is read off for the first time; and, in its order,
+    what changes with them: the budget, the diagram, each node's row.
+    """
+    views = node_views(single.pipeline, single.draws, ended=single.ended)
+    return key_html(views), (_spent_html(single, now), _way_html(single), *rows_html(views, ended=single.ended))
+
+
+def _spent_html(single: SingleText, now: datetime) -> str:
     until = single.completed_at or (None if single.ended else now)
     seconds = max((until - single.submitted_at).total_seconds(), 0.0) if until else None  # by two machines' clocks
     cost = single.cost_usd if single.completed_at else 0.0 if _is_simulated(single.configuration) else None
     flagged = any(found & SECOND_LOOK for found in single.flags.values())
-    most = most_calls(pipeline, flagged=flagged, read_off=_may_be_read_off(single.configuration))
-    return (
-        budget_html(single.calls, most, cost_usd=cost, seconds=seconds)
-        + way_html(pipeline, single.draws, ended=single.ended, outcome=single.outcome)
-        + live_html(node_views(pipeline, single.draws, ended=single.ended), ended=single.ended)
-        + _MEANING
-    )
+    most = most_calls(single.pipeline, flagged=flagged, read_off=_may_be_read_off(single.configuration))
+    return budget_html(single.calls, most, cost_usd=cost, seconds=seconds)
+
+
+def _way_html(single: SingleText) -> str:
+    return way_html(single.pipeline, single.draws, ended=single.ended, outcome=single.outcome)
 
 
 def empty_html(pipeline: PipelineConfig) -> tuple[str, str]:

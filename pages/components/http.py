@@ -27,9 +27,12 @@ FILES = "/_file"
 """Where the addresses of streamed files begin."""
 LIVE = "/_live/inbox"
 """Where an open inbox asks what is new."""
+LIVE_TEXT = "/_live/text"
+"""Where a page that watches a text being screened asks what is new."""
 _NOT_A_PAGE = (
     FILES,
     LIVE,
+    LIVE_TEXT,
     "/_stcore",
     "/static",
     "/media",

@@ -25,9 +25,18 @@ def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
 
     The shares with their bands are one click away once it has ``ended``: a tick would close them again.
     """
-    rows = "".join(_node(number, view, ended) for number, view in enumerate(views, start=1))
+    return f'<div class="sl-live">{"".join(rows_html(views, ended=ended))}{key_html(views)}</div>'
+
+
+def rows_html(views: Sequence[NodeView], *, ended: bool) -> tuple[str, ...]:
+    """Each node's row."""
+    return tuple(_node(number, view, ended) for number, view in enumerate(views, start=1))
+
+
+def key_html(views: Sequence[NodeView]) -> str:
+    """What the bars of these rows mean."""
     sampled = [view.rule for view in views if view.read_off is None]
-    return f'<div class="sl-live">{rows}{legend_html(sampled, read_off=len(sampled) < len(views))}</div>'
+    return legend_html(sampled, read_off=len(sampled) < len(views))
 
 
 def budget_html(calls: int, budget: int, *, cost_usd: float | None, seconds: float | None) -> str:

@@ -1,26 +1,21 @@
 """What the left of the inbox shows, as values for the browser; and the address where an open inbox asks for it again.
 
 The browser asks every few seconds by plain HTTP. No script of a page runs for it, so that nothing of the case on the
-desk is drawn again or loses the focus. An address is good for the browser it was made for, and who asks is looked up
-again each time, which does not count as being there.
+desk is drawn again or loses the focus. Who may ask: `pages.components.seats`.
 """
 
-import secrets
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pages.components import resources
 from pages.components.http import LIVE
-from pages.components.sign_in import Unidentified, browser_of
+from pages.components.seats import Seat, Seats
 from pages.components.singletons import singleton
 from pages.components.standstill import looks
 from pages.review.inbox_words import (
@@ -36,58 +31,25 @@ from pages.review.inbox_words import (
     why_words,
 )
 from screening.review.actors import Actor
-from screening.review.policy import Action, Forbidden, is_allowed
+from screening.review.policy import Action, is_allowed
 from screening.review.triage import Tier
-from storage.audit_log import record_refusal
 from storage.database import Database
 from storage.review import exposure
 from storage.review.adjudication import disagreements
 from storage.review.queue import Counts, Sort, State, Waiting, counts, queue, set_aside, sort_of
 from storage.review.search import LONGEST, Search, find
-from storage.site.accounts import SessionEnded
 
 EVERY_S = 3.0
 """Seconds between two questions of an open inbox: what is new is seen within five."""
-MOST_SEATS = 10_000
 FEW_ROWS, MOST_ROWS = 8, 200
 URGENT = (Tier.P0, Tier.P1)
 _TAKEABLE = (State.FREE, State.MINE, State.SKIPPED, State.RESERVED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """An open inbox: which browser it is in, and who sits there now. SessionEnded once nobody does."""
-
-    browser: str
-    who: Callable[[], Actor]
-
-
-class Seats:
-    """The open inboxes of this process. The oldest are forgotten beyond ``most``; threads may share it."""
-
-    def __init__(self, most: int = MOST_SEATS) -> None:
-        self._most, self._seats, self._lock = most, OrderedDict[str, Seat](), threading.Lock()
-
-    def take(self, seat: Seat) -> str:
-        """The address at which this browser, and no other, may ask."""
-        token = secrets.token_urlsafe(24)
-        with self._lock:
-            self._seats[token] = seat
-            while len(self._seats) > self._most:
-                self._seats.popitem(last=False)
-        return f"{LIVE}/{token}"
-
-    def find(self, token: str, browser: str) -> Seat | None:
-        """Who sits there; None where there is no such seat, or it was taken in another browser."""
-        with self._lock:
-            found = self._seats.get(token)
-        return found if found and found.browser == browser else None
-
-
 @singleton
-def seats() -> Seats:
-    """Those of this process."""
-    return Seats()
+def seats() -> Seats[Seat]:
+    """The open inboxes of this process."""
+    return Seats(LIVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,25 +171,12 @@ def view_of(query: Mapping[str, str]) -> View:
 
 
 async def _serve(request: Request) -> Response:
-    seat = seats().find(request.path_params["token"], browser_of(request.cookies))
-    if seat is None:
-        return PlainTextResponse("This address has gone stale: open the page again.", status_code=404)
-    try:
-        found = await run_in_threadpool(_answer, seat, view_of(request.query_params))
-    except (SessionEnded, Unidentified):
-        return PlainTextResponse("Your session has ended: sign in again.", status_code=401)
-    except Forbidden:
-        return PlainTextResponse("Your role does not let you see the queue.", status_code=403)
-    return JSONResponse(found, headers={"Cache-Control": "no-store"})
+    view = view_of(request.query_params)
 
+    def told(_seat: Seat, who: Actor) -> Response:
+        return JSONResponse(snapshot(resources.database(), who, resources.now(), view))
 
-def _answer(seat: Seat, view: View) -> Mapping[str, Any]:
-    db, who, now = resources.database(), seat.who(), resources.now()
-    try:
-        return snapshot(db, who, now, view)
-    except Forbidden as refused:  # the browser asks no more after it
-        record_refusal(db, who, refused.action, now)
-        raise
+    return await seats().serve(request, told)
 
 
 ROUTE = Route(f"{LIVE}/{{token}}", _serve)

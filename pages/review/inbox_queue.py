@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from pages.components.refusals import remember_refusal
+from pages.components.seats import Seat
 from pages.components.sign_in import asking, browser_of
 from pages.components.words import sentence
 from pages.review.inbox_desk import Desk, Here, finish, say, take
-from pages.review.inbox_live import EVERY_S, Seat, View, seats, snapshot, view_of
+from pages.review.inbox_live import EVERY_S, View, seats, snapshot, view_of
 from pages.review.list_requests import act, offer
 from pages.review.shortcuts import key_of, on
 from screening.review.policy import Action, Forbidden, is_allowed

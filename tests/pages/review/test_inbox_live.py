@@ -8,8 +8,9 @@ from sqlalchemy import update
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from pages.components.seats import Seat, Seats
 from pages.review.inbox_desk import Here
-from pages.review.inbox_live import ROUTE, Seat, Seats, View, seats, snapshot, view_of
+from pages.review.inbox_live import ROUTE, View, seats, snapshot, view_of
 from pages.review.list_requests import act, offer
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
@@ -189,7 +190,7 @@ def test_a_closed_case_is_not_found(db: Database) -> None:
 
 
 def test_a_seat_is_good_for_its_browser_and_the_oldest_is_forgotten() -> None:
-    seats = Seats(most=2)
+    seats = Seats[Seat]("/_live", most=2)
     addresses = [seats.take(Seat(browser="one", who=lambda: ANN)) for _ in range(3)]
     tokens = [address.rpartition("/")[2] for address in addresses]
     assert seats.find(tokens[0], "one") is None

@@ -23,8 +23,8 @@ export function newId() {
 }
 
 const MAY_STAND = new Set([
-  "STYLE", "SECTION", "DIV", "P", "SPAN", "B", "I", "U", "H3", "H4", "DETAILS", "SUMMARY", "FIGURE", "FIGCAPTION", "UL", "LI",
-  "TABLE", "TBODY", "THEAD", "TR", "TD", "TH", "DL", "DT", "DD", "EM", "STRONG", "SMALL", "DEL", "INS", "S",
+  "STYLE", "SECTION", "DIV", "P", "SPAN", "B", "I", "U", "H3", "H4", "DETAILS", "SUMMARY", "FIGURE", "FIGCAPTION", "UL", "OL", "LI",
+  "TABLE", "TBODY", "THEAD", "TR", "TD", "TH", "DL", "DT", "DD", "EM", "STRONG", "SMALL", "DEL", "INS", "S", "A",
 ]);
 
 // HTML that our own server made of escaped parts; a second fence all the same: known elements and harmless attributes.
@@ -34,8 +34,9 @@ export function trusted(html) {
   for (const style of body.head.querySelectorAll("style")) found.append(style);
   for (const element of body.body.querySelectorAll("*")) {
     if (!MAY_STAND.has(element.tagName)) element.remove();
-    for (const { name } of [...element.attributes]) {
-      if (!/^(class|style|role|tabindex|title|open|aria-[a-z]+)$/.test(name)) element.removeAttribute(name);
+    for (const { name, value } of [...element.attributes]) {
+      const page = (name === "href" && /^[a-z_]+$/.test(value)) || (name === "target" && value === "_self"); // one of ours
+      if (!page && !/^(class|style|role|tabindex|title|open|aria-[a-z]+)$/.test(name)) element.removeAttribute(name);
     }
   }
   found.append(...body.body.childNodes);

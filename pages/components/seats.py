@@ -1,0 +1,87 @@
+"""Open pages that ask what is new by plain HTTP: which browser each is in, and who sits there at that moment.
+
+No script of a page runs for it, so that nothing else on the page is drawn again. An address is good for the browser it
+was made for, and who asks is looked up again each time, which does not count as being there.
+"""
+
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from pages.components import resources
+from pages.components.sign_in import Unidentified, browser_of
+from screening.review.actors import Actor
+from screening.review.policy import Forbidden
+from storage.audit_log import record_refusal
+from storage.site.accounts import SessionEnded
+
+MOST_SEATS = 10_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Seat:
+    """An open page: which browser it is in, and who sits there now. SessionEnded once nobody does. ``case_id`` is what
+    it is about, where it is about one case.
+    """
+
+    browser: str
+    who: Callable[[], Actor]
+    case_id: str | None = None
+
+
+S = TypeVar("S", bound=Seat)
+
+
+class Seats(Generic[S]):
+    """The open pages of one kind in this process, with addresses ``under`` a path. The oldest are forgotten beyond
+    ``most``; threads may share it.
+    """
+
+    def __init__(self, under: str, most: int = MOST_SEATS) -> None:
+        self._under, self._most, self._seats, self._lock = under, most, OrderedDict[str, S](), threading.Lock()
+
+    def take(self, seat: S) -> str:
+        """The address at which this browser, and no other, may ask."""
+        token = secrets.token_urlsafe(24)
+        with self._lock:
+            self._seats[token] = seat
+            while len(self._seats) > self._most:
+                self._seats.popitem(last=False)
+        return f"{self._under}/{token}"
+
+    def find(self, token: str, browser: str) -> S | None:
+        """Who sits there; None where there is no such seat, or it was taken in another browser."""
+        with self._lock:
+            found = self._seats.get(token)
+        return found if found and found.browser == browser else None
+
+    async def serve(self, request: Request, make: Callable[[S, Actor], Response]) -> Response:
+        """What ``make`` answers the person of this request's seat; a refusal of the policy is in the audit log."""
+        seat = self.find(request.path_params["token"], browser_of(request.cookies))
+        if seat is None:
+            return PlainTextResponse("This address has gone stale: open the page again.", status_code=404)
+        try:
+            response = await run_in_threadpool(_answer, seat, make)
+        except (SessionEnded, Unidentified):
+            return PlainTextResponse("Your session has ended: sign in again.", status_code=401)
+        except Forbidden as refused:
+            words = refused.action.value.replace("_", " ")
+            return PlainTextResponse(f"Your role does not let you {words}.", status_code=403)
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+
+def _answer(seat: S, make: Callable[[S, Actor], Response]) -> Response:
+    who = seat.who()
+    try:
+        return make(seat, who)
+    except Forbidden as refused:  # the browser asks no more after it
+        record_refusal(resources.database(), who, refused.action, resources.now(), seat.case_id)
+        raise

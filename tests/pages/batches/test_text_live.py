@@ -1,0 +1,166 @@
+"""What a page that watches a text is told between its runs: what changed, to whoever handed the text in alone."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import select
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from jobs.agents import Agents
+from jobs.intake import configuration
+from pages.batches.single_text import Typed, hand_in
+from pages.batches.text_live import ROUTE, Watching, parts_of, seats
+from pages.components import resources
+from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER, Actor
+from screening.settings import Settings
+from storage.audit_log import events
+from storage.batches import live, single_texts
+from storage.database import Database
+from storage.schema import live_runs
+from storage.site.accounts import Ended, SessionEnded
+from tests.pages.conftest import Opener
+from tests.pages.working import work
+from tests.storage.inbox_cases import ADMIN, ANN
+
+PLACES = re.compile(r'class="(?:sl-live )?(sl-status|sl-budget|sl-dag|sl-node)"')
+
+
+@pytest.fixture
+def case_id(page_database: Database) -> str:
+    """A text that waits for its draws."""
+    settings = Settings(_env_file=None, sampler="simulated")
+    kept = configuration(settings, Agents(settings), preset("recommended"))
+    typed = Typed(text="A canary <b>sang</b>.")
+    return hand_in(page_database, LOCAL_USER, typed, kept, settings, datetime.now(UTC))
+
+
+@pytest.fixture
+def client() -> TestClient:
+    """A browser without a sign-in."""
+    return TestClient(Starlette(routes=[ROUTE]))
+
+
+def _seat(case_id: str, who: Actor = LOCAL_USER, browser: str = "") -> Watching:
+    return Watching(browser=browser, who=lambda: who, case_id=case_id)
+
+
+def _draw(db: Database, case_id: str, node: str, codes: str) -> None:
+    live.update_live(db, case_id, node, "main", codes, datetime.now(UTC))
+
+
+def _have(page) -> tuple[str, str]:
+    """Where the page's browser asks, and what it says that it has."""
+    (component,) = (each.proto for each in page.get("bidi_component") if each.proto.component_name.endswith(".live"))
+    given = json.loads(component.json)
+    return given["address"], given["have"]
+
+
+def test_a_page_is_told_what_changed_since_it_was_drawn_and_nothing_twice(
+    open_page: Opener, page_database: Database, case_id: str, client: TestClient
+) -> None:
+    page = open_page("screen", case=case_id)
+    drawn = " ".join(element.proto.body for element in page.get("html"))
+    assert PLACES.findall(drawn) == ["sl-status", "sl-budget", "sl-dag", "sl-node", "sl-node", "sl-node"]
+    address, have = _have(page)
+    _draw(page_database, case_id, "worker", "SE")
+    told = client.get(address, params={"have": have}).json()
+    assert sorted(told["parts"]) == ["1", "2", "3"]  # the budget, the diagram, the first agent's row
+    assert all(PLACES.findall(part) == [name] for part, name in zip(
+        told["parts"].values(), ["sl-budget", "sl-dag", "sl-node"], strict=True
+    ))  # fmt: skip
+    assert "2 of ≤ 100 calls" in told["parts"]["2"] and "canary" not in json.dumps(told)
+    again = client.get(address, params={"have": told["have"]})
+    assert again.status_code == 204 or set(again.json()["parts"]) == {"1"}  # where a second more has gone by
+
+
+def test_what_did_not_change_is_a_tiny_answer(case_id: str, client: TestClient, monkeypatch) -> None:
+    now = datetime.now(UTC)
+    monkeypatch.setattr("pages.components.resources.now", lambda: now)
+    address = seats().take(_seat(case_id))
+    assert client.get(address).json() == {"again": True}  # it has nothing: the page is to be drawn
+    have = ",".join(["0"] * 7)
+    first = client.get(address, params={"have": have}).json()
+    assert first == {"again": True}, "what lasts is not what it has"
+    lasting = _lasting(case_id, now)
+    told = client.get(address, params={"have": ",".join([lasting, *["0"] * 6])}).json()
+    assert len(told["parts"]) == 6
+    unchanged = client.get(address, params={"have": told["have"]})
+    assert (unchanged.status_code, unchanged.content) == (204, b"")
+    assert unchanged.headers["cache-control"] == "no-store"
+
+
+def _lasting(case_id: str, now: datetime) -> str:
+    return parts_of(single_texts.look(resources.database(), LOCAL_USER, case_id), LOCAL_USER, now)[0][0]
+
+
+def test_what_has_ended_is_left_to_the_page(page_database: Database, case_id: str, client: TestClient) -> None:
+    address = seats().take(_seat(case_id))
+    work(page_database)
+    told = client.get(address)
+    assert told.json() == {"again": True}
+    gone = seats().take(_seat("0" * 32))
+    assert client.get(gone).json() == {"again": True}
+
+
+def test_a_second_look_is_a_row_more_which_the_page_draws(
+    open_page: Opener, page_database: Database, case_id: str, client: TestClient
+) -> None:
+    address, have = _have(open_page("screen", case=case_id))
+    live.update_live(page_database, case_id, "worker", "second_look", "S", datetime.now(UTC))
+    assert client.get(address, params={"have": have}).json() == {"again": True}
+
+
+def test_strangers_are_refused(case_id: str, client: TestClient) -> None:
+    other = seats().take(_seat(case_id, browser="another browser"))
+    for address in (other, f"{ROUTE.path.rpartition('/')[0]}/made-up"):
+        answer = client.get(address)
+        assert answer.status_code == 404 and "sl-" not in answer.text
+
+    def over() -> Actor:
+        raise SessionEnded(Ended.SIGNED_OUT)
+
+    ended = seats().take(Watching(browser="", who=over, case_id=case_id))
+    assert client.get(ended).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "who",
+    [ANN, ADMIN, Actor(id=LOCAL_USER.id, name="No role", roles=frozenset())],
+    ids=["who is to read it blind", "an administrator", "who has lost the role"],
+)
+def test_nobody_else_is_shown_anything_of_a_text_and_the_refusal_is_kept(
+    page_database: Database, case_id: str, client: TestClient, who: Actor
+) -> None:
+    _draw(page_database, case_id, "worker", "UUUU")
+    before = _seen(page_database, case_id)
+    answer = client.get(seats().take(_seat(case_id, who)))
+    assert answer.status_code == 403
+    assert not re.search("unsafe|escalate|sl-", answer.text)
+    assert _seen(page_database, case_id) == before, "who may not look keeps nothing going"
+    refused = [event for event in events(page_database, ADMIN) if event.action == "refused"]
+    assert [(event.actor, event.subject) for event in refused] == [(who.id, case_id)]
+
+
+def test_it_is_written_down_every_two_seconds_that_somebody_watches(
+    page_database: Database, case_id: str, client: TestClient
+) -> None:
+    seat = _seat(case_id)
+    address = seats().take(seat)
+    client.get(address)
+    first = _seen(page_database, case_id)
+    assert first is not None
+    client.get(address)
+    assert _seen(page_database, case_id) == first
+    assert seat.seen_at is not None
+    seat.seen_at -= timedelta(seconds=2)
+    client.get(address)
+    assert (_seen(page_database, case_id) or first) > first
+
+
+def _seen(db: Database, case_id: str) -> datetime | None:
+    with db.read() as conn:
+        return conn.execute(select(live_runs.c.viewer_seen_at).where(live_runs.c.case_id == case_id)).scalar()
