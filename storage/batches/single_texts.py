@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, bindparam, exists, select
@@ -20,7 +20,7 @@ from screening.text.conversation import Thread, thread_of
 from storage.batches import batches, intake, live
 from storage.batches.batch_state import BatchState, standing
 from storage.batches.batches import NewBatch
-from storage.batches.configurations import Configuration, load_configuration
+from storage.batches.configurations import Configuration, Configurations
 from storage.batches.intake import IntakeClosed
 from storage.batches.runs import runs_of
 from storage.blindness import waiting
@@ -33,6 +33,9 @@ PARTS = ("text", "reply")
 
 class UnknownText(LookupError):
     """There is no single text of this id."""
+
+
+_KNOWN = Configurations()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +123,7 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         reply=row.reply,
         thread=thread_of(row.turns),
         flags={part: frozenset(row.flags[part]) for part in PARTS},
-        configuration=_configuration(db, row.configuration),
+        configuration=_KNOWN.get(db, row.configuration),
         state=state,
         draws=dict(shown) | _codes(runs),
         error=failed,
@@ -176,12 +179,6 @@ def _query() -> Select[Any]:
         .outerjoin(screenings, screenings.c.case_id == cases.c.id)
         .where(cases.c.id == bindparam("wanted"), batches_table.c.kind == "interactive")
     )
-
-
-@lru_cache(maxsize=16)
-def _configuration(db: Database, version: str) -> Configuration:
-    """The configuration of a version, cached: it never changes."""
-    return load_configuration(db, version)
 
 
 def _outcome(row: Row[Any]) -> dict[str, Any]:

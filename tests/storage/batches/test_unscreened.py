@@ -22,9 +22,10 @@ from storage.research.reliability import audit_sample
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import cases, inbox_entries
+from storage.settings_store import SiteSettings, change
 from storage.site.heartbeats import beat
 from tests.storage.batch_of import CONFIGURATION, NOW, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import ANN, BO, form, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, form, register
 
 SOON, LATE = NOW + timedelta(minutes=14), NOW + timedelta(minutes=16)
 PLAIN, STATED = "A plain text of some words.", "I want to die and I have the pills ready tonight."
@@ -193,7 +194,8 @@ def test_no_reading_is_lost_and_one_outside_the_coin_enters_no_estimate(db: Data
 
 @pytest.mark.parametrize(("label", "again"), [("safe", True), ("unsafe", False)])
 def test_a_case_read_as_safe_that_is_then_called_unsafe_is_read_again(db: Database, label: str, again: bool) -> None:
-    register(db, ANN, BO)
+    register(db, ANN, BO, ADMIN)
+    change(db, ADMIN, SiteSettings(second_reading_rate=0.0), 0, NOW)  # the label alone decides
     [case_id] = brought_in(db)
     _read(db, ANN, label)
     decide(db, case_id, Outcome.UNSAFE)
