@@ -37,6 +37,7 @@ from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.single_texts import SingleText, submit
 from storage.database import Database
 from storage.settings_store import current
+from storage.site.heartbeats import Silence
 
 NAME = "Single text"
 PATIENCE_S = 4
@@ -143,12 +144,15 @@ def empty_html(pipeline: PipelineConfig) -> tuple[str, str]:
     return ready, budget + way_html(pipeline, {}, ended=False) + nodes + _MEANING
 
 
-def status_html(single: SingleText, now: datetime, help_text: str, *, may_read: bool) -> str:
+def status_html(
+    single: SingleText, now: datetime, help_text: str, *, may_read: bool, silence: Silence | None = None
+) -> str:
     """What is going on or came of it: the largest words of the page, and the sentences that belong to them.
 
-    The site's ``help_text`` is said unless the text was called safe; ``may_read``: the inbox is open to this person.
+    The site's ``help_text`` is said unless the text was called safe; ``may_read``: the inbox is open to this person;
+    ``silence``: no worker answers, which matters to a text that still waits.
     """
-    title, colour, sentences = _status(single, now)
+    title, colour, sentences = _status(single, now, silence)
     worried = single.outcome is not None and single.outcome is not Outcome.SAFE
     more = [f"If you are worried about somebody: {help_text}"] if worried else []
     return _status_html(title, colour, [*sentences, *more], _inbox_html(single, link=may_read))
@@ -170,7 +174,7 @@ def _status_html(title: str, colour: str, sentences: Sequence[str], waits: str =
     )
 
 
-def _status(single: SingleText, now: datetime) -> tuple[str, str, Sequence[str]]:
+def _status(single: SingleText, now: datetime, silence: Silence | None) -> tuple[str, str, Sequence[str]]:
     if single.outcome is not None:
         title = f"{OUTCOME_ICONS[single.outcome]} {OUTCOME_WORDS[single.outcome]}"
         return title, _COLOURS[single.outcome], [*outcome_sentences(single), *flag_sentences(single.flags)]
@@ -180,9 +184,21 @@ def _status(single: SingleText, now: datetime) -> tuple[str, str, Sequence[str]]
         return "! Not decided", "escalate", [f"It is kept, undecided: {error_words(single.error)}."]
     if single.state is BatchState.PAUSED:
         return STATE_WORDS[single.state], "quiet", ["Somebody paused it; it goes on when it is resumed."]
+    if silence is not None:
+        return "○ No worker is answering", "quiet", [silence_sentence(silence)]
     if not single.started and (now - single.submitted_at).total_seconds() > PATIENCE_S:
         return "○ Waiting for the worker", "quiet", ["It starts as soon as the worker process is free or running."]
     return "● Asking the agents", "open", flag_sentences(single.flags)
+
+
+def silence_sentence(silence: Silence) -> str:
+    """That nothing comes for want of a worker, and what becomes of the text.
+
+    >>> silence_sentence(Silence(since=None))
+    'None is running. The text is kept, undecided; it is taken up as soon as a worker runs.'
+    """
+    known = silence.since and f"The last sign of life came at {silence.since:%H:%M:%S} UTC."
+    return f"{known or 'None is running.'} The text is kept, undecided; it is taken up as soon as a worker runs."
 
 
 def outcome_sentences(single: SingleText) -> list[str]:

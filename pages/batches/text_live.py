@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pages.batches.single_text import parts_html, status_html, view_html
+from pages.batches.worker_look import worker_look
 from pages.components import resources
 from pages.components.http import LIVE_TEXT
 from pages.components.seats import Seat, Seats
@@ -81,7 +82,8 @@ def parts_of(single: SingleText, actor: Actor, now: datetime) -> tuple[list[str]
 def _status(single: SingleText, actor: Actor, now: datetime) -> str:
     may_read = any(is_allowed(actor, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
     help_text = resources.site().help_text if single.ended else ""  # said beside an outcome alone
-    return status_html(single, now, help_text, may_read=may_read)
+    silence = None if single.ended else worker_look().silence(resources.database(), now)
+    return status_html(single, now, help_text, may_read=may_read, silence=silence)
 
 
 def _told(seat: Watching, actor: Actor, have: list[str]) -> Response:

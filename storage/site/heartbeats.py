@@ -12,6 +12,8 @@ from storage.database import Database, insert_into
 from storage.schema import Moment, process_heartbeats
 
 BEAT_EVERY_S = 5.0
+SILENT_AFTER = timedelta(seconds=12)
+"""Two signs of life were due and none came: whoever waits for a process is told so."""
 DEAD_AFTER = timedelta(seconds=30)
 """Without a sign of life for so long a process counts as dead."""
 _FORGET_AFTER = timedelta(days=7)
@@ -27,6 +29,13 @@ class Process:
     started_at: datetime
     seen_at: datetime
     alive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """No worker gives a sign of life; ``since`` is the last one there was, None where there was none within a week."""
+
+    since: datetime | None
 
 
 def beat(db: Database, name: str, kind: Literal["worker", "app"], now: datetime) -> None:
@@ -80,3 +89,11 @@ def last_worker_seen(conn: Connection) -> datetime | None:
         select(func.max(_beat.seen_at, type_=Moment)).where(_beat.kind == "worker")
     ).scalar()
     return seen
+
+
+def workers_silence(db: Database, now: datetime) -> Silence | None:
+    """That no worker answers at the moment; None where one does."""
+    with db.read() as conn:
+        seen = last_worker_seen(conn)
+        answers = seen is not None and shared_now(conn, now) - seen < SILENT_AFTER
+    return None if answers else Silence(since=seen)

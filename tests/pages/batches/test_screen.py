@@ -24,6 +24,7 @@ from storage.batches import live
 from storage.batches.batches import pause, resume
 from storage.database import Database
 from storage.schema import batches, cases
+from storage.site.heartbeats import beat
 from tests.pages.conftest import Opener
 from tests.pages.working import work
 
@@ -125,6 +126,7 @@ def test_what_stopped_a_text_is_said_and_it_can_be_tried_again(
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     resources.settings.forget()
+    beat(page_database, "one", "worker", system_clock())
     page = _submit(open_page("screen"), "A quiet day.")
     for _ in range(2):
         with monkeypatch.context() as worker:

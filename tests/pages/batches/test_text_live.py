@@ -21,6 +21,7 @@ from storage.audit_log import events
 from storage.batches import live, single_texts
 from storage.database import Database
 from storage.schema import live_runs
+from storage.site import heartbeats
 from storage.site.accounts import Ended, SessionEnded
 from tests.pages.conftest import Opener
 from tests.pages.working import work
@@ -95,6 +96,30 @@ def test_what_did_not_change_is_a_tiny_answer(case_id: str, client: TestClient, 
 
 def _lasting(case_id: str, now: datetime) -> str:
     return parts_of(single_texts.look(resources.database(), LOCAL_USER, case_id), LOCAL_USER, now)[0][0]
+
+
+def test_that_no_worker_answers_is_said_within_seconds_with_the_last_sign_of_life(
+    open_page: Opener, page_database: Database, case_id: str, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+    monkeypatch.setattr("pages.components.resources.now", lambda: now)
+    now = began
+    heartbeats.beat(page_database, "one", "worker", now)
+    _draw(page_database, case_id, "worker", "SE")
+    address, have = _have(page := open_page("screen", case=case_id))
+    now = began + timedelta(seconds=11)
+    assert "No worker" not in str(client.get(address, params={"have": have}).content)
+    now = began + timedelta(seconds=14)
+    said = client.get(address, params={"have": have}).json()["parts"]["0"]
+    assert "No worker is answering" in said and "The last sign of life came at 09:00:00 UTC." in said
+    assert "kept, undecided" in said and "Asking" not in said
+    heartbeats.beat(page_database, "two", "worker", now)
+    now += timedelta(seconds=3)
+    assert "No worker is answering" not in " ".join(element.proto.body for element in page.run().get("html"))
+    heartbeats.end(page_database, "two")
+    heartbeats.end(page_database, "one")
+    now += timedelta(seconds=3)
+    assert "None is running." in client.get(address, params={"have": have}).json()["parts"]["0"]
 
 
 def test_what_has_ended_is_left_to_the_page(page_database: Database, case_id: str, client: TestClient) -> None:
