@@ -91,6 +91,33 @@ def test_the_list_does_not_move_under_the_hand_that_is_in_it(page: Page, db: Dat
     expect(show).to_be_hidden()
 
 
+def test_what_one_looks_for_oneself_is_shown_at_once_and_a_pointer_left_lying_holds_nothing_back(
+    page: Page, db: Database
+) -> None:
+    opened = _come_in(db, Tier.P1)
+    page.goto("/inbox")
+    page.get_by_label("Order of the list").select_option("newest")
+    _row(page, opened).click()
+    page.wait_for_url(re.compile("case="))
+    expect(page.get_by_role("region", name="Text of this case")).to_be_focused()  # not left on the row
+    _row(page, opened).hover()
+    find = page.get_by_role("searchbox")
+    find.fill("no case is called so")
+    expect(page.get_by_text("Nothing found.")).to_be_visible()
+    expect(page.locator("li[data-id]")).to_have_count(0)
+    find.fill("post-")
+    expect(_row(page, opened)).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("in the list|has changed"))).to_be_hidden()
+    find.fill("")
+    expect(page.get_by_text(re.compile(r"^\d+ of \d+$"))).to_be_visible()
+    find.blur()
+    _row(page, opened).hover()
+    urgent = _come_in(db, Tier.P0)
+    expect(page.get_by_role("button", name=re.compile("new in the list"))).to_be_visible(timeout=SEEN_MS)
+    page.keyboard.press("Shift")  # works by keys from here on, the pointer where it was
+    expect(_row(page, urgent)).to_be_visible(timeout=SEEN_MS)
+
+
 def test_what_goes_leaves_the_list_and_a_hidden_tab_follows_too(page: Page, db: Database) -> None:
     case_id = _come_in(db, Tier.P0)
     page.goto("/inbox")

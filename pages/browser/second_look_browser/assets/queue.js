@@ -130,6 +130,7 @@ class Queue {
     this.buildViews();
     this.buildGiving();
     this.list = make("ol", { class: "rows", "aria-label": "Cases that wait" });
+    for (const kind of ["pointerenter", "pointermove"]) this.list.addEventListener(kind, () => { this.pointed = true; });
     this.list.addEventListener("pointerleave", () => this.showHeld(false));
     this.list.addEventListener("focusout", () => setTimeout(() => this.showHeld(false), 0));
     this.more = make("button", { type: "button", class: "link" });
@@ -166,23 +167,24 @@ class Queue {
     this.showColleagues();
     this.worker.postMessage(1000 * this.data.every);
     if (this.find.value || this.wanted) this.ask();
-    else this.show(this.data.now);
+    else this.show(this.data.now, this.address());
   }
 
   async ask() {
     if (this.asking || !this.data) return;
     this.asking = true;
-    const query = this.query();
-    if (this.wanted) query.set("rows", this.wanted);
+    const address = this.address();
     try {
-      const answer = await fetch(`${this.data.address}?${query}`, { cache: "no-store", signal: AbortSignal.timeout(8000) });
+      const answer = await fetch(address, { cache: "no-store", signal: AbortSignal.timeout(8000) });
       if (answer.ok) {
         this.failures = 0;
-        this.show(await answer.json());
+        const now = await answer.json();
+        if (address === this.address()) this.show(now, address);
       } else if ([401, 403, 404].includes(answer.status)) {
         if (this.failures++ < 3) this.component.setTriggerValue("stale", answer.status);
       } else this.lost();
     } catch { this.lost(); } finally { this.asking = false; }
+    if (address !== this.address()) this.ask(); // something else is looked for by now
   }
 
   showStill(lines) {
@@ -197,7 +199,7 @@ class Queue {
     this.live.textContent = `Not live: no answer since ${this.at ?? "the page was opened"}; trying again. `;
   }
 
-  show(now) {
+  show(now, address) {
     this.at = now.at;
     this.root.querySelector(".queue").classList.remove("stale");
     this.waits.textContent = `${count(now.waits)} wait${now.late ? ` · ${now.late}` : ""}`;
@@ -215,13 +217,19 @@ class Queue {
     this.announce(now);
     this.showDisputed(now.disputed);
     const rest = now.of - now.rows.length;
-    this.of.textContent = now.browse ? `${now.rows.length} of ${count(now.of)}${this.find.value.trim() ? " found" : ""}` : "";
+    this.of.textContent = now.browse ? this.ofWords(now) : "";
     this.more.textContent = `${Math.min(32, rest)} more`;
     this.more.hidden = rest <= 0 || !now.browse;
     this.bar.max = Math.max(1, now.done + now.waits);
     this.bar.value = now.done;
     this.bar.title = `You read ${count(now.done)} today; ${count(now.waits)} to the end of the queue`;
-    this.offer(now);
+    this.offer(now, address !== this.shownFor);
+    this.shownFor = address;
+  }
+
+  ofWords(now) {
+    if (!this.find.value.trim()) return `${now.rows.length} of ${count(now.of)}`;
+    return now.of ? `${now.rows.length} of ${count(now.of)} found` : "Nothing found.";
   }
 
   announce(now) {
@@ -260,6 +268,12 @@ class Queue {
     if (this.find.value.trim()) query.set("find", this.find.value.trim());
     if (this.find.value.trim() && this.inTexts.checked) query.set("texts", "1");
     return query;
+  }
+
+  address() {
+    const query = this.query();
+    if (this.wanted) query.set("rows", this.wanted);
+    return `${this.data.address}?${query}`;
   }
 
   buildViews() {
@@ -364,14 +378,16 @@ class Queue {
     button.setAttribute("aria-disabled", String(!this.chosen && !item.free));
   }
 
+  // A pointer left lying on the list while its owner works by keys is not in it.
   inside() {
     const focused = this.root.activeElement ?? document.activeElement;
-    return this.list.matches(":hover") || this.list.contains(focused);
+    return (this.pointed && this.list.matches(":hover")) || this.list.contains(focused);
   }
 
-  offer(now) {
+  // What others change waits while somebody is in the list; what was ``sought`` by the person here is shown at once.
+  offer(now, sought) {
     const same = now.rows.length === this.rows.size && now.rows.every((row, at) => this.list.children[at]?.dataset.id === row.id);
-    if (!same && this.rows.size && this.inside()) {
+    if (!same && !sought && this.rows.size && this.inside()) {
       this.held = now;
       const fresh = now.rows.filter((row) => !this.rows.has(row.id)).length;
       this.changed.textContent = fresh ? `${fresh} new in the list · show` : "The list has changed · show";
@@ -427,7 +443,10 @@ class Queue {
 
   take(item) {
     if (this.chosen) this.toggle(item);
-    else if (item.free) this.component.setTriggerValue("take", item.dataset.id);
+    else if (item.free) {
+      item.firstChild.blur(); // the desk takes the focus to the text
+      this.component.setTriggerValue("take", item.dataset.id);
+    }
   }
 
   showDisputed(cases) {
@@ -443,6 +462,8 @@ class Queue {
   }
 
   onKey(event) {
+    this.pointed = false;
+    setTimeout(() => this.showHeld(false), 0);
     if (!this.data?.keys || event.ctrlKey || event.metaKey || event.altKey) return;
     const target = event.composedPath()[0];
     if (target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement || target?.isContentEditable) {
