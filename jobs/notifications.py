@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 _FAULTS = {
     "workers": "No worker is running: nothing is screened.",
-    "model": "The model does not answer: nothing is screened.",
+    "model": "The model gives no usable answers: nothing is screened.",
     "anchor": "The anchor of the audit log could not be written to its second place.",
 }
 
@@ -191,6 +191,11 @@ class Notifier:
 
     def _send(self, message: Message) -> bool:
         private, now = self.settings.notify_private_addresses, self.clock()
+        notice = notices.still_so(self.db, message.notice, now)
+        if notice is None:
+            outbox.record_needless(self.db, message, now)
+            return False
+        message = replace(message, notice=notice)
         link = outbox.link(current(self.db).settings)
         try:
             if message.kind is Kind.WEBHOOK:

@@ -5,13 +5,15 @@ whatever a service's library does, the app and the worker neither wait for it no
 """
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from jobs.notifications_webhook import NotSent, is_public
+from jobs.notifications_webhook import LONGEST_BODY, NotSent, is_public
 
 PROGRAM = Path(__file__).parent.parent
 TIMEOUT_S = 5.0
@@ -44,10 +46,13 @@ def describe(address: str, *, private: bool) -> str:
 
 
 def send(address: str, title: str, body: str, *, private: bool) -> None:
-    """Send the message once. Raises NotSent."""
-    ended = _in_a_process({"address": address, "title": title, "body": body, "private": private})
+    """Send the message once, within `TIMEOUT_S`. Raises NotSent, and ValueError for a message too long."""
+    if len(title.encode()) + len(body.encode()) > LONGEST_BODY:
+        raise ValueError("a message has at most 4 kB")
+    given = {"address": address, "title": title, "body": body, "private": private, "within": TIMEOUT_S}
+    ended = _in_a_process(given)
     if ended.returncode != 0:
-        raise NotSent("an address that is not public" if ended.returncode == REFUSED else "the service did not take it")
+        raise NotSent(_WHY.get(ended.returncode, "the service did not take it"))
 
 
 def _in_a_process(given: Mapping[str, object]) -> "subprocess.CompletedProcess[bytes]":
@@ -61,7 +66,8 @@ def _in_a_process(given: Mapping[str, object]) -> "subprocess.CompletedProcess[b
         raise NotSent("took too long") from None
 
 
-REFUSED = 3
+REFUSED, SLOW = 3, 4
+_WHY = {REFUSED: "an address that is not public", SLOW: "took too long"}
 
 
 class _Refused(OSError):
@@ -104,6 +110,9 @@ def _child() -> int:
     if "body" not in given:
         sys.stdout.write(str(sender[0].url(privacy=True)))  # type: ignore[no-untyped-call]
         return 0
+    limit = threading.Timer(given["within"], os._exit, [SLOW])  # however slowly the other side drips
+    limit.daemon = True
+    limit.start()
     sent = sender.notify(title=given["title"], body=given["body"], body_format=NotifyFormat.TEXT)
     return 0 if sent else REFUSED if guard.refused else 1
 

@@ -93,7 +93,8 @@ def permitted_address(host: str, port: int, *, private: bool) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Whether anybody on the internet has this address; what cannot be read is not public.
+    """Whether anybody on the internet has this address; what cannot be read is not public, nor is what a translator or
+    tunnel may lead elsewhere.
 
     >>> [is_public(one) for one in ("8.8.8.8", "127.0.0.1", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1", "::1")]
     [True, False, False, False, False, False]
@@ -106,9 +107,9 @@ def is_public(address: str) -> bool:
         inside = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo[1] if parsed.teredo else None)
         if inside is not None:
             return is_public(str(inside))
-        if parsed in ipaddress.ip_network("64:ff9b::/96"):
+        if parsed.is_site_local:
             return False
-    return parsed.is_global and not parsed.is_multicast
+    return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved
 
 
 def _look_up(host: str, port: int) -> list[str]:

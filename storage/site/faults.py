@@ -12,9 +12,12 @@ from storage.schema import Moment, batch_events, case_errors, node_runs, pending
 from storage.site import heartbeats
 
 NOT_THE_MODEL = frozenset(
-    {"internal_error", "run_lost", "interrupted", "withdrawn", "configuration_changed", "unwatched", "connection_lost"}
-)
-"""Kinds of errors of a case that say nothing of the model."""
+    {
+        "internal_error", "run_lost", "interrupted", "withdrawn", "configuration_changed", "unwatched",
+        "connection_lost", "max_calls", "no_reference", "no_message_batches",
+    }
+)  # fmt: skip
+"""Kinds of errors of a case, and reasons of a pause, that say nothing of the model."""
 ERRORS_THAT_TELL = 3
 LOOK_BACK = timedelta(minutes=5)
 _fault = site_faults.c

@@ -5,10 +5,11 @@ Nothing here runs when a case is screened or entered, so that nothing here can d
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, or_, select
+from sqlalchemy import Connection, Select, and_, func, or_, select
 
 from screening.review.triage import Tier
 from storage.clock import shared_now
@@ -18,7 +19,7 @@ from storage.schema import case_notices, inbox_entries
 from storage.settings_store import current_in
 from storage.site import faults
 from storage.site.outbox import Notice, tell
-from storage.site.recipients import Event, Recipient, active_recipients
+from storage.site.recipients import Recipient, active_recipients, is_told
 
 AT_ONCE = 1_000
 """Cases told of in one transaction: the next look tells of the rest."""
@@ -42,6 +43,21 @@ def collect(db: Database, now: datetime) -> int:
     with db.write() as conn:
         told = _tell_faults(conn, recipients, moment)
         return told + (sum(_tell_cases(conn, recipients, event, moment) for event in (ARRIVED, OVERDUE)))
+
+
+def still_so(db: Database, notice: Notice, now: datetime) -> Notice | None:
+    """The notice as it is at this moment, for whoever is about to send it: of the cases that it counts those that
+    nobody has opened meanwhile; None where there is none left to tell of.
+    """
+    if notice.event not in (ARRIVED, OVERDUE):
+        return notice
+    with db.read() as conn:
+        waits = [_entry.closed_at.is_(None), _entry.tier == notice.tier, unseen(_entry.case_id)]
+        if notice.event == OVERDUE:
+            waits.append(_entry.due_at <= shared_now(conn, now))
+        some = select(_entry.case_id).where(*waits).limit(notice.count).subquery()
+        left = conn.execute(select(func.count()).select_from(some)).scalar_one()
+    return replace(notice, count=left) if left else None
 
 
 def _queries(conn: Connection, now: datetime) -> tuple[Select[Any], ...]:
@@ -95,9 +111,7 @@ def _keep(conn: Connection, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _subscribers(recipients: Iterable[Recipient], event: str, tier: Tier) -> list[Recipient]:
-    arrived = Event.ARRIVED_P0 if tier is Tier.P0 else Event.ARRIVED_P1
-    wanted = arrived if event == ARRIVED else Event.OVERDUE
-    return [one for one in recipients if wanted in one.events]
+    return [one for one in recipients if is_told(one, event, tier)]
 
 
 def _following(recipients: Sequence[Recipient], step: int) -> int:
@@ -119,7 +133,7 @@ def _tell_faults(conn: Connection, recipients: Sequence[Recipient], now: datetim
 
 def tell_fault(conn: Connection, recipients: Iterable[Recipient], what: str, now: datetime) -> None:
     """Tell everybody who is told of faults: it may be the very first in the order who cannot be reached."""
-    _tell(conn, (one for one in recipients if Event.FAULT in one.events), Notice(event="fault", what=what), now)
+    _tell(conn, (one for one in recipients if is_told(one, "fault", None)), Notice(event="fault", what=what), now)
 
 
 def _tell(conn: Connection, recipients: Iterable[Recipient], notice: Notice, now: datetime) -> None:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection, and_, exists, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, exists, insert, or_, select, update
 
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
@@ -20,7 +20,7 @@ from storage.database import Database
 from storage.identifiers import new_id
 from storage.schema import notification_recipients, notifications
 from storage.settings_store import SiteSettings, current_in
-from storage.site.recipients import MINUTES_A_DAY, Kind, Recipient, active_recipients
+from storage.site.recipients import MINUTES_A_DAY, Kind, Recipient, active_recipients, is_told
 
 TAKEN_FOR = timedelta(seconds=60)
 """A message whose sender said nothing for so long is sent by another."""
@@ -28,6 +28,8 @@ GIVE_UP_AFTER = timedelta(hours=24)
 PASSED_ON_AFTER = 3
 """Failed tries after which the next in the on-call order is told as well, without waiting."""
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=10), timedelta(minutes=15)
+_LONGEST_PAUSE_URGENT = timedelta(minutes=1)
+"""P0, faults: what is down for an hour must not be found up a quarter of an hour late."""
 _out = notifications.c
 _WAITING = and_(_out.sent_at.is_(None), _out.given_up_at.is_(None))
 
@@ -62,7 +64,9 @@ class Message:
 
 
 def tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime) -> None:
-    """Put a notice into the outbox: into the message that waits for its interval to pass, or as a new one."""
+    """Put a notice into the outbox: into the message that waits for its interval to pass or to be tried again, or as a
+    new one.
+    """
     same = and_(
         _out.recipient_id == recipient.id,
         _out.event == notice.event,
@@ -72,15 +76,51 @@ def tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime) 
     unsent = and_(same, _WAITING, _out.attempts == 0)
     if conn.execute(update(notifications).where(unsent).values(count=_out.count + notice.count)).rowcount:
         return
+    if _added_to_failing(conn, same, notice.count, now):
+        return
     settings = current_in(conn).settings
-    last = conn.execute(select(_out.not_before).where(same).order_by(_out.not_before.desc()).limit(1)).scalar()
+    before = and_(same, _out.given_up_at.is_(None))
+    last = conn.execute(select(_out.not_before).where(before).order_by(_out.not_before.desc()).limit(1)).scalar()
     interval = timedelta(minutes=settings.notify_minutes[int(notice.tier)]) if notice.tier is not None else None
     earliest = now if last is None or interval is None else max(now, last + interval)
-    if not notice.urgent and recipient.quiet is not None:
-        earliest = after_quiet(earliest, recipient.quiet, settings.time_zone)
+    earliest = _allowed(earliest, notice, recipient, settings)
     row = {"event": notice.event, "tier": notice.tier, "what": notice.what, "count": notice.count}
     times = {"created_at": now, "not_before": earliest, "attempts": 0}
     conn.execute(insert(notifications).values(id=new_id(now), recipient_id=recipient.id, **row, **times))
+
+
+def _added_to_failing(conn: Connection, same: ColumnElement[bool], count: int, now: datetime) -> bool:
+    """Whether there were such messages that failed before and wait for their next try: they are one from now on, so
+    that a channel that was down for hours does not bring as many messages as it was told. It says something else than
+    was tried before, so it has an id of its own; and whoever comes next in the order hears of it as of a new one.
+    """
+    failing = and_(same, _WAITING, _out.attempts > 0, _out.taken_until.is_(None))
+    rows = conn.execute(
+        select(_out.id, _out.count.label("cases"), _out.attempts).where(failing).order_by(_out.id.desc())
+    ).all()
+    if not rows:
+        return False
+    first, *others = rows
+    conn.execute(
+        update(notifications)
+        .where(_out.id == first.id)
+        .values(
+            id=new_id(now),
+            count=sum(row.cases for row in rows) + count,
+            created_at=now,
+            attempts=min(first.attempts, PASSED_ON_AFTER - 1),
+        )
+    )
+    gone = update(notifications).where(_out.id.in_([row.id for row in others]))
+    conn.execute(gone.values(given_up_at=now, error="told in a later one"))
+    return True
+
+
+def _allowed(moment: datetime, notice: Notice, recipient: Recipient | None, settings: SiteSettings) -> datetime:
+    """The moment, or the end of the recipient's quiet hours where those hold the notice back."""
+    if notice.urgent or recipient is None or recipient.quiet is None:
+        return moment
+    return after_quiet(moment, recipient.quiet, settings.time_zone)
 
 
 def after_quiet(moment: datetime, quiet: tuple[int, int], time_zone: str) -> datetime:
@@ -120,14 +160,15 @@ def somebody(db: Database) -> bool:
 
 
 def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...]:
-    """The messages that are due, the most urgent first, now being sent by the caller: each ends in `record_sent` or
-    `record_failed`, or is due again a while later.
+    """The messages that are due, now being sent by the caller: each ends in `record_sent`, `record_failed` or
+    `record_needless`, or is due again a while later. Those tried least come first, so that a channel that fails keeps
+    none of another's waiting; then the most urgent.
     """
     due = and_(_WAITING, _out.not_before <= now, or_(_out.taken_until.is_(None), _out.taken_until <= now))
     with db.read() as conn:  # nothing is written while nothing is due
         if conn.execute(select(_out.id).where(due).limit(1)).first() is None:
             return ()
-    order = (_out.tier.is_(None), _out.tier, _out.not_before)
+    order = (_out.attempts, _out.tier.is_(None), _out.tier, _out.not_before)
     with db.write() as conn:
         ids = conn.execute(select(_out.id).where(due).order_by(*order).limit(limit)).scalars().all()
         taken = _out.id.in_(ids)
@@ -166,19 +207,31 @@ def record_sent(db: Database, message: Message, now: datetime) -> None:
         append(conn, SYSTEM, "notification_sent", message.id, _details(message), now)
 
 
-def record_failed(db: Database, message: Message, problem: str, now: datetime) -> None:
-    """It did not go out: tried again after a growing pause, given up after a day. After some tries whoever comes
-    next in the on-call order is told as well.
-    """
-    pause = min(_FIRST_PAUSE * 2 ** min(message.attempt - 1, 10), _LONGEST_PAUSE)
-    gone = now - message.created_at > GIVE_UP_AFTER or message.notice.event == "test"
-    values = {"not_before": now + pause, "taken_until": None, "error": problem[:120]}
+def record_needless(db: Database, message: Message, now: datetime) -> None:
+    """What it would have told is no longer so: it is not sent, and the next one need not wait for its interval."""
     with db.write() as conn:
-        row = values | ({"given_up_at": now} if gone else {})
+        values = {"given_up_at": now, "taken_until": None, "error": "no longer so"}
+        conn.execute(update(notifications).where(_out.id == message.id).values(values))
+        append(conn, SYSTEM, "notification_needless", message.id, _details(message), now)
+
+
+def record_failed(db: Database, message: Message, problem: str, now: datetime) -> None:
+    """It did not go out: tried again after a growing pause, outside quiet hours, given up after a day. After some
+    tries whoever comes next in the on-call order is told as well.
+    """
+    longest = _LONGEST_PAUSE_URGENT if message.notice.urgent else _LONGEST_PAUSE
+    again = now + min(_FIRST_PAUSE * 2 ** min(message.attempt - 1, 10), longest)
+    gone = now - message.created_at > GIVE_UP_AFTER or message.notice.event == "test"
+    with db.write() as conn:
+        to = next((one for one in active_recipients(conn) if one.id == message.recipient_id), None)
+        again = _allowed(again, message.notice, to, current_in(conn).settings)
+        row = {"not_before": again, "taken_until": None, "error": problem[:120]} | (
+            {"given_up_at": now} if gone else {}
+        )
         conn.execute(update(notifications).where(_out.id == message.id).values(row))
         record_state(conn, message.recipient_id, problem[:120], now)
         if message.attempt == PASSED_ON_AFTER and message.notice.event != "test":
-            for other in _next_after(conn, message.recipient_id):
+            for other in _next_after(conn, message):
                 tell(conn, other, message.notice, now)
         append(conn, SYSTEM, "notification_failed", message.id, _details(message) | {"problem": problem[:80]}, now)
 
@@ -197,11 +250,13 @@ def _details(message: Message) -> dict[str, Any]:
     return found | {"to": message.recipient_id, "attempt": message.attempt}
 
 
-def _next_after(conn: Connection, recipient_id: str) -> list[Recipient]:
-    everybody = active_recipients(conn)
-    step = next((one.step for one in everybody if one.id == recipient_id), None)
-    later = sorted({one.step for one in everybody if step is not None and one.step > step})
-    return [one for one in everybody if later and one.step == later[0]]
+def _next_after(conn: Connection, message: Message) -> list[Recipient]:
+    """Those at the next place of the order where somebody is told of such things."""
+    everybody, notice = active_recipients(conn), message.notice
+    step = next((one.step for one in everybody if one.id == message.recipient_id), None)
+    told = [one for one in everybody if is_told(one, notice.event, notice.tier)]
+    later = sorted({one.step for one in told if step is not None and one.step > step})
+    return [one for one in told if later and one.step == later[0]]
 
 
 def monitors(db: Database) -> tuple[tuple[str, str], ...]:

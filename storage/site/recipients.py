@@ -14,6 +14,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from screening.review.triage import Tier
 from storage.audit_log import append
 from storage.database import Database
 from storage.identifiers import new_id
@@ -68,6 +69,13 @@ class Recipient:
     active: bool
     problem: str | None
     tried_at: datetime | None
+
+
+def is_told(one: Recipient, event: str, tier: Tier | None) -> bool:
+    """Whether they are told of this: ``event`` is a message's, arrived, overdue, fault or test."""
+    arrived = Event.ARRIVED_P0 if tier is Tier.P0 else Event.ARRIVED_P1
+    wanted = {"arrived": arrived, "overdue": Event.OVERDUE, "fault": Event.FAULT}
+    return event not in wanted or wanted[event] in one.events
 
 
 def add_recipient(db: Database, actor: Actor, new: NewRecipient, now: datetime) -> tuple[Recipient, str | None]:

@@ -3,12 +3,14 @@
 import hashlib
 import hmac
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from sqlalchemy import select
@@ -280,10 +282,51 @@ def test_a_webhook_is_https_with_nothing_hidden_in_its_address(address: str) -> 
 
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "10.1.2.3", "192.168.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "::1", "fe80::1",
-                "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:7f00:1::", "224.0.0.1", "no address"]
+                "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:7f00:1::", "224.0.0.1", "no address",
+                "::127.0.0.1", "::ffff:0:127.0.0.1", "64:ff9b:1::a00:1", "fec0::1", "240.0.0.1"]
 )  # fmt: skip
 def test_addresses_that_are_not_public(address: str) -> None:
     assert not is_public(address)
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "017700000001", "127.1"])
+def test_loopback_in_other_writings_is_refused(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(name: str, port: int, **_: object) -> list[Any]:
+        """As the system's own reads them; the tests' guard takes them for names of other machines."""
+        return [(0, 0, 0, "", (socket.inet_ntoa(socket.inet_aton(name)), port))]
+
+    monkeypatch.setattr("jobs.notifications_webhook.socket.getaddrinfo", look_up)
+    with pytest.raises(NotSent, match="private, loopback"):
+        post(f"https://{host}/x", "key", "id", {}, 1, private=False)
+
+
+def test_a_name_is_looked_up_once_and_connected_to_at_what_was_found(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that leads elsewhere at a second look-up gains nothing by it."""
+    asked, connected = [], []
+    port = urlsplit(receiver.address).port
+
+    def look_up(host: str, *_: object, **__: object) -> list[Any]:
+        asked.append(host)
+        return [(0, 0, 0, "", ("8.8.8.8" if len(asked) == 1 else "127.0.0.1", port))]
+
+    def connect(address: tuple[str, int], *_: object) -> None:
+        connected.append(address[0])
+        raise OSError("no network here")
+
+    monkeypatch.setattr("jobs.notifications_webhook.socket.getaddrinfo", look_up)
+    monkeypatch.setattr("jobs.notifications_webhook.socket.create_connection", connect)
+    with pytest.raises(NotSent, match="no answer"):
+        post(f"https://rebinding.example:{port}/", "key", "id", {}, 1, private=False)
+    assert (asked, connected, receiver.received) == (["rebinding.example"], ["8.8.8.8"], [])
+
+
+def test_a_name_of_which_one_address_is_private_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = [(0, 0, 0, "", ("8.8.8.8", 443)), (0, 0, 0, "", ("10.0.0.1", 443))]
+    monkeypatch.setattr("jobs.notifications_webhook.socket.getaddrinfo", lambda *_, **__: both)
+    with pytest.raises(NotSent, match="private, loopback"):
+        permitted_address("two.example", 443, private=False)
 
 
 def test_a_name_that_leads_to_loopback_is_refused_before_anything_is_sent(receiver: Receiver) -> None:
@@ -329,6 +372,136 @@ def test_a_server_that_drips_is_cut_off_after_the_time_limit(monkeypatch: pytest
     ended.set()
     server.shutdown()
     server.server_close()
+
+
+def test_a_mail_server_that_says_nothing_is_given_up_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.notifications_service.TIMEOUT_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(NotSent, match="took too long"):
+        send(f"mailto://127.0.0.1:{silent.getsockname()[1]}?from=a@b.example&to=c@d.example", "t", "b", private=True)
+
+
+def test_a_long_message_is_not_sent_to_a_service() -> None:
+    with pytest.raises(ValueError, match="4 kB"):
+        send("mailto://127.0.0.1", "t", "x" * 4_100, private=True)
+
+
+def test_what_somebody_opened_before_it_was_sent_is_not_told(db: Database, clock: Clock, receiver: Receiver) -> None:
+    """In quiet hours, and while a channel is down, people go on reading."""
+    register(db, SENIOR)
+    webhook(db, receiver.address, events=frozenset({Event.ARRIVED_P0, Event.ARRIVED_P1}), quiet=(8 * 60, 14 * 60))
+    one = notifier(db, clock)
+    first, second = fill(db, (Tier.P1, Tier.P1))
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 0, "quiet hours"
+    _open(db, first, clock)
+    clock.now += timedelta(hours=6)
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 1 and receiver.bodies[-1]["count"] == 1
+    clock.now += timedelta(hours=18)  # quiet again; a third comes in
+    (third,) = fill(db, (Tier.P1,), entered_at=[clock.now])
+    heartbeats.beat(db, "one", "worker", clock.now)
+    one.round()
+    for opened in (second, third):
+        _open(db, opened, clock)
+    clock.now += timedelta(hours=8)
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 0 and len(receiver.bodies) == 1, "nothing is left to tell of"
+    (urgent,) = fill(db, (Tier.P0,), entered_at=[clock.now])
+    assert one.round() == 1 and receiver.bodies[-1]["tier"] == "P0"
+    _open(db, urgent, clock)
+    with db.read() as conn:
+        needless = audit_events.c.action == "notification_needless"
+        assert conn.execute(select(audit_events.c.seq).where(needless)).all()
+
+
+def _open(db: Database, case_id: str, clock: Clock) -> None:
+    claimed = claims.claim(db, SENIOR, case_id, clock.now)
+    case_text(db, SENIOR, case_id, clock.now, claimed.token)
+
+
+def test_what_is_urgent_is_tried_again_every_minute_and_the_rest_not_in_quiet_hours(db: Database, clock: Clock) -> None:
+    arrivals = frozenset({Event.ARRIVED_P0, Event.ARRIVED_P1})
+    webhook(db, f"http://127.0.0.1:{free_port()}/none", quiet=(9 * 60 + 30, 14 * 60), events=arrivals)  # it is 9:00
+    one = notifier(db, clock)
+    fill(db, (Tier.P0, Tier.P1))
+    for _ in range(12):
+        heartbeats.beat(db, "one", "worker", clock.now)
+        one.round()
+        with db.read() as conn:
+            waits = select(notifications.c.tier, notifications.c.not_before).where(
+                notifications.c.given_up_at.is_(None)
+            )
+            again = {row.tier: row.not_before for row in conn.execute(waits)}
+        assert again[0] <= clock.now + MINUTE
+        clock.now += 5 * MINUTE
+    assert again[1] == NOW.replace(hour=14)
+
+
+def test_a_channel_that_was_down_for_hours_brings_one_message_and_keeps_no_other_waiting(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    arrivals = frozenset({Event.ARRIVED_P0})
+    webhook(db, receiver.address + "/down", step=2, events=arrivals)
+    receiver.answers = [500] * 12
+    one = notifier(db, clock)
+    fill(db, (Tier.P0,) * 10)
+    for _ in range(12):
+        heartbeats.beat(db, "one", "worker", clock.now)
+        assert one.round() == 0
+        clock.now += 5 * MINUTE
+    webhook(db, receiver.address + "/well", events=frozenset({Event.ARRIVED_P1}))
+    fill(db, (Tier.P1,), entered_at=[clock.now])
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 2
+    assert sorted((body["tier"], body["count"]) for body in receiver.bodies[12:]) == [("P0", 10), ("P1", 1)]
+
+
+def test_those_tried_least_are_sent_first(db: Database, clock: Clock, receiver: Receiver) -> None:
+    """So many channels fail that a round cannot try them all: whoever can be reached is told first."""
+    for at in range(12):
+        webhook(db, f"{receiver.address}/{at}", events=frozenset({Event.ARRIVED_P0}))
+    webhook(db, f"{receiver.address}/well", events=frozenset({Event.ARRIVED_P1}))
+    receiver.answers = [500] * 16
+    one = notifier(db, clock)
+    fill(db, (Tier.P0,))
+    for _ in range(2):
+        one.round()
+    clock.now += MINUTE
+    fill(db, (Tier.P1,), entered_at=[clock.now])
+    heartbeats.beat(db, "one", "worker", clock.now)
+    one.round()
+    assert "P1" in {body["tier"] for body in receiver.bodies[12:]}
+
+
+def test_a_message_that_fails_goes_to_those_alone_who_are_told_of_such_things(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}/none"
+    webhook(db, nowhere, step=1, events=frozenset({Event.ARRIVED_P1}))
+    webhook(db, receiver.address + "/faults", step=2, events=frozenset({Event.FAULT}))
+    webhook(db, receiver.address + "/third", step=3, events=frozenset({Event.ARRIVED_P1}))
+    one = notifier(db, clock)
+    fill(db, (Tier.P1,))
+    for _ in range(6):
+        heartbeats.beat(db, "one", "worker", clock.now)
+        one.round()
+        clock.now += timedelta(seconds=25)
+    assert [(body["tier"], body["event"]) for body in receiver.bodies] == [("P1", "arrived")]
+    with db.read() as conn:
+        told = conn.execute(select(notifications.c.recipient_id).distinct()).scalars().all()
+    steps = {each.id: each.step for each in list_recipients(db, LOCAL_USER)}
+    assert sorted(steps[each] for each in told) == [1, 3]
+
+
+def test_twelve_hundred_rows_are_two_messages_at_most(db: Database, clock: Clock, receiver: Receiver) -> None:
+    webhook(db, receiver.address)
+    one = notifier(db, clock)
+    fill(db, (Tier.P0,) * 1_200)
+    for _ in range(40):
+        heartbeats.beat(db, "one", "worker", clock.now)
+        one.round()
+        clock.now += timedelta(seconds=3)
+    assert [body["count"] for body in receiver.bodies] == [1_000, 200]
 
 
 def test_people_without_the_right_set_nothing(db: Database) -> None:
