@@ -1,12 +1,12 @@
 """A live tick of the page Screen, for 30 who watch a text while its draws come.
 
-    python -m benchmarks.live [--viewers 30] [--seconds 20] [--database sqlite|postgresql]
+    python -m benchmarks.live [--viewers 30] [--texts 1 30] [--seconds 14] [--database sqlite|postgresql]
 
 The app runs in a process of its own. Each viewer opens the page over a web socket as a browser does, keeps it open with
 what the page runs by itself, and asks at the address that the page names what changed, over a connection that stays
 open. A tick is timed from asking until its answer is there; its bytes are the answer's with its headers; its processor
 time is the app's for everything, from the kernel, divided by the ticks. A draw comes every half second, so that nearly
-every tick shows something new.
+every tick shows something new. All watch one text, and then each their own.
 """
 
 import argparse
@@ -183,21 +183,24 @@ def handed_in(db: Database) -> str:
     return hand_in(db, LOCAL_USER, Typed(text=TEXT), kept, settings, datetime.now(UTC))
 
 
-async def measure(db: Database, port: int, process: int, viewers: int, seconds: float) -> tuple[list[Viewer], float]:
+async def measure(
+    db: Database, port: int, process: int, viewers: int, texts: int, seconds: float
+) -> tuple[list[Viewer], float]:
     """The viewers after so many seconds, and the app's processor time a tick, in seconds."""
-    case_id, origin = handed_in(db), f"http://127.0.0.1:{port}"
-    opened = []
-    for _ in range(viewers):
+    case_ids, origin = [handed_in(db) for _ in range(texts)], f"http://127.0.0.1:{port}"
+    opened = list[Viewer]()
+    for number in range(viewers):
         socket = await connect(
             f"ws://127.0.0.1:{port}/_stcore/stream", origin=origin, subprotocols=["streamlit"], max_size=None
         )
         http = httpx.AsyncClient(base_url=origin, trust_env=False)
-        opened.append(Viewer(socket=socket, http=http, query=urlencode({"case": case_id})))
+        opened.append(Viewer(socket=socket, http=http, query=urlencode({"case": case_ids[number % texts]})))
         await opened[-1].open()
     until = time.monotonic() + seconds
     before = cpu(process)
     watching = (each.watch(until, EVERY_S * number / viewers) for number, each in enumerate(opened))
-    await asyncio.gather(draws_come(db, case_id, until), *watching)
+    drawing = (draws_come(db, case_id, until) for case_id in case_ids)
+    await asyncio.gather(*drawing, *watching)
     used = cpu(process) - before
     for each in opened:
         await each.socket.close()
@@ -215,20 +218,28 @@ def main() -> None:
     """Print a line for each figure, with its aim."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--viewers", type=int, default=30)
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--texts", type=int, nargs="+", default=[1, 30])
+    parser.add_argument("--seconds", type=float, default=14.0)
     parser.add_argument("--database", default="sqlite")
     given = parser.parse_args()
-    with throwaway_url(given.database) as url, tempfile.TemporaryDirectory() as folder:
-        db = Database(url)
-        db.prepare()
-        with running_app(url, folder) as (port, process):
-            found, used = asyncio.run(measure(db, port, process, given.viewers, given.seconds))
-        db.close()
+    for texts in given.texts:
+        with throwaway_url(given.database) as url, tempfile.TemporaryDirectory() as folder:
+            db = Database(url)
+            db.prepare()
+            with running_app(url, folder) as (port, process):
+                found, used = asyncio.run(measure(db, port, process, given.viewers, texts, given.seconds))
+            db.close()
+        _report(found, used, texts)
+
+
+def _report(found: list[Viewer], used: float, texts: int) -> None:
     seconds = [1000 * each for viewer in found for each in viewer.seconds]
     sizes = [each for viewer in found for each in viewer.bytes]
     p95 = statistics.quantiles(seconds, n=20)[-1]
-    print(f"live: {given.viewers} viewers, {len(seconds)} ticks, p50 {statistics.median(seconds):.0f} ms", end="")
-    print(f", {sum(each.unchanged for each in found)} without news")
+    unchanged, p50 = sum(each.unchanged for each in found), statistics.median(seconds)
+    print(
+        f"live: {len(found)} viewers, texts {texts}, {len(seconds)} ticks, {unchanged} without news, p50 {p50:.0f} ms"
+    )
     _print("processor time a tick", 1000 * used, AIM_CPU_MS, f"{1000 * used:.1f} ms")
     _print("from asking to the answer, p95", p95, AIM_P95_MS, f"{p95:.0f} ms")
     _print("received a tick, mean", statistics.mean(sizes), AIM_BYTES, f"{statistics.mean(sizes):,.0f} B")

@@ -5,27 +5,30 @@ that changed, as markup that takes the place of what is there. It asks for anoth
 ended, or where more changed than parts can say. Who may ask: `pages.components.seats`.
 """
 
-from dataclasses import dataclass
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from time import monotonic
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 import streamlit as st
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from pages.batches.single_text import parts_html, status_html, view_html
 from pages.batches.worker_look import worker_look
 from pages.components import resources
 from pages.components.http import LIVE_TEXT
-from pages.components.seats import Seat, Seats
+from pages.components.seats import Body, Seat, Seats
 from pages.components.sign_in import asking, browser_of
 from pages.components.singletons import singleton
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed, require
-from storage.batches import single_texts
+from storage.batches import live, single_texts
 from storage.batches.single_texts import SingleText, UnknownText
 
 if TYPE_CHECKING:
@@ -33,21 +36,97 @@ if TYPE_CHECKING:
 
 EVERY_S = 0.5
 SEEN_EVERY_S = 2.0
-"""Seconds after which it is written down anew that somebody watches; a worker gives up after ten without."""
+"""Seconds after which it is written down anew which texts are watched; a worker gives up after ten without."""
+GOOD_FOR_S = 0.2
+"""How long what was seen of a text answers whoever else of the same person's pages asks: with the half second between
+two questions, nothing shown is older than that and this."""
+AGAIN = Body({"again": True})
 KEY, SEAT, PLACE = "live", "live_seat", "live_text"
 
 
-@dataclass(slots=True, kw_only=True)
-class Watching(Seat):
-    """Somebody who watches a text; ``seen_at`` is when that was last written down."""
+@singleton
+def seats() -> Seats[Seat]:
+    """Those who watch a text in this process."""
+    return Seats(LIVE_TEXT)
 
-    seen_at: datetime | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A text as it stood at this time of the process's clock: its parts and their marks, none where the page is to be
+    run again; and what was said of it already, by the marks that a browser had.
+    """
+
+    at: float
+    marks: Sequence[str] = ()
+    parts: Sequence[str] = ()
+    said: dict[str, Body | None] = field(default_factory=dict)
+
+    def said_to(self, have: str) -> Body | None:
+        """What a browser with these marks is told; None where it has all."""
+        if have not in self.said:
+            self.said[have] = self._news(have.split(","))
+        return self.said[have]
+
+    def _news(self, have: Sequence[str]) -> Body | None:
+        marks = self.marks
+        if len(have) != len(marks) or have[0] != marks[0]:
+            return AGAIN
+        changed = {at: part for at, part in enumerate(self.parts) if marks[at + 1] != have[at + 1]}
+        return Body({"have": ",".join(marks), "parts": changed}) if changed else None
+
+
+class Watchers:
+    """What the watching pages of this process share: one look at a text for all who ask at nearly the same time, and
+    one note for all the texts that are watched. Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: dict[tuple[str, Actor], Seen] = {}
+        self._asked: dict[str, float] = {}
+        self._noted_at = -SEEN_EVERY_S
+
+    def look(self, case_id: str, actor: Actor) -> Seen:
+        """The text as it stands, for whoever handed it in. Raises Forbidden."""
+        with self._lock:
+            found = self._seen.get((case_id, actor))
+        if found is None or monotonic() - found.at >= GOOD_FOR_S:
+            found = _see(case_id, actor)
+            with self._lock:
+                self._seen = {of: seen for of, seen in self._seen.items() if found.at - seen.at < GOOD_FOR_S}
+                self._seen[case_id, actor] = found
+        if found.marks:
+            self._keep_watched(case_id)
+        return found
+
+    def _keep_watched(self, case_id: str) -> None:
+        """Let the worker know that somebody watches: not with every question, each of which would be a write."""
+        asked_at = monotonic()
+        with self._lock:
+            self._asked[case_id] = asked_at
+            if asked_at - self._noted_at < SEEN_EVERY_S:
+                return
+            watched = sorted(one for one, at in self._asked.items() if asked_at - at <= SEEN_EVERY_S)
+            self._noted_at, self._asked = asked_at, {}
+        live.viewers_seen(resources.database(), watched, resources.now())
 
 
 @singleton
-def seats() -> Seats[Watching]:
-    """Those who watch a text in this process."""
-    return Seats(LIVE_TEXT)
+def watchers() -> Watchers:
+    """Those of this process."""
+    return Watchers()
+
+
+def _see(case_id: str, actor: Actor) -> Seen:
+    at = monotonic()
+    try:
+        single = single_texts.look(resources.database(), actor, case_id)
+    except UnknownText:
+        return Seen(at=at)
+    if single.ended:
+        return Seen(at=at)
+    marks, parts = parts_of(single, actor, resources.now())
+    return Seen(at=at, marks=marks, parts=parts)
 
 
 def follow(single: SingleText | None, actor: Actor, now: datetime) -> None:
@@ -86,34 +165,16 @@ def _status(single: SingleText, actor: Actor, now: datetime) -> str:
     return status_html(single, now, help_text, may_read=may_read, silence=silence)
 
 
-def _told(seat: Watching, actor: Actor, have: list[str]) -> Response:
+def _told(seat: Seat, actor: Actor, have: str, *, gzip: bool) -> Response:
     """Nothing (204), the parts that differ from those the browser has, or that the page is to be run again."""
     require(actor, Action.SCREEN_TEXT)
-    now = resources.now()
-    try:
-        single = single_texts.look(resources.database(), actor, str(seat.case_id))
-    except UnknownText:
-        return JSONResponse({"again": True})
-    if single.ended:
-        return JSONResponse({"again": True})
-    _keep_watched(seat, actor, now)
-    marks, parts = parts_of(single, actor, now)
-    if len(have) != len(marks) or have[0] != marks[0]:
-        return JSONResponse({"again": True})
-    changed = {at: part for at, part in enumerate(parts) if marks[at + 1] != have[at + 1]}
-    return JSONResponse({"have": ",".join(marks), "parts": changed}) if changed else Response(status_code=204)
-
-
-def _keep_watched(seat: Watching, actor: Actor, now: datetime) -> None:
-    """Let the worker know that somebody watches: not with every question, each of which would be a write."""
-    if seat.seen_at is None or (now - seat.seen_at).total_seconds() >= SEEN_EVERY_S:
-        single_texts.watch(resources.database(), actor, str(seat.case_id), now)
-        seat.seen_at = now
+    news = watchers().look(str(seat.case_id), actor).said_to(have)
+    return Response(status_code=204) if news is None else news.answer(gzip=gzip)
 
 
 async def _serve(request: Request) -> Response:
-    have = request.query_params.get("have", "").split(",")
-    return await seats().serve(request, lambda seat, who: _told(seat, who, have))
+    have, gzip = request.query_params.get("have", ""), "gzip" in request.headers.get("accept-encoding", "")
+    return await seats().serve(request, lambda seat, who: _told(seat, who, have, gzip=gzip))
 
 
 ROUTE = Route(f"{LIVE_TEXT}/{{token}}", _serve)
@@ -129,7 +190,7 @@ def _address(case_id: str) -> str:
     """Where this page asks about this text: one address a session and text."""
     of, address = st.session_state.get(SEAT, ("", ""))
     if of != case_id:
-        seat = Watching(browser=browser_of(st.context.cookies.to_dict()), who=asking(active=False), case_id=case_id)
+        seat = Seat(browser=browser_of(st.context.cookies.to_dict()), who=asking(active=False), case_id=case_id)
         address = seats().take(seat)
         st.session_state[SEAT] = (case_id, address)
     return str(address)

@@ -4,12 +4,15 @@ No script of a page runs for it, so that nothing else on the page is drawn again
 was made for, and who asks is looked up again each time, which does not count as being there.
 """
 
+import json
 import secrets
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -37,6 +40,30 @@ class Seat:
 
 
 S = TypeVar("S", bound=Seat)
+
+WORTH_COMPRESSING = 500
+"""Bytes: what is smaller goes in one packet as it is."""
+_GZIP = 31
+
+
+class Body:
+    """An answer in JSON for all who are told the same: written and compressed once."""
+
+    def __init__(self, content: Any) -> None:
+        self._plain = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+    @cached_property
+    def _compressed(self) -> bytes:
+        """Quickly: half the time of the tightest, for three in a hundred bytes more."""
+        packer = zlib.compressobj(4, zlib.DEFLATED, _GZIP)
+        return packer.compress(self._plain) + packer.flush()
+
+    def answer(self, *, gzip: bool) -> Response:
+        """The answer, compressed where the browser takes ``gzip`` and it is worth it."""
+        headers = {"Vary": "Accept-Encoding"}
+        if not gzip or len(self._plain) < WORTH_COMPRESSING:
+            return Response(self._plain, headers=headers, media_type="application/json")
+        return Response(self._compressed, headers=headers | {"Content-Encoding": "gzip"}, media_type="application/json")
 
 
 class Seats(Generic[S]):

@@ -51,7 +51,7 @@ class CertificateConfig(BaseModel):
     @field_validator("pairs", "levels")
     @classmethod
     def _two_labels(cls, given: Pairs) -> Pairs:
-        _read(given)
+        _read(tuple(given.items()))
         return given
 
     @model_validator(mode="after")
@@ -68,9 +68,9 @@ class CertificateConfig(BaseModel):
     def certificate(self) -> Certificate:
         """The certificate of this record."""
         return Certificate(
-            contract=Contract(any_wrong=self.any_wrong, pairs=_read(self.pairs)),
+            contract=Contract(any_wrong=self.any_wrong, pairs=_read(tuple(self.pairs.items()))),
             budget=self.budget,
-            levels=ErrorLevels(default=self.level, overrides=_read(self.levels)),
+            levels=ErrorLevels(default=self.level, overrides=_read(tuple(self.levels.items()))),
             worst=self.worst,
             worst_safe=self.worst_safe,
         )
@@ -110,8 +110,13 @@ class CertifiedMixtureConfig(BaseModel):
 
     def rule(self) -> StoppingRule:
         """The rule with these settings."""
-        proven = self.certificate.certificate()
-        return PairwiseMixture(budget=self.budget, errors=proven.levels, curtail=self.curtail, contract=proven.contract)
+        return _rule(self.budget, self.certificate.certificate(), curtail=self.curtail)
+
+
+@lru_cache(maxsize=64)
+def _rule(budget: int, proven: Certificate, *, curtail: bool) -> StoppingRule:
+    """Kept: every case and every watching page asks for it, and it never changes."""
+    return PairwiseMixture(budget=budget, errors=proven.levels, curtail=curtail, contract=proven.contract)
 
 
 @lru_cache(maxsize=64)
@@ -126,9 +131,10 @@ def _pair_names(pairs: tuple[tuple[Pair, float], ...]) -> dict[str, float]:
     return {f"{said}|{mode}": value for (said, mode), value in pairs}
 
 
-def _read(pairs: Pairs) -> tuple[tuple[Pair, float], ...]:
+@lru_cache(maxsize=256)
+def _read(pairs: tuple[tuple[str, float], ...]) -> tuple[tuple[Pair, float], ...]:
     read = []
-    for pair, value in pairs.items():
+    for pair, value in pairs:
         said, mode = (Label(part) for part in pair.split("|"))
         if said is mode:
             raise ValueError(f"{pair}: a label cannot be mistaken for itself")

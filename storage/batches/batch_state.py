@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Select, bindparam, func, select
 
 from screening.review.actors import SYSTEM, Actor
-from storage.batches.tallies import Totals, among, sums_for, totals
+from storage.batches.tallies import Totals, sums_for, totals
 from storage.schema import batch_events, batches, pending_cases
 
 
@@ -169,15 +170,21 @@ def _set_and_done(
     conn: Connection, batch_ids: Sequence[str]
 ) -> dict[str, tuple[Caps, list[tuple[str, dict[str, Any]]]]]:
     """The caps that each batch began with, and what happened to it, in order."""
-    batch, event = batches.c, batch_events.c
-    query = select(batch.id, batch.max_calls, batch.max_cost_usd, event.event, event.detail)
-    query = (
-        query.outerjoin(batch_events, event.batch_id == batch.id).where(among(batch.id, batch_ids)).order_by(event.id)
-    )
+    one = len(batch_ids) == 1
+    rows = conn.execute(_set(one=one), {"wanted": batch_ids[0] if one else list(batch_ids)})
     found: dict[str, tuple[Caps, list[tuple[str, dict[str, Any]]]]] = {}
-    for row in conn.execute(query):
+    for row in rows:
         caps = Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd)
         _caps, events = found.setdefault(row.id, (caps, []))
         if row.event is not None:
             events.append((row.event, row.detail))
     return found
+
+
+@cache
+def _set(*, one: bool) -> Select[Any]:
+    """The query, written once: workers and watching pages ask it several times a second, of a single batch."""
+    batch, event = batches.c, batch_events.c
+    query = select(batch.id, batch.max_calls, batch.max_cost_usd, event.event, event.detail)
+    wanted = batch.id == bindparam("wanted") if one else batch.id.in_(bindparam("wanted", expanding=True))
+    return query.outerjoin(batch_events, event.batch_id == batch.id).where(wanted).order_by(event.id)

@@ -1,10 +1,10 @@
 """The draws of a running case, for whoever watches it; and what nobody watches any more."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, select, update
 
 from storage.batches.pending import end_starts, keep_error, park, waiting_single_texts
 from storage.clock import shared_now
@@ -34,6 +34,14 @@ def viewer_seen(db: Database, case_id: str, now: datetime) -> None:
     """Record that somebody is watching this case."""
     with db.write() as conn:
         _seen(conn, case_id, shared_now(conn, now), now)
+
+
+def viewers_seen(db: Database, case_ids: Sequence[str], now: datetime) -> None:
+    """Record that somebody still watches each of these cases; nothing of one that they left or that was withdrawn."""
+    table = live_runs.c
+    with db.write() as conn:
+        watched = update(live_runs).where(table.case_id.in_(case_ids), table.viewer_seen_at > _NEVER)
+        conn.execute(watched.values(viewer_seen_at=shared_now(conn, now)))
 
 
 def viewer_left(db: Database, case_id: str, now: datetime) -> None:

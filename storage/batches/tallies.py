@@ -13,7 +13,6 @@ from typing import Any
 from sqlalchemy import (
     Case,
     Column,
-    ColumnElement,
     Connection,
     Row,
     RowMapping,
@@ -131,11 +130,6 @@ def _later(known: Column[Any], other: datetime) -> Case[Any]:
 def one_outcome(outcome: Outcome, now: datetime) -> Totals:
     """What the outcome of one case adds to the sums."""
     return Totals(**{outcome.value: 1}, last_completed_at=now)
-
-
-def among(column: Column[str], ids: Sequence[str]) -> ColumnElement[bool]:
-    """That the column is one of these: a single one, as a worker asks several times a second, is compared plainly."""
-    return column == ids[0] if len(ids) == 1 else column.in_(ids)
 
 
 def totals(conn: Connection, batch_ids: Sequence[str]) -> dict[str, Totals]:

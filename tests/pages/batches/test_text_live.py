@@ -5,15 +5,16 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from jobs.agents import Agents
 from jobs.intake import configuration
 from pages.batches.single_text import Typed, hand_in
-from pages.batches.text_live import ROUTE, Watching, parts_of, seats
+from pages.batches.text_live import GOOD_FOR_S, ROUTE, SEEN_EVERY_S, parts_of, seats
 from pages.components import resources
+from pages.components.seats import Seat
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER, Actor
 from screening.settings import Settings
@@ -26,6 +27,7 @@ from storage.site.accounts import Ended, SessionEnded
 from tests.pages.conftest import Opener
 from tests.pages.working import work
 from tests.storage.inbox_cases import ADMIN, ANN
+from tests.storage.statements import statements
 
 PLACES = re.compile(r'class="(?:sl-live )?(sl-status|sl-budget|sl-dag|sl-node)"')
 
@@ -45,8 +47,8 @@ def client() -> TestClient:
     return TestClient(Starlette(routes=[ROUTE]))
 
 
-def _seat(case_id: str, who: Actor = LOCAL_USER, browser: str = "") -> Watching:
-    return Watching(browser=browser, who=lambda: who, case_id=case_id)
+def _seat(case_id: str, who: Actor = LOCAL_USER, browser: str = "") -> Seat:
+    return Seat(browser=browser, who=lambda: who, case_id=case_id)
 
 
 def _draw(db: Database, case_id: str, node: str, codes: str) -> None:
@@ -148,7 +150,7 @@ def test_strangers_are_refused(case_id: str, client: TestClient) -> None:
     def over() -> Actor:
         raise SessionEnded(Ended.SIGNED_OUT)
 
-    ended = seats().take(Watching(browser="", who=over, case_id=case_id))
+    ended = seats().take(Seat(browser="", who=over, case_id=case_id))
     assert client.get(ended).status_code == 401
 
 
@@ -170,22 +172,77 @@ def test_nobody_else_is_shown_anything_of_a_text_and_the_refusal_is_kept(
     assert [(event.actor, event.subject) for event in refused] == [(who.id, case_id)]
 
 
-def test_it_is_written_down_every_two_seconds_that_somebody_watches(
-    page_database: Database, case_id: str, client: TestClient
+def test_whoever_asks_at_nearly_the_same_time_shares_one_look_and_sees_no_older_draws(
+    page_database: Database, case_id: str, client: TestClient, clock: list[float]
 ) -> None:
-    seat = _seat(case_id)
-    address = seats().take(seat)
-    client.get(address)
-    first = _seen(page_database, case_id)
-    assert first is not None
-    client.get(address)
-    assert _seen(page_database, case_id) == first
-    assert seat.seen_at is not None
-    seat.seen_at -= timedelta(seconds=2)
-    client.get(address)
-    assert (_seen(page_database, case_id) or first) > first
+    pages = [seats().take(_seat(case_id)) for _ in range(3)]
+    have = ",".join([_lasting(case_id, datetime.now(UTC)), *["0"] * 6])
+    client.get(pages[0], params={"have": have})
+    _draw(page_database, case_id, "worker", "SE")
+    with statements() as sent:
+        told = [client.get(page, params={"have": have}).json() for page in pages]
+        assert told[0] == told[1] == told[2] and not sent
+    assert "2 of ≤" not in told[0]["parts"]["2"]
+    clock[0] += GOOD_FOR_S
+    assert "2 of ≤ 100 calls" in client.get(pages[0], params={"have": have}).json()["parts"]["2"]
 
 
-def _seen(db: Database, case_id: str) -> datetime | None:
+def test_an_answer_is_compressed_for_those_who_take_it_and_says_the_same(case_id: str, client: TestClient) -> None:
+    page, have = seats().take(_seat(case_id)), ",".join([_lasting(case_id, datetime.now(UTC)), *["0"] * 6])
+    packed = client.get(page, params={"have": have}, headers={"accept-encoding": "gzip"})
+    plain = client.get(page, params={"have": have}, headers={"accept-encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip" and "content-encoding" not in plain.headers
+    assert packed.json() == plain.json() and int(packed.headers["content-length"]) < len(plain.content) / 2
+    assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+
+
+def test_it_is_written_down_every_two_seconds_which_texts_are_watched(
+    page_database: Database, case_id: str, client: TestClient, clock: list[float]
+) -> None:
+    address = seats().take(_seat(case_id))
+    first = _aged(page_database, case_id)
+    client.get(address)
+    second = _seen(page_database, case_id)
+    assert second > first
+    client.get(address)
+    assert _seen(page_database, case_id) == second
+    clock[0] += SEEN_EVERY_S
+    client.get(address)
+    assert _seen(page_database, case_id) > second
+
+
+def test_whose_watching_ended_is_not_kept_going_by_others(
+    page_database: Database, case_id: str, client: TestClient, clock: list[float]
+) -> None:
+    settings = Settings(_env_file=None, sampler="simulated")
+    kept = configuration(settings, Agents(settings), preset("recommended"))
+    other = hand_in(page_database, LOCAL_USER, Typed(text="Another."), kept, settings, datetime.now(UTC))
+    pages = {each: seats().take(_seat(each)) for each in (case_id, other)}
+    for page in pages.values():
+        client.get(page)
+    single_texts.stop(page_database, LOCAL_USER, case_id, datetime.now(UTC))
+    left, watched = _seen(page_database, case_id), _aged(page_database, other)
+    clock[0] += SEEN_EVERY_S
+    client.get(pages[other])
+    assert _seen(page_database, case_id) == left and _seen(page_database, other) > watched
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The process's clock, which stands still until it is put forward."""
+    at = [1_000.0]
+    monkeypatch.setattr("pages.batches.text_live.monotonic", lambda: at[0])
+    return at
+
+
+def _aged(db: Database, case_id: str) -> datetime:
+    """As if it had last been watched a minute ago."""
+    with db.write() as conn:
+        long_ago = datetime.now(UTC) - timedelta(minutes=1)
+        conn.execute(update(live_runs).where(live_runs.c.case_id == case_id).values(viewer_seen_at=long_ago))
+    return _seen(db, case_id)
+
+
+def _seen(db: Database, case_id: str) -> datetime:
     with db.read() as conn:
-        return conn.execute(select(live_runs.c.viewer_seen_at).where(live_runs.c.case_id == case_id)).scalar()
+        return conn.execute(select(live_runs.c.viewer_seen_at).where(live_runs.c.case_id == case_id)).scalar_one()
