@@ -8,11 +8,14 @@ from pages.batches import uploads
 from pages.components import resources
 from pages.components.navigation import FOLDER
 from pages.components.sign_in import poll_session
-from pages.site.doors import SAMPLE, activity_html, waiting_html
+from pages.review.waiting_door import read_today_words, waiting_html
+from pages.site.doors import SAMPLE, activity_html, agents_words
 from screening.review.policy import Action, is_allowed
 from storage.batches.batches import list_batches
+from storage.review.exposure import read_since
 from storage.review.queue import counts
-from storage.site.heartbeats import worker_lives
+from storage.review.tallies import first_due_by_tier
+from storage.site.at_work import at_work
 
 POLL_S = 5.0
 SHOWN_BATCHES = 3
@@ -24,20 +27,21 @@ def read_door() -> None:
     """What waits in the inbox, and the way to it."""
     st.html('<h2 class="sl-door">Read what waits</h2>')
     st.fragment(poll_session(waits), run_every=POLL_S)()
-    reads = is_allowed(person, Action.CLAIM_NEXT)
-    words = "Take the most urgent" if reads else "See the queue"
-    st.page_link(FOLDER / "inbox.py", label=words, icon=":material/inbox:")
+    st.page_link(FOLDER / "inbox.py", label="Open the inbox", icon=":material/inbox:")
 
 
 def waits() -> None:
     """The counts, which follow by themselves."""
     now = resources.now()
-    st.html(waiting_html(counts(db, person, now)))
+    st.html(waiting_html(counts(db, person, now), first_due_by_tier(db, person), now))
+    if is_allowed(person, Action.CLAIM_NEXT):
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        st.caption(read_today_words(read_since(db, person, today)))
 
 
 def screen_door() -> None:
     """One text, or an example of one."""
-    st.html('<h2 class="sl-door">Screen a text</h2><p>One text; watch the agents decide.</p>')
+    st.html('<h2 class="sl-door">Screen a text</h2><p>One text or a conversation; watch the agents decide.</p>')
     st.page_link(FOLDER / "screen.py", label="Open", icon=":material/vital_signs:")
     st.page_link(
         FOLDER / "screen.py", label="Try an example", icon=":material/lightbulb:", query_params={"example": "1"}
@@ -56,6 +60,13 @@ def upload_door() -> None:
         with SAMPLE.open("rb") as sample:
             kept = uploads.keep(folder, SAMPLE.name, sample, person.id)
         st.switch_page(FOLDER / "batch_list.py", query_params={"upload": kept.token})
+
+
+def activity() -> None:
+    """Who works, and how far the newest batches are; it follows by itself."""
+    now = resources.now()
+    found = list_batches(db, person, SHOWN_BATCHES, now=now)
+    st.html(activity_html(found, at_work(db, now), agents_words(resources.settings_now(), resources.usual_pipeline())))
 
 
 def doors() -> list[Callable[[], None]]:
@@ -80,7 +91,5 @@ if open_doors:
         with place, st.container(border=True, height="stretch", key="first_door" if number == 0 else f"door_{number}"):
             door()
 if is_allowed(person, Action.VIEW_BATCHES):
-    now = resources.now()
-    found = list_batches(db, person, SHOWN_BATCHES, now=now)
     with st.container(border=True):
-        st.html(activity_html(found, working=worker_lives(db, now)))
+        st.fragment(poll_session(activity), run_every=POLL_S)()

@@ -1,41 +1,57 @@
-"""What stands on the first page: counts of what waits, and what is going on, as markup."""
+"""What goes on, for the first page: workers, the model, and the newest batches, as markup."""
 
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from pages.components.words import STATE_WORDS
-from screening.review.triage import Tier
+from screening.engine.pipeline import PipelineConfig
+from screening.settings import Settings
 from screening.text.display import visible
 from storage.batches.batches import BatchSummary
-from storage.review.queue import Counts
+from storage.site.at_work import AtWork
+from storage.site.faults import Fault
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample.csv"
 
-TIER_WORDS = {Tier.P0: "P0 at once", Tier.P1: "P1 soon", Tier.P2: "P2 today", Tier.P3: "P3 routine"}
+
+def activity_html(found: Sequence[BatchSummary], work: AtWork, agents: str) -> str:
+    """Who works and answers at the moment, and the newest batches with how far they are."""
+    rows = "".join(_row(*line) for line in (_workers(work), _model(work, agents)))
+    batches = "".join(_batch(one) for one in found) or '<tr><td colspan="3">No batch yet.</td></tr>'
+    return f'<h2 class="sl-door">Now</h2><table class="sl-now"><tbody>{rows}{batches}</tbody></table>'
 
 
-def waiting_html(found: Counts) -> str:
-    """How many wait by tier, with what is late in words; one sentence where nothing waits."""
-    lines = "".join(_tier(tier, found) for tier in Tier if found.open_by_tier.get(tier))
-    if not lines:
-        return '<p style="margin:.3rem 0">No case is open in the inbox.</p>'
-    return f'<ul class="sl-waits">{lines}</ul>'
+def agents_words(settings: Settings, pipeline: PipelineConfig) -> str:
+    """Which models answer for the agents of this pipeline."""
+    if settings.simulated:
+        return "Simulated agents"
+    models = dict.fromkeys(node.model or settings.model for node in pipeline.nodes)
+    return ("Model " if len(models) == 1 else "Models ") + ", ".join(models)
 
 
-def _tier(tier: Tier, found: Counts) -> str:
-    late = found.late_by_tier.get(tier, 0)
-    overdue = f' <span class="late">{late:,} overdue</span>' if late else ""
-    return f'<li><span class="tier">{TIER_WORDS[tier]}</span> <b>{found.open_by_tier[tier]:,}</b>{overdue}</li>'
+def _workers(work: AtWork) -> tuple[bool, str, str]:
+    if work.workers:
+        return True, "1 worker" if work.workers == 1 else f"{work.workers:,} workers", "ready"
+    seen = f"last seen {work.worker_seen:%Y-%m-%d %H:%M} UTC" if work.worker_seen else ""
+    return False, "No worker is running: what is handed in waits.", seen
 
 
-def activity_html(found: Sequence[BatchSummary], *, working: bool) -> str:
-    """Whether anything is screened at the moment, and the newest batches with how far they are."""
-    worker = "A worker is ready." if working else "No worker is running: what is handed in waits."
-    rows = "".join(
-        f"<tr><td>{escape(visible(one.name))}</td><td>{escape(STATE_WORDS[one.progress.state])}</td>"
-        f"<td>{one.progress.accepted - one.progress.pending:,} of {one.progress.accepted:,}</td></tr>"
-        for one in found
-    )
-    table = f'<table class="sl-now"><tbody>{rows}</tbody></table>' if rows else "<p>No batch yet.</p>"
-    return f'<h2 class="sl-door">Now</h2><p style="margin:.2rem 0">{worker}</p>{table}'
+def _model(work: AtWork, agents: str) -> tuple[bool, str, str]:
+    since = next((one.began_at for one in work.faults if one.fault is Fault.MODEL), None)
+    if since is not None:
+        return False, f"{agents}: no answers.", f"since {since:%Y-%m-%d %H:%M} UTC"
+    finished = f"an agent last finished {work.finished:%Y-%m-%d %H:%M} UTC" if work.finished else "not asked yet"
+    return work.workers > 0, agents if work.workers else f"{agents}: not asked while no worker runs", finished
+
+
+def _row(well: bool, what: str, more: str) -> str:
+    mark = '<span class="well">●</span>' if well else '<span class="ill">▲</span>'
+    return f'<tr><td colspan="2">{mark} {escape(what)}</td><td>{escape(more)}</td></tr>'
+
+
+def _batch(one: BatchSummary) -> str:
+    done = one.progress.accepted - one.progress.pending
+    link = f'<a href="/batches?batch={one.id}" target="_self">{escape(visible(one.name))}</a>'
+    state = escape(STATE_WORDS[one.progress.state])
+    return f"<tr><td>{link}</td><td>{state}</td><td>{done:,} of {one.progress.accepted:,}</td></tr>"

@@ -6,7 +6,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, func, literal, select, union_all
 
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
 from screening.review.triage import Tier
+from storage.database import Database
 from storage.review.claims import is_open
 from storage.schema import Moment, inbox_entries, inbox_tallies
 
@@ -29,6 +32,16 @@ _LATE = union_all(
         for tier in Tier
     )
 )
+_FIRST_DUE = select(
+    *(
+        select(_entry.due_at)
+        .where(is_open(), _entry.tier == int(tier))
+        .order_by(_entry.due_at)
+        .limit(1)
+        .scalar_subquery()
+        for tier in Tier
+    )
+)
 _NEWEST = (
     select(_entry.due_at).where(is_open(), _entry.tier == bindparam("tier")).order_by(_entry.due_at.desc()).limit(1)
 )
@@ -44,6 +57,14 @@ def open_by_tier(conn: Connection) -> Mapping[Tier, int]:
 def newest_entry(conn: Connection, tier: Tier) -> datetime | None:
     """The latest target of an open case of this tier, which moves on when one comes in; None where there is none."""
     return conn.execute(_NEWEST, {"tier": int(tier)}).scalar()
+
+
+def first_due_by_tier(db: Database, actor: Actor) -> Mapping[Tier, datetime]:
+    """The earliest target of each tier's open cases; a tier without any is left out."""
+    require(actor, Action.VIEW_COUNTS)
+    with db.read() as conn:
+        found = conn.execute(_FIRST_DUE).one()
+    return {tier: due for tier, due in zip(Tier, found, strict=True) if due is not None}
 
 
 def late_by_tier(conn: Connection, now: datetime) -> Mapping[Tier, int]:

@@ -1,19 +1,30 @@
 """The first page: one sentence, three doors, and what a role is for stands first."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.components import http, resources
 from pages.components.navigation import ENTRIES, GROUPS, pages_for
-from pages.site.doors import waiting_html
+from pages.review.waiting_door import waiting_html
+from pages.site.doors import activity_html, agents_words
+from screening.engine.pipeline import preset
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.settings import Settings
 from storage.database import Database
 from storage.review.queue import counts
+from storage.review.tallies import MOST_LATE, first_due_by_tier
+from storage.site.at_work import at_work
+from storage.site.faults import Fault, begin
+from storage.site.heartbeats import beat
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import NOW, batch, decide, waiting
+
+MINUTE = timedelta(minutes=1)
 
 
 def shown(page: AppTest) -> str:
@@ -38,10 +49,43 @@ def test_the_first_page_says_what_waits_and_leads_on(open_page: Opener, page_dat
     batch(page_database, ["a quiet day", "a long walk"])
     for case_id in waiting(page_database):
         decide(page_database, case_id, Outcome.HUMAN_REVIEW)
-    found = counts(page_database, LOCAL_USER, NOW)
-    page = open_page()
-    assert waiting_html(found).split("</li>")[0].rsplit("<b>", 1)[1] in shown(page)
-    assert "2 of 2" in shown(page) and "No worker is running" in shown(page)
+    bodies = shown(open_page())
+    assert "</span> <b>2</b> " in bodies and ", the first by " in bodies
+    assert "2 of 2" in bodies and "No worker is running" in bodies
+
+
+def test_late_cases_are_told_with_the_first_of_them(page_database: Database) -> None:
+    batch(page_database, ["a quiet day", "a long walk"])
+    for case_id in waiting(page_database):
+        decide(page_database, case_id, Outcome.HUMAN_REVIEW)
+    due = first_due_by_tier(page_database, LOCAL_USER)
+    [(tier, at)] = due.items()
+    for after, said in ((-MINUTE, "first due in 1 min"), (MINUTE, "2 late, the first by 1 min")):
+        now = at + after
+        assert said in waiting_html(counts(page_database, LOCAL_USER, now), due, now)
+    many = replace(counts(page_database, LOCAL_USER, now), late_by_tier={tier: MOST_LATE + 1})
+    assert f"over {MOST_LATE} late" in waiting_html(many, due, now)
+
+
+def test_the_first_page_says_who_works_and_whether_the_model_answers(page_database: Database) -> None:
+    none = at_work(page_database, NOW)
+    assert "No worker is running" in activity_html((), none, "Simulated agents")
+    assert "not asked yet" in activity_html((), none, "Simulated agents")
+    beat(page_database, "w1", "worker", NOW)
+    with page_database.write() as conn:
+        begin(conn, Fault.MODEL, NOW)
+    said = activity_html((), at_work(page_database, NOW), "Model m")
+    assert "1 worker<" in said and f"Model m: no answers.</td><td>since {NOW:%Y-%m-%d %H:%M} UTC" in said
+
+
+def test_every_model_of_the_pipeline_is_named() -> None:
+    pipeline = preset("recommended")
+    other = pipeline.model_copy(
+        update={"nodes": (pipeline.nodes[0].model_copy(update={"model": "b"}), *pipeline.nodes[1:])}
+    )
+    assert agents_words(Settings(sampler="simulated"), pipeline) == "Simulated agents"
+    real = Settings(sampler="anthropic", model="a", anthropic_api_key="k")
+    assert (agents_words(real, pipeline), agents_words(real, other)) == ("Model a", "Models b, a")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,36 @@
+"""Who works at this moment, and what is down: for whoever signs in."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+
+from storage.database import Database
+from storage.schema import Moment, node_runs
+from storage.site.faults import Lasting, lasting_in
+from storage.site.heartbeats import last_worker_seen, live_workers
+
+_LAST = select(func.max(node_runs.c.ended_at, type_=Moment))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtWork:
+    """Workers that live, when one was last seen, the faults that last, and when an agent last ended its work on a
+    text; None where that never was.
+    """
+
+    workers: int
+    worker_seen: datetime | None
+    faults: tuple[Lasting, ...]
+    finished: datetime | None
+
+
+def at_work(db: Database, now: datetime) -> AtWork:
+    """As it is now."""
+    with db.read() as conn:
+        return AtWork(
+            workers=live_workers(conn, now),
+            worker_seen=last_worker_seen(conn),
+            faults=lasting_in(conn),
+            finished=conn.execute(_LAST).scalar(),
+        )
