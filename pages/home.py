@@ -27,7 +27,8 @@ def read_door() -> None:
     """What waits in the inbox, and the way to it."""
     st.html('<h2 class="sl-door">Read what waits</h2>')
     st.fragment(poll_session(waits), run_every=POLL_S)()
-    st.page_link(FOLDER / "inbox.py", label="Open the inbox", icon=":material/inbox:")
+    with st.container(key="main_door"):
+        st.page_link(FOLDER / "inbox.py", label="Open the inbox", icon=":material/inbox:")
 
 
 def waits() -> None:
