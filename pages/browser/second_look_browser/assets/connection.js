@@ -1,6 +1,9 @@
 // Whether the server can be reached, as soon as that is known. Streamlit tells it on its root element; the browser
 // tells when there is no network at all; and a question every few seconds finds a line that is silently dead.
 
+// Streamlit also opens a dialog over the page, which would cover what we say and take the keys: it is closed, and once
+// closed it stays away until the line is back.
+
 const ASK_MS = 3000;
 const ANSWER_MS = 4000;
 
@@ -29,14 +32,23 @@ export function watchConnection(changed) {
   };
   const observer = new MutationObserver(tell);
   if (app) observer.observe(app, { attributes: true, attributeFilter: ["data-test-connection-state"] });
+  const dialogs = new MutationObserver(closeDialog);
+  dialogs.observe(document.body, { childList: true });
   const timer = setInterval(() => document.visibilityState === "visible" && ask(), ASK_MS);
   window.addEventListener("offline", tell);
   window.addEventListener("online", ask);
   tell();
   return () => {
     observer.disconnect();
+    dialogs.disconnect();
     clearInterval(timer);
     window.removeEventListener("offline", tell);
     window.removeEventListener("online", ask);
   };
+}
+
+function closeDialog() {
+  const tells = (dialog) => dialog.textContent.includes("Connection error");
+  const opened = [...document.querySelectorAll('[data-testid="stDialog"] [role="dialog"]')].find(tells);
+  opened?.querySelector('button[aria-label="Close"]')?.click();
 }
