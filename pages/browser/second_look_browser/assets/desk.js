@@ -568,8 +568,9 @@ class Desk {
     const { layout, shown } = { layout: this.layout, shown: this.shown };
     const now = this.now();
     const left = (shown?.due ?? 0) - now;
-    layout.why.textContent = shown?.why ? `${shown.why} · ${span(left)} ${left > 0 ? "left" : "over"}` : "";
-    layout.why.classList.toggle("sld-late", Boolean(shown?.why) && left <= 0);
+    const waits = Boolean(shown?.why) && this.stage !== "read"; // a target is for what is still to be looked at
+    layout.why.textContent = waits ? `${shown.why} · ${span(left)} ${left > 0 ? "left" : "over"}` : (shown?.why ?? "");
+    layout.why.classList.toggle("sld-late", waits && left <= 0);
     const held = (shown?.expires ?? 0) - now;
     layout.lease.hidden = !["reading", "read"].includes(this.stage) || Boolean(this.claiming);
     layout.lease.textContent = this.stage === "read" ? "✓ read by you" : `yours for ${clock(held)} · renews while you work`;
