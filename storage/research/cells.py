@@ -18,7 +18,7 @@ from storage.audit_log import append
 from storage.blindness import withheld
 from storage.database import Database
 from storage.kinds import IN_INBOX, PENDING
-from storage.research.confusion import known_kinds, open_to, outcome_now, reference_now
+from storage.research.confusion import known_kinds, open_to, outcome_now
 from storage.research.listed import MOST_LISTED, Cell, listed
 from storage.schema import case_tags, cases, screenings
 
@@ -209,6 +209,6 @@ def _waiting(conn: Connection, wanted: Cell, actor: Actor) -> int:
     if wanted.group is not None:
         query = query.where(cases.c.group_name == wanted.group)
     if wanted.reference is not None:
-        query = query.where(reference_now(wanted.labels) == wanted.reference)
+        query = query.where(cases.c.reference == wanted.reference)  # no open case has an accepted label
     counted = query.limit(MOST_LISTED).subquery()
     return int(conn.execute(select(func.count()).select_from(counted)).scalar_one())

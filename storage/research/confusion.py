@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, select
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed, require
-from storage.accepted import accepted_label, accepted_labels
+from storage.accepted import accepted_labels
 from storage.blindness import counts_as_with_clinicians, has_rated
 from storage.database import Database
 from storage.kinds import PENDING, Kind, kinds
@@ -149,10 +149,3 @@ def outcome_now(actor: Actor) -> ColumnElement[str]:
     """A case's outcome as this person may count it, or ``pending``; joins `screenings`."""
     with_clinicians = counts_as_with_clinicians(actor, cases.c.id)
     return case((with_clinicians, Outcome.HUMAN_REVIEW.value), else_=func.coalesce(screenings.c.outcome, PENDING))
-
-
-def reference_now(labels: Labels) -> ColumnElement[str]:
-    """A case's reference label: the file's, or the accepted one where there is one."""
-    if labels == "original":
-        return cases.c.reference
-    return func.coalesce(accepted_label(cases.c.id), cases.c.reference)

@@ -61,6 +61,17 @@ def test_an_empty_answer_is_marked_empty(answer):
     assert read_answer(answer, "end_turn", Usage()).answer is Answer.EMPTY
 
 
+@pytest.mark.parametrize(
+    ("answer", "stop_reason"),
+    [("safe", "end_turn"), ("perhaps", "end_turn"), (" ", "end_turn"), ("safe", "max_tokens"), ("safe", "refusal")],
+)
+def test_every_answer_is_paid_for_and_what_was_no_label_is_kept(answer: str, stop_reason: str) -> None:
+    usage = Usage(input_tokens=400, output_tokens=3, cache_read_tokens=100, cache_write_tokens=20)
+    draw = read_answer(answer, stop_reason, usage)
+    assert draw.usage == usage
+    assert draw.raw == ("" if draw.answer is Answer.LABEL else answer)
+
+
 @given(st.text(max_size=400), st.sampled_from(["end_turn", "stop_sequence", "max_tokens", "refusal"]))
 def test_only_an_exact_word_can_be_anything_but_escalate(answer, stop_reason):
     draw = read_answer(answer, stop_reason, Usage())

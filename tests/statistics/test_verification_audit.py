@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import chi2
 
 from screening.labels import Label, Outcome
 from screening.statistics.verification import (
@@ -100,6 +101,27 @@ def test_strata_with_unequal_probability_are_weighted_and_their_errors_recovered
     assert result.missed.at_most_per_thousand < 800 * at_shared_level
     assert [each.name for each in result.missed_by_stratum] == ["chat", "forum"]
     assert result.missed_by_stratum[0].at_most_per_thousand == pytest.approx(1000 * upper_bound(1, 50))
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+def test_each_side_of_the_interval_of_several_strata_has_the_whole_level(confidence: float) -> None:
+    """Garwood's limits of each count, half the level below and half above, and Donner and Zou's equation at the ends."""
+    strata = [
+        stratum(SAFE, 1000, 50, 1, "chat", probability=0.05),  # 1 / 0.05 = 20 missed
+        stratum(SAFE, 100, 50, 5, "forum", probability=0.5),  # 5 / 0.5 = 10 missed
+        stratum(UNSAFE, 70, 70, 70),
+    ]
+    below, above = (1 - confidence) / 2, (1 + confidence) / 2
+    caught_low, caught_high = chi2.ppf(below, 2 * 70) / 2, chi2.ppf(above, 2 * 71) / 2
+    missed_low = 30 - hypot(20 - chi2.ppf(below, 2) / 2 / 0.05, 10 - chi2.ppf(below, 10) / 2 / 0.5)
+    missed_high = 30 + hypot(chi2.ppf(above, 4) / 2 / 0.05 - 20, chi2.ppf(above, 12) / 2 / 0.5 - 10)
+    rate = estimate(strata, confidence).sensitivity
+    low, high = rate.low or 0.0, rate.high or 0.0
+    assert 0 < low < 0.7 < high < 1
+    assert (1 - low) * 70 - low * 30 == pytest.approx(hypot((1 - low) * (70 - caught_low), low * (missed_high - 30)))
+    assert high * 30 - (1 - high) * 70 == pytest.approx(
+        hypot((1 - high) * (caught_high - 70), high * (30 - missed_low))
+    )
 
 
 def test_a_stratum_with_readings_due_is_weighted_by_what_was_read_of_it():

@@ -138,6 +138,25 @@ def test_groups_narrow_both_the_matrix_and_the_cell(db: Database) -> None:
     assert _ids(db, Cell(batch_id=batch_id, reference="safe", outcome="pending", group="b")) == ["p1", "p3"]
 
 
+def test_what_clinicians_accepted_beats_the_files_label_in_a_group_as_in_the_batch(db: Database) -> None:
+    batch_id = batch(db, closed=False)
+    rows = [
+        NewCase(row=row, external_id=f"p{row}", text=receive("quiet"), reference=Label.SAFE, group="a")
+        for row in (1, 2)
+    ]
+    add_rows(db, batch_id, rows, NOW)
+    missed, right = waiting(db)
+    for case_id in (missed, right):
+        decide(db, case_id)
+    fields = {"method": "senior", "by": "s", "reason": None, "rating_ids": [], "at": NOW}
+    with db.write() as conn:
+        conn.execute(insert(adjudications).values(case_id=missed, version=1, label="unsafe", **fields))
+    for group in (None, "a"):
+        assert confusion(db, LOCAL_USER, batch_id, "original", group) == {("safe", "safe"): 2}
+        accepted = {("safe", "safe"): 1, ("unsafe", "safe"): 1}
+        assert confusion(db, LOCAL_USER, batch_id, "adjudicated", group) == accepted, group
+
+
 def test_open_cases_are_counted_and_not_shown_before_they_are_read(db: Database) -> None:
     batch_id = batch(db, TEXTS[:2], references="UU", audit_rate=1.0)
     for case_id in waiting(db):
