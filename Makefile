@@ -38,10 +38,9 @@ check: $(VENV)/.development
 audit: $(VENV)/.development
 	$(BIN)/python .ci/audit.py
 
-# Hours for all; a part by name: make mutants ARGS='"screening.statistics.metrics*"'. The survivors are listed at the end.
+# An hour or two for all; one module: make mutants ARGS=screening/statistics/bounds.py. Figures in docs/mutants.md.
 mutants: $(VENV)/.development
-	$(BIN)/mutmut run $(ARGS)
-	$(BIN)/mutmut results
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 faults: $(VENV)/.development
 	$(BIN)/python -m tests.faults
