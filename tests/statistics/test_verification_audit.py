@@ -105,7 +105,7 @@ def test_strata_with_unequal_probability_are_weighted_and_their_errors_recovered
 
 @pytest.mark.parametrize("confidence", [0.95, 0.8])
 def test_each_side_of_the_interval_of_several_strata_has_the_whole_level(confidence: float) -> None:
-    """Garwood's limits of each count, half the level below and half above, and Donner and Zou's equation at the ends."""
+    """Garwood's limits of each count, half the level on each side, and Donner and Zou's equation at the ends."""
     strata = [
         stratum(SAFE, 1000, 50, 1, "chat", probability=0.05),  # 1 / 0.05 = 20 missed
         stratum(SAFE, 100, 50, 5, "forum", probability=0.5),  # 5 / 0.5 = 10 missed
@@ -118,10 +118,10 @@ def test_each_side_of_the_interval_of_several_strata_has_the_whole_level(confide
     rate = estimate(strata, confidence).sensitivity
     low, high = rate.low or 0.0, rate.high or 0.0
     assert 0 < low < 0.7 < high < 1
-    assert (1 - low) * 70 - low * 30 == pytest.approx(hypot((1 - low) * (70 - caught_low), low * (missed_high - 30)))
-    assert high * 30 - (1 - high) * 70 == pytest.approx(
-        hypot((1 - high) * (caught_high - 70), high * (30 - missed_low))
-    )
+    at_low = hypot((1 - low) * (70 - caught_low), low * (missed_high - 30))
+    at_high = hypot((1 - high) * (caught_high - 70), high * (30 - missed_low))
+    assert (1 - low) * 70 - low * 30 == pytest.approx(at_low)
+    assert high * 30 - (1 - high) * 70 == pytest.approx(at_high)
 
 
 def test_a_stratum_with_readings_due_is_weighted_by_what_was_read_of_it():
