@@ -25,7 +25,7 @@ from screening.review.actors import SYSTEM
 from screening.settings import Settings
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import progress
-from storage.batches.exports import exported_results
+from storage.batches.exports import export_results
 from storage.batches.intake import IntakeClosed
 from storage.database import Database
 from storage.review import program_texts
@@ -170,7 +170,7 @@ def _texts(app: FastAPI, db: Database, settings: Settings, clock: Clock, guard: 
     def look(text_id: _ID, program: Submits) -> Found:
         """How far a text is, and its label once it is settled, where the token may fetch outcomes."""
         outcome = Scope.OUTCOMES in program.scopes
-        return _found(program_texts.look(db, program, text_id, clock(), outcome=outcome))
+        return _found(program_texts.hand_out(db, program, text_id, clock(), outcome=outcome))
 
     @app.get(f"{ROOT}/texts", response_model=Listed)
     def listed(
@@ -230,7 +230,7 @@ def _files(app: FastAPI, db: Database, settings: Settings, clock: Clock, guard: 
     ) -> Response:
         """What became of each row, as JSON lines; of a case that people still have to read only that it is there."""
         program_texts.batch_of(db, program, batch_id)
-        rows = exported_results(db, program.actor, batch_id, clock())
+        rows = export_results(db, program.actor, batch_id, clock())
         return StreamingResponse(_lines(rows), media_type="application/jsonl")
 
 

@@ -43,14 +43,14 @@ def _parts(db: Database, arguments: argparse.Namespace) -> Iterator[str] | Itera
         return RESULTS[arguments.format](db, LOCAL_USER, arguments.batch, now)
     if arguments.what == "readings":
         from pages.research.readings_export import written
-        from storage.research.reading_table import exported_readings
+        from storage.research.reading_table import export_readings
 
-        return written(exported_readings(db, LOCAL_USER, key, now, arguments.batch), arguments.format)
+        return written(export_readings(db, LOCAL_USER, key, now, arguments.batch), arguments.format)
     from pages.components.relabelled_export import WRITTEN
-    from storage.research.relabelled import relabelled_rows
+    from storage.research.relabelled import export_relabelled
 
     text, version = not arguments.without_text, arguments.as_of
-    rows = relabelled_rows(db, LOCAL_USER, arguments.batch, key, now, with_text=text, as_of=version)
+    rows = export_relabelled(db, LOCAL_USER, arguments.batch, key, now, with_text=text, as_of=version)
     return WRITTEN[arguments.format](rows)
 
 

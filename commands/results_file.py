@@ -13,7 +13,7 @@ from screening.datasets.export import jsonl_lines
 from screening.datasets.rows import rejected_csv
 from screening.review.actors import LOCAL_USER, SYSTEM
 from storage.batches.batches import Progress
-from storage.batches.exports import exported_rejected, exported_results
+from storage.batches.exports import export_rejected, export_results
 from storage.batches.results import Result
 from storage.database import Database
 from storage.kinds import PENDING
@@ -42,7 +42,7 @@ class ResultsFile:
 
     def _write(self, batch_id: str, *, settled_only: bool) -> None:
         who = LOCAL_USER if self.blind else SYSTEM
-        found = exported_results(self.db, who, batch_id, system_clock(), after=self._last, again=self._begun)
+        found = export_results(self.db, who, batch_id, system_clock(), after=self._last, again=self._begun)
         with private_file(self.out, more=self._begun) as file:
             self._begun = True
             file.writelines(jsonl_lines(self._rows(found, settled_only=settled_only)))
@@ -99,7 +99,7 @@ def rejected_path(out: Path) -> Path:
 
 def write_rejected(db: Database, batch_id: str, out: Path) -> None:
     """The rows that were not taken in, each with its reason."""
-    rows = exported_rejected(db, LOCAL_USER, batch_id, system_clock())
+    rows = export_rejected(db, LOCAL_USER, batch_id, system_clock())
     with private_file(rejected_path(out)) as file:
         file.writelines(rejected_csv(rows, byte_order_mark=False))
 

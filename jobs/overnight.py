@@ -191,7 +191,7 @@ class Overnight:
 
     async def _match(self, service: MessageBatches, listed: ServiceBatch) -> None:
         custom_ids = [custom_id async for custom_id, _ in service.results(listed.id)]
-        await to_the_end(overnight.match, self.db, listed.id, custom_ids)
+        await to_the_end(overnight.record_match, self.db, listed.id, custom_ids)
 
     async def _settled(
         self, service: MessageBatches, one: HandedIn, made: Configuration, listed: Sequence[ServiceBatch]
@@ -203,7 +203,7 @@ class Overnight:
             await self._send(service, one, made)
             return False
         found = await service.find(one.service_id)
-        await to_the_end(overnight.worked_off, self.db, one.id, found.processed)
+        await to_the_end(overnight.record_progress, self.db, one.id, found.processed)
         if found.ended:
             await self._count(service, one, made)
         return found.ended
@@ -226,7 +226,7 @@ class Overnight:
         texts = await self._texts(wanted.values())
         asked = [_asked(one, custom_id, draw, texts, made) for custom_id, draw in wanted.items()]
         service_id = await service.create(asked)
-        await to_the_end(overnight.sent, self.db, one.id, service_id)
+        await to_the_end(overnight.record_sent, self.db, one.id, service_id)
 
     async def _texts(self, wanted: Iterable[DrawWanted]) -> dict[str, ScreenedText]:
         """The text of each case, which leaves by this way only where it has a reference label."""

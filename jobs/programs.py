@@ -96,7 +96,7 @@ def hand_in(daily: DailyBatches, program: Program, key: str, content_sha256: str
 def tell_settled(db: Database, now: datetime, *, private: bool) -> int:
     """Tell every program that is due what of its texts is settled: the id alone. How many were told."""
     done = 0
-    for one in program_texts.due_to_tell(db, now):
+    for one in program_texts.take_due(db, now):
         done += _tell(db, one, now, private=private)
     return done
 
@@ -108,7 +108,7 @@ def _tell(db: Database, one: Told, now: datetime, *, private: bool) -> bool:
         notifications_webhook.post(one.webhook, one.secret, one.case_id, said, timestamp, private=private)
     except (NotSent, ValueError) as failed:
         log.warning("a program could not be told that a case is settled: %s", failed)
-        program_texts.not_told(db, one, now)
+        program_texts.record_not_told(db, one, now)
         return False
-    program_texts.told(db, one.case_id)
+    program_texts.record_told(db, one.case_id)
     return True

@@ -17,8 +17,8 @@ from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches
 from storage.blindness import NotYetRated, Unread
 from storage.review import adjudication, ratings
-from storage.review.case_file import CaseFile, case_file
-from storage.review.evidence import CaseText, Evidence, case_text, evidence
+from storage.review.case_file import CaseFile, reveal_case_file
+from storage.review.evidence import CaseText, Evidence, reveal_evidence, reveal_text
 
 here = Here(db=resources.database(), person=resources.actor(), site=resources.site(), now=resources.now())
 key = resources.settings().pseudonym_secret
@@ -28,8 +28,8 @@ def seen(case_id: str) -> tuple[CaseText, Evidence]:
     """Read once a visit: each reading of the text and of the evidence is a line in the audit log."""
     name = f"case_page_{case_id}"
     if name not in st.session_state:
-        shown = evidence(here.db, here.person, case_id, here.now)
-        read = case_text(here.db, here.person, case_id, here.now), shown
+        shown = reveal_evidence(here.db, here.person, case_id, here.now)
+        read = reveal_text(here.db, here.person, case_id, here.now), shown
         if shown.outcome is None:
             return read
         st.session_state[name] = read
@@ -62,8 +62,8 @@ def people(case_id: str, *, closed: bool) -> None:
     """Readings and accepted labels, for whom they are."""
     st.html('<h2 class="sl-h2">Readings</h2>')
     try:
-        given = ratings.ratings_of(here.db, here.person, case_id, here.now)
-        made = adjudication.versions(here.db, here.person, case_id, here.now)
+        given = ratings.reveal_ratings(here.db, here.person, case_id, here.now)
+        made = adjudication.reveal_versions(here.db, here.person, case_id, here.now)
     except (Forbidden, Unread):
         st.caption("Other people's readings are not shown to you.")
         return
@@ -80,7 +80,7 @@ def people(case_id: str, *, closed: bool) -> None:
 def blind(case_id: str) -> None:
     """An open case that this person has not read; a senior may decide between readers who disagree."""
     try:
-        ratings.ratings_of(here.db, here.person, case_id, here.now)
+        ratings.reveal_ratings(here.db, here.person, case_id, here.now)
     except (Forbidden, Unread):
         waits(case_id)
         return
@@ -91,7 +91,7 @@ def blind(case_id: str) -> None:
     )
     name = f"case_text_{case_id}"
     if name not in st.session_state:
-        st.session_state[name] = case_text(here.db, here.person, case_id, here.now)
+        st.session_state[name] = reveal_text(here.db, here.person, case_id, here.now)
     texts(st.session_state[name])
     people(case_id, closed=False)
 
@@ -114,7 +114,7 @@ def case(case_id: str) -> None:
     """The page of one case."""
     try:
         text, shown = seen(case_id)
-        file = case_file(here.db, here.person, case_id, here.now)
+        file = reveal_case_file(here.db, here.person, case_id, here.now)
     except NotYetRated:
         blind(case_id)
         return

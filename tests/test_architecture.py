@@ -58,6 +58,19 @@ LARGEST_MODULE = 400
 LARGEST_PAGE = 150
 
 
+WRITES = {"insert", "insert_into", "update", "delete"}
+VERBS_OF_WRITING = {
+    "accept", "acknowledge", "activate", "add", "adjudicate", "allocate", "amend", "append", "ask", "assign", "back",
+    "beat", "begin", "bring", "cancel", "catch", "change", "claim", "close", "collect", "commit", "confirm", "create",
+    "decline", "discard", "end", "enter", "erase", "expire", "export", "fill", "finish", "forget", "give", "hand",
+    "hold", "insert", "keep", "leave", "lose", "make", "move", "note", "open", "override", "park", "pause", "plan",
+    "record", "release", "remove", "renew", "request", "resettle", "restore", "resume", "retry", "reveal", "revise",
+    "revoke", "save", "seal", "see", "send", "set", "settle", "sign", "skip", "start", "stop", "submit", "take", "tell",
+    "update", "watch", "withdraw",
+}  # fmt: skip
+"""The first words of functions in storage/ that write to the database, if only who looked to the audit log."""
+
+
 def _modules() -> dict[str, Path]:
     files = [
         path
@@ -175,6 +188,38 @@ def test_nobody_imports_a_page() -> None:
 def test_modules_stay_small(name: str) -> None:
     lines = MODULES[name].read_text(encoding="utf-8").count("\n")
     assert lines <= (LARGEST_PAGE if MODULES[name].parent == ROOT / "pages" else LARGEST_MODULE)
+
+
+def _called(name: str) -> dict[tuple[str, str], set[tuple[str, str]]]:
+    """Whom each function of a module calls, by module and name; ``("", name)`` is what writes by itself."""
+    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
+    known = {
+        alias.asname or alias.name: (str(item.module), alias.name)
+        for item in ast.walk(tree) if isinstance(item, ast.ImportFrom) for alias in item.names
+    }  # fmt: skip
+    found = {}
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef):
+            calls = [ast.unparse(item.func) for item in ast.walk(function) if isinstance(item, ast.Call)]
+            named = {known.get(call, (name, call)) for call in calls}
+            inside = {
+                (".".join(known.get(place, ())), last) for place, _, last in (call.rpartition(".") for call in calls)
+            }
+            writes = WRITES.intersection(calls) or any(call.endswith(".write") for call in calls)
+            found[name, function.name] = named | inside | ({("", "write")} if writes else set())
+    return found
+
+
+def test_what_writes_to_the_database_says_so_in_its_name() -> None:
+    names = [name for name in MODULES if _in(name, "storage") and not _in(name, "storage.migrations")]
+    calls = {function: called for name in names for function, called in _called(name).items()}
+    writers = {("", "write")}
+    while more := {function for function, called in calls.items() if called & writers} - writers:
+        writers |= more
+    assert ("storage.batches.exports", "export_results") in writers > {("storage.review.evidence", "reveal_evidence")}
+    public = {(name, function) for name, function in writers if name and not function.startswith("_")}
+    silent = sorted(f"{name}.{function}" for name, function in public if function.split("_")[0] not in VERBS_OF_WRITING)
+    assert not silent, "a verb that says so, please: reveal_ what is shown and logged, export_ what is taken away"
 
 
 def test_no_path_or_host_of_a_machine_is_committed() -> None:

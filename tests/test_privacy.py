@@ -26,8 +26,8 @@ from storage.audit_log import append
 from storage.batches.batches import progress
 from storage.database import Database
 from storage.review import claims, inbox
-from storage.review.adjudication import adjudicate, amend, versions
-from storage.review.evidence import case_text, evidence
+from storage.review.adjudication import adjudicate, amend, reveal_versions
+from storage.review.evidence import reveal_evidence, reveal_text
 from storage.review.ratings import submit_rating
 from storage.schema import audit_events, batch_events, case_errors, cases, rejected_rows
 from tests.commands.conftest import stub
@@ -236,14 +236,14 @@ def test_what_reviewers_write_and_read_is_not_in_the_audit_log(
     first, second = fill(db, (Tier.P1, Tier.P2))
     claim = claims.claim_next(db, ANN, NOW)
     assert claim is not None
-    case_text(db, ANN, first, NOW, claim.token)
+    reveal_text(db, ANN, first, NOW, claim.token)
     filled = form("unsafe", 4, note=f"Because of {WORD}.")
     submit_rating(db, ANN, first, claim.token, filled, NOW, "a" * 32)
-    evidence(db, ANN, first, NOW)
+    reveal_evidence(db, ANN, first, NOW)
     other = claims.claim_next(db, ANN, NOW)
     assert other is not None and other.case_id == second
     inbox.hold(db, ANN, second, other.token, f"I know somebody called {WORD}", NOW)
-    if made := versions(db, SENIOR, first, NOW):  # one reading was enough
+    if made := reveal_versions(db, SENIOR, first, NOW):  # one reading was enough
         amend(db, SENIOR, first, RatingLabel("safe"), f"As {WORD} says.", made[-1].version, NOW + MINUTE)
     else:
         adjudicate(db, SENIOR, first, RatingLabel("unsafe"), f"As {WORD} says.", NOW + MINUTE)

@@ -9,7 +9,7 @@ from screening.datasets.export import csv_lines, json_array_lines, jsonl_lines, 
 from screening.datasets.rows import rejected_csv
 from screening.labels import Label
 from screening.review.actors import Actor
-from storage.batches.exports import exported_rejected, exported_results
+from storage.batches.exports import export_rejected, export_results
 from storage.batches.results import Result
 from storage.database import Database
 
@@ -34,24 +34,24 @@ def result_fields(result: Result) -> dict[str, object]:
 
 def results_csv(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:
     """The results for a spreadsheet."""
-    rows = (list(result_fields(result).values()) for result in exported_results(db, actor, batch_id, now))
+    rows = (list(result_fields(result).values()) for result in export_results(db, actor, batch_id, now))
     return csv_lines(RESULT_COLUMNS, rows)
 
 
 def results_jsonl(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:
     """The results with nothing changed."""
-    return jsonl_lines(result_fields(result) for result in exported_results(db, actor, batch_id, now))
+    return jsonl_lines(result_fields(result) for result in export_results(db, actor, batch_id, now))
 
 
 def results_parquet(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[bytes]:
     """The results for programs that read columns."""
-    rows = (result_fields(result) for result in exported_results(db, actor, batch_id, now))
+    rows = (result_fields(result) for result in export_results(db, actor, batch_id, now))
     return parquet_parts(RESULT_KINDS, rows)
 
 
 def results_label_studio(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:
     """The results as tasks for Label Studio: the engine's label as a prediction, without texts."""
-    return json_array_lines(_task(result) for result in exported_results(db, actor, batch_id, now))
+    return json_array_lines(_task(result) for result in export_results(db, actor, batch_id, now))
 
 
 def _task(result: Result) -> dict[str, object]:
@@ -69,4 +69,4 @@ RESULTS: Mapping[str, Export] = {
 
 def rejected_rows_csv(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:
     """The rejected rows of a batch, with row, line and why."""
-    return rejected_csv(exported_rejected(db, actor, batch_id, now))
+    return rejected_csv(export_rejected(db, actor, batch_id, now))

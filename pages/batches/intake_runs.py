@@ -12,6 +12,7 @@ from pages.batches.uploads import Upload, uploaded_table
 from pages.components import resources
 from pages.components.singletons import singleton
 from pages.components.words import error_words
+from screening.datasets.reader import Table
 from screening.datasets.refused import FileRefused
 from screening.review.actors import SYSTEM
 from screening.settings import Settings
@@ -43,13 +44,13 @@ class IntakeRuns:
         self._stopped: dict[str, Stopped] = {}
         self._lock = threading.Lock()
 
-    def start(self, upload: Upload) -> None:
-        """Take this file in, unless that is going on already."""
+    def start(self, upload: Upload, table: Table | None = None) -> None:
+        """Take this file in, unless that is going on already; ``table`` is what is known of it, to spare a profile."""
         with self._lock:
             known = self._running.get(upload.token)
             if known is None or not known.is_alive():
                 self._stopped.pop(str(upload.batch_id), None)
-                thread = threading.Thread(target=self._fill, args=(upload,), daemon=True)
+                thread = threading.Thread(target=self._fill, args=(upload, table), daemon=True)
                 self._running[upload.token] = thread
                 thread.start()
 
@@ -67,22 +68,23 @@ class IntakeRuns:
         for thread in list(self._running.values()):
             thread.join()
 
-    def _fill(self, upload: Upload) -> None:
+    def _fill(self, upload: Upload, table: Table | None) -> None:
         batch_id = str(upload.batch_id)
         try:
-            in_the_end(lambda: self._take_in(upload, batch_id), most_lost=MOST_LOST)
+            in_the_end(lambda: self._take_in(upload, table), most_lost=MOST_LOST)
         except Exception as error:  # the file stays, for whoever presses the button or for the next start
             log.error("taking in a file failed: %s", type(error).__name__)
             self._stopped[batch_id] = Stopped(upload=upload, why=_why(error))
             return
         uploads.discard(upload)
 
-    def _take_in(self, upload: Upload, batch_id: str) -> None:
+    def _take_in(self, upload: Upload, table: Table | None) -> None:
         """Until the batch takes no more rows, be it that another process was faster and put the file away."""
+        batch_id = str(upload.batch_id)
         try:
             if takes_rows(self._db, batch_id):
-                table = uploaded_table(upload)
-                fill_batch(self._db, SYSTEM, batch_id, table, self._settings, system_clock)
+                found = table or uploaded_table(upload)
+                fill_batch(self._db, SYSTEM, batch_id, found, self._settings, system_clock)
         except (IntakeClosed, UnknownBatch):
             log.info("the batch of an upload takes no more rows")
         except Exception:

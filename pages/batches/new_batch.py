@@ -89,7 +89,7 @@ def _check_file(upload: Upload) -> None:
         show_report(final, rejected_file(begun, mapping))
     st.markdown("**The first rows, as they will be read**")
     st.dataframe(preview_rows(found, labels), hide_index=True)
-    offer(begun, final, mapping, labels)
+    offer(begun, final, labels)
 
 
 def ask_columns(upload: Upload) -> tuple[ColumnMapping | None, FileMapping | None, str]:
@@ -146,7 +146,7 @@ def show_report(final: Checked, rejected: StreamedFile) -> None:
         show_files([rejected])
 
 
-def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels) -> None:
+def offer(upload: Upload, final: Checked, labels: Labels) -> None:
     """The price, the cap, and the button."""
     settings = resources.settings()
     left, right = st.columns([2, 3], gap="medium")
@@ -179,7 +179,7 @@ def offer(upload: Upload, final: Checked, mapping: ColumnMapping, labels: Labels
                 overnight=overnight,
                 intake=describe_reading(final.table.report) | {"estimate": estimated.record} | _preparation(upload),
             )
-            start(upload, request, mapping, labels)
+            start(upload, request, final.table, labels)
         leave(upload)
 
 
@@ -196,14 +196,16 @@ def caps() -> tuple[int | None, float | None]:
     return most, cost
 
 
-def start(upload: Upload, request: BatchRequest, mapping: ColumnMapping, labels: Labels) -> None:
+def start(upload: Upload, request: BatchRequest, table: Table, labels: Labels) -> None:
     """Open the batch, take the file in beside the page, and show the batch."""
+    confirmed = replace(upload, mapping=table.report.mapping, label_values=dict(labels))
     try:
-        source = uploads.begin(upload, lambda: create_batch(request), mapping, dict(labels))
+        source = uploads.begin(confirmed, lambda: create_batch(request))
     except FileNotFoundError:  # from another window: it is in, or was not wanted
         st.query_params.clear()
         st.rerun()
-    intake_runs().start(source)
+    same = source == replace(confirmed, batch_id=source.batch_id)  # not begun in another window, and read otherwise
+    intake_runs().start(source, table if same else None)
     show_batch_of(source)
 
 

@@ -80,10 +80,8 @@ def remember(upload: Upload) -> None:
     written.replace(upload.path.with_suffix(".json"))
 
 
-def begin(
-    upload: Upload, open_batch: Callable[[], str], mapping: ColumnMapping, labels: dict[str, Label | None]
-) -> Upload:
-    """The upload as the source of a new batch, so that taking it in can go on after a restart.
+def begin(upload: Upload, open_batch: Callable[[], str]) -> Upload:
+    """The upload, as it was confirmed, as the source of a new batch, so that taking it in can go on after a restart.
 
     A file becomes one batch, however often and from how many windows it is started: the first stays, and
     ``open_batch`` is not called again. Raises FileNotFoundError when the file was put away meanwhile.
@@ -94,7 +92,7 @@ def begin(
             raise FileNotFoundError("the file was put away")
         if known.batch_id:
             return known
-        changed = replace(upload, batch_id=open_batch(), mapping=mapping, label_values=labels)
+        changed = replace(upload, batch_id=open_batch())
         remember(changed)
         return changed
 

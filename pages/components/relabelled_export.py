@@ -15,7 +15,7 @@ from pages.components.streamed import CSV, JSON, JSONL, MARKDOWN, PARQUET, Strea
 from screening.datasets.columnar import Kind, parquet_parts
 from screening.datasets.export import csv_lines, json_array_lines, jsonl_lines, label_studio_task
 from screening.review.actors import Actor
-from storage.research.relabelled import RelabelledRow, relabelled_rows
+from storage.research.relabelled import RelabelledRow, export_relabelled
 
 Written = Iterator[str] | Iterator[bytes]
 HEADER = (
@@ -36,7 +36,7 @@ def relabelled_files(batch_id: str, *, with_text: bool = True, as_of: int | None
 
     def lines(written: Callable[[Iterable[RelabelledRow]], Written], who: Actor) -> Written:
         now = resources.now()
-        rows = relabelled_rows(resources.database(), who, batch_id, key, now, with_text=with_text, as_of=as_of)
+        rows = export_relabelled(resources.database(), who, batch_id, key, now, with_text=with_text, as_of=as_of)
         return written(rows)
 
     stem = f"relabelled-{batch_id[:12]}" + ("" if as_of is None else f"-as-of-{as_of}")

@@ -16,8 +16,8 @@ from screening.review.policy import Forbidden
 from screening.text.display import visible
 from storage.database import Database
 from storage.research.case_tags import Waiting, add_remark, add_tag, remarks, remove_tag, tag_counts
-from storage.research.cells import CaseInCell, listed_case, texts_compared
-from storage.review.evidence import CaseText, case_text
+from storage.research.cells import CaseInCell, listed_case, take_texts_to_compare
+from storage.review.evidence import CaseText, reveal_text
 
 QUICK_TAGS = 5
 OPEN = "reader_case"
@@ -91,7 +91,7 @@ def _text(db: Database, person: Actor, case: CaseInCell) -> None:
     seen: dict[str, CaseText | None] = st.session_state.setdefault("reader_texts", {})
     if case.case_id not in seen:
         try:
-            seen[case.case_id] = case_text(db, person, case.case_id, resources.now())
+            seen[case.case_id] = reveal_text(db, person, case.case_id, resources.now())
         except Forbidden as refused:
             remember_refusal(refused, case.case_id)
             seen[case.case_id] = None
@@ -110,7 +110,7 @@ def _alike(db: Database, person: Actor, ids: Sequence[str], case: CaseInCell) ->
     key = f"alike_{hash(tuple(near))}"
     texts: Mapping[str, str] = st.session_state.get(key) or {}
     try:
-        texts = texts or texts_compared(db, person, near, resources.now())
+        texts = texts or take_texts_to_compare(db, person, near, resources.now())
     except Forbidden as refused:
         remember_refusal(refused)
         st.caption("Your role does not let you compare texts.")

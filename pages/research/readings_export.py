@@ -9,7 +9,7 @@ from pages.research import agreement_view as view
 from screening.datasets.columnar import Kind, parquet_parts
 from screening.datasets.export import json_array_lines, label_studio_task
 from screening.review.actors import Actor
-from storage.research.reading_table import ReadingTable, exported_readings
+from storage.research.reading_table import ReadingTable, export_readings
 
 KINDS = (
     ("csv", "Matrix (CSV)", CSV),
@@ -36,7 +36,7 @@ def readings_files(batch_id: str | None) -> list[StreamedFile]:
 
 def _lines(batch_id: str | None, kind: str, who: Actor) -> Iterator[str] | Iterator[bytes]:
     key = resources.settings().pseudonym_secret
-    found = exported_readings(resources.database(), who, key, resources.now(), batch_id)
+    found = export_readings(resources.database(), who, key, resources.now(), batch_id)
     return written(found, kind)
 
 

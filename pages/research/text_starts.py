@@ -9,7 +9,7 @@ from pages.components import resources
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.database import Database
-from storage.research.cells import text_starts
+from storage.research.cells import reveal_text_starts
 
 _IDENTIFYING = re.compile(r"\bhttps?://\S+|\bwww\.\S+|\S+@\S+\.\S+|[@#]\w+|u/\w+|\d(?:[\d ./-]*\d){3,}", re.IGNORECASE)
 
@@ -27,6 +27,6 @@ def starts_of(db: Database, person: Actor, case_ids: Sequence[str]) -> Mapping[s
     """The masked beginning of each text; each is one view in the audit log, however often the page is drawn."""
     seen: MutableMapping[str, str] = st.session_state.setdefault("text_starts", {})
     if missing := [case_id for case_id in case_ids if case_id not in seen]:
-        found = text_starts(db, person, missing, resources.now())
+        found = reveal_text_starts(db, person, missing, resources.now())
         seen.update({case_id: mask_line(start) for case_id, start in found.items()})
     return seen

@@ -244,7 +244,7 @@ _ACTS: Mapping[str, Callable[[At, Request], None]] = {
     ),
     "not_me": _leaving(
         "Given back. It does not come to you again.",
-        lambda at, request: inbox.not_me(*_who_and_which(at, request), at.here.now),
+        lambda at, request: inbox.decline(*_who_and_which(at, request), at.here.now),
     ),
     "second": _second,
     "hold": _leaving(

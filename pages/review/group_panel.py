@@ -11,7 +11,7 @@ from pages.review.inbox_desk import Desk, Here
 from pages.review.inbox_words import list_name
 from screening.review.policy import Forbidden
 from storage.review.evidence import CaseText
-from storage.review.same_group import count_near, near_texts
+from storage.review.same_group import count_near, reveal_near_texts
 
 OPEN = "group_open"
 
@@ -29,7 +29,7 @@ def group_panel(here: Here, desk: Desk | None) -> None:
         return
     with st.container(key="group_texts", gap="small"):
         if st.session_state.get(OPEN) == desk.case_id:
-            near = near_texts(here.db, here.person, desk.case_id, here.now, token)
+            near = reveal_near_texts(here.db, here.person, desk.case_id, here.now, token)
             st.caption("Other texts of the same author or group in this file, the nearest. No outcomes are shown here.")
             _show("Before it", near.before)
             _show("After it", near.after)

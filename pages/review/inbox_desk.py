@@ -19,7 +19,7 @@ from storage.database import Database
 from storage.review import claims, inbox, ratings
 from storage.review.ahead import SentAhead, discard_ahead, send_ahead
 from storage.review.claims import Claim, LeaseLost
-from storage.review.evidence import CaseText, Evidence, case_text, evidence
+from storage.review.evidence import CaseText, Evidence, reveal_evidence, reveal_text
 from storage.review.notes import Note, notes
 from storage.review.queue import counts
 from storage.review.ratings import Rating, Receipt
@@ -217,7 +217,7 @@ def uncover(here: Here, desk: Desk) -> Desk:
 
 def _with_text(here: Here, desk: Desk) -> Desk:
     token = desk.claim.token if desk.claim else None
-    text = desk.text or case_text(here.db, here.person, desk.case_id, here.now, token)
+    text = desk.text or reveal_text(here.db, here.person, desk.case_id, here.now, token)
     left = notes(here.db, here.person, desk.case_id, here.now, token)
     return replace(desk, text=text, left=left)
 
@@ -276,14 +276,14 @@ def undo(here: Here, case_id: str, rating_id: str) -> None:
 
 def open_at_once(here: Here, desk: Desk) -> None:
     """The evidence of a P0 case before the reading, which then is not blind."""
-    shown = evidence(here.db, here.person, desk.case_id, here.now, open_at_once=True)
+    shown = reveal_evidence(here.db, here.person, desk.case_id, here.now, open_at_once=True)
     keep(replace(desk, evidence=shown))
 
 
 def reveal(here: Here, desk: Desk) -> None:
     """What the engine said, and what others did, once this person's own reading is in."""
-    shown = evidence(here.db, here.person, desk.case_id, here.now)
-    given = ratings.ratings_of(here.db, here.person, desk.case_id, here.now)
+    shown = reveal_evidence(here.db, here.person, desk.case_id, here.now)
+    given = ratings.reveal_ratings(here.db, here.person, desk.case_id, here.now)
     others = tuple({each.reviewer: each for each in given if each.reviewer != here.person.id}.values())
     left = notes(here.db, here.person, desk.case_id, here.now)
     keep(replace(desk, evidence=shown, others=others, left=left))

@@ -23,7 +23,7 @@ from storage.batches.batch_state import (
     standing,
     standings,
 )
-from storage.batches.submissions import first_result
+from storage.batches.submissions import keep_first_result
 from storage.database import Database
 from storage.identifiers import Entropy, new_id
 from storage.schema import batch_events, batches, pending_cases, screenings
@@ -116,7 +116,7 @@ def create_batch(db: Database, actor: Actor, new: NewBatch, now: datetime, entro
     key = row.pop("submission")
     with db.write() as conn:
         row["audit_allocation"] = allocation_in_force(conn)
-        if key is not None and (known := first_result(conn, actor, new.kind, key, batch_id, now)) != batch_id:
+        if key is not None and (known := keep_first_result(conn, actor, new.kind, key, batch_id, now)) != batch_id:
             return known
         conn.execute(insert(batches), {**row, "created_by": actor.id, "created_at": now})
         tallies.open_tallies(conn, batch_id)

@@ -12,7 +12,7 @@ from storage.batches.results import Result, results
 from storage.database import Database
 
 
-def exported_results(
+def export_results(
     db: Database, actor: Actor, batch_id: str, now: datetime, *, after: int = 0, again: bool = False
 ) -> Iterator[Result]:
     """`results` to take away; ``again`` for more of a file that is in the log. Raises Forbidden at once."""
@@ -23,7 +23,7 @@ def exported_results(
     return results(db, actor, batch_id, after=after)
 
 
-def exported_rejected(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[RejectedRow]:
+def export_rejected(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[RejectedRow]:
     """`rejected` to take away: these rows hold the texts as they came. Raises Forbidden at once."""
     require(actor, Action.VIEW_RESULTS)
     _log(db, actor, batch_id, "rejected", now)

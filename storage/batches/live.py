@@ -30,7 +30,7 @@ def update_live(db: Database, case_id: str, node: str, variant: str, codes: str,
     return True
 
 
-def viewer_seen(db: Database, case_id: str, now: datetime) -> None:
+def record_viewer(db: Database, case_id: str, now: datetime) -> None:
     """Record that somebody is watching this case."""
     with db.write() as conn:
         _seen(conn, case_id, shared_now(conn, now), now)
@@ -44,7 +44,7 @@ def viewers_seen(db: Database, case_ids: Sequence[str], now: datetime) -> None:
         conn.execute(watched.values(viewer_seen_at=shared_now(conn, now)))
 
 
-def viewer_left(db: Database, case_id: str, now: datetime) -> None:
+def forget_viewer(db: Database, case_id: str, now: datetime) -> None:
     """Nobody watches this case any more: it is `find_unwatched` at once."""
     with db.write() as conn:
         _seen(conn, case_id, _NEVER, now)

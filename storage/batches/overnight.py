@@ -197,7 +197,7 @@ def wanted_of(db: Database, message_batch: str) -> dict[str, DrawWanted]:
     }
 
 
-def sent(db: Database, message_batch: str, service_id: str) -> None:
+def record_sent(db: Database, message_batch: str, service_id: str) -> None:
     """Record the id that the service gave the message batch; the first one recorded is kept."""
     with db.write() as conn:
         conn.execute(
@@ -207,7 +207,7 @@ def sent(db: Database, message_batch: str, service_id: str) -> None:
         )
 
 
-def worked_off(db: Database, message_batch: str, processed: int) -> None:
+def record_progress(db: Database, message_batch: str, processed: int) -> None:
     """Record how far the service is with the message batch."""
     with db.write() as conn:
         conn.execute(update(message_batches).where(_of.id == message_batch).values(processed=processed))
@@ -325,7 +325,7 @@ def stopping_times(db: Database, batch_id: str) -> dict[str, list[int]]:
     return found
 
 
-def match(db: Database, service_id: str, custom_ids: Sequence[str]) -> None:
+def record_match(db: Database, service_id: str, custom_ids: Sequence[str]) -> None:
     """What a batch on the account is, by its custom ids: one of ours that is not known to have been sent, the same
     requests once more, or somebody else's. Kept, so that it is looked into once.
     """

@@ -140,7 +140,7 @@ def watch(db: Database, actor: Actor, case_id: str, now: datetime) -> None:
     """Record that the submitter is still watching. Raises UnknownText, Forbidden."""
     with db.read() as conn:
         _own_row(conn, actor, case_id)
-    live.viewer_seen(db, case_id, now)
+    live.record_viewer(db, case_id, now)
 
 
 def stop(db: Database, actor: Actor, case_id: str, now: datetime) -> None:
@@ -148,7 +148,7 @@ def stop(db: Database, actor: Actor, case_id: str, now: datetime) -> None:
     with db.read() as conn:
         row = _own_row(conn, actor, case_id)
     batches.cancel(db, actor, row.batch_id, now)
-    live.viewer_left(db, case_id, now)  # the worker lets go at once of what nobody watches
+    live.forget_viewer(db, case_id, now)  # the worker lets go at once of what nobody watches
 
 
 def _own_row(conn: Connection, actor: Actor, case_id: str) -> Row[Any]:

@@ -9,7 +9,7 @@ from storage.database import insert_once
 from storage.schema import submissions
 
 
-def first_result(conn: Connection, actor: Actor, kind: str, key: str, result: str, now: datetime) -> str:
+def keep_first_result(conn: Connection, actor: Actor, kind: str, key: str, result: str, now: datetime) -> str:
     """``result`` where this person's key is new, and what the first press under it came to where it is not.
 
     In the caller's transaction: on PostgreSQL a second press waits here until the first is committed or undone.

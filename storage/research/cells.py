@@ -102,7 +102,7 @@ def listed_case(db: Database, actor: Actor, case_id: str) -> CaseInCell | None:
     return None if row is None else _case_in_cell(row, tags)
 
 
-def texts_compared(
+def take_texts_to_compare(
     db: Database, actor: Actor, case_ids: Sequence[str], now: datetime, characters: int = 4_000
 ) -> Mapping[str, str]:
     """The beginnings of texts, to be compared by the program and not shown; what waits for this person's reading is
@@ -165,7 +165,7 @@ def groups(db: Database, actor: Actor, batch_id: str) -> tuple[str, ...]:
         return tuple(conn.execute(query.limit(MOST_CHOICES)).scalars())
 
 
-def text_starts(
+def reveal_text_starts(
     db: Database, actor: Actor, case_ids: Sequence[str], now: datetime, characters: int = 80
 ) -> Mapping[str, str]:
     """The beginning of each text, each one a view in the audit log. Raises Forbidden."""

@@ -78,7 +78,7 @@ def open_disagreements(db: Database, actor: Actor, batch_id: str | None = None) 
         return int(conn.execute(one).scalar_one())
 
 
-def exported_readings(db: Database, actor: Actor, key: str, now: datetime, batch_id: str | None = None) -> ReadingTable:
+def export_readings(db: Database, actor: Actor, key: str, now: datetime, batch_id: str | None = None) -> ReadingTable:
     """The same table to take away: the export is in the audit log before it is read."""
     require(actor, Action.EXPORT)
     with db.write() as conn:

@@ -102,7 +102,7 @@ class DatasetVersion:
         return self.as_of == self.last or (self.until is not None and at <= self.until)
 
 
-def relabelled_rows(
+def export_relabelled(
     db: Database,
     actor: Actor,
     batch_id: str,

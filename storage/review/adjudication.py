@@ -312,7 +312,7 @@ def _needs(reason: str) -> None:
         raise ReasonNeeded("say why")
 
 
-def versions(db: Database, actor: Actor, case_id: str, now: datetime) -> tuple[Adjudication, ...]:
+def reveal_versions(db: Database, actor: Actor, case_id: str, now: datetime) -> tuple[Adjudication, ...]:
     """All versions of a case's label, the first one first, for whom its readings are. Raises Forbidden, Unread."""
     with db.write() as conn:
         see_readings(conn, actor, case_id, now)

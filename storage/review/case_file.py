@@ -68,7 +68,7 @@ class CaseFile:
     entry: Entry | None
 
 
-def case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFile:
+def reveal_case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFile:
     """The file of a case, under the same blind-first check as its evidence.
 
     Raises Forbidden, NotYetRated, KeyError for an unknown case.

@@ -85,7 +85,7 @@ class Evidence:
     number: int = 1  # of the case among those of its pipeline, where error levels follow a schedule
 
 
-def case_text(db: Database, actor: Actor, case_id: str, now: datetime, token: str | None = None) -> CaseText:
+def reveal_text(db: Database, actor: Actor, case_id: str, now: datetime, token: str | None = None) -> CaseText:
     """The text and the reply to it, for whoever holds the case (by the token), has rated it, or may see any.
 
     Each call is one view in the audit log. Raises Forbidden, KeyError for an unknown case.
@@ -118,7 +118,7 @@ def owns_text(conn: Connection, actor: Actor, case_id: str, token: str | None, n
 _OF_A_CASE = (cases.c.number, cases.c.reference, cases.c.reference_value, cases.c.where_to_act)
 
 
-def evidence(db: Database, actor: Actor, case_id: str, now: datetime, *, open_at_once: bool = False) -> Evidence:
+def reveal_evidence(db: Database, actor: Actor, case_id: str, now: datetime, *, open_at_once: bool = False) -> Evidence:
     """The engine's view of the case. Raises Forbidden, NotYetRated (blind first), KeyError for an unknown case.
 
     ``open_at_once`` opens a P0 case that the actor holds before they rate it; the rating then is not blind.

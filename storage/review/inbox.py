@@ -63,7 +63,7 @@ def skip(db: Database, actor: Actor, case_id: str, token: str, now: datetime, no
     _pass_on(db, actor, case_id, token, now, "skip", note)
 
 
-def not_me(db: Database, actor: Actor, case_id: str, token: str, now: datetime) -> None:
+def decline(db: Database, actor: Actor, case_id: str, token: str, now: datetime) -> None:
     """Give the case back for good, without a reason and at any tier: nobody has to read what they cannot."""
     _pass_on(db, actor, case_id, token, now, "not_me", "not me")
 

@@ -95,7 +95,7 @@ def _known(conn: Connection, program: Program, key: str, content_sha256: str) ->
     return str(row.case_id)
 
 
-def look(db: Database, program: Program, case_id: str, now: datetime, *, outcome: bool) -> ProgramText:
+def hand_out(db: Database, program: Program, case_id: str, now: datetime, *, outcome: bool) -> ProgramText:
     """One of its texts; with ``outcome`` its label too, which is in the audit log. Raises UnknownText, UnknownToken."""
     with db.write() as conn:
         require_in_force(conn, program)
@@ -186,7 +186,7 @@ def require_same_file(db: Database, batch_id: str, content_sha256: str) -> None:
         raise KeyUsed(batch_id)
 
 
-def due_to_tell(db: Database, now: datetime, most: int = 100) -> tuple[Told, ...]:
+def take_due(db: Database, now: datetime, most: int = 100) -> tuple[Told, ...]:
     """Settled cases whose programs are to be told now. What is not settled yet is looked at again a little later."""
     with db.write() as conn:
         due = _due(conn, now, most)
@@ -215,13 +215,13 @@ def _due(conn: Connection, now: datetime, most: int) -> Sequence[Any]:
     return conn.execute(query).all()
 
 
-def told(db: Database, case_id: str) -> None:
+def record_told(db: Database, case_id: str) -> None:
     """The program knows."""
     with db.write() as conn:
         conn.execute(update(program_texts).where(_text.case_id == case_id).values(tell_at=None))
 
 
-def not_told(db: Database, told_of: Told, now: datetime) -> None:
+def record_not_told(db: Database, told_of: Told, now: datetime) -> None:
     """It could not be told: again after twice as long as the last time, six hours at most."""
     wait = min(LONGEST_WAIT, LOOK_AGAIN * 2 ** min(told_of.tries, 12))
     with db.write() as conn:

@@ -194,7 +194,7 @@ def my_rating(db: Database, actor: Actor, case_id: str) -> Rating | None:
     return None if row is None else rating_of(row)
 
 
-def ratings_of(db: Database, actor: Actor, case_id: str, now: datetime) -> tuple[Rating, ...]:
+def reveal_ratings(db: Database, actor: Actor, case_id: str, now: datetime) -> tuple[Rating, ...]:
     """All versions of all readings of a case, in the order they were given. Raises Forbidden, Unread."""
     with db.write() as conn:
         see_readings(conn, actor, case_id, now)

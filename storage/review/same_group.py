@@ -27,13 +27,13 @@ class NearTexts:
 
 
 def count_near(db: Database, actor: Actor, case_id: str, now: datetime, token: str | None = None) -> int:
-    """How many texts `near_texts` would show. Raises as it does."""
+    """How many texts `reveal_near_texts` would show. Raises as it does."""
     with db.read() as conn:
         own = _of(conn, actor, case_id, now, token)
         return 0 if own is None else sum(len(conn.execute(query).all()) for query in _near(own, _case.id))
 
 
-def near_texts(db: Database, actor: Actor, case_id: str, now: datetime, token: str | None = None) -> NearTexts:
+def reveal_near_texts(db: Database, actor: Actor, case_id: str, now: datetime, token: str | None = None) -> NearTexts:
     """The texts themselves, for whoever may read the case's own. Raises Forbidden, KeyError for an unknown case.
 
     Each text is in the audit log as ``near_text_viewed`` with the case for which it was read: it is no look at a case

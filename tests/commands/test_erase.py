@@ -9,7 +9,7 @@ from commands.__main__ import main
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from storage.review.erasure import ERASED
-from storage.review.evidence import case_text
+from storage.review.evidence import reveal_text
 from storage.settings_store import SiteSettings, change
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import NOW
@@ -35,7 +35,7 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict
 
 def _text(url: str, case_id: str) -> str:
     db = Database(url)
-    found = case_text(db, LOCAL_USER, case_id, NOW).text
+    found = reveal_text(db, LOCAL_USER, case_id, NOW).text
     db.close()
     return found
 

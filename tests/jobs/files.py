@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ def hand_over(db: Database, path: Path, chosen: Settings) -> Upload:
         kept = uploads.keep(chosen.data_directory / "uploads", path.name, stream, LOCAL_USER.id)
     report = read_table(kept.path, kept.name).report
     batch_id = open_batch(db, LOCAL_USER, request(path), chosen, Agents(chosen), system_clock)
-    return uploads.begin(kept, lambda: batch_id, report.mapping, dict(report.labels))
+    confirmed = replace(kept, mapping=report.mapping, label_values=dict(report.labels))
+    return uploads.begin(confirmed, lambda: batch_id)
 
 
 def request(path: Path) -> BatchRequest:

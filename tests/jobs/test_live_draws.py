@@ -42,7 +42,7 @@ async def test_the_finished_start_of_a_wave_is_shown_before_the_wave_ends(db: Da
         case_id = conn.execute(select(cases.c.id)).scalar_one()
 
     def shown() -> str:
-        live.viewer_seen(db, case_id, system_clock())
+        live.record_viewer(db, case_id, system_clock())
         return "".join(single_texts.look(db, LOCAL_USER, case_id).draws.values())
 
     assert not single_texts.look(db, LOCAL_USER, case_id).started

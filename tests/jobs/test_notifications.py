@@ -23,7 +23,7 @@ from screening.review.triage import Tier
 from screening.settings import Settings
 from storage.database import Database
 from storage.review import claims
-from storage.review.evidence import case_text
+from storage.review.evidence import reveal_text
 from storage.schema import audit_events, case_errors, inbox_entries, notifications
 from storage.settings_store import SiteSettings, change
 from storage.site import heartbeats, outbox
@@ -134,7 +134,7 @@ def test_the_next_in_the_order_is_told_of_what_nobody_opens(db: Database, clock:
     clock.now += 3 * MINUTE
     heartbeats.beat(db, "one", "worker", clock.now)
     assert one.round() == 1, "claimed is not opened: the last responder is told again"
-    case_text(db, SENIOR, case_id, clock.now, claimed.token)
+    reveal_text(db, SENIOR, case_id, clock.now, claimed.token)
     clock.now += 20 * MINUTE
     heartbeats.beat(db, "one", "worker", clock.now)
     assert one.round() == 0, "opened: nobody is told again"

@@ -24,7 +24,7 @@ from storage.research.cells import cell_choices, cell_page, groups
 from storage.research.confusion import confusion, unread
 from storage.research.listed import Cell
 from storage.research.recorded_draws import adjudicated_labels
-from storage.research.relabelled import relabelled_rows
+from storage.research.relabelled import export_relabelled
 from storage.review import claims
 from storage.review.ratings import my_rating, revise, submit_rating
 from storage.review.second_looks import request_second_looks
@@ -255,7 +255,7 @@ def test_a_label_taken_back_stands_nowhere_until_it_is_decided_again(db: Databas
         cell = Cell(batch_id=batch_id, reference="unsafe", outcome="human_review", labels="adjudicated")
         assert cell_page(db, who, cell).waiting == 0
     own = replace(ALL_ROLES, id=ANN.id)
-    (row,) = relabelled_rows(db, own, batch_id, "key", LATER)
+    (row,) = export_relabelled(db, own, batch_id, "key", LATER)
     assert (row.withheld, row.adjudicated_label, row.final_label, row.final_source) == (
         False,
         None,
@@ -266,7 +266,7 @@ def test_a_label_taken_back_stands_nowhere_until_it_is_decided_again(db: Databas
     assert [case.adjudicated for case in cell_page(db, own, here).cases] == [False]
     _read(db, BO, case_id, "safe")
     assert adjudicated_labels(db, SENIOR, batch_id) == {case_id: RatingLabel.SAFE}
-    (row,) = relabelled_rows(db, own, batch_id, "key", LATER)
+    (row,) = export_relabelled(db, own, batch_id, "key", LATER)
     assert (row.adjudicated_label, row.final_source) == ("safe", "adjudicated")
     assert [one.outcome for one in results(db, SENIOR, batch_id)] != [IN_INBOX]
 

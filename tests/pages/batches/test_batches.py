@@ -272,7 +272,7 @@ def test_a_file_that_was_started_leads_to_its_batch(open_page: Opener, page_data
     page = _upload(open_page, b"id,text\n1,a quiet day\n2,another one\n")
     token = page.query_params["upload"]
     runs = intake_runs()
-    start, runs.start = runs.start, lambda upload: None  # type: ignore[method-assign]  # for now nothing is taken in
+    start, runs.start = runs.start, lambda upload, table: None  # type: ignore[method-assign]  # for now nothing is taken in
     _button(page, "Start screening").click().run()
     (batch,) = batches.list_batches(page_database, LOCAL_USER)
     again = open_page("batches", upload=token if isinstance(token, str) else token[0])

@@ -28,7 +28,7 @@ def _stopped(open_page: Opener, database: Database, folder: Path) -> tuple[AppTe
     """A batch whose file is damaged when the app goes on with it: its page, its id, and the file."""
     page = open_page("batches")
     page.file_uploader[0].set_value(("texts.csv", ROWS, "text/csv")).run()
-    intake_runs().start = lambda upload: None  # type: ignore[method-assign]  # the process dies here
+    intake_runs().start = lambda upload, table: None  # type: ignore[method-assign]  # the process dies here
     _button(page, "Start screening").click().run()
     (file,) = (path for path in (folder / "data" / "uploads").iterdir() if not path.suffix)
     file.write_bytes(DAMAGED)

@@ -2,7 +2,9 @@
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from openpyxl import Workbook
@@ -69,6 +71,43 @@ def test_a_kept_mapping_reads_a_file_alike_on_the_page_and_on_the_command_line(
         (row["id"], row["reference"], row["group"]) for row in by_command
     ]
     assert [row.reference for row in by_page[:4]] == ["safe", "unsafe", "unsafe", None]
+
+
+def _count_reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], int]:
+    """How often a file of so many bytes was read as a whole, of those in the folder of uploads, since last asked."""
+    plainly, read = Path.open, [0]
+
+    class Counted(io.FileIO):
+        def readinto(self, buffer: Any) -> int | None:
+            size = super().readinto(buffer)
+            read[0] += size or 0
+            return size
+
+    def opened(self: Path, mode: str = "r", *rest: Any, **named: Any) -> Any:
+        counts = mode == "rb" and self.parent.name == "uploads"
+        return io.BufferedReader(Counted(self)) if counts else plainly(self, mode, *rest, **named)
+
+    def often(size: int) -> int:
+        times, read[0] = round(read[0] / size), 0
+        return times
+
+    monkeypatch.setattr(Path, "open", opened)
+    return often
+
+
+def test_an_upload_is_read_for_its_encoding_its_profile_and_its_check_and_once_more_when_it_starts(
+    open_page: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    often = _count_reads(monkeypatch)
+    row = b"%d," + b"a quiet day by the lake " * 20 + b",safe\n"
+    content = b"id,text,label\n" + b"".join(row % number for number in range(1_000))
+    page = upload(open_page, content)
+    assert often(len(content)) == 3  # and its beginning a few times more, to tell what kind of file it is
+    page.run()
+    assert often(len(content)) == 0
+    press(page, "Start screening")
+    intake_runs().wait()
+    assert often(len(content)) == 1
 
 
 def test_the_first_rows_are_shown_as_they_will_be_read(open_page: Opener) -> None:

@@ -29,17 +29,18 @@ def _days_ago(folder: Path) -> None:
 
 def test_a_file_that_was_begun_comes_back_as_it_was_confirmed(tmp_path: Path) -> None:
     _kept(tmp_path, "only looked at.csv")
-    begun = uploads.begin(_kept(tmp_path, "begun.csv"), lambda: "b" * 32, MAPPING, {"ok": Label.SAFE, "?": None})
+    confirmed = replace(_kept(tmp_path, "begun.csv"), mapping=MAPPING, label_values={"ok": Label.SAFE, "?": None})
+    begun = uploads.begin(confirmed, lambda: "b" * 32)
     assert list(uploads.unfinished_uploads(tmp_path)) == [begun]
     uploads.discard(begun)
     assert not list(uploads.unfinished_uploads(tmp_path)) and not begun.path.exists()
 
 
 def test_a_file_becomes_one_batch_from_however_many_windows_it_is_started(tmp_path: Path) -> None:
-    kept, opened = _kept(tmp_path, "begun.csv"), Queue[str]()
+    kept, opened = replace(_kept(tmp_path, "begun.csv"), mapping=MAPPING, label_values={}), Queue[str]()
 
     def start(name: str) -> Upload:
-        return uploads.begin(kept, lambda: opened.put(name) or name * 32, MAPPING, {})
+        return uploads.begin(kept, lambda: opened.put(name) or name * 32)
 
     with ThreadPoolExecutor(8) as windows:
         begun = list(windows.map(start, "abcdefgh"))
@@ -51,7 +52,7 @@ def test_a_file_becomes_one_batch_from_however_many_windows_it_is_started(tmp_pa
 
 
 def test_a_day_later_only_files_of_batches_are_left(tmp_path: Path) -> None:
-    begun = uploads.begin(_kept(tmp_path, "begun.csv"), lambda: "b" * 32, MAPPING, {})
+    begun = uploads.begin(_kept(tmp_path, "begun.csv"), lambda: "b" * 32)
     _kept(tmp_path, "only looked at.csv")
     died_while_writing, died_while_removing = _kept(tmp_path, "a.csv"), _kept(tmp_path, "b.csv")
     died_while_writing.path.with_suffix(".json").rename(died_while_writing.path.with_suffix(".part"))

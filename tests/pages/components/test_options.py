@@ -114,7 +114,7 @@ def test_the_audit_log_tells_people_of_one_name_apart(open_page: Opener, page_da
     for who in (ONE, TWO):
         claim = claims.claim_next(page_database, who, NOW)
         assert claim is not None
-        inbox.not_me(page_database, who, case_id, claim.token, NOW)
+        inbox.decline(page_database, who, case_id, claim.token, NOW)
     page = open_page("audit")
     page = _box(page, "Person").set_value("kim1").run()
     assert set(page.dataframe[0].value["Who"]) == {"Dr Kim · kim1"}

@@ -12,7 +12,7 @@ from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.audit_log import events
 from storage.database import Database
-from storage.research.reading_table import ReadingTable, Switch, exported_readings, reading_table
+from storage.research.reading_table import ReadingTable, Switch, export_readings, reading_table
 from storage.review import claims
 from storage.review.ratings import submit_rating
 from storage.settings_store import SiteSettings, change
@@ -67,11 +67,11 @@ def test_figures_come_with_cases_and_reasons(open_page: Opener, page_database: D
 
 def test_the_matrix_is_logged_and_only_for_researchers(page_database: Database) -> None:
     _read_twice(page_database, 2)
-    found = exported_readings(page_database, RESEARCHER, "key", NOW)
+    found = export_readings(page_database, RESEARCHER, "key", NOW)
     assert found == reading_table(page_database, RESEARCHER, "key")
     assert events(page_database, SENIOR)[0].details == {"kind": "readings"}
     with pytest.raises(Forbidden):
-        exported_readings(page_database, SENIOR, "key", NOW)
+        export_readings(page_database, SENIOR, "key", NOW)
 
 
 TABLE = ReadingTable(

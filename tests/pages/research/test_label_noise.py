@@ -17,7 +17,7 @@ from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.ledger import ledger
 from storage.research.recorded_draws import recorded_batch, waiting_for_a_reading
-from storage.research.relabelled import relabelled_rows
+from storage.research.relabelled import export_relabelled
 from storage.review.claims import claim
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
@@ -78,7 +78,7 @@ def test_the_relabelled_data_set_corrects_what_was_adjudicated(page_database: Da
     assert after.metrics.accuracy.numerator > before.metrics.accuracy.numerator
     assert relabelled_metrics(page_database, LOCAL_USER, batch, 0)[1].metrics == before.metrics
     assert relabelled_metrics(page_database, LOCAL_USER, batch, 1)[1].changed == 1
-    rows = relabelled_rows(page_database, LOCAL_USER, batch.batch_id, "key", datetime.now(UTC), with_text=False)
+    rows = export_relabelled(page_database, LOCAL_USER, batch.batch_id, "key", datetime.now(UTC), with_text=False)
     lines = [json.loads(line) for line in as_jsonl(rows)]
     assert len(lines) == 120 and all(line["text"] is None for line in lines)
     final = {line["id"]: (line["reference"], line["final_label"], line["final_source"]) for line in lines}
@@ -96,7 +96,9 @@ def test_who_has_seen_the_list_is_not_blind_any_more(page_database: Database) ->
     held = claim(page_database, LOCAL_USER, case_id, now)
     submit_rating(page_database, LOCAL_USER, case_id, held.token, form("safe"), now, new_id(now))
     (row,) = [
-        row for row in relabelled_rows(page_database, LOCAL_USER, batch.batch_id, "key", now) if row.case_id == case_id
+        row
+        for row in export_relabelled(page_database, LOCAL_USER, batch.batch_id, "key", now)
+        if row.case_id == case_id
     ]
     assert [reading.blind for reading in row.ratings] == [False]
     assert Label(row.final_label or "") is Label.SAFE
@@ -206,7 +208,7 @@ def test_the_data_card_counts_the_rows_of_its_version(page_database: Database) -
     rate(page_database, wrong, "safe")
 
     def card(as_of: int) -> str:
-        rows = relabelled_rows(page_database, LOCAL_USER, batch.batch_id, "key", datetime.now(UTC), as_of=as_of)
+        rows = export_relabelled(page_database, LOCAL_USER, batch.batch_id, "key", datetime.now(UTC), as_of=as_of)
         return "".join(as_data_card(rows))
 
     assert "1 labels changed by clinicians" in card(1) and "0 labels changed by clinicians" in card(0)

@@ -280,7 +280,7 @@ def test_my_readings_are_listed_with_what_became_of_them(
     assert "You have read no case yet." in _shown(open_page("inbox"))
     save(take_next(open_page("inbox")))
     assert "unsafe, sure · accepted</p>" in _shown(open_page("inbox"))
-    made = adjudication.versions(page_database, LOCAL_USER, case_id, _now())
+    made = adjudication.reveal_versions(page_database, LOCAL_USER, case_id, _now())
     adjudication.amend(page_database, LOCAL_USER, case_id, made[-1].label.__class__("safe"), "discussed", 1, _now())
     assert "≠ accepted otherwise: safe" in _shown(open_page("inbox"))
 
@@ -312,7 +312,7 @@ def test_a_p0_case_may_be_opened_at_once_and_is_then_not_blind(open_page: Opener
     assert desk(page)["case"]["evidence"]
     page = save(page)
     assert desk(page)["read"]["blind"] is False
-    assert [each.blind for each in ratings.ratings_of(page_database, LOCAL_USER, urgent, _now())] == [False]
+    assert [each.blind for each in ratings.reveal_ratings(page_database, LOCAL_USER, urgent, _now())] == [False]
 
 
 def test_a_case_that_is_not_in_hand_shows_nothing_of_itself(
@@ -354,7 +354,7 @@ def test_a_break_is_offered_between_cases_and_loses_nothing(open_page: Opener, p
     page = _press(page, "take_break")
     assert "Come back when you are ready" in desk(page)["said"]
     assert claims.my_claims(page_database, LOCAL_USER, _now()) == ()
-    assert len(ratings.ratings_of(page_database, LOCAL_USER, first, _now())) == 1
+    assert len(ratings.reveal_ratings(page_database, LOCAL_USER, first, _now())) == 1
     assert counts(page_database, LOCAL_USER, _now()).free == 1 and second
 
 

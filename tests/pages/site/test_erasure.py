@@ -9,7 +9,7 @@ from storage.audit_log import append
 from storage.database import Database
 from storage.review import erasure
 from storage.review.erasure import ERASED, By, Selection
-from storage.review.evidence import case_text
+from storage.review.evidence import reveal_text
 from storage.settings_store import current
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import batch, decide, waiting
@@ -36,11 +36,11 @@ def test_a_case_is_looked_for_and_then_erased(open_page: Opener, page_database: 
     assert any("1 case would be erased. No backup" in one.value for one in page.info)
     page = _press(page, "Erase")
     assert any("Look at the number" in one.value for one in page.error)
-    assert case_text(page_database, LOCAL_USER, case_id, NOW).text == "one text"
+    assert reveal_text(page_database, LOCAL_USER, case_id, NOW).text == "one text"
     page.checkbox(key="erase_sure").set_value(True)
     page = _press(page, "Erase")
     assert any("1 case erased." in one.value for one in page.success)
-    assert case_text(page_database, LOCAL_USER, case_id, NOW).text == ERASED
+    assert reveal_text(page_database, LOCAL_USER, case_id, NOW).text == ERASED
 
 
 def test_backups_that_may_still_hold_it_are_named_on_the_page(open_page: Opener, page_database: Database) -> None:

@@ -7,7 +7,7 @@ from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.policy import Forbidden
 from storage.audit_log import events
-from storage.batches.exports import exported_rejected, exported_results
+from storage.batches.exports import export_rejected, export_results
 from storage.batches.intake import add_rows, read_rejected
 from storage.batches.results import results
 from storage.database import Database
@@ -29,9 +29,9 @@ def _batch(db: Database) -> str:
 @pytest.mark.parametrize("who", [SENIOR, RESEARCHER])
 def test_they_are_logged_before_the_first_row(db: Database, who: Actor) -> None:
     batch_id = _batch(db)
-    rows = exported_results(db, who, batch_id, LATER)
+    rows = export_results(db, who, batch_id, LATER)
     assert _exports(db) == [(who.id, batch_id, "results")]
-    others = exported_rejected(db, who, batch_id, LATER)
+    others = export_rejected(db, who, batch_id, LATER)
     assert _exports(db) == [(who.id, batch_id, "rejected"), (who.id, batch_id, "results")]
     assert list(rows) == list(results(db, who, batch_id)) and list(others) == list(read_rejected(db, who, batch_id))
 
@@ -39,7 +39,7 @@ def test_they_are_logged_before_the_first_row(db: Database, who: Actor) -> None:
 def test_whoever_may_not_have_them_is_refused_at_once_and_nothing_has_left(db: Database) -> None:
     batch_id = _batch(db)
     for who in (ANN, ADMIN):
-        for export in (exported_results, exported_rejected):
+        for export in (export_results, export_rejected):
             with pytest.raises(Forbidden):
                 export(db, who, batch_id, LATER)
     assert not _exports(db)
@@ -47,7 +47,7 @@ def test_whoever_may_not_have_them_is_refused_at_once_and_nothing_has_left(db: D
 
 def test_what_the_program_writes_is_logged_as_the_programs(db: Database) -> None:
     batch_id = _batch(db)
-    assert len(list(exported_results(db, SYSTEM, batch_id, LATER))) == 2
+    assert len(list(export_results(db, SYSTEM, batch_id, LATER))) == 2
     assert _exports(db) == [("system", batch_id, "results")]
 
 
@@ -60,5 +60,5 @@ def test_tags_and_remarks_leave_with_the_rows_and_not_with_those_that_wait(db: D
     add_remark(db, RESEARCHER, first, "from a song", NOW)
     add_tag(db, RESEARCHER, second, "sarcasm", NOW)
     decide(db, second, Outcome.HUMAN_REVIEW)  # and now it waits for a reading
-    noted = [(row.tags, row.remarks) for row in exported_results(db, RESEARCHER, batch_id, NOW)]
+    noted = [(row.tags, row.remarks) for row in export_results(db, RESEARCHER, batch_id, NOW)]
     assert noted == [(("a, b", "lyrics"), ("from a song",)), ((), ())]

@@ -97,7 +97,7 @@ def _told(db: Database, tell: str, now: datetime) -> str:
         with db.write() as conn:
             conn.execute(live_runs.delete())
     if tell == "watched":
-        live.viewer_seen(db, case_id, now)
+        live.record_viewer(db, case_id, now)
     if tell == "drawn":
         live.update_live(db, case_id, "worker", "main", "EE", now)
     return case_id

@@ -11,7 +11,7 @@ from storage.batches import text_pages
 from storage.batches.intake import add_rows, read_rejected
 from storage.batches.text_pages import text_page
 from storage.database import Database
-from storage.research.relabelled import relabelled_rows
+from storage.research.relabelled import export_relabelled
 from storage.schema import cases
 from tests.storage.batch_of import NOW, batch
 
@@ -34,7 +34,7 @@ def test_pages_join_without_loss(db: Database, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(text_pages, "CHARACTERS", 300)
     batch_id = batch(db, WORDS, closed=False)
     add_rows(db, batch_id, [RejectedRow(row=row, reason="empty", detail="x" * 200) for row in range(13, 20)], NOW)
-    assert [row.text for row in relabelled_rows(db, LOCAL_USER, batch_id, "key", NOW)] == WORDS
+    assert [row.text for row in export_relabelled(db, LOCAL_USER, batch_id, "key", NOW)] == WORDS
     assert [row.row for row in read_rejected(db, LOCAL_USER, batch_id)] == list(range(13, 20))
 
 

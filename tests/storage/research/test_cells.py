@@ -14,7 +14,7 @@ from screening.text.received import receive
 from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.kinds import kinds
-from storage.research.cells import cell_choices, cell_page, groups, text_starts
+from storage.research.cells import cell_choices, cell_page, groups, reveal_text_starts
 from storage.research.confusion import confusion
 from storage.research.listed import MOST_LISTED, Cell
 from storage.schema import adjudications
@@ -174,7 +174,7 @@ def test_reviewers_see_neither_cells_nor_texts_of_others(db: Database) -> None:
         lambda: cell_page(db, REVIEWER, cell),
         lambda: cell_choices(db, REVIEWER, cell),
         lambda: groups(db, REVIEWER, cell.batch_id),
-        lambda: text_starts(db, REVIEWER, waiting(db), NOW),
+        lambda: reveal_text_starts(db, REVIEWER, waiting(db), NOW),
     ):
         with pytest.raises(Forbidden):
             ask()

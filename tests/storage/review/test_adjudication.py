@@ -22,12 +22,12 @@ from storage.review.adjudication import (
     amend,
     disagreements,
     is_party,
-    versions,
+    reveal_versions,
 )
 from storage.review.claims import NotAvailable
-from storage.review.evidence import evidence
+from storage.review.evidence import reveal_evidence
 from storage.review.queue import State, counts
-from storage.review.ratings import Receipt, my_rating, ratings_of, revise, submit_rating
+from storage.review.ratings import Receipt, my_rating, reveal_ratings, revise, submit_rating
 from storage.review.second_readings import coin
 from storage.settings_store import SecondReadingRule, SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
@@ -66,7 +66,7 @@ def test_a_rule_asks_for_a_second_reading(db: Database, filled: RatingForm, due:
     assert read(db, ANN, filled, "a").next is (Next.SECOND_READING if due else Next.CLOSED)
     assert claims.claim_next(db, ANN, NOW) is None, "never by the first reader"
     assert (claims.claim_next(db, BO, NOW) is not None) is due
-    assert (versions(db, ANN, case_id, NOW) == ()) is due
+    assert (reveal_versions(db, ANN, case_id, NOW) == ()) is due
 
 
 def test_a_site_with_one_reader_is_not_left_waiting(db: Database) -> None:
@@ -103,10 +103,10 @@ def test_two_readings_that_agree_adjudicate(db: Database) -> None:
     (case_id,) = fill(db)
     read(db, ANN, form("unsafe", 4), "a", ask=True)
     assert read(db, BO, form("unsafe", 2), "b", LATER).next is Next.CLOSED
-    (made,) = versions(db, ANN, case_id, NOW)
+    (made,) = reveal_versions(db, ANN, case_id, NOW)
     assert (made.label, made.method, made.by) == (RatingLabel.UNSAFE, Method.AGREEMENT, "system")
     assert made.rating_ids == ("a" * 32, "b" * 32)
-    assert [rating.reading for rating in ratings_of(db, BO, case_id, NOW)] == ["first", "second"]
+    assert [rating.reading for rating in reveal_ratings(db, BO, case_id, NOW)] == ["first", "second"]
 
 
 def disagreement(db: Database) -> str:
@@ -132,7 +132,7 @@ def test_two_readings_that_disagree_wait_for_a_senior(db: Database) -> None:
     made = adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "the second paragraph", LATER)
     assert (made.method, made.by, made.reason) == (Method.SENIOR, "sue", "the second paragraph")
     assert disagreements(db, SENIOR) == ()
-    assert len(ratings_of(db, SENIOR, case_id, NOW)) == 2
+    assert len(reveal_ratings(db, SENIOR, case_id, NOW)) == 2
 
 
 def test_one_of_two_readers_who_disagree_does_not_decide_alone(db: Database) -> None:
@@ -165,26 +165,26 @@ def test_a_senior_may_read_blind_first_and_then_decide(db: Database) -> None:
     assert claim is not None
     assert claim.case_id == case_id
     with pytest.raises(NotYetRated):
-        evidence(db, SENIOR, case_id, LATER)
+        reveal_evidence(db, SENIOR, case_id, LATER)
     assert submit_rating(db, SENIOR, case_id, claim.token, form(), LATER, "c" * 32).next is Next.SENIOR
-    assert evidence(db, SENIOR, case_id, LATER).outcome == "human_review"
+    assert reveal_evidence(db, SENIOR, case_id, LATER).outcome == "human_review"
     assert disagreements(db, SENIOR)[0].read_by_me
     made = adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "as discussed", LATER, Method.DISCUSSION)
     assert made.rating_ids == ("a" * 32, "b" * 32, "c" * 32)
-    assert [rating.reading for rating in ratings_of(db, SENIOR, case_id, NOW)] == ["first", "second", "third"]
+    assert [rating.reading for rating in reveal_ratings(db, SENIOR, case_id, NOW)] == ["first", "second", "third"]
 
 
-@pytest.mark.parametrize("look", [ratings_of, versions])
+@pytest.mark.parametrize("look", [reveal_ratings, reveal_versions])
 def test_a_senior_who_was_shown_the_readings_does_not_read_blind(db: Database, look: Callable[..., object]) -> None:
     case_id = disagreement(db)
     look(db, SENIOR, case_id, LATER)
     claim = claims.claim_next(db, SENIOR, LATER)
     assert claim is not None and claim.case_id == case_id
     with pytest.raises(NotYetRated):
-        evidence(db, SENIOR, case_id, LATER)
+        reveal_evidence(db, SENIOR, case_id, LATER)
     submit_rating(db, SENIOR, case_id, claim.token, form(), LATER, "c" * 32)
     adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "read", LATER)
-    assert [rating.blind for rating in ratings_of(db, ANN, case_id, LATER)] == [True, True, False]
+    assert [rating.blind for rating in reveal_ratings(db, ANN, case_id, LATER)] == [True, True, False]
     (labels,) = reading_table(db, SENIOR, "key").labels
     assert len(labels) == 2, "agreement is among those who did not know what the others said"
 
@@ -197,7 +197,7 @@ def test_ones_own_reading_shows_nothing_of_the_others(db: Database) -> None:
     claim = claims.claim_next(db, SENIOR, LATER)
     assert claim is not None
     submit_rating(db, SENIOR, case_id, claim.token, form(), LATER, "c" * 32)
-    assert [rating.blind for rating in ratings_of(db, SENIOR, case_id, LATER)] == [True, True, True]
+    assert [rating.blind for rating in reveal_ratings(db, SENIOR, case_id, LATER)] == [True, True, True]
     with pytest.raises(Forbidden):
         my_rating(db, ADMIN, case_id)
 
@@ -234,19 +234,22 @@ def test_amendments_are_versions_with_reasons_and_lose_no_race(db: Database) -> 
         amend(db, SENIOR, case_id, RatingLabel.UNSAFE, "", 2, LATER)
     with pytest.raises(Forbidden):
         amend(db, ANN, case_id, RatingLabel.UNSAFE, "mine", 2, LATER)
-    assert [(one.version, one.label) for one in versions(db, RESEARCHER, case_id, NOW)] == [(1, "unsafe"), (2, "safe")]
+    assert [(one.version, one.label) for one in reveal_versions(db, RESEARCHER, case_id, NOW)] == [
+        (1, "unsafe"),
+        (2, "safe"),
+    ]
 
 
 def test_unsafe_softened_after_the_reveal_is_read_again(db: Database) -> None:
     site(db)
     (case_id,) = fill(db)
     read(db, ANN, form("unsafe", 4), "a")
-    evidence(db, ANN, case_id, LATER)
+    reveal_evidence(db, ANN, case_id, LATER)
     assert revise(db, ANN, case_id, form("safe", 5), "the engine says so", LATER, "b" * 32).next is Next.SECOND_READING
     with pytest.raises(Unread):
-        versions(db, RESEARCHER, case_id, NOW)
+        reveal_versions(db, RESEARCHER, case_id, NOW)
     assert read(db, BO, form("unsafe", 4), "c", LATER).next is Next.SENIOR
-    assert [one.label for one in versions(db, ANN, case_id, NOW)] == ["unsafe"], "until a senior has decided"
+    assert [one.label for one in reveal_versions(db, ANN, case_id, NOW)] == ["unsafe"], "until a senior has decided"
 
 
 def test_a_closed_case_whose_reader_changes_their_mind_is_opened_again(db: Database) -> None:
@@ -265,7 +268,7 @@ def test_a_revision_that_keeps_the_label_changes_nothing_else(db: Database) -> N
     (case_id,) = fill(db)
     read(db, ANN, form("safe", 4), "a")
     assert revise(db, ANN, case_id, form("safe", 1), "less sure", LATER, "b" * 32).next is Next.CLOSED
-    assert len(versions(db, ANN, case_id, NOW)) == 1
+    assert len(reveal_versions(db, ANN, case_id, NOW)) == 1
 
 
 def test_revisions_while_the_case_is_open_only_add_versions(db: Database) -> None:

@@ -67,7 +67,7 @@ def test_a_senior_gives_again_what_was_given_and_not_what_was_refused_for_good(d
     (case_id,) = fill(db, [Tier.P2])
     claim = claims.claim_next(db, BO, NOW)
     assert claim is not None
-    inbox.not_me(db, BO, case_id, claim.token, NOW)
+    inbox.decline(db, BO, case_id, claim.token, NOW)
     assert assign(db, SENIOR, [case_id], BO.id, NOW).refused == {case_id: "was given back by them: not me"}
     assert assign(db, SENIOR, [case_id], ANN.id, NOW).given == (case_id,)
     assert assign(db, SENIOR, [case_id], CY.id, NOW).given == (case_id,)

@@ -10,7 +10,7 @@ from storage.blindness import NotYetRated
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims, inbox, ratings
-from storage.review.case_file import Part, case_file
+from storage.review.case_file import Part, reveal_case_file
 from storage.review.notes import notes
 from storage.schema import case_errors, cases
 from tests.storage.inbox_cases import ANN, BO, CY, NOW, RESEARCHER, SENIOR, fill, form, register
@@ -26,12 +26,12 @@ def test_the_file_of_an_open_case_is_not_served_before_the_rating(db: Database) 
     [case_id] = fill(db)
     for reader in (SENIOR, RESEARCHER):
         with pytest.raises(NotYetRated):
-            case_file(db, reader, case_id, NOW)
+            reveal_case_file(db, reader, case_id, NOW)
     with pytest.raises(Forbidden):
-        case_file(db, ANN, case_id, NOW)
+        reveal_case_file(db, ANN, case_id, NOW)
     assert claims.claim_next(db, ANN, NOW) is not None
     with pytest.raises(NotYetRated):
-        case_file(db, ANN, case_id, NOW)
+        reveal_case_file(db, ANN, case_id, NOW)
 
 
 def test_the_file_says_where_a_case_came_from_and_what_failed(db: Database) -> None:
@@ -41,7 +41,7 @@ def test_the_file_says_where_a_case_came_from_and_what_failed(db: Database) -> N
         conn.execute(update(cases).values(flags={"text": ["obfuscated"], "reply": []}, model_text="as read", reply="r"))
         error = {"kind": "timeout", "message": "no answer", "calls": 2, "at": NOW}
         conn.execute(insert(case_errors).values(case_id=case_id, **error))
-    file = case_file(db, ANN, case_id, NOW)
+    file = reveal_case_file(db, ANN, case_id, NOW)
     assert (file.batch_name, file.row, file.parts["text"].model_text) == ("posts.csv", 1, "as read")
     assert file.parts["reply"] == Part(text="r", model_text="r")
     assert file.flags == {"text": ("obfuscated",), "reply": ()}
@@ -51,7 +51,7 @@ def test_the_file_says_where_a_case_came_from_and_what_failed(db: Database) -> N
 
 def test_an_unknown_case_has_no_file(db: Database) -> None:
     with pytest.raises(KeyError):
-        case_file(db, SENIOR, "0" * 32, NOW)
+        reveal_case_file(db, SENIOR, "0" * 32, NOW)
 
 
 def test_notes_reach_the_next_reader_and_nobody_else(db: Database) -> None:

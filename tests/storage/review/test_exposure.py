@@ -7,7 +7,7 @@ import pytest
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review import claims
-from storage.review.evidence import case_text
+from storage.review.evidence import reveal_text
 from storage.review.exposure import exposure, take_break
 from storage.settings_store import SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, fill
@@ -17,8 +17,8 @@ def opened(db: Database, number: int, now=NOW) -> None:  # type: ignore[no-untyp
     for _ in range(number):
         claim = claims.claim_next(db, ANN, now, lease=timedelta(days=2))
         assert claim is not None
-        case_text(db, ANN, claim.case_id, now, claim.token)
-        case_text(db, ANN, claim.case_id, now, claim.token)  # looking twice at one text is one text
+        reveal_text(db, ANN, claim.case_id, now, claim.token)
+        reveal_text(db, ANN, claim.case_id, now, claim.token)  # looking twice at one text is one text
 
 
 def test_texts_are_counted_once_per_day_and_a_break_is_due_at_the_sites_number(db: Database) -> None:

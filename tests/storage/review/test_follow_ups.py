@@ -10,7 +10,7 @@ from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review import claims, follow_ups
-from storage.review.evidence import case_text
+from storage.review.evidence import reveal_text
 from storage.review.follow_ups import How, NoteMissing, NotOpen
 from storage.review.ratings import revise, submit_rating
 from storage.review.shift import Left, shift
@@ -22,7 +22,7 @@ from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHE
 def read(db: Database, who: Actor, case_id: str, disposition: str, rating_id: str = "a" * 32) -> None:
     claim = claims.claim_next(db, who, NOW)
     assert claim is not None and claim.case_id == case_id
-    case_text(db, who, case_id, NOW, claim.token)
+    reveal_text(db, who, case_id, NOW, claim.token)
     submit_rating(db, who, case_id, claim.token, form("unsafe", 5, disposition=disposition), NOW, rating_id)
 
 
@@ -86,9 +86,9 @@ def test_a_shift_is_counted_by_tier_with_waits_and_shares(db: Database) -> None:
     read(db, ANN, first, "urgent")  # 40 minutes after it came: too late
     claim = claims.claim_next(db, ANN, NOW)
     assert claim is not None
-    case_text(db, ANN, claim.case_id, NOW, claim.token)  # 8 minutes: too late
+    reveal_text(db, ANN, claim.case_id, NOW, claim.token)  # 8 minutes: too late
     claim = claims.claim(db, SENIOR, _rest[1], NOW)
-    case_text(db, SENIOR, _rest[1], NOW, claim.token)  # 3 minutes: in time
+    reveal_text(db, SENIOR, _rest[1], NOW, claim.token)  # 3 minutes: in time
     found = shift(db, ADMIN, NOW - 60 * MINUTE, NOW + MINUTE)
     p0 = found.tiers[Tier.P0]
     assert (p0.arrived, p0.looked_at, p0.overdue, p0.read) == (4, 3, 2, 1)
@@ -125,5 +125,5 @@ def test_a_revision_is_no_other_reading_of_the_shift(db: Database) -> None:
 
 def test_a_look_in_a_list_is_no_first_look(db: Database) -> None:
     (case_id,) = fill(db, (Tier.P1,))
-    case_text(db, RESEARCHER, case_id, NOW)
+    reveal_text(db, RESEARCHER, case_id, NOW)
     assert shift(db, ADMIN, NOW - MINUTE, NOW + MINUTE).tiers[Tier.P1].looked_at == 0

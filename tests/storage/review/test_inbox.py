@@ -99,7 +99,7 @@ def test_a_skipped_case_is_for_others_and_comes_back_after_a_while(db: Database)
 
 def test_not_me_needs_no_reason_even_at_p0_and_the_case_never_comes_back(db: Database) -> None:
     (case_id,) = fill(db, [Tier.P0])
-    inbox.not_me(db, ANN, case_id, claimed(db).token, NOW)
+    inbox.decline(db, ANN, case_id, claimed(db).token, NOW)
     assert claims.claim_next(db, ANN, NOW + timedelta(days=30)) is None
     assert claimed(db, BO).case_id == case_id
 
@@ -254,7 +254,7 @@ def test_every_open_case_is_counted_once_and_free_means_claimable(sqlite_url: st
         elif step == "hold":
             inbox.hold(database, who, held.case_id, held.token, "note", now)
         elif step == "not_me":
-            inbox.not_me(database, who, held.case_id, held.token, now)
+            inbox.decline(database, who, held.case_id, held.token, now)
         else:
             (inbox.skip if step == "skip" else inbox.release)(database, who, held.case_id, held.token, now, "note")
         with database.read() as conn:

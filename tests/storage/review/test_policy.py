@@ -11,7 +11,7 @@ from screening.review.rating_form import RatingLabel
 from storage import settings_store
 from storage.database import Database
 from storage.research import reading_table
-from storage.research.relabelled import relabelled_rows
+from storage.research.relabelled import export_relabelled
 from storage.review import adjudication, assigning, claims, drafts, evidence, exposure, queue, ratings
 from storage.site import accounts
 from tests.storage.inbox_cases import NOW, fill, form
@@ -64,15 +64,15 @@ SERVICES: dict[str, tuple[Action, str | None, Call]] = {
     "queue": (Action.BROWSE_QUEUE, None, lambda db, who, case: queue.queue(db, who, NOW)),
     "assign": (Action.ASSIGN, None, lambda db, who, case: assigning.assign(db, who, [case], "nobody", NOW)),
     "counts": (Action.VIEW_COUNTS, None, lambda db, who, case: queue.counts(db, who, NOW)),
-    "case_text": (Action.VIEW_TEXT, None, lambda db, who, case: evidence.case_text(db, who, case, NOW)),
-    "evidence": (Action.VIEW_EVIDENCE, None, lambda db, who, case: evidence.evidence(db, who, case, NOW)),
+    "reveal_text": (Action.VIEW_TEXT, None, lambda db, who, case: evidence.reveal_text(db, who, case, NOW)),
+    "reveal_evidence": (Action.VIEW_EVIDENCE, None, lambda db, who, case: evidence.reveal_evidence(db, who, case, NOW)),
     "submit_rating": (
         Action.RATE,
         "me",
         lambda db, who, case: ratings.submit_rating(db, who, case, "no token", form(), NOW, "0" * 32),
     ),
     "revise": (Action.RATE, None, lambda db, who, case: ratings.revise(db, who, case, form(), "why", NOW, "0" * 32)),
-    "ratings_of": (Action.VIEW_RATINGS, None, lambda db, who, case: ratings.ratings_of(db, who, case, NOW)),
+    "reveal_ratings": (Action.VIEW_RATINGS, None, lambda db, who, case: ratings.reveal_ratings(db, who, case, NOW)),
     "save_draft": (Action.RATE, "me", lambda db, who, case: drafts.save_draft(db, who, case, {}, NOW)),
     "adjudicate": (
         Action.ADJUDICATE,
@@ -85,13 +85,17 @@ SERVICES: dict[str, tuple[Action, str | None, Call]] = {
         lambda db, who, case: adjudication.amend(db, who, case, RatingLabel.SAFE, "why", 1, NOW),
     ),
     "disagreements": (Action.ADJUDICATE, None, lambda db, who, case: adjudication.disagreements(db, who)),
-    "versions": (Action.VIEW_RATINGS, None, lambda db, who, case: adjudication.versions(db, who, case, NOW)),
+    "reveal_versions": (
+        Action.VIEW_RATINGS,
+        None,
+        lambda db, who, case: adjudication.reveal_versions(db, who, case, NOW),
+    ),
     "reading_table": (Action.VIEW_AGREEMENT, None, lambda db, who, case: reading_table.reading_table(db, who, "key")),
     "switches": (Action.VIEW_AGREEMENT, None, lambda db, who, case: reading_table.switches(db, who, "key")),
-    "relabelled_rows": (
+    "export_relabelled": (
         Action.EXPORT,
         None,
-        lambda db, who, case: relabelled_rows(db, who, "no such batch", "key", NOW),
+        lambda db, who, case: export_relabelled(db, who, "no such batch", "key", NOW),
     ),
     "exposure": (Action.VIEW_CARE, "me", lambda db, who, case: exposure.exposure(db, who, NOW)),
     "change": (

@@ -15,8 +15,8 @@ from storage.review import claims, inbox
 from storage.review.adjudication import Next, ReasonNeeded
 from storage.review.claims import LeaseLost
 from storage.review.drafts import load_draft, save_draft
-from storage.review.evidence import evidence
-from storage.review.ratings import ratings_of, revise, submit_rating
+from storage.review.evidence import reveal_evidence
+from storage.review.ratings import reveal_ratings, revise, submit_rating
 from storage.schema import adjudications, inbox_entries, ratings
 from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, SENIOR, fill, form
 
@@ -47,7 +47,7 @@ def test_one_reading_adjudicates_and_closes_the_case(db: Database) -> None:
         1,
         ["a" * 32],
     )
-    (stored,) = ratings_of(db, ANN, case_id, NOW)
+    (stored,) = reveal_ratings(db, ANN, case_id, NOW)
     assert (stored.form, stored.version, stored.blind, stored.reading) == (filled, 1, True, "first")
     assert claims.claim_next(db, BO, LATER) is None
 
@@ -109,11 +109,11 @@ def test_a_draft_is_its_writers_survives_expiry_and_goes_with_the_rating(db: Dat
 def test_a_revision_is_a_new_version_with_its_reason_and_says_it_was_not_blind(db: Database) -> None:
     (case_id,) = fill(db)
     submit_rating(db, ANN, case_id, claimed(db).token, form("safe", 4), NOW, "a" * 32)
-    evidence(db, ANN, case_id, LATER)
+    reveal_evidence(db, ANN, case_id, LATER)
     receipt = revise(db, ANN, case_id, form("unsafe", 5), "overlooked the last line", LATER, "b" * 32)
     assert receipt.next is Next.CLOSED
     assert revise(db, ANN, case_id, form("unsafe", 5), "again", LATER, "b" * 32).repeated
-    first, second = ratings_of(db, ANN, case_id, NOW)
+    first, second = reveal_ratings(db, ANN, case_id, NOW)
     assert (first.form.label, first.blind, first.version) == ("safe", True, 1)
     assert (second.form.label, second.blind, second.version) == ("unsafe", False, 2)
     assert second.reason == "overlooked the last line"
@@ -127,7 +127,7 @@ def test_a_revision_before_the_reveal_is_still_blind(db: Database) -> None:
     (case_id,) = fill(db)
     submit_rating(db, ANN, case_id, claimed(db).token, form("safe", 4), NOW, "a" * 32)
     revise(db, ANN, case_id, form("unsafe"), "slipped", NOW, "b" * 32)
-    assert [rating.blind for rating in ratings_of(db, ANN, case_id, NOW)] == [True, True]
+    assert [rating.blind for rating in reveal_ratings(db, ANN, case_id, NOW)] == [True, True]
 
 
 def test_only_ones_own_reading_can_be_revised_and_only_with_a_reason(db: Database) -> None:

@@ -10,7 +10,7 @@ from screening.review.triage import Tier
 from storage.database import Database
 from storage.first_looks import first_look
 from storage.review import claims
-from storage.review.same_group import EACH_WAY, count_near, near_texts
+from storage.review.same_group import EACH_WAY, count_near, reveal_near_texts
 from storage.schema import audit_events, cases
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, SENIOR, fill
 from tests.storage.statements import plan, statements
@@ -30,7 +30,7 @@ def test_the_nearest_of_the_group_are_shown_in_the_order_of_the_file(db: Databas
     ids = _grouped(db, "aaaaabaaaa-b")
     other = _grouped(db, "a")  # another file's group of the same name is another group
     claim = claims.claim(db, SENIOR, ids[4], NOW)
-    near = near_texts(db, SENIOR, ids[4], NOW, claim.token)
+    near = reveal_near_texts(db, SENIOR, ids[4], NOW, claim.token)
     assert [each.case_id for each in near.before] == ids[1:4]
     assert [each.case_id for each in near.after] == ids[6:9]
     assert near.before[0].text == f"text {ids[1]}" and other[0] not in {each.case_id for each in near.after}
@@ -45,21 +45,21 @@ def test_a_reader_sees_them_while_the_case_is_theirs_and_nobody_else_does(db: Da
     ids = _grouped(db, "aa")
     claim = claims.claim_next(db, ANN, NOW)
     assert claim is not None and claim.case_id == ids[0]
-    assert [each.case_id for each in near_texts(db, ANN, ids[0], NOW, claim.token).after] == [ids[1]]
+    assert [each.case_id for each in reveal_near_texts(db, ANN, ids[0], NOW, claim.token).after] == [ids[1]]
     for who, token, now in ((ANN, None, NOW), (BO, claim.token, NOW), (ADMIN, claim.token, NOW)):
         with pytest.raises(Forbidden):
-            near_texts(db, who, ids[0], now, token)
+            reveal_near_texts(db, who, ids[0], now, token)
     with pytest.raises(Forbidden):
         count_near(db, ANN, ids[0], NOW + 20 * MINUTE, claim.token)
     with pytest.raises(KeyError):
-        near_texts(db, SENIOR, "0" * 32, NOW)
+        reveal_near_texts(db, SENIOR, "0" * 32, NOW)
 
 
 def test_each_text_is_in_the_audit_log_and_is_no_look_at_its_own_case(db: Database) -> None:
     ids = _grouped(db, "aa")
     claim = claims.claim_next(db, ANN, NOW)
     assert claim is not None
-    near_texts(db, ANN, ids[0], NOW, claim.token)
+    reveal_near_texts(db, ANN, ids[0], NOW, claim.token)
     with db.read() as conn:
         (row,) = conn.execute(select(audit_events).where(audit_events.c.action == "near_text_viewed")).all()
         assert conn.execute(select(first_look(cases.c.id)).where(cases.c.id == ids[1])).scalar() is None

@@ -12,7 +12,7 @@ from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims, ratings
 from storage.review.drafts import load_draft
-from storage.review.evidence import evidence
+from storage.review.evidence import reveal_evidence
 from storage.review.my_readings import my_readings
 from storage.review.standing import Place, Standing, standing
 from storage.review.taking_back import TooLate, take_back
@@ -77,7 +77,7 @@ def test_a_second_reading_by_rule_is_not_asked_for_any_more(db: Database) -> Non
 def test_it_is_too_late_after_the_time_and_after_the_engines_view(db: Database) -> None:
     seen, late = fill(db, [Tier.P2, Tier.P3])
     given = _read(db, seen)
-    evidence(db, ANN, seen, NOW + SECOND)
+    reveal_evidence(db, ANN, seen, NOW + SECOND)
     with pytest.raises(TooLate):
         take_back(db, ANN, seen, given, NOW + 2 * SECOND)
     given = _read(db, late)
