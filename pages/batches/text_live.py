@@ -108,7 +108,7 @@ class Watchers:
                 return
             watched = sorted(one for one, at in self._asked.items() if asked_at - at <= SEEN_EVERY_S)
             self._noted_at, self._asked = asked_at, {}
-        live.viewers_seen(resources.database(), watched, resources.now())
+        live.record_viewers(resources.database(), watched, resources.now())
 
 
 @singleton

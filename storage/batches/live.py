@@ -36,7 +36,7 @@ def record_viewer(db: Database, case_id: str, now: datetime) -> None:
         _seen(conn, case_id, shared_now(conn, now), now)
 
 
-def viewers_seen(db: Database, case_ids: Sequence[str], now: datetime) -> None:
+def record_viewers(db: Database, case_ids: Sequence[str], now: datetime) -> None:
     """Record that somebody still watches each of these cases; nothing of one that they left or that was withdrawn."""
     table = live_runs.c
     with db.write() as conn:

@@ -416,7 +416,7 @@ def test_what_somebody_opened_before_it_was_sent_is_not_told(db: Database, clock
 
 def _open(db: Database, case_id: str, clock: Clock) -> None:
     claimed = claims.claim(db, SENIOR, case_id, clock.now)
-    case_text(db, SENIOR, case_id, clock.now, claimed.token)
+    reveal_text(db, SENIOR, case_id, clock.now, claimed.token)
 
 
 def test_what_is_urgent_is_tried_again_every_minute_and_the_rest_not_in_quiet_hours(db: Database, clock: Clock) -> None:

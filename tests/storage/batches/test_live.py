@@ -53,7 +53,7 @@ def test_those_who_watch_are_noted_together_and_who_left_is_not_brought_back(db:
         _age(db, case_id, AFTER * 2)
     single_texts.stop(db, LOCAL_USER, left, NOW)
     live.withdraw(db, other, NOW)
-    live.viewers_seen(db, [watched, other, left], NOW)
+    live.record_viewers(db, [watched, other, left], NOW)
     assert live.find_unwatched(db, NOW, AFTER) == [left]
     with db.read() as conn:
         assert set(conn.execute(select(live_runs.c.case_id)).scalars()) == {watched, left}
