@@ -293,9 +293,8 @@ class Desk {
 
   revise() {
     if (this.stage !== "read" || this.revising) return;
-    this.revising = true;
+    this.revising = true; // the focus stays where it is, so that the label's keys are not typed into the reason
     this.paint();
-    this.reason.focus();
   }
 
   leave(kind, note = "", to = "") {
@@ -345,7 +344,7 @@ class Desk {
       if (!event.repeat) this.save();
       return;
     }
-    const at = event.target;
+    const at = event.composedPath()[0]; // the field itself, also where it stands in the shadow of another component
     const typing = at.closest?.("textarea, select, [contenteditable=true], input:not([type=radio]):not([type=checkbox])");
     if (typing && this.layout.root.contains(at) && event.key === "Escape") at.blur();
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;

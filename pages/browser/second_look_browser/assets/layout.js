@@ -17,7 +17,7 @@ export class Layout {
     this.none = make("div", { class: "sld-none", role: "status" });
     this.hint = make("p", { class: "sld-hint" });
     this.notes = make("div", { class: "sld-notes", role: "note", "aria-label": "Notes of other readers" });
-    this.panel = make("section", { class: "sld-panel", hidden: true });
+    this.panel = make("section", { class: "sld-panel", hidden: true, tabindex: 0 });
     this.evidence = make("div", { class: "sld-evidence" });
     this.title = make("h2", { class: "sld-title" });
     this.who = make("span", { class: "sld-who" });
