@@ -312,7 +312,7 @@ class Overnight:
         return None
 
     async def _leave(self, case: CaseForScreening, error: SamplerError) -> None:
-        """Give the case to a person, with what failed."""
+        """Set the case aside with what failed, until somebody asks for a retry."""
         await to_the_end(record_error, self.db, case.case_id, error.kind, str(error), self.clock())
 
     def _conclude(self, case: CaseForScreening, found: Screening) -> None:

@@ -19,8 +19,8 @@ from pages.components.sign_in import poll_session
 from pages.review.worklist_panel import worklist_panel
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
-from storage.batches import batch_state, batches
-from storage.batches.batch_state import BatchState, UnknownBatch
+from storage.batches import batches
+from storage.batches.batch_state import BatchState, Caps, UnknownBatch
 from storage.batches.batches import BatchSummary
 from storage.site.heartbeats import worker_lives
 
@@ -28,6 +28,7 @@ POLL_S = 1.0
 WAYS_S = 5.0
 PAGE = 20
 MOST_PAGES = 500
+PLAY = ":material/play_arrow:"
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_BATCHES)
@@ -62,20 +63,20 @@ def controls(one: BatchSummary) -> None:
     """What may be done in this state. Every press is a recorded event."""
     if not is_allowed(person, Action.CONTROL_BATCH, one.created_by):
         return
-    state, now = one.progress.state, resources.now()
+    found, state, now = one.progress, one.progress.state, resources.now()
     with st.container(horizontal=True):
         if state in ACTIVE | {BatchState.NEEDS_RETRY} and st.button("Pause", icon=":material/pause:"):
             batches.pause(db, person, one.id, now)
             st.rerun()
-        if state is BatchState.PAUSED and st.button("Resume", type="primary", icon=":material/play_arrow:"):
+        if state is BatchState.PAUSED and not found.at_cap and st.button("Resume", type="primary", icon=PLAY):
             batches.resume(db, person, one.id, now)
             st.rerun()
-        failed = 0 if state in ENDED else one.progress.failed
+        failed = 0 if state in ENDED else found.failed
         if failed and st.button(f"Retry {failed:,} failed", icon=":material/replay:"):
             batches.retry_failed(db, person, one.id, now)
             st.rerun()
-        if state is BatchState.CAPPED and st.button("Go on without a cap", icon=":material/play_arrow:"):
-            batches.change_caps(db, person, one.id, batch_state.Caps(), now)
+        if found.at_cap and st.button("Go on without a cap", icon=PLAY):
+            batches.change_caps(db, person, one.id, Caps(), now)
             st.rerun()
         if state not in ENDED:
             with st.popover("Cancel", icon=":material/cancel:"):

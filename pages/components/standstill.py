@@ -7,14 +7,20 @@ from html import escape
 
 from pages.components.singletons import singleton
 from pages.components.words import error_words
-from storage.batches.batch_state import BatchState
+from storage.batches.batch_state import CAP_REACHED, BatchState
 from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, standstills
 from storage.database import Database
 from storage.settings_store import SiteSettings, current
 
 LOOK_EVERY = timedelta(seconds=3)
-_CAPS = frozenset({"max_calls", "max_cost", "cost_unknown"})
-_ACCOUNT = frozenset({"authentication", "permission", "billing", "spend_cap", "unknown_model", "redirected"})
+_ACCOUNT = ("authentication", "permission", "billing", "spend_cap", "unknown_model", "unknown_server", "redirected")
+_BEFORE = dict.fromkeys(_ACCOUNT, "An administrator mends it in the account or the settings of the model") | {
+    "preflight_failed": "An administrator can allow the model in writing, in Settings",
+    "no_usable_answer": "Whoever runs the server looks at what the model's service answers",
+    "configuration_changed": "Whoever runs the server restores the settings that the batch began with",
+    "internal_error": "Whoever runs the server looks at the worker's log",
+}
+"""What has to be done before a press helps."""
 
 
 class Looks:
@@ -55,17 +61,24 @@ def banner_lines(found: Sequence[Standstill], site: SiteSettings, now: datetime)
     said = [_cause([one for one in found if one.cause == cause], now) for cause in causes]
     meanwhile = (
         f"After {site.unscreened_minutes:g} minutes they enter the inbox as not screened, where their batch has texts "
-        "called unsafe read too. None of them is taken for safe."
+        "called unsafe read too and is no overnight one. None of them is taken for safe."
     )
     return (*said, meanwhile)
 
 
 def _cause(same: Sequence[Standstill], now: datetime) -> str:
+    """All that stands still for one cause; where not all of it is mended alike, each way with its number of texts."""
     waiting, since = sum(one.waiting for one in same), min(one.since for one in same)
     what = error_words(same[0].cause)
-    texts = "1 text waits" if waiting == 1 else f"{waiting:,} texts wait"
+    texts, first = ("1 text waits", "") if waiting == 1 else (f"{waiting:,} texts wait", "the first ")
     when = f"{since:%H:%M}" if since.date() == now.date() else f"{since:%Y-%m-%d %H:%M}"
-    return f"▲ {what[0].upper()}{what[1:]}, since {when} UTC. {texts} undecided. {_mend(same[0])}"
+    ways: dict[str, int] = {}
+    for one in same:
+        ways[_mend(one)] = ways.get(_mend(one), 0) + one.waiting
+    mend = " ".join(ways) if len(ways) == 1 else " ".join(f"For {n:,} of them: {way}" for way, n in ways.items())
+    return (
+        f"▲ {what[0].upper()}{what[1:]}. {texts} undecided and nothing comes of them, {first}since {when} UTC. {mend}"
+    )
 
 
 def _mend(one: Standstill) -> str:
@@ -74,11 +87,11 @@ def _mend(one: Standstill) -> str:
         return "Whoever runs the server can mend it: start the worker. Nothing needs to be pressed here."
     if one.cause == NO_PROGRESS:
         return "Whoever runs the server can mend it: look at the worker's log, and start the worker anew."
-    who = "Whoever began the batch, or an administrator"
-    if one.cause in _CAPS:
+    who = "Whoever began the batch, or an administrator,"
+    if one.cause in CAP_REACHED and one.state is not None:
         return f"{who} can mend it: Go on without a cap, on the batch's page."
-    if one.cause in _ACCOUNT:
-        who = "An administrator mends it in the account or the settings of the model; then whoever began the batch"
+    if one.cause in _BEFORE:
+        who = f"{_BEFORE[one.cause]}; then whoever began the batch"
     if one.state is BatchState.PAUSED:
         return f"{who} presses Resume on the batch's page."
     if one.state is None:

@@ -65,6 +65,7 @@ ERROR_WORDS: Mapping[str, str] = {
     "billing": "the account with the model's service cannot be charged",
     "spend_cap": "the account's spending limit with the model's service is reached",
     "unknown_model": "the model's service does not know the model",
+    "unknown_server": "the settings no longer name the server of one of its agents",
     "redirected": "the model's service points to another address",
     "no_worker": "no worker is running",
     "no_progress": "the worker runs, but nothing comes of it",

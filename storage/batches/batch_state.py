@@ -40,6 +40,10 @@ STOPPED = frozenset({BatchState.CANCELLED, BatchState.PAUSED, BatchState.CAPPED}
 """States in which no further call is made."""
 
 
+CAP_REACHED = frozenset({"max_calls", "max_cost", "cost_unknown"})
+"""Which cap stops a batch, or that its cost is unknown: what `Caps.reached` says."""
+
+
 class UnknownBatch(LookupError):
     """There is no batch of this id."""
 

@@ -14,6 +14,7 @@ from storage import audit_log
 from storage.batches import tallies
 from storage.batches.allocations import allocation_in_force
 from storage.batches.batch_state import (
+    CAP_REACHED,
     BatchEvent,
     BatchState,
     Caps,
@@ -86,6 +87,11 @@ class Progress:
         if self.state not in (BatchState.RUNNING, BatchState.TAKING_IN) or not self.rate:
             return None
         return (self.pending - self.failed) / self.rate
+
+    @property
+    def at_cap(self) -> bool:
+        """Whether other caps are what it needs to go on; one that is sent overnight is paused before it passes them."""
+        return self.why in CAP_REACHED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,9 +168,12 @@ def retry_failed(db: Database, actor: Actor, batch_id: str, now: datetime) -> in
 
 
 def change_caps(db: Database, actor: Actor, batch_id: str, caps: Caps, now: datetime) -> None:
-    """Set other caps; a capped batch whose new caps leave room goes on."""
+    """Set other caps; a batch that they stopped, or that was paused for them, goes on where the new ones leave room."""
     with db.write() as conn:
+        before = standing(conn, batch_id, count_failed=False)
         add_event(conn, actor, batch_id, BatchEvent.CAPS, now, asdict(caps))
+        if before.state is BatchState.PAUSED and before.why in CAP_REACHED:
+            add_event(conn, actor, batch_id, BatchEvent.RESUMED, now)
 
 
 def batch_state(db: Database, batch_id: str) -> BatchState:

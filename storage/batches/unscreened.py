@@ -4,7 +4,7 @@ Standing still is derived, never stored. A queue that moves is no fault, however
 themselves (a pause) brings only those cases to the inbox whose text states a risk.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -31,6 +31,7 @@ NOTICED_AFTER = timedelta(minutes=1)
 """So long nothing may come of a batch before the pages say that it stands still."""
 
 _waits = pending_cases.c
+_first = case_errors.alias()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +80,8 @@ def _still_batches(
     """The batches with cases that are ready, none of which is coming to an end."""
     ids = batches_with_ready_cases(conn)
     if reach is not None:
-        ids = list(conn.execute(select(batches.c.id).where(batches.c.id.in_(ids), batches.c.reach == reach)).scalars())
+        enters = (batches.c.id.in_(ids), batches.c.reach == reach, batches.c.overnight.is_(False))
+        ids = list(conn.execute(select(batches.c.id).where(*enters)).scalars())
     found = standings(conn, ids, count_failed=False)
     stopped = [_standstill(conn, batch_id, found[batch_id], now, after) for batch_id in ids]
     return [one for one in stopped if one is not None]
@@ -92,11 +94,9 @@ def _standstill(conn: Connection, batch_id: str, found: Standing, now: datetime,
     if found.state is BatchState.PAUSED:
         by_person = found.why is None
     elif found.state is not BatchState.CAPPED:
-        if conn.execute(select(batches.c.overnight).where(batches.c.id == batch_id)).scalar():
-            return None  # it waits for hours by its nature, and says so itself
         cause = _stuck(conn, batch_id, since, now, after)
-        if cause is None:
-            return None
+        if cause is None or (cause != NO_WORKER and _is_overnight(conn, batch_id)):
+            return None  # an overnight batch waits for hours by its nature, and says so itself
     ready = (_waits.batch_id == batch_id, _waits.ready_at.is_not(None))
     waiting = conn.execute(select(func.count()).select_from(pending_cases).where(*ready)).scalar_one()
     return Standstill(
@@ -107,6 +107,10 @@ def _standstill(conn: Connection, batch_id: str, found: Standing, now: datetime,
         state=found.state,
         by_person=by_person,
     )
+
+
+def _is_overnight(conn: Connection, batch_id: str) -> bool:
+    return bool(conn.execute(select(batches.c.overnight).where(batches.c.id == batch_id)).scalar())
 
 
 def _last_change(conn: Connection, batch_id: str, found: Standing) -> datetime:
@@ -121,8 +125,7 @@ def _last_change(conn: Connection, batch_id: str, found: Standing) -> datetime:
 
 def _stuck(conn: Connection, batch_id: str, since: datetime, now: datetime, after: timedelta) -> str | None:
     """Why nothing has come for ``after`` of a batch that may be worked at; None where the queue moves, or may yet."""
-    living = [one.started_at for one in processes(conn, now) if one.alive and one.kind == "worker"]
-    begun = max(since, min(living)) if living else since
+    living, begun = _working_since(conn, since, now, after)
     if now - begun < after:
         return None
     if _any_ended_since(conn, now - after, cases.c.batch_id == batch_id):
@@ -133,6 +136,18 @@ def _stuck(conn: Connection, batch_id: str, since: datetime, now: datetime, afte
     errors = select(case_errors.c.kind).join(cases, cases.c.id == case_errors.c.case_id).where(*failed)
     kind: str | None = conn.execute(errors.order_by(case_errors.c.id.desc()).limit(1)).scalar()
     return kind or (None if _any_ended_since(conn, now - after, true()) else NO_PROGRESS)
+
+
+def _working_since(conn: Connection, since: datetime, now: datetime, after: timedelta) -> tuple[bool, datetime]:
+    """Whether a worker lives, and since when at the earliest something should have come: a site that was off is given
+    its time anew when it starts, a worker that dies again and again is not; one that just began, a minute.
+    """
+    known = [one for one in processes(conn, now) if one.alive or now - one.seen_at < after]
+    living = [one.started_at for one in known if one.alive and one.kind == "worker"]
+    begun = max([since, min((one.started_at for one in known), default=since)])
+    if living:
+        begun = max(begun, min(living) - max(after - NOTICED_AFTER, timedelta()))
+    return bool(living), begun
 
 
 def _any_ended_since(conn: Connection, since: datetime, which: ColumnElement[bool]) -> bool:
@@ -156,7 +171,7 @@ def _outside() -> Select[Any]:
         .select_from(pending_cases)
         .join(cases, cases.c.id == _waits.case_id)
         .join(batches, batches.c.id == _waits.batch_id)
-        .where(batches.c.reach == Reach.READ.value, ~entered)
+        .where(batches.c.reach == Reach.READ.value, batches.c.overnight.is_(False), ~entered)
         .order_by(_waits.row)
         .limit(CHUNK)
         .with_for_update(skip_locked=True, of=pending_cases)
@@ -175,9 +190,12 @@ def _enter_all(db: Database, query: Select[Any], cause: str, now: datetime) -> i
 
 
 def _enter_failed(db: Database, before: datetime, now: datetime) -> int:
-    """What failed by itself and waits for a retry request, since ``before`` or longer."""
-    query = _outside().add_columns(case_errors.c.kind).join(case_errors, case_errors.c.id == _last_error())
-    query = query.where(_waits.ready_at.is_(None), case_errors.c.at <= before, ~_is_cancelled())
+    """What failed by itself and waits for a retry request, since ``before`` or longer: since its first failure, as it
+    may have been tried for a long while before it was given up.
+    """
+    query = _outside().add_columns(case_errors.c.kind).join(case_errors, case_errors.c.id == _error(func.max))
+    early = exists().where(_first.c.id == _error(func.min), _first.c.at <= before)
+    query = query.where(_waits.ready_at.is_(None), early, ~_is_cancelled())
     count = 0
     while True:
         with db.write() as conn:
@@ -196,11 +214,11 @@ def _enter(conn: Connection, rows: Sequence[Any], causes: Sequence[str], now: da
         append(conn, SYSTEM, "entered_unscreened", batch_id, {"cases": entered, "cause": causes[0]}, now)
 
 
-def _last_error() -> ColumnElement[int]:
+def _error(which: Callable[[ColumnElement[int]], ColumnElement[int]]) -> ColumnElement[int]:
+    """The id of a waiting case's first (`func.min`) or last error."""
     error = case_errors.alias()
-    return (
-        select(func.max(error.c.id)).where(error.c.case_id == _waits.case_id).correlate(pending_cases).scalar_subquery()
-    )
+    of_case = select(which(error.c.id)).where(error.c.case_id == _waits.case_id)
+    return of_case.correlate(pending_cases).scalar_subquery()
 
 
 def _is_cancelled() -> ColumnElement[bool]:
@@ -215,7 +233,7 @@ def _failures_by_kind() -> Select[Any]:
         func.count().label("waiting"),
         func.min(case_errors.c.at, type_=Moment).label("since"),
     )
-    joined = select(*columns).select_from(pending_cases).join(case_errors, case_errors.c.id == _last_error())
+    joined = select(*columns).select_from(pending_cases).join(case_errors, case_errors.c.id == _error(func.max))
     return joined.where(_waits.ready_at.is_(None), case_errors.c.kind != "unwatched", ~_is_cancelled()).group_by(
         case_errors.c.kind
     )

@@ -165,7 +165,8 @@ def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database
     record_error(db, case_id, "authentication", "refused", now)
     banner = page.get_by_role("status").filter(has_text="the model's service refuses the key".capitalize())
     expect(banner).to_be_visible(timeout=2 * SEEN_MS)
-    expect(banner).to_contain_text("1 text waits undecided. An administrator mends it")
+    expect(banner).to_contain_text("1 text waits undecided")
+    expect(banner).to_contain_text("An administrator mends it")
     assert violations(page) == []
     screenshot(page, "inbox-standstill")
     cancel(db, LOCAL_USER, batch_id, now)

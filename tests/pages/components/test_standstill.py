@@ -38,6 +38,9 @@ def still(cause: str, state: BatchState | None = BatchState.RUNNING, waiting: in
         (still("max_cost", BatchState.CAPPED), "Go on without a cap"),
         (still("server_error", None), "presses Retry"),
         (still("server_error", BatchState.PAUSED), "presses Resume"),
+        (still("max_calls", BatchState.PAUSED), "Go on without a cap"),
+        (still("preflight_failed", BatchState.PAUSED), "can allow the model in writing, in Settings; then"),
+        (still("internal_error", None), "looks at the worker's log; then whoever began the batch presses Retry"),
     ],
 )
 def test_it_says_what_broke_since_when_how_many_wait_and_what_to_press(one: Standstill, said: str) -> None:
@@ -50,6 +53,14 @@ def test_causes_are_added_up_each_in_one_paragraph() -> None:
     html = banner_html(banner_lines([still(NO_WORKER, waiting=120), still(NO_WORKER, waiting=1)], SITE, NOW))
     assert "121 texts wait" in html and html.count("No worker is running") == 1
     assert banner_html(banner_lines([], SITE, NOW)) == ""
+
+
+def test_what_is_not_mended_alike_is_told_apart_with_its_numbers() -> None:
+    """The same cause may have paused one batch and leave another waiting: each press helps its own only."""
+    both = [still("server_error", BatchState.PAUSED, waiting=3), still("server_error", None, waiting=1)]
+    said, _ = banner_lines([*both, still("server_error", None, waiting=1)], SITE, NOW)
+    assert "5 texts wait" in said and "For 3 of them: " in said and "presses Resume" in said
+    assert "For 2 of them: " in said and "presses Retry" in said
 
 
 @pytest.mark.parametrize("page", [None, "screen", "batches", "inbox"])

@@ -3,15 +3,15 @@
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.reach import Reach
 from screening.review.triage import Tier
-from storage.batches.batch_state import BatchEvent, Caps
-from storage.batches.batches import add_event, cancel, change_caps, pause, resume, retry_failed
+from storage.batches.batch_state import BatchEvent, BatchState, Caps
+from storage.batches.batches import add_event, batch_state, cancel, change_caps, pause, resume, retry_failed
 from storage.batches.pending import record_error
 from storage.batches.results import results
 from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, PAUSED, bring_in, standstills
@@ -21,7 +21,7 @@ from storage.kinds import IN_INBOX
 from storage.research.reliability import audit_sample
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
-from storage.schema import cases, inbox_entries
+from storage.schema import batches, cases, inbox_entries
 from storage.settings_store import SiteSettings, change
 from storage.site.heartbeats import beat
 from tests.storage.batch_of import CONFIGURATION, NOW, batch, commit, commit_run, decide, run, screening, waiting
@@ -102,6 +102,62 @@ def test_a_cap_brings_all_and_a_cancelled_batch_nothing(db: Database) -> None:
         add_event(conn, SYSTEM, cancelled, BatchEvent.PAUSED, NOW, {"why": "bad_key"})
     cancel(db, LOCAL_USER, cancelled, NOW)
     assert bring_in(db, LATE) == 3 and {cause for *_, cause in entries(db)} == {"max_cost"}
+
+
+@pytest.mark.parametrize("why", ["bad_key", "server_error", None])
+def test_an_overnight_batch_raises_the_banner_alone(db: Database, why: str | None) -> None:
+    """Paused by the program, with a case that failed, or waiting without a worker."""
+    batch_id = undecided(db)
+    if why is not None:
+        fail(db, kind=why, stops_batch=why == "bad_key")
+    with db.write() as conn:
+        conn.execute(update(batches).where(batches.c.id == batch_id).values(overnight=True))
+    assert bring_in(db, LATE) == 0 and entries(db) == []
+    assert (why or NO_WORKER) in {one.cause for one in standstills(db, LATE)}
+
+
+def test_what_was_tried_again_for_a_while_before_it_was_given_up_waits_since_its_first_failure(db: Database) -> None:
+    undecided(db, 1)
+    (case_id,) = waiting(db)
+    record_error(db, case_id, "server_error", "no", NOW, again_in=timedelta(seconds=1))
+    record_error(db, case_id, "timeout", "no", SOON)
+    assert bring_in(db, SOON) == 0
+    assert bring_in(db, NOW + timedelta(minutes=15)) == 1 and entries(db) == [(0, "not_screened", "timeout")]
+
+
+@needs_its_own_clock
+@pytest.mark.parametrize(("app_since", "entered"), [(NOW, 3), (LATE - timedelta(minutes=5), 0)], ids=["up", "off"])
+def test_a_worker_that_dies_again_and_again_is_no_reason_to_wait_but_a_site_that_was_off_is(
+    db: Database, app_since: datetime, entered: int
+) -> None:
+    undecided(db)
+    for seen in (app_since, LATE):
+        beat(db, "app", "app", seen)
+    live(db, LATE, LATE - timedelta(seconds=70))
+    assert bring_in(db, LATE) == entered
+
+
+@needs_its_own_clock
+def test_a_worker_that_began_just_now_has_a_minute(db: Database) -> None:
+    undecided(db)
+    for seen in (NOW, LATE):
+        beat(db, "app", "app", seen)
+    live(db, LATE, LATE - timedelta(seconds=40))
+    assert bring_in(db, LATE) == 0
+    beat(db, "w1", "worker", LATE + timedelta(seconds=25))
+    assert bring_in(db, LATE + timedelta(seconds=25)) == 3
+
+
+def test_other_caps_let_a_batch_that_was_paused_for_its_cap_go_on(db: Database) -> None:
+    """As one that is sent overnight is, before it passes the cap."""
+    batch_id = undecided(db)
+    with db.write() as conn:
+        add_event(conn, SYSTEM, batch_id, BatchEvent.PAUSED, NOW, {"why": "max_calls"})
+    change_caps(db, LOCAL_USER, batch_id, Caps(), NOW)
+    assert batch_state(db, batch_id) is BatchState.RUNNING
+    pause(db, LOCAL_USER, batch_id, NOW)
+    change_caps(db, LOCAL_USER, batch_id, Caps(max_calls=9), NOW)
+    assert batch_state(db, batch_id) is BatchState.PAUSED, "somebody paused it"
 
 
 def test_after_a_resume_the_time_begins_again(db: Database) -> None:
