@@ -89,6 +89,11 @@ class Seats(Generic[S]):
             found = self._seats.get(token)
         return found if found and found.browser == browser else None
 
+    def all(self) -> list[S]:
+        """Every open page known here, the oldest first; some may be gone."""
+        with self._lock:
+            return list(self._seats.values())
+
     async def serve(self, request: Request, make: Callable[[S, Actor], Response]) -> Response:
         """What ``make`` answers the person of this request's seat; a refusal of the policy is in the audit log."""
         seat = self.find(request.path_params["token"], browser_of(request.cookies))

@@ -15,9 +15,10 @@ from starlette.routing import Route
 
 from pages.components import resources
 from pages.components.http import LIVE
-from pages.components.seats import Seat, Seats
+from pages.components.seats import Seats
 from pages.components.singletons import singleton
 from pages.components.standstill import looks
+from pages.review.closed_pages import OpenInbox, closed_pages
 from pages.review.inbox_words import (
     TIER_MARKS,
     TIER_MEANINGS,
@@ -42,12 +43,13 @@ from storage.review.search import LONGEST, Search, find
 EVERY_S = 3.0
 """Seconds between two questions of an open inbox: what is new is seen within five."""
 FEW_ROWS, MOST_ROWS = 8, 200
+LONGEST_ID = 32
 URGENT = (Tier.P0, Tier.P1)
 _TAKEABLE = (State.FREE, State.MINE, State.SKIPPED, State.RESERVED)
 
 
 @singleton
-def seats() -> Seats[Seat]:
+def seats() -> Seats[OpenInbox]:
     """The open inboxes of this process."""
     return Seats(LIVE)
 
@@ -171,10 +173,13 @@ def view_of(query: Mapping[str, str]) -> View:
 
 
 async def _serve(request: Request) -> Response:
-    view = view_of(request.query_params)
+    view, on_desk = view_of(request.query_params), request.query_params.get("case", "")[:LONGEST_ID] or None
 
-    def told(_seat: Seat, who: Actor) -> Response:
-        return JSONResponse(snapshot(resources.database(), who, resources.now(), view))
+    def told(seat: OpenInbox, who: Actor) -> Response:
+        db, now = resources.database(), resources.now()
+        seat.asks(now, on_desk)
+        closed_pages().give_back(db, seats(), now)
+        return JSONResponse(snapshot(db, who, now, view))
 
     return await seats().serve(request, told)
 

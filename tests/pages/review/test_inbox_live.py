@@ -8,7 +8,9 @@ from sqlalchemy import update
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from pages.components import resources
 from pages.components.seats import Seat, Seats
+from pages.review.closed_pages import GONE_AFTER, NOTE, OpenInbox, closed_pages
 from pages.review.inbox_desk import Here
 from pages.review.inbox_live import ROUTE, View, seats, snapshot, view_of
 from pages.review.list_requests import act, offer
@@ -19,6 +21,7 @@ from storage.audit_log import events
 from storage.database import Database
 from storage.review import claims, inbox
 from storage.review.ahead import send_ahead
+from storage.review.notes import notes
 from storage.review.queue import Sort
 from storage.review.search import Search, find
 from storage.schema import batches, cases
@@ -178,10 +181,60 @@ def test_whatever_a_browser_asks_of_the_list_is_answered_in_words(db: Database) 
 
 def test_an_open_inbox_that_is_refused_is_answered_403_and_is_in_the_audit_log(page_database: Database) -> None:
     nobody = Actor(id="nemo", name="Nemo", roles=frozenset())
-    address = seats().take(Seat(browser="", who=lambda: nobody))
+    address = seats().take(OpenInbox(browser="", who=lambda: nobody))
     with TestClient(Starlette(routes=[ROUTE])) as client:
         assert client.get(address).status_code == 403
     assert _refused(page_database) == [(nobody.id, {"asked": "view_counts"})]
+
+
+def _ask(address: str, **query: str) -> dict[str, object]:
+    with TestClient(Starlette(routes=[ROUTE])) as client:
+        answer = client.get(address, params=query)
+        assert answer.status_code == 200
+        return dict(answer.json())
+
+
+def _later(monkeypatch: pytest.MonkeyPatch, after: timedelta) -> None:
+    moment = resources.now() + after
+    monkeypatch.setattr(resources, "now", lambda: moment)
+
+
+def test_a_closed_tab_gives_its_case_back_and_a_page_that_lies_open_keeps_it(
+    page_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The most urgent case must not wait for a claim to run out behind a tab that is gone."""
+    register(page_database, ANN, BO)
+    now = resources.now()
+    (case_id,) = fill(page_database, [Tier.P0], entered_at=[now])
+    of_ann, reloaded, of_bo = (seats().take(OpenInbox(browser="", who=lambda who=who: who)) for who in (ANN, ANN, BO))  # type: ignore[misc]
+    claim = claims.claim_next(page_database, ANN, now)
+    assert claim is not None
+    for address in (of_ann, of_bo):
+        _ask(address, case=case_id if address == of_ann else "")
+    _later(monkeypatch, GONE_AFTER / 2)
+    _ask(reloaded, case=case_id)
+    _later(monkeypatch, GONE_AFTER * 3 / 4)
+    assert _ask(of_bo)["urgent"] == 0, "the page that was loaded again has it on its desk"
+    _later(monkeypatch, GONE_AFTER / 2)
+    assert _ask(of_bo)["urgent"] == 1, "no page has"
+    taken = claims.claim_next(page_database, BO, resources.now())
+    assert taken is not None
+    [released] = [event for event in events(page_database, ADMIN) if event.action == "released"]
+    assert (released.actor, released.subject) == (ANN.id, case_id)
+    told = [note.note for note in notes(page_database, BO, case_id, resources.now(), taken.token)]
+    assert told == [NOTE]
+
+
+def test_a_case_that_its_reader_left_or_took_elsewhere_is_let_alone(page_database: Database) -> None:
+    now = resources.now()
+    first, second = fill(page_database, [Tier.P1, Tier.P2], entered_at=[now] * 2)
+    seat = OpenInbox(browser="", who=lambda: ANN)
+    seats().take(seat)
+    held = claims.claim_next(page_database, ANN, now)
+    assert held is not None and held.case_id == first
+    seat.asks(now, second)  # not theirs
+    assert closed_pages().give_back(page_database, seats(), now + 2 * GONE_AFTER) == 0
+    assert [one.case_id for one in claims.my_claims(page_database, ANN, now)] == [first]
 
 
 def test_a_closed_case_is_not_found(db: Database) -> None:

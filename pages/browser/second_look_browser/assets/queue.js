@@ -106,6 +106,8 @@ class Queue {
     this.worker.onmessage = () => this.ask();
     this.keys = (event) => this.onKey(event);
     document.addEventListener("keydown", this.keys);
+    this.goodbye = () => this.sayGoodbye();
+    window.addEventListener("pagehide", this.goodbye);
   }
 
   build() {
@@ -175,7 +177,7 @@ class Queue {
     this.asking = true;
     const address = this.address();
     try {
-      const answer = await fetch(address, { cache: "no-store", signal: AbortSignal.timeout(8000) });
+      const answer = await fetch(this.withCase(address), { cache: "no-store", signal: AbortSignal.timeout(8000) });
       if (answer.ok) {
         this.failures = 0;
         const now = await answer.json();
@@ -185,6 +187,16 @@ class Queue {
       } else this.lost();
     } catch { this.lost(); } finally { this.asking = false; }
     if (address !== this.address()) this.ask(); // something else is looked for by now
+  }
+
+  // Which case is on the desk: once no page says so any more, it goes back.
+  withCase(address) {
+    const onDesk = new URLSearchParams(location.search).get("case") ?? "";
+    return `${address}&case=${encodeURIComponent(onDesk)}`;
+  }
+
+  sayGoodbye() {
+    if (this.data) fetch(this.withCase(this.address()), { cache: "no-store", keepalive: true }).catch(() => {});
   }
 
   showStill(lines) {
@@ -487,6 +499,7 @@ class Queue {
   close() {
     this.worker.terminate();
     document.removeEventListener("keydown", this.keys);
+    window.removeEventListener("pagehide", this.goodbye);
     clearTimeout(this.typing);
     this.sound.close();
     this.title.close();

@@ -1,0 +1,81 @@
+"""Cases that lie open in a page which asks no more: its tab was closed, its browser or its line is gone.
+
+An open inbox says with each question which case is on its desk, in a hidden tab too. Once none of them has for a while
+the case goes back, so that a tab closed over a P0 case keeps nobody from it for as long as a claim lasts. Whoever asks
+next looks for it; where nobody asks, nobody waits.
+"""
+
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pages.components.seats import Seat, Seats
+from pages.components.sign_in import Unidentified
+from pages.components.singletons import singleton
+from screening.review.policy import Forbidden
+from storage.database import Database
+from storage.review import claims, inbox
+from storage.review.claims import LeaseLost
+from storage.site.accounts import SessionEnded
+
+GONE_AFTER = timedelta(seconds=60)
+LOOK_EVERY = timedelta(seconds=5)
+NOTE = "The page was closed, or lost its connection, with the case open."
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenInbox(Seat):
+    """An open inbox; when it last asked, and with which case on its desk."""
+
+    asked_at: datetime | None = None
+    on_desk: str | None = None
+
+    def asks(self, now: datetime, on_desk: str | None) -> None:
+        """Remember this question."""
+        self.asked_at, self.on_desk = now, on_desk
+
+
+class ClosedPages:
+    """Looks for them every few seconds at most, however many ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._looked_at: datetime | None = None
+
+    def give_back(self, db: Database, seats: Seats[OpenInbox], now: datetime) -> int:
+        """Give back what lies open in pages that are gone; returns how many cases that was."""
+        with self._lock:
+            if self._looked_at is not None and timedelta() <= now - self._looked_at < LOOK_EVERY:
+                return 0
+            self._looked_at = now
+        return sum(_given_back(db, seat, case_id, now) for seat, case_id in _left_open(seats, now))
+
+
+@singleton
+def closed_pages() -> ClosedPages:
+    """Those of this process."""
+    return ClosedPages()
+
+
+def _left_open(seats: Seats[OpenInbox], now: datetime) -> list[tuple[OpenInbox, str]]:
+    """Each case that only pages have on their desks which are gone, once."""
+    known = [seat for seat in seats.all() if seat.on_desk is not None and seat.asked_at is not None]
+    gone = [seat for seat in known if seat.asked_at is not None and now - seat.asked_at > GONE_AFTER]
+    alive = {seat.on_desk for seat in known if seat not in gone}
+    found = []
+    for seat in gone:
+        case_id, seat.on_desk = seat.on_desk, None
+        if case_id is not None and case_id not in alive:
+            found.append((seat, case_id))
+    return found
+
+
+def _given_back(db: Database, seat: OpenInbox, case_id: str, now: datetime) -> bool:
+    with suppress(SessionEnded, Unidentified, Forbidden, LeaseLost):  # a session that ended gave it back itself
+        who = seat.who()
+        for claim in claims.my_claims(db, who, now):
+            if claim.case_id == case_id:
+                inbox.release(db, who, case_id, claim.token, now, NOTE)
+                return True
+    return False
