@@ -118,6 +118,22 @@ def test_what_one_looks_for_oneself_is_shown_at_once_and_a_pointer_left_lying_ho
     expect(_row(page, urgent)).to_be_visible(timeout=SEEN_MS)
 
 
+def test_a_case_of_mine_that_this_page_does_not_show_is_opened_from_the_list(page: Page, db: Database) -> None:
+    mine = _come_in(db, Tier.P2)
+    claims.claim(db, LOCAL_USER, mine, datetime.now(UTC))
+    page.goto("/inbox")
+    page.get_by_label("Order of the list").select_option("newest")
+    expect(_row(page, mine).get_by_text("yours")).to_be_visible()
+    _row(page, mine).click()
+    expect(page.get_by_role("region", name="Text of this case")).to_be_visible()
+    assert case_in_address(page) == mine
+    page.mouse.move(1200, 5)
+    expect(_row(page, mine).get_by_text("on your desk")).to_be_visible()
+    held = claims.my_claims(db, LOCAL_USER, datetime.now(UTC))[0]
+    assert held.case_id == mine
+    inbox.release(db, LOCAL_USER, mine, held.token, datetime.now(UTC), note="seen")
+
+
 def test_what_goes_leaves_the_list_and_a_hidden_tab_follows_too(page: Page, db: Database) -> None:
     case_id = _come_in(db, Tier.P0)
     page.goto("/inbox")

@@ -436,7 +436,8 @@ class Queue {
   }
 
   fill(item, row) {
-    const button = item.firstChild, here = row.mine;
+    const button = item.firstChild;
+    const here = row.mine && new URLSearchParams(location.search).get("case") === row.id; // theirs, and on this page
     const takeable = row.free && this.data.may && !here;
     const state = JSON.stringify([row, here, takeable]);
     if (item.state === state) return;
