@@ -266,6 +266,9 @@ def revise(here: Here, desk: Desk, form: RatingForm, reason: str, rating_id: str
     """Store a changed reading with its reason. Raises ReasonNeeded."""
     receipt = ratings.revise(here.db, here.person, desk.case_id, form, reason, here.now, submission_id=rating_id)
     keep(replace(desk, mine=my_rating(here, desk.case_id), receipt=receipt))
+    last = memory().last
+    if last is not None and last.case_id == desk.case_id:
+        memory().last = None  # it says what is so no longer, and there is nothing to take back
 
 
 def undo(here: Here, case_id: str, rating_id: str) -> None:

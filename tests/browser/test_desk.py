@@ -208,6 +208,7 @@ def test_marks_by_keyboard_and_by_drag_and_a_long_text_whose_end_was_not_reached
     expect(page.get_by_role("region", name="Keys")).to_be_visible()
     dragged = page.locator(".sld-text mark").nth(1).inner_text()
     save(page)
+    expect(page.get_by_text("Saved before the end of the text was reached.")).to_be_visible()
     with db.read() as conn:
         fields = conn.execute(select(ratings.c.fields).where(ratings.c.case_id == case_id)).scalar_one()
     first, second = fields["marks"]

@@ -230,6 +230,7 @@ def test_a_reload_keeps_case_draft_and_reading(page: Page, db: Database) -> None
     page.keyboard.type("Second thoughts.")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_text("(version 2)")).to_be_visible()
+    expect(page.get_by_text("What you had filled in is back.")).to_have_count(0)  # it is saved
     with db.read() as conn:
         table = ratings_table.c
         versions = conn.execute(select(table.version, table.label, table.reason).where(table.case_id == case_id))

@@ -233,6 +233,7 @@ def test_after_the_reveal_a_reading_is_not_taken_back_but_revised_with_a_reason(
     page = ask(page, "revise", form={"label": "safe", "certainty": 5})
     assert answer(page)["words"].startswith("Say why")
     page = ask(page, "revise", form={"label": "safe", "certainty": 5}, note="second thoughts")
+    assert desk(page)["last"] is None  # what was saved first is so no longer
     assert (desk(page)["read"]["version"], desk(page)["read"]["blind"]) == (2, False)
 
 

@@ -127,7 +127,10 @@ class Desk {
     }
     if (request.kind === "revise") {
       this.saving = null;
-      if (ok) this.revising = false;
+      if (ok) {
+        this.revising = false;
+        forget(this.me, request.case);
+      }
     }
     if (request.kind === "next") {
       const painted = this.claiming;
@@ -502,6 +505,7 @@ class Desk {
     const lines = [
       make("p", {}, "✓ ", make("b", {}, words), `${version > 1 ? ` (version ${version})` : ""}. ${becomes}${blind ? "" : " Stored as not blind."}`),
       make("p", { class: "sld-small" }, receipt),
+      ...(data.read.form.read_to_end === false ? [make("p", { class: "sld-small" }, "Saved before the end of the text was reached.")] : []),
       ...(engine ? [make("p", {}, make("b", {}, "The engine: "), engine), make("p", {}, compared)] : []),
       ...(act ? [make("p", {}, make("b", {}, "Where to act: "), act.href ? make("a", { href: act.href, target: "_blank", rel: "noopener noreferrer" }, act.words) : act.words)] : []),
       ...others.map((other) => make("p", {}, make("b", {}, `Another reader (${other.who}): `), other.words)),
@@ -539,7 +543,7 @@ class Desk {
     layout.hint.replaceChildren(
       "Mark the words that decided it: drag over them, or ", make("kbd", {}, "M"), ". ",
       layout.button("Guideline", "G", this.keys().g, "sld-link"), " · ", layout.button("Keys", "?", this.keys()["?"], "sld-link"), " ",
-      ...(shown.danger ? [`If somebody may be in danger: ${this.data.help}`] : []),
+      ...(shown.danger ? [make("span", { class: "sld-danger" }, `If somebody may be in danger: ${this.data.help}`)] : []),
     );
   }
 

@@ -181,12 +181,12 @@ class Queue {
       if (answer.ok) {
         this.failures = 0;
         const now = await answer.json();
-        if (address === this.address()) this.show(now, address);
+        if (address === this.address() && !this.closed) this.show(now, address);
       } else if ([401, 403, 404].includes(answer.status)) {
-        if (this.failures++ < 3) this.component.setTriggerValue("stale", answer.status);
+        if (this.failures++ < 3 && !this.closed) this.component.setTriggerValue("stale", answer.status);
       } else this.lost();
     } catch { this.lost(); } finally { this.asking = false; }
-    if (address !== this.address()) this.ask(); // something else is looked for by now
+    if (address !== this.address() && !this.closed) this.ask(); // something else is looked for by now
   }
 
   // Which case is on the desk: once no page says so any more, it goes back.
@@ -206,6 +206,7 @@ class Queue {
   }
 
   lost() {
+    if (this.closed) return;
     this.failures += 1;
     this.root.querySelector(".queue").classList.add("stale");
     this.live.textContent = `Not live: no answer since ${this.at ?? "the page was opened"}; trying again. `;
@@ -498,6 +499,7 @@ class Queue {
   }
 
   close() {
+    this.closed = true; // an answer may still be on its way
     this.worker.terminate();
     document.removeEventListener("keydown", this.keys);
     window.removeEventListener("pagehide", this.goodbye);
