@@ -443,6 +443,15 @@ class Desk {
     if (caseChanged && stage === "reading") this.focusText();
     if (!this.claiming) this.catchUp(stage);
     this.place();
+    this.showStart();
+  }
+
+  // Where all stands one under the other, what has just come begins at its beginning.
+  showStart() {
+    const shows = `${this.caseId}/${this.stage}`;
+    const come = this.startShown !== undefined && shows !== this.startShown;
+    this.startShown = shows;
+    if (come && window.matchMedia("(max-width: 60rem)").matches) this.layout.root.scrollIntoView({ block: "start" });
   }
 
   // What was pressed while the claim was on its way, in order; nothing of it where another case came.
