@@ -11,6 +11,7 @@ from pages.components.words import DELTA_MEANING
 from pages.review.case_amendment import adjudication_form
 from pages.review.case_trail import errors_html, facts_html
 from pages.review.evidence_view import evidence_html, outcome_html, trail_html
+from pages.review.follow_up_panel import closed_follow_ups
 from pages.review.inbox_desk import Here, named_case
 from pages.review.readings_view import readings_html, versions_html
 from screening.review.policy import Action, Forbidden, is_allowed, require
@@ -129,6 +130,7 @@ def case(case_id: str) -> None:
     with left:
         st.html(facts_html(file, shown) + where_html(shown.where_to_act))
         texts(text)
+        closed_follow_ups(here.db, here.person, case_id, key)
         people(case_id, closed=file.entry is not None and file.entry.closed_at is not None)
     with right:
         engine(shown, file)

@@ -165,7 +165,7 @@ def offer(upload: Upload, final: Checked, labels: Labels) -> None:
         st.caption(f"Expected: {estimated.basis}. {least_calls(pipeline)}")
         reach = choose_reach(resources.site().reach(labelled=final.found.mostly_referenced))
         version = resources.configuration(pipeline).version
-        st.write(readings_words(final.found.accepted, reach, settings.audit_rate, earlier, version))
+        st.write(readings_words(final.found, reach, settings.audit_rate, earlier, version))
         overnight = choose_overnight(pipeline, final.found.accepted, final.found.referenced)
         most, cost = caps()
         if st.button(f"Start screening {final.found.accepted:,} texts", type="primary", icon=":material/play_arrow:"):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pages.batches.estimates import ASSUMED
+from pages.batches.file_check import Check
 from screening.review.reach import Reach
 from storage.batches.batches import BatchSummary
 
@@ -29,11 +30,12 @@ def choose_reach(proposed: Reach) -> Reach:
     )
 
 
-def readings_words(texts: int, reach: Reach, audit_rate: float, batches: Sequence[BatchSummary], version: str) -> str:
-    """How many readings a batch of so many texts will ask of clinicians, and what that rests on."""
+def readings_words(found: Check, reach: Reach, audit_rate: float, batches: Sequence[BatchSummary], version: str) -> str:
+    """How many readings this file's texts will ask of clinicians, and what that rests on."""
     left, unsafe, basis = _shares(batches, version)
     sure = left + (unsafe if reach is Reach.READ else 0.0)
-    count = round(texts * (sure + audit_rate * (1 - sure)))
+    asked = found.accepted - found.without_call
+    count = round(found.without_call + asked * (sure + audit_rate * (1 - sure)))
     return f"Clinicians will have about {count:,} {'reading' if count == 1 else 'readings'} to do: {basis}."
 
 

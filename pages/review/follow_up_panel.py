@@ -11,6 +11,7 @@ from pages.components.navigation import FOLDER
 from pages.components.where_to_act import where_html
 from pages.components.words import sentence
 from pages.review.inbox_words import due_words, plain_name
+from pages.review.readings_view import who
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
@@ -62,8 +63,10 @@ def _one(db: Database, person: Actor, one: FollowUp, now: datetime) -> None:
         name = plain_name(one.external_id, one.case_id).replace("_", "\\_")
         label = f"{FOR_WORDS[one.disposition]} · {name} · {due_words(one.due_at, now)}"
         st.page_link(FOLDER / "case.py", label=label, query_params={"case": one.case_id})
-        who = "you" if one.who == person.id else visible(one.who_name)
-        st.text(f"With {who}, since {one.opened_at:%Y-%m-%d %H:%M} UTC")
+        seen_to_by = "you" if one.who == person.id else visible(one.who_name)
+        st.text(f"With {seen_to_by}, since {one.opened_at:%Y-%m-%d %H:%M} UTC")
+        if one.note:
+            st.text(visible(f"Noted before: {one.note}"))
         if one.where_to_act:
             st.html(where_html(one.where_to_act))
         note = st.text_input("Note", key=f"follow_up_note_{one.id}", max_chars=1_000)
@@ -78,6 +81,20 @@ def _one(db: Database, person: Actor, one: FollowUp, now: datetime) -> None:
                 )
                 if st.button("Give to them", key=f"follow_up_give_{one.id}", disabled=to is None) and to is not None:
                     _act(lambda: follow_ups.hand_to(db, person, one.id, to, note, resources.now()), "Handed over.")
+
+
+def closed_follow_ups(db: Database, person: Actor, case_id: str, key: str) -> None:
+    """On the page of a case: what became of its follow-ups, their closers under pseudonyms as its readers are."""
+    if not is_allowed(person, Action.FOLLOW_UP, person.id):
+        return
+    found = follow_ups.closed_ones(db, person, case_id)
+    if found:
+        st.html('<h2 class="sl-h2">Follow-ups</h2>')
+    for one in found:
+        late = ", after it was due" if one.closed_at > one.due_at else ""
+        done = f"{HOW_WORDS[one.how].lower()} by {who(one.closed_by, key, person.id)}"
+        st.text(f"{FOR_WORDS[one.disposition]} · {done}, {one.closed_at:%Y-%m-%d %H:%M} UTC{late}")
+        st.text(visible(one.note))
 
 
 def _act(act: Callable[[], object], said: str) -> None:

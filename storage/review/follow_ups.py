@@ -52,7 +52,9 @@ class NoteMissing(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUp:
-    """One that is open. ``who`` sees to it, an account, called ``who_name``; ``where_to_act`` came with the case."""
+    """One that is open. ``who`` sees to it, an account, called ``who_name``; ``note`` is what those before them said;
+    ``where_to_act`` came with the case.
+    """
 
     id: int
     case_id: str
@@ -63,7 +65,21 @@ class FollowUp:
     who: str
     who_name: str
     due_at: datetime
+    note: str | None = None
     where_to_act: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """One that was seen to: when, by whom (an account), how, and every note on the way, a line each."""
+
+    disposition: For
+    opened_at: datetime
+    due_at: datetime
+    closed_at: datetime
+    closed_by: str
+    how: How
+    note: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +153,7 @@ def _open_statements(actor: Actor) -> tuple[Select[Any], Select[int, int]]:
 
 
 def _follow_up(row: Any) -> FollowUp:
-    names = ("id", "case_id", "external_id", "opened_by", "opened_at", "who", "due_at", "where_to_act")
+    names = ("id", "case_id", "external_id", "opened_by", "opened_at", "who", "due_at", "note", "where_to_act")
     return FollowUp(
         **{name: getattr(row, name) for name in names},
         disposition=For(row.disposition),
@@ -148,11 +164,11 @@ def _follow_up(row: Any) -> FollowUp:
 def hand_to(db: Database, actor: Actor, follow_up_id: int, to: str, note: str, now: datetime) -> None:
     """Have a colleague see to it from now on. Raises Forbidden, NotOpen, NoteMissing, KeyError for no such person."""
     with db.write() as conn:
-        case_id = _require_open(conn, actor, follow_up_id, note)
+        case_id, said = _require_open(conn, actor, follow_up_id, note)
         person = conn.execute(select(accounts.c.active, accounts.c.roles).where(accounts.c.id == to)).first()
         if person is None or not person.active or not {"reviewer", "senior"} & set(person.roles):
             raise KeyError(to)
-        conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(who=to, note=note.strip()))
+        conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(who=to, note=said))
         told = {
             "case_id": case_id,
             "reviewer": to,
@@ -166,21 +182,43 @@ def hand_to(db: Database, actor: Actor, follow_up_id: int, to: str, note: str, n
 def close(db: Database, actor: Actor, follow_up_id: int, how: How, note: str, now: datetime) -> None:
     """It was seen to, or somebody outside took it on. Raises Forbidden, NotOpen, NoteMissing."""
     with db.write() as conn:
-        case_id = _require_open(conn, actor, follow_up_id, note)
-        values: Mapping[str, Any] = {"closed_at": now, "closed_by": actor.id, "how": how.value, "note": note.strip()}
+        case_id, said = _require_open(conn, actor, follow_up_id, note)
+        values: Mapping[str, Any] = {"closed_at": now, "closed_by": actor.id, "how": how.value, "note": said}
         conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(values))
         append(conn, actor, "follow_up_closed", case_id, {"how": how.value}, now)
 
 
-def _require_open(conn: Connection, actor: Actor, follow_up_id: int, note: str) -> str:
-    """The case of an open follow-up on which this person may act with this note."""
+def closed_ones(db: Database, actor: Actor, case_id: str) -> tuple[Closed, ...]:
+    """How a case's follow-ups ended, for those who may see all of them and for those who had a part in one. Empty while
+    the case still waits to be read by this person. Raises Forbidden.
+    """
+    require(actor, Action.FOLLOW_UP, actor.id)
+    part = or_(_one.who == actor.id, _one.opened_by == actor.id, _one.closed_by == actor.id)
+    visible = or_(part, ~withheld(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else part
+    names = ("opened_at", "due_at", "closed_at", "closed_by")
+    query = select(follow_ups).where(_one.case_id == case_id, _one.closed_at.is_not(None), visible).order_by(_one.id)
+    with db.read() as conn:
+        rows = conn.execute(query).all()
+    return tuple(
+        Closed(
+            disposition=For(row.disposition),
+            how=How(row.how),
+            note=row.note or "",
+            **{name: getattr(row, name) for name in names},
+        )
+        for row in rows
+    )
+
+
+def _require_open(conn: Connection, actor: Actor, follow_up_id: int, note: str) -> tuple[str, str]:
+    """The case of an open follow-up on which this person may act with this note, and all notes with it, a line each."""
     row = conn.execute(select(follow_ups).where(_one.id == follow_up_id).with_for_update()).first()
     if row is None or row.closed_at is not None:
         raise NotOpen("this follow-up is closed already")
     require(actor, Action.FOLLOW_UP, actor.id if actor.id in (row.who, row.opened_by) else row.who)
     if not note.strip():
         raise NoteMissing("say in a note what was done, or what the next one should know")
-    return str(row.case_id)
+    return str(row.case_id), "\n".join(filter(None, (row.note, note.strip())))
 
 
 def _open_on(conn: Connection, case_id: str) -> Any:

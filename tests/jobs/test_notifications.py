@@ -26,7 +26,7 @@ from storage.review import claims
 from storage.review.evidence import reveal_text
 from storage.schema import audit_events, case_errors, inbox_entries, notifications
 from storage.settings_store import SiteSettings, change
-from storage.site import heartbeats, outbox
+from storage.site import heartbeats, notices, outbox
 from storage.site.recipients import Event, Kind, NewRecipient, Recipient, add_recipient, list_recipients, set_active
 from tests.databases import database_url, db, postgresql_server, postgresql_url, sqlite_template, sqlite_url
 from tests.free_port import free_port
@@ -222,6 +222,25 @@ def test_one_process_at_a_time_sends_and_another_follows_when_it_dies(
     clock.now += 2 * MINUTE
     heartbeats.beat(db, "two", "worker", clock.now)
     assert second.round() == 1
+
+
+def test_a_message_whose_sender_was_killed_over_it_is_sent_by_the_next(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    """Killed after it took the message, and after the other side had it: the repetition has the same key."""
+    webhook(db, receiver.address)
+    fill(db, (Tier.P0,))
+    notices.collect(db, clock.now)
+    (message,) = outbox.take_due(db, clock.now)
+    heartbeats.beat(db, "two", "worker", clock.now)
+    body = {"id": message.id}
+    post(message.target, message.secret, message.id, body, int(clock.now.timestamp()), private=True)
+    second = notifier(db, clock, "two")
+    assert second.round() == 0, "it may be on its way"
+    clock.now += MINUTE
+    heartbeats.beat(db, "two", "worker", clock.now)
+    assert (second.round(), second.round()) == (1, 0)
+    assert [headers["Idempotency-Key"] for headers, _body in receiver.received] == [message.id] * 2
 
 
 def test_a_monitor_hears_every_minute_and_not_without_a_worker(db: Database, clock: Clock, receiver: Receiver) -> None:

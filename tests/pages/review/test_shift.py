@@ -5,6 +5,7 @@ from screening.review.rating_form import Disposition
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.follow_ups import open_follow_up, open_ones
+from storage.schema import follow_ups
 from tests.pages.conftest import Opener
 from tests.storage.inbox_cases import MINUTE, NOW, fill
 
@@ -22,8 +23,10 @@ def test_a_follow_up_stays_on_the_inbox_until_it_is_closed(open_page: Opener, pa
     (case_id,) = fill(page_database, entered=False)
     with page_database.write() as conn:
         open_follow_up(conn, LOCAL_USER, case_id, Disposition.URGENT, NOW)
+        conn.execute(follow_ups.update().values(note="ring the **sister** first"))
     page = open_page("inbox")
     assert not page.exception
+    assert "Noted before: ring the **sister** first" in [text.value for text in page.text]
     (one,) = open_ones(page_database, LOCAL_USER, NOW + 90 * MINUTE).shown
     assert any("1 follow-up open, 1 overdue" in expander.label for expander in page.expander)
     page.button(key=f"follow_up_done_{one.id}").click().run()
@@ -32,3 +35,6 @@ def test_a_follow_up_stays_on_the_inbox_until_it_is_closed(open_page: Opener, pa
     page.button(key=f"follow_up_done_{one.id}").click().run()
     assert open_ones(page_database, LOCAL_USER, NOW).shown == ()
     assert not any("follow-up" in expander.label for expander in page.expander)
+    said = [text.value for text in open_page("case", case=case_id).text]
+    assert any(each.startswith("Urgent · done by you") for each in said)
+    assert "ring the **sister** first\ncalled, is with family" in said

@@ -64,11 +64,17 @@ def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> Non
     with pytest.raises(Forbidden):
         follow_ups.close(db, CY, one.id, How.DONE, "done", NOW)
     follow_ups.hand_to(db, ANN, one.id, "bo", "call back at three", NOW)
-    assert follow_ups.open_ones(db, BO, NOW).shown[0].who == "bo"
+    (handed,) = follow_ups.open_ones(db, BO, NOW).shown
+    assert (handed.who, handed.note) == ("bo", "call back at three")
     with pytest.raises(KeyError):
         follow_ups.hand_to(db, BO, one.id, "nobody", "x", NOW)
     follow_ups.close(db, BO, one.id, How.HANDED_ON, "crisis team took over", NOW + MINUTE)
     assert follow_ups.open_ones(db, BO, NOW).shown == ()
+    for who, told in ((ANN, 1), (BO, 1), (CY, 0), (SENIOR, 1)):
+        ended = follow_ups.closed_ones(db, who, case_id)
+        assert [(one.closed_by, one.how, one.note) for one in ended] == [
+            ("bo", How.HANDED_ON, "call back at three\ncrisis team took over")
+        ] * told
     with pytest.raises(NotOpen):
         follow_ups.close(db, BO, one.id, How.DONE, "again", NOW)
 
