@@ -256,7 +256,7 @@ def test_taking_in_goes_on_after_a_restart(open_page: Opener, page_database: Dat
     """The process died after the batch was opened and before a row was in: the next one goes on by itself."""
     page = _upload(open_page, b"id,text\n1,a quiet day\n2,another one\n")
     runs = intake_runs()
-    runs.start = lambda upload: None  # type: ignore[method-assign]  # the process dies here
+    runs.start = lambda upload, table: None  # type: ignore[method-assign]  # the process dies here
     _button(page, "Start screening").click().run()
     (batch,) = batches.list_batches(page_database, LOCAL_USER)
     assert batch.progress.state is BatchState.TAKING_IN and batch.progress.rows_in == 0
