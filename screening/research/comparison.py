@@ -83,7 +83,7 @@ def compare_told(references: Sequence[Label | None], first: Told, second: Told, 
         only_second=only_second,
         p_value=exact_mcnemar(only_first, only_second),
         differences=tuple(
-            (name, paired_difference(one[of].tolist(), other[of].tolist(), confidence=confidence, seed=SEED))
+            (name, paired_difference(one[of], other[of], confidence=confidence, seed=SEED))
             for name, (one, other), of in figures
         ),
     )

@@ -1,26 +1,36 @@
 """The paper's experiment: every condition replayed on the same draws, so that conditions are compared in pairs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from screening.engine.screen import Guard
 from screening.labels import Label, Outcome
 from screening.research.conditions import Condition
 from screening.research.recording import DrawBook, Item
 from screening.research.replay import OUTCOMES, Record, Replay, replay
-from screening.statistics.metrics import Metrics, evaluate
-from screening.statistics.rules.runs import NONE
+from screening.statistics.metrics import (
+    REFERENCES,
+    Codes,
+    Columns,
+    Integers,
+    Metrics,
+    evaluate_columns,
+    group_codes,
+    outcome_codes,
+    reference_codes,
+)
 
-PerDraw = Mapping[str, Sequence[float | None]]
-"""What one draw took, by node and case; None where it is unknown."""
+PerDraw = Mapping[str, Sequence[float | None] | NDArray[np.float64]]
+"""What one draw took, by node and case; None, in an array NaN, where it is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionResult:
-    """What one condition did on a data set.
+class Measured:
+    """What one condition did on a data set, without its cases.
 
     ``metrics`` are over the cases whose draws sufficed; ``unsettled`` counts the others, which no figure contains:
     with any of them the figures describe the easier cases only. ``cost_usd`` is of all settled cases; None where the
@@ -30,7 +40,6 @@ class ConditionResult:
     condition: Condition
     metrics: Metrics
     unsettled: int
-    replay: Replay
     cost_usd: float | None = None
 
     @property
@@ -38,10 +47,91 @@ class ConditionResult:
         """The condition's name in the table."""
         return self.condition.name
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionResult(Measured):
+    """The same with what became of each case."""
+
+    replay: Replay
+
     @property
     def outcomes(self) -> list[Outcome | None]:
         """Each case's outcome; None where it is unsettled."""
         return self.replay.outcomes()
+
+    @property
+    def summary(self) -> Measured:
+        """The figures alone."""
+        return Measured(
+            condition=self.condition, metrics=self.metrics, unsettled=self.unsettled, cost_usd=self.cost_usd
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Drawn:
+    """What conditions are measured on, by the place of a case: references and groups as in `Columns`, the draws, and
+    what one of them took.
+    """
+
+    references: Codes
+    record: Record
+    groups: Integers | None = None
+    names: tuple[str, ...] = ()
+    tokens: PerDraw = field(default_factory=dict)
+    costs: PerDraw = field(default_factory=dict)
+
+    def measure(self, condition: Condition, guards: Mapping[int, Guard] | None = None) -> ConditionResult:
+        """The condition replayed on the draws; ``guards`` are as in `replay`."""
+        return self._result(condition, replay(condition.pipeline, self.record, guards))
+
+    def as_it_ran(self, condition: Condition, outcomes: Codes, made: Record) -> ConditionResult:
+        """See `as_it_ran`; ``outcomes`` are numbers into `OUTCOMES`, `NONE` for what is pending."""
+        cases = self.record.cases
+        replayed = replay(condition.pipeline, Record(cases=cases, nodes=made.nodes))
+        calls = [made.node(node.name).lengths for node in condition.pipeline.nodes]
+        calls = [each if len(each) == cases else np.zeros(cases, np.int64) for each in calls]
+        return self._result(condition, replace(replayed, outcome=outcomes, calls=np.stack(calls)))
+
+    def _result(self, condition: Condition, replayed: Replay) -> ConditionResult:
+        tokens, costs = _sums_per_case(replayed, self.tokens), _sums_per_case(replayed, self.costs)
+        metrics = evaluate_columns(
+            Columns(
+                references=self.references,
+                outcomes=replayed.outcome,
+                calls=replayed.total_calls,
+                tokens=None if tokens is None else np.rint(tokens).astype(np.int64),
+                groups=self.groups,
+                names=self.names,
+            )
+        )
+        spent = None if costs is None else _sum_in_order(costs[replayed.settled])
+        return ConditionResult(
+            condition=condition, metrics=metrics, unsettled=replayed.unsettled, replay=replayed, cost_usd=spent
+        )
+
+
+def drawn_of(
+    items: Sequence[Item],
+    record: Record,
+    tokens_per_draw: PerDraw | None = None,
+    cost_per_draw: PerDraw | None = None,
+) -> Drawn:
+    """The items as numbers. Raises ValueError when the record has another number of cases."""
+    if record.cases != len(items) and record.nodes:
+        raise ValueError("the record and the data set have different numbers of cases")
+    groups, names = group_codes([item.group for item in items])
+    return Drawn(
+        references=reference_codes([item.reference for item in items]),
+        record=Record(cases=len(items), nodes=record.nodes),
+        groups=groups if any(names) else None,
+        names=names if any(names) else (),
+        tokens=_known(tokens_per_draw),
+        costs=_known(cost_per_draw),
+    )
+
+
+def _known(per_draw: PerDraw | None) -> PerDraw:
+    return {node: np.asarray(each, dtype=np.float64) for node, each in (per_draw or {}).items()}  # None becomes NaN
 
 
 def run_conditions(
@@ -57,13 +147,8 @@ def run_conditions(
     What a draw took, by node and case, gives the tokens and the cost; where a draw's is unknown the condition's is too.
     ``guards`` are as in `replay`. Raises ValueError when the record has another number of cases.
     """
-    if record.cases != len(items) and record.nodes:
-        raise ValueError("the record and the data set have different numbers of cases")
-    known = Record(cases=len(items), nodes=record.nodes)
-    return tuple(
-        _result(items, condition, replay(condition.pipeline, known, guards), tokens_per_draw or {}, cost_per_draw or {})
-        for condition in conditions
-    )
+    drawn = drawn_of(items, record, tokens_per_draw, cost_per_draw)
+    return tuple(drawn.measure(condition, guards) for condition in conditions)
 
 
 def as_it_ran(
@@ -77,12 +162,8 @@ def as_it_ran(
     """What became of the items when they were screened, in the place of a replay: with all that their texts forbade,
     second looks, and what is still pending (None). ``made`` holds the draws that were made, and no others.
     """
-    replayed = replay(condition.pipeline, Record(cases=len(items), nodes=made.nodes))
-    codes = [NONE if outcome is None else OUTCOMES.index(outcome) for outcome in outcomes]
-    calls = [made.node(node.name).lengths for node in condition.pipeline.nodes]
-    calls = [each if len(each) == len(items) else np.zeros(len(items), np.int64) for each in calls]
-    ran = replace(replayed, outcome=np.array(codes, dtype=np.int8), calls=np.stack(calls))
-    return _result(items, condition, ran, tokens_per_draw or {}, cost_per_draw or {})
+    drawn = drawn_of(items, made, tokens_per_draw, cost_per_draw)
+    return drawn.as_it_ran(condition, outcome_codes(outcomes), made)
 
 
 def run_book(items: Sequence[Item], conditions: Sequence[Condition], book: DrawBook) -> tuple[ConditionResult, ...]:
@@ -92,47 +173,27 @@ def run_book(items: Sequence[Item], conditions: Sequence[Condition], book: DrawB
     return run_conditions(items, conditions, book.record(), tokens, costs)
 
 
-def _result(
-    items: Sequence[Item],
-    condition: Condition,
-    replayed: Replay,
-    tokens_per_draw: PerDraw,
-    cost_per_draw: PerDraw,
-) -> ConditionResult:
-    groups = [item.group for item in items]
-    tokens, costs = _sums_per_case(replayed, tokens_per_draw), _sums_per_case(replayed, cost_per_draw)
-    metrics = evaluate(
-        [item.reference for item in items],
-        replayed.outcomes(),
-        calls=[int(calls) for calls in replayed.total_calls],
-        tokens=None if tokens is None else [round(each) for each in tokens],
-        groups=groups if any(groups) else None,
-    )
-    return ConditionResult(
-        condition=condition,
-        metrics=metrics,
-        unsettled=replayed.unsettled,
-        replay=replayed,
-        cost_usd=None
-        if costs is None
-        else sum(cost for cost, ended in zip(costs, replayed.settled, strict=True) if ended),
-    )
-
-
-def _sums_per_case(replayed: Replay, per_draw: PerDraw) -> list[float] | None:
+def _sums_per_case(replayed: Replay, per_draw: PerDraw) -> NDArray[np.float64] | None:
     """What each case took, or None as soon as a draw that was used has none known."""
     totals = np.zeros(replayed.calls.shape[1])
     for node, calls in zip(replayed.pipeline.nodes, replayed.calls, strict=True):
         used = calls > 0
-        each = np.array(per_draw.get(node.name, [None] * len(totals)), dtype=np.float64)  # None becomes NaN
-        if np.isnan(each[used]).any():
+        if (each := per_draw.get(node.name)) is None:
+            if used.any():
+                return None
+            continue
+        if (np.isnan(each) & used).any():
             return None
-        totals[used] += each[used] * calls[used]
-    spent: list[float] = totals.tolist()
-    return spent
+        totals += np.where(used, each * calls, 0.0)
+    return totals
 
 
-def frontier(results: Sequence[ConditionResult]) -> frozenset[str]:
+def _sum_in_order(values: NDArray[np.float64]) -> float:
+    """One after the other: what was summed case by case before stays the same to the last digit."""
+    return float(np.cumsum(values)[-1]) if len(values) else 0.0
+
+
+def frontier(results: Sequence[Measured]) -> frozenset[str]:
     """The conditions that no other beats: as accurate on what it decides, and on all cases, at as few mean calls.
 
     On all cases an escalation counts as an error, so that deciding a tenth of the cases well beats nobody who decides
@@ -168,21 +229,40 @@ def empirical_gaps(record: Record, node: str) -> list[float]:
     >>> empirical_gaps(Record.from_codes({"worker": ["SSSU", ""]}), "worker")
     [0.5]
     """
-    drawn = record.node(node)
-    asked = drawn.lengths > 0
-    labels = drawn.draws[asked]
-    counts = np.sort(np.stack([(labels == number).sum(axis=1) for number in range(len(Label))], axis=1), axis=1)
-    gaps: list[float] = ((counts[:, -1] - counts[:, -2]) / drawn.lengths[asked]).tolist()
+    gaps: list[float] = _gaps_of_cases(record, node).tolist()
     return gaps
+
+
+def gap_counts(record: Record, node: str) -> tuple[tuple[float, int], ...]:
+    """The gaps that occur, rising, each with its number of cases.
+
+    >>> gap_counts(Record.from_codes({"worker": ["SSSU", "", "SSSU", "SU"]}), "worker")
+    ((0.0, 1), (0.5, 2))
+    """
+    values, cases = np.unique(_gaps_of_cases(record, node), return_counts=True)
+    return tuple(zip(values.tolist(), cases.tolist(), strict=True))
+
+
+def _gaps_of_cases(record: Record, node: str) -> NDArray[np.float64]:
+    drawn = record.node(node)
+    counts = np.stack([(drawn.draws == number).sum(axis=1) for number in range(len(Label))], axis=1)
+    counts.sort(axis=1)
+    gaps = (counts[:, -1] - counts[:, -2]) / np.maximum(drawn.sizes, 1)
+    return np.asarray(gaps[drawn.of[drawn.lengths > 0]])
 
 
 def consistently_missed(items: Sequence[Item], results: Sequence[ConditionResult]) -> tuple[int, ...]:
     """The unsafe items that every condition which decided them called safe; at least one must have decided."""
-    outcomes = [result.outcomes for result in results]
-    decided = (Outcome.SAFE, Outcome.UNSAFE)
-    missed = []
-    for case, item in enumerate(items):
-        said = {each[case] for each in outcomes if each[case] in decided} if item.reference is Label.UNSAFE else set()
-        if said == {Outcome.SAFE}:
-            missed.append(case)
-    return tuple(missed)
+    references = reference_codes([item.reference for item in items])
+    missed = missed_by_all(references, [result.replay.outcome for result in results])
+    return tuple(np.flatnonzero(missed).tolist())
+
+
+def missed_by_all(references: Codes, outcomes: Sequence[Codes]) -> NDArray[np.bool_]:
+    """Which cases these are, from the numbers of references and of each condition's outcomes."""
+    safe, unsafe = (OUTCOMES.index(outcome) for outcome in (Outcome.SAFE, Outcome.UNSAFE))
+    missed, found = np.zeros(len(references), bool), np.zeros(len(references), bool)
+    for each in outcomes:
+        missed |= each == safe
+        found |= each == unsafe
+    return np.asarray((references == REFERENCES.index(Label.UNSAFE)) & missed & ~found)

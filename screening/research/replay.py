@@ -12,21 +12,31 @@ from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import Guard
 from screening.labels import LABELS, Label, Outcome
 from screening.statistics.rules.protocol import Ended
-from screening.statistics.rules.runs import ENDS, NONE, Codes, Draws, Integers, run
+from screening.statistics.rules.runs import ENDS, NONE, Codes, Draws, Integers, Runs, run
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
 NO_DRAW = 255
+AT_ONCE = 4_096
+"""Sequences that a rule is run on together."""
 _TO_A_PERSON = OUTCOMES.index(Outcome.HUMAN_REVIEW)
 NOT_VISITED = -2
 """In ``Replay.ended``: the case's way did not lead through this node."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class NodeRecord:
-    """One node's draws: ``draws`` of shape (cases, most draws), ``lengths`` of them recorded for each case."""
+    """One node's draws, each sequence once: ``draws`` of shape (sequences, most draws) with ``sizes`` of them recorded,
+    the shorter sequences first; ``of`` says which sequence each case drew.
+    """
 
     draws: Draws
-    lengths: Integers
+    sizes: Integers
+    of: Integers
+
+    @property
+    def lengths(self) -> Integers:
+        """How many draws of each case were recorded."""
+        return self.sizes[self.of]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,27 +56,41 @@ class Record:
         sizes = {len(cases) for cases in codes.values()}
         if len(sizes) > 1:
             raise ValueError("every node needs one string for each case")
-        nodes = {node: _node_record(cases) for node, cases in codes.items()}
+        nodes = {node: node_record(*number_sequences(cases)) for node, cases in codes.items()}
         return cls(cases=sizes.pop() if sizes else 0, nodes=nodes)
 
     def node(self, name: str) -> NodeRecord:
         """The node's draws; none at all where the record does not know the node."""
-        nothing = NodeRecord(draws=np.zeros((self.cases, 0), np.uint8), lengths=np.zeros(self.cases, np.int64))
-        return self.nodes.get(name, nothing)
+        return self.nodes.get(name) or node_record([""] * bool(self.cases), np.zeros(self.cases, np.int64))
 
 
-def _node_record(cases: Sequence[str]) -> NodeRecord:
-    lengths = np.fromiter(map(len, cases), dtype=np.int64, count=len(cases))
+def node_record(sequences: Sequence[str], of: Integers) -> NodeRecord:
+    """From different strings of draw codes, and which of them each case drew; ValueError for what is no draw code."""
+    sizes = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
+    order = np.argsort(sizes, kind="stable")
+    sizes, place = sizes[order], np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
     try:
-        characters = np.frombuffer("".join(cases).encode("ascii"), dtype=np.uint8)
+        characters = np.frombuffer("".join(sequences[one] for one in order).encode("ascii"), dtype=np.uint8)
     except UnicodeEncodeError:
         raise ValueError("not a draw code") from None
     labels = _label_numbers()[characters]
     if (labels == NO_DRAW).any():
         raise ValueError("not a draw code")
-    draws = np.full((len(cases), int(lengths.max(initial=0))), NO_DRAW, dtype=np.uint8)
-    draws[np.arange(draws.shape[1]) < lengths[:, None]] = labels
-    return NodeRecord(draws=draws, lengths=lengths)
+    draws = np.full((len(sizes), int(sizes.max(initial=0))), NO_DRAW, dtype=np.uint8)
+    draws[np.arange(draws.shape[1]) < sizes[:, None]] = labels
+    return NodeRecord(draws=draws, sizes=sizes, of=place[of])
+
+
+def number_sequences(cases: Sequence[str]) -> tuple[list[str], Integers]:
+    """The different ones among the cases' strings, and which of them each case has.
+
+    >>> number_sequences(["SU", "", "SU"])[0], number_sequences(["SU", "", "SU"])[1].tolist()
+    (['SU', ''], [0, 1, 0])
+    """
+    numbers: dict[str, int] = {}
+    of = np.fromiter((numbers.setdefault(each, len(numbers)) for each in cases), np.int64, len(cases))
+    return list(numbers), of
 
 
 def _label_numbers() -> Draws:
@@ -139,10 +163,11 @@ def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard]
     for place, config in enumerate(nodes):  # routes lead to later nodes only
         rows = np.flatnonzero(at == place)
         drawn = record.node(config.name)
-        runs = run(config.rule.rule(), drawn.draws[rows], drawn.lengths[rows])
-        node[rows], calls[place, rows], ended[place, rows] = place, runs.calls, runs.ended
+        runs = _runs(config.rule.rule(), drawn)
         targets = np.where(runs.ended == NONE, NONE, _targets(pipeline, config)[runs.label])
-        at[rows] = targets
+        of = drawn.of[rows]
+        node[rows], calls[place, rows], ended[place, rows] = place, runs.calls[of], runs.ended[of]
+        at[rows] = targets[of]
     outcome = np.where(at == NONE, NONE, at - len(nodes)).astype(np.int8)
     for case, guard in (guards or {}).items():
         if guard.refuse_screening is not None:
@@ -150,6 +175,22 @@ def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard]
         elif guard.refuse_safe is not None and outcome[case] == OUTCOMES.index(Outcome.SAFE):
             outcome[case] = _TO_A_PERSON
     return Replay(pipeline=pipeline, outcome=outcome, node=node, calls=calls, ended=ended)
+
+
+def _runs(rule: object, drawn: NodeRecord) -> Runs:
+    """The rule's verdict on each sequence, some thousand of about one length at a time: the rest of a table as wide as
+    the longest would be padding.
+    """
+    parts = [
+        run(rule, drawn.draws[at : at + AT_ONCE, : int(drawn.sizes[at : at + AT_ONCE].max())], sizes)
+        for at in range(0, len(drawn.sizes), AT_ONCE)
+        if len(sizes := drawn.sizes[at : at + AT_ONCE])
+    ]
+    nothing = Runs.undecided(np.zeros(0, np.int64))
+    label, ended, calls = (
+        np.concatenate([getattr(part, name) for part in (nothing, *parts)]) for name in ("label", "ended", "calls")
+    )
+    return Runs(label=label, ended=ended, calls=calls)
 
 
 def _targets(pipeline: PipelineConfig, node: NodeConfig) -> Integers:

@@ -4,10 +4,12 @@ Accuracy, FPR and FNR are over decided (non-escalated) cases. They compare with 
 rule's delta speaks of something else, the model's own mode.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
 
 from screening.labels import Label, Outcome
 
@@ -16,6 +18,12 @@ Z_95 = 1.96
 
 REFERENCES = (Label.SAFE, Label.UNSAFE)
 """The labels that can be a reference: ``escalate`` is an action, not something true of a text."""
+
+NONE = -1
+"""In place of a number: no such reference, a pending case, no group."""
+
+Codes = NDArray[np.int8]
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +120,43 @@ class Metrics:
         return None if self.calls is None or not self.n else self.calls / self.n
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Columns:
+    """What is counted of N cases, as numbers of shape (N,): ``references`` into `REFERENCES` and ``outcomes`` into
+    `Outcome`, `NONE` for no such reference and for a pending case; ``groups`` into ``names``, `NONE` for no group.
+    """
+
+    references: Codes
+    outcomes: Codes
+    calls: Integers | None = None
+    tokens: Integers | None = None
+    groups: Integers | None = None
+    names: tuple[str, ...] = ()
+
+
+def reference_codes(references: Sequence[Label | None]) -> Codes:
+    """Each reference as its number in `REFERENCES`, `NONE` for none and for ``escalate``."""
+    numbers = {label: number for number, label in enumerate(REFERENCES)}
+    return np.fromiter((numbers.get(label, NONE) for label in references), np.int8, len(references))  # type: ignore[call-overload]
+
+
+def outcome_codes(outcomes: Sequence[Outcome | None]) -> Codes:
+    """Each outcome as its number in `Outcome`, `NONE` for a pending case."""
+    numbers = {outcome: number for number, outcome in enumerate(Outcome)}
+    return np.fromiter((numbers.get(outcome, NONE) for outcome in outcomes), np.int8, len(outcomes))  # type: ignore[call-overload]
+
+
+def group_codes(groups: Sequence[str | None]) -> tuple[Integers, tuple[str, ...]]:
+    """Each group as its number among the names, `NONE` for none; and the names in their order.
+
+    >>> group_codes(["b", None, "a"])[0].tolist(), group_codes(["b", None, "a"])[1]
+    ([1, -1, 0], ('a', 'b'))
+    """
+    names = tuple(sorted({name for name in groups if name is not None}))
+    numbers: dict[str | None, int] = {name: number for number, name in enumerate(names)}
+    return np.fromiter((numbers.get(name, NONE) for name in groups), np.int64, len(groups)), names
+
+
 def evaluate(
     references: Sequence[Label | None],
     outcomes: Sequence[Outcome | None],
@@ -124,16 +169,52 @@ def evaluate(
     An outcome of None is a pending case. ``groups`` adds the same metrics of each group by name, such as the
     SuicideWatch FNR. Raises ValueError when the lengths differ.
     """
-    if any(len(column) != len(references) for column in (outcomes, calls, tokens, groups) if column is not None):
+    numbers, names = (None, ()) if groups is None else group_codes(groups)
+    return evaluate_columns(
+        Columns(
+            references=reference_codes(references),
+            outcomes=outcome_codes(outcomes),
+            calls=None if calls is None else np.asarray(calls, dtype=np.int64),
+            tokens=None if tokens is None else np.asarray(tokens, dtype=np.int64),
+            groups=numbers,
+            names=names,
+        )
+    )
+
+
+def evaluate_columns(cases: Columns) -> Metrics:
+    """`evaluate` of what is in numbers already: counted once, all groups together."""
+    columns = (cases.outcomes, cases.calls, cases.tokens, cases.groups)
+    if any(len(column) != len(cases.references) for column in columns if column is not None):
         raise ValueError("the columns of an evaluation must have one entry per case")
-    everyone = range(len(references))
-    metrics = _of_cases(everyone, references, outcomes, calls, tokens)
-    names = sorted({name for name in groups or () if name is not None})
-    if not names or groups is None:
-        return metrics
-    members = {name: [i for i in everyone if groups[i] == name] for name in names}
-    by_group = {name: _of_cases(cases, references, outcomes, calls, tokens) for name, cases in members.items()}
-    return replace(metrics, by_group=by_group)
+    groups = np.full(len(cases.references), NONE, np.int64) if cases.groups is None else cases.groups
+    counts = _counts(cases, groups)
+    calls, tokens = (_sums(cases, groups, column) for column in (cases.calls, cases.tokens))
+    whole = [None if sums is None else sums.sum() for sums in (calls, tokens)]
+    by_group = {
+        name: _of_counts(counts[place], *(None if sums is None else sums[place] for sums in (calls, tokens)))
+        for place, name in enumerate(cases.names, start=1)
+    }
+    return replace(_of_counts(counts.sum(axis=0), *whole), by_group=by_group)
+
+
+def _counts(cases: Columns, groups: Integers) -> Integers:
+    """How many cases by group, reference and outcome, each with a place more in front for none."""
+    shape = (len(cases.names) + 1, len(REFERENCES) + 1, len(Outcome) + 1)
+    places = ((groups + 1) * shape[1] + cases.references + 1) * shape[2] + cases.outcomes + 1
+    return np.bincount(places, minlength=shape[0] * shape[1] * shape[2]).reshape(shape)
+
+
+def _sums(cases: Columns, groups: Integers, column: Integers | None) -> Integers | None:
+    """The column's sum over the cases with a reference and an outcome, by group, those of none in front."""
+    if column is None:
+        return None
+    counted = np.where((cases.references != NONE) & (cases.outcomes != NONE), column, 0)
+    if not cases.names:
+        return np.array([counted.sum()])
+    sums = np.zeros(len(cases.names) + 1, dtype=np.int64)
+    np.add.at(sums, groups + 1, counted)
+    return sums
 
 
 def from_counts(
@@ -171,25 +252,20 @@ def from_counts(
     return _of_confusion(confusion, n=n, escalated=escalated, calls=calls, tokens=tokens)
 
 
-def _of_cases(
-    cases: Sequence[int],
-    references: Sequence[Label | None],
-    outcomes: Sequence[Outcome | None],
-    calls: Sequence[int] | None,
-    tokens: Sequence[int] | None,
-) -> Metrics:
-    referenced = [i for i in cases if references[i] in REFERENCES]
-    settled = [i for i in referenced if outcomes[i] is not None]
-    counts = Counter((references[i], outcomes[i]) for i in settled)
-    confusion = {(reference, outcome): counts[reference, outcome] for reference in REFERENCES for outcome in Outcome}
+def _of_counts(counts: Integers, calls: np.int64 | None, tokens: np.int64 | None) -> Metrics:
+    confusion = {
+        (reference, outcome): int(counts[row, column])
+        for row, reference in enumerate(REFERENCES, start=1)
+        for column, outcome in enumerate(Outcome, start=1)
+    }
     return _of_confusion(
         confusion,
-        n=len(settled),
+        n=int(counts[1:, 1:].sum()),
         escalated=sum(confusion[reference, Outcome.HUMAN_REVIEW] for reference in REFERENCES),
-        calls=None if calls is None else sum(calls[i] for i in settled),
-        tokens=None if tokens is None else sum(tokens[i] for i in settled),
-        pending=len(referenced) - len(settled),
-        without_reference=len(cases) - len(referenced),
+        calls=None if calls is None else int(calls),
+        tokens=None if tokens is None else int(tokens),
+        pending=int(counts[1:, 0].sum()),
+        without_reference=int(counts[0].sum()),
     )
 
 

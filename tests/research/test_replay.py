@@ -211,3 +211,21 @@ def test_there_are_ten_conditions_in_the_paper_and_an_unknown_rule_has_no_runs()
     assert len({condition.pipeline.version for condition in paper_conditions()}) == 10
     with pytest.raises(TypeError, match="int"):
         run(3, np.zeros((0, 0), np.uint8), np.zeros(0, np.int64))
+
+
+@pytest.mark.parametrize("condition", ALL_CONDITIONS[::3], ids=lambda condition: condition.name)
+def test_sequences_drawn_twice_and_run_a_few_at_a_time_give_what_each_case_gives_alone(
+    condition: Condition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = random_codes(cases=25, most=130, seed=3, shortest=0)
+    places = np.random.default_rng(4).integers(0, 25, 80)
+    codes = {node: [cases[at] for at in places] for node, cases in some.items()}
+    alone = [
+        replay(condition.pipeline, Record.from_codes({n: [one[c]] for n, one in codes.items()})) for c in range(80)
+    ]
+    monkeypatch.setattr("screening.research.replay.AT_ONCE", 7)
+    record = Record.from_codes(codes)
+    together = replay(condition.pipeline, record)
+    assert len(record.nodes["worker"].sizes) <= 25
+    for name in ("outcome", "node", "calls", "ended"):
+        assert (np.concatenate([getattr(one, name) for one in alone], axis=-1) == getattr(together, name)).all()

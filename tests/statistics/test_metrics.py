@@ -1,6 +1,8 @@
 """The paper's table from counts and from cases, with undefined, pending and unreferenced cases."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from screening.labels import Label, Outcome
 from screening.statistics.metrics import Metrics, Proportion, evaluate, from_counts, wilson
@@ -161,3 +163,40 @@ def test_counts_and_columns_that_do_not_fit_are_refused():
         metrics_of((10, 5, 6, 5, 0))
     with pytest.raises(ValueError, match="fit together"):
         metrics_of((10, 6, 1, 5, 0))
+
+
+def _counted_one_by_one(references, outcomes, calls, groups, group):
+    """Confusion, settled cases and their calls by a plain loop."""
+    here = [i for i in range(len(references)) if group is None or groups[i] == group]
+    labelled = [i for i in here if references[i] in (Label.SAFE, Label.UNSAFE)]
+    settled = [i for i in labelled if outcomes[i] is not None]
+    pairs = [(references[i], outcomes[i]) for i in settled]
+    confusion = {(r, o): pairs.count((r, o)) for r in (Label.SAFE, Label.UNSAFE) for o in Outcome}
+    return (
+        confusion,
+        len(settled),
+        len(labelled) - len(settled),
+        len(here) - len(labelled),
+        sum(calls[i] for i in settled),
+    )
+
+
+cases_of_any_kind = st.lists(
+    st.tuples(
+        st.sampled_from([None, *Label]), st.sampled_from([None, *Outcome]), st.integers(0, 10**12),
+        st.sampled_from([None, "a", "b", ""]),
+    ),
+    max_size=30,
+)  # fmt: skip
+
+
+@given(cases_of_any_kind)
+def test_what_is_counted_in_columns_is_what_a_loop_counts(cases):
+    references, outcomes, calls, groups = [[case[column] for case in cases] for column in range(4)]
+    metrics = evaluate(references, outcomes, calls=calls, tokens=calls, groups=groups)
+    names = sorted({name for name in groups if name is not None})
+    assert list(metrics.by_group) == names
+    for group, found in [(None, metrics), *metrics.by_group.items()]:
+        counted = (found.confusion, found.n, found.pending, found.without_reference, found.calls)
+        assert counted == _counted_one_by_one(references, outcomes, calls, groups, group)
+        assert found.tokens == found.calls

@@ -1,0 +1,246 @@
+"""A batch in columns of numbers, for what is counted over all its cases: read in a fixed number of statements.
+
+The database puts each column together as one JSON list, so that no row is met one by one: a million cases cost a
+second or two, most of it outside Python. Cases are in the file's order; ``rows`` says which row of the file each is.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import ColumnElement, Connection, Text, case, cast, func, select
+
+from screening.engine.guard import guard_for
+from screening.engine.screen import MAIN, Guard
+from screening.labels import Label, Outcome
+from screening.research.experiments import Drawn
+from screening.research.replay import OUTCOMES, NodeRecord, Record, node_record, number_sequences
+from screening.review.actors import Actor
+from screening.review.policy import Action, is_allowed, require
+from screening.statistics.metrics import NONE, REFERENCES, Codes, Integers
+from storage.accepted import is_accepted
+from storage.batches.batch_state import UnknownBatch
+from storage.batches.configurations import Configuration, load_configuration
+from storage.blindness import has_rated
+from storage.database import Database
+from storage.kinds import kind_of
+from storage.research.listed import MOST_LISTED
+from storage.schema import adjudications, batches, cases, inbox_entries, node_runs, screenings
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RecordedColumns:
+    """A batch's cases as numbers, its draws, and what it ran with. No text and no id is in it."""
+
+    batch_id: str
+    name: str
+    intake: Mapping[str, Any]
+    configuration_version: str
+    configuration: Configuration
+    rows: Integers
+    drawn: Drawn
+
+
+def recorded_columns(db: Database, actor: Actor, batch_id: str) -> RecordedColumns:
+    """All draws of a batch with the file's references and groups. Raises Forbidden, UnknownBatch."""
+    require(actor, Action.VIEW_RESULTS)
+    with db.read() as conn:
+        batch = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
+        if batch is None:
+            raise UnknownBatch(batch_id)
+        rows, references = _references(conn, batch_id)
+        groups, names = _groups(conn, batch_id, rows)
+        nodes, tokens, costs = _draws(conn, batch_id, rows)
+    return RecordedColumns(
+        batch_id=batch_id,
+        name=batch.name,
+        intake=batch.intake,
+        configuration_version=batch.configuration,
+        configuration=load_configuration(db, batch.configuration),
+        rows=rows,
+        drawn=Drawn(
+            references=references,
+            record=Record(cases=len(rows), nodes=nodes),
+            groups=groups if names else None,
+            names=names,
+            tokens=tokens,
+            costs=costs,
+        ),
+    )
+
+
+def _in_one(conn: Connection, column: ColumnElement[Any]) -> ColumnElement[str]:
+    """The values of a group as one JSON list; several of a query are in the same order."""
+    return cast(func.json_agg(column), Text) if conn.dialect.name == "postgresql" else func.json_group_array(column)
+
+
+def _exact(conn: Connection, column: ColumnElement[float]) -> ColumnElement[Any]:
+    """A float with all its digits, of which SQLite's lists keep 15."""
+    if conn.dialect.name == "postgresql":
+        return column
+    return case((column.is_not(None), func.json(func.printf("%!.17g", column))), else_=None)
+
+
+def _integers(listed: str) -> Integers:
+    return np.array(json.loads(listed), dtype=np.int64)
+
+
+def places_of(rows: Integers, some: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+    """Where these rows are among all ``rows``, and which of them are there at all: a file may be growing.
+
+    >>> [each.tolist() for each in places_of(np.array([2, 3, 5]), np.array([5, 4, 2]))]
+    [[2, 2, 0], [True, False, True]]
+    """
+    places = np.minimum(np.searchsorted(rows, some), max(len(rows) - 1, 0))
+    return places, rows[places] == some if len(rows) else np.zeros(len(some), bool)
+
+
+def _references(conn: Connection, batch_id: str) -> tuple[Integers, Codes]:
+    """Each case's row and the number of its reference, off an index."""
+    query = select(cases.c.reference, _in_one(conn, cases.c.row).label("rows")).where(cases.c.batch_id == batch_id)
+    found = [(row.reference, _integers(row.rows)) for row in conn.execute(query.group_by(cases.c.reference))]
+    nothing = np.zeros(0, np.int64)
+    rows = np.concatenate([nothing, *(some for _, some in found)])
+    codes = np.concatenate([nothing, *(np.full(len(some), _reference(label)) for label, some in found)])
+    order = np.argsort(rows)
+    return rows[order], codes[order].astype(np.int8)
+
+
+def _reference(label: str | None) -> int:
+    return REFERENCES.index(Label(label)) if label in REFERENCES else NONE
+
+
+def _groups(conn: Connection, batch_id: str, rows: Integers) -> tuple[Integers, tuple[str, ...]]:
+    group = cases.c.group_name
+    query = select(group, _in_one(conn, cases.c.row).label("rows")).where(cases.c.batch_id == batch_id)
+    found = {row[0]: _integers(row.rows) for row in conn.execute(query.where(group.is_not(None)).group_by(group))}
+    names, codes = tuple(sorted(found)), np.full(len(rows), NONE, dtype=np.int64)
+    for number, name in enumerate(names):
+        _put(codes, rows, found[name], number)
+    return codes, names
+
+
+def _put(column: NDArray[Any], rows: Integers, some: Integers, values: NDArray[Any] | int) -> None:
+    places, known = places_of(rows, some)
+    column[places[known]] = values if isinstance(values, int) else values[known]
+
+
+_PerCase = dict[str, NDArray[np.float64]]
+
+
+def _draws(conn: Connection, batch_id: str, rows: Integers) -> tuple[dict[str, NodeRecord], _PerCase, _PerCase]:
+    """By node: the draws of the main prompt, and each case's mean tokens and dollars a draw."""
+    run = node_runs.c
+    columns = {"rows": run.row, "draws": run.draws, "tokens": run.input_tokens + run.output_tokens}
+    listed = [_in_one(conn, column).label(name) for name, column in columns.items()]
+    query = select(run.node, *listed, _in_one(conn, _exact(conn, run.cost_usd)).label("costs"))
+    nodes: dict[str, NodeRecord] = {}
+    tokens, costs = _PerCase(), _PerCase()
+    for row in conn.execute(query.where(run.batch_id == batch_id, run.variant == MAIN).group_by(run.node)):
+        places, known = places_of(rows, _integers(row.rows))
+        codes = [codes for codes, there in zip(json.loads(row.draws), known, strict=True) if there]
+        sequences, drawn = number_sequences(["", *codes])
+        of = np.zeros(len(rows), dtype=np.int64)
+        of[places[known]] = drawn[1:]
+        nodes[row.node] = node_record(sequences, of)
+        for kept, values in ((tokens, row.tokens), (costs, row.costs)):
+            spent = np.array(json.loads(values), dtype=np.float64)  # None becomes NaN
+            kept[row.node] = np.full(len(rows), np.nan)
+            kept[row.node][places[known]] = spent[known]
+        _per_draw(nodes[row.node].lengths, tokens[row.node], costs[row.node])
+    return nodes, tokens, costs
+
+
+def _per_draw(lengths: Integers, tokens: NDArray[np.float64], costs: NDArray[np.float64]) -> None:
+    """Divide by the draws, in place; no tokens at all are unknown ones."""
+    for kept in (tokens, costs):
+        kept[lengths == 0] = np.nan
+        kept /= np.maximum(lengths, 1)
+    tokens[tokens == 0] = np.nan
+
+
+def outcomes_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Codes:
+    """What became of the cases of these rows as this person may count it, as numbers into `Outcome`, `NONE` where it is
+    pending: what the matrix of the Errors page counts. Raises Forbidden.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    done, outcomes = screenings.c, np.full(len(rows), NONE, dtype=np.int8)
+    with db.read() as conn:
+        query = select(done.kind, _in_one(conn, done.row).label("rows")).where(done.batch_id == batch_id)
+        for row in conn.execute(query.group_by(done.kind)):
+            code = OUTCOMES.index(Outcome(kind_of(row.kind).outcome))
+            _put(outcomes, rows, _integers(row.rows), code)
+        if is_allowed(actor, Action.CLAIM_NEXT):
+            _put(outcomes, rows, _waiting(conn, actor, batch_id), OUTCOMES.index(Outcome.HUMAN_REVIEW))
+    return outcomes
+
+
+def waiting_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> NDArray[np.bool_]:
+    """Of which of these rows this person may not be shown the engine's view, case by case: blind first."""
+    require(actor, Action.VIEW_RESULTS)
+    waits = np.zeros(len(rows), dtype=bool)
+    with db.read() as conn:
+        _put(waits, rows, _waiting(conn, actor, batch_id), 1)
+    return waits
+
+
+def _waiting(conn: Connection, actor: Actor, batch_id: str) -> Integers:
+    """The rows of a batch that are `withheld`, found from the open ones."""
+    entry = inbox_entries.c
+    query = select(_in_one(conn, cases.c.row)).select_from(inbox_entries.join(cases, cases.c.id == entry.case_id))
+    open_ones = query.where(entry.closed_at.is_(None), func.coalesce(cases.c.batch_id, "") == batch_id)
+    return _integers(conn.execute(open_ones.where(~has_rated(actor, entry.case_id))).scalar() or "[]")
+
+
+def accepted_in(
+    db: Database, actor: Actor, batch_id: str, columns: RecordedColumns, version: int | None = None
+) -> tuple[Codes, Integers]:
+    """The references with what clinicians accepted in their place (a text found to hold too little information has
+    none), and the places of the cases that have such a label: as of the first ``version`` adjudications, or of all.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    made = adjudications.c
+    query = select(cases.c.row, made.label, is_accepted(cases.c.id).label("accepted"))
+    query = query.join(adjudications, made.case_id == cases.c.id).where(cases.c.batch_id == batch_id)
+    with db.read() as conn:
+        found = conn.execute(query.order_by(made.at, made.case_id, made.version)).all()
+    latest = {row.row: _reference(row.label) for row in found[:version] if row.accepted}
+    places, known = places_of(columns.rows, np.fromiter(latest, np.int64, len(latest)))
+    references = columns.drawn.references.copy()
+    references[places[known]] = np.fromiter(latest.values(), np.int8, len(latest))[known]
+    return references, np.sort(places[known])
+
+
+def guards_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Mapping[int, Guard]:
+    """What the findings in the texts forbid, by the place of the case; most texts have none."""
+    require(actor, Action.VIEW_RESULTS)
+    found = cast(cases.c.flags, Text).like('%["%')
+    with db.read() as conn:
+        flagged = conn.execute(select(cases.c.row, cases.c.flags).where(cases.c.batch_id == batch_id, found)).all()
+    places, known = places_of(rows, np.array([row.row for row in flagged], dtype=np.int64))
+    return {
+        int(place): guard_for(row.flags["text"] + row.flags["reply"])
+        for place, row, there in zip(places, flagged, known, strict=True)
+        if there
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A case by its id, and its name in the file."""
+
+    case_id: str
+    external_id: str
+
+
+def named_in(db: Database, actor: Actor, batch_id: str, some: Sequence[int]) -> dict[int, Named]:
+    """The cases of these rows of the file, `MOST_LISTED` at most."""
+    require(actor, Action.VIEW_RESULTS)
+    case = cases.c
+    query = select(case.row, case.id, case.external_id).where(case.batch_id == batch_id)
+    with db.read() as conn:
+        found = conn.execute(query.where(case.row.in_(list(some)[:MOST_LISTED]))).all()
+    return {row.row: Named(case_id=row.id, external_id=row.external_id) for row in found}

@@ -1,0 +1,162 @@
+"""A batch in columns is what it is case by case, on both databases, in statements that do not grow with it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sqlalchemy import select, update
+
+from screening.engine.screen import Reason
+from screening.labels import Label, Outcome
+from screening.research.experiments import Drawn, drawn_of
+from screening.review.actors import LOCAL_USER, Actor
+from screening.review.policy import Forbidden
+from screening.review.rating_form import RatingLabel
+from screening.statistics.metrics import outcome_codes, reference_codes
+from storage.batches.batch_state import UnknownBatch
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.research.columns import (
+    accepted_in,
+    guards_in,
+    named_in,
+    outcomes_in,
+    recorded_columns,
+    waiting_in,
+)
+from storage.research.recorded_draws import adjudicated_labels, outcomes_now, recorded_batch, waiting_for_a_reading
+from storage.review.adjudication import amend
+from storage.review.claims import claim_next
+from storage.review.ratings import submit_rating
+from storage.review.second_looks import request_second_looks
+from storage.schema import cases
+from tests.storage.batch_of import LATER, batch, commit, commit_run, decide, run, screening, waiting
+from tests.storage.inbox_cases import RESEARCHER, form, person
+from tests.storage.statements import statements
+
+
+def filled(db: Database, number: int) -> str:
+    """Cases of every kind: settled, left to a person, begun, untouched; with groups and awkward prices."""
+    texts = [f"text {n}" if n % 5 else "notes from \u202eTuesday" for n in range(number)]
+    batch_id = batch(db, texts, references="".join("SU-"[n % 3] for n in range(number)))
+    for n, case_id in enumerate(case_id for case_id in waiting(db) if case_id in _ids(db, batch_id)):
+        outcome = Outcome.HUMAN_REVIEW if n % 5 == 0 else tuple(Outcome)[n % 3]
+        label = {Outcome.SAFE: Label.SAFE, Outcome.UNSAFE: Label.UNSAFE}.get(outcome)
+        first = run("SSU?E!"[: n % 6 + 1], None)
+        second = run({Label.SAFE: "S", Label.UNSAFE: "U", None: "SU"}[label] * (n % 4 + 1), label, "risk", 7 * (n % 3))
+        if n % 7 == 6:
+            continue
+        commit_run(db, case_id, 0, first, cost_usd=None if n % 4 == 3 else 0.1 + n / 3e7)
+        if n % 7 == 5:
+            continue
+        commit_run(db, case_id, 1, second, cost_usd=1 / 3)
+        reason = Reason.IDENTIFIED if label else Reason.EXHAUSTED
+        commit(db, case_id, screening(outcome, first, second, node="risk", reason=reason))
+    with db.write() as conn:
+        conn.execute(update(cases).where(cases.c.row % 2 == 0).values(group_name="even"))
+        conn.execute(update(cases).where(cases.c.row == 3).values(group_name='a "quoted", name'))
+    return batch_id
+
+
+def _ids(db: Database, batch_id: str) -> set[str]:
+    with db.read() as conn:
+        return set(conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalars())
+
+
+def case_by_case(db: Database, batch_id: str) -> Drawn:
+    """The slow way: an object a case."""
+    found = recorded_batch(db, LOCAL_USER, batch_id)
+    names, book = found.book.names, found.book
+    tokens, costs = ({n: of(n) for n in names} for of in (book.tokens_per_draw, book.cost_per_draw))
+    return drawn_of(found.items, book.record(), tokens, costs)
+
+
+def _same(one: Drawn, other: Drawn) -> None:
+    assert one.names == other.names and (one.references == other.references).all()
+    assert one.groups is None or other.groups is None or (one.groups == other.groups).all()
+    for node in sorted({*one.record.nodes, *other.record.nodes}):
+        mine, yours = one.record.node(node), other.record.node(node)
+        assert (mine.draws[mine.of] == yours.draws[yours.of]).all() and (mine.lengths == yours.lengths).all()
+        for per_draw in ("tokens", "costs"):
+            assert np.array_equal(getattr(one, per_draw)[node], getattr(other, per_draw)[node], equal_nan=True)
+
+
+def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
+    batch(db, ["another file's"], references="U")
+    batch_id = filled(db, 24)
+    found, slow = recorded_columns(db, LOCAL_USER, batch_id), recorded_batch(db, LOCAL_USER, batch_id)
+    _same(found.drawn, case_by_case(db, batch_id))
+    assert found.drawn.names == ('a "quoted", name', "even") and found.rows.tolist() == list(range(1, 25))
+    for who in (LOCAL_USER, RESEARCHER):
+        outcomes = outcomes_in(db, who, batch_id, found.rows)
+        assert (outcomes == outcome_codes(outcomes_now(db, who, batch_id))).all()
+        waits = {slow.case_ids[place] for place in np.flatnonzero(waiting_in(db, who, batch_id, found.rows))}
+        assert waits == waiting_for_a_reading(db, who, batch_id) and waits
+    assert len(set(outcomes.tolist())) == 4, "pending and each of the three"
+    assert guards_in(db, LOCAL_USER, batch_id, found.rows) == slow.guards and slow.guards
+    named = named_in(db, LOCAL_USER, batch_id, [5, 2, 99])
+    assert {row: one.case_id for row, one in named.items()} == {2: slow.case_ids[1], 5: slow.case_ids[4]}
+    assert named[5].external_id == "p5"
+
+
+def test_accepted_labels_are_those_of_the_version_asked_for(db: Database) -> None:
+    batch_id = batch(db, ["one", "two", "three"], references="SS-")
+    ids = waiting(db)
+    for case_id in ids:
+        decide(db, case_id)
+    request_second_looks(db, LOCAL_USER, ids, LATER)
+    for said in ("unsafe", "insufficient_information", "safe"):
+        claim = claim_next(db, LOCAL_USER, LATER)
+        assert claim is not None
+        submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form(said), LATER, new_id(LATER))
+    amend(db, LOCAL_USER, ids[0], RatingLabel.SAFE, "read again", 1, LATER.replace(hour=23))
+    columns = recorded_columns(db, LOCAL_USER, batch_id)
+    for version in (0, 1, 2, 3, 4, None):
+        accepted = adjudicated_labels(db, LOCAL_USER, batch_id, version)
+        slow = [
+            {"safe": Label.SAFE, "unsafe": Label.UNSAFE}.get(accepted[case_id]) if case_id in accepted else before
+            for case_id, before in zip(ids, (Label.SAFE, Label.SAFE, None), strict=True)
+        ]
+        references, places = accepted_in(db, LOCAL_USER, batch_id, columns, version)
+        assert (references == reference_codes(slow)).all()
+        assert [ids[place] for place in places] == [case_id for case_id in ids if case_id in accepted]
+
+
+def test_the_statements_do_not_grow_with_the_batch(db: Database) -> None:
+    sent = []
+    for number in (3, 30):
+        batch_id = filled(db, number)
+        with statements() as seen:
+            columns = recorded_columns(db, LOCAL_USER, batch_id)
+            outcomes_in(db, LOCAL_USER, batch_id, columns.rows)
+            waiting_in(db, LOCAL_USER, batch_id, columns.rows)
+            accepted_in(db, LOCAL_USER, batch_id, columns)
+            guards_in(db, LOCAL_USER, batch_id, columns.rows)
+        sent.append(len(seen))
+    assert sent[0] == sent[1]
+
+
+def test_a_file_that_grows_meanwhile_leaves_the_new_rows_out(db: Database) -> None:
+    batch_id = filled(db, 12)
+    columns = recorded_columns(db, LOCAL_USER, batch_id)
+    fewer = columns.rows[:7]
+    whole = outcomes_in(db, LOCAL_USER, batch_id, columns.rows)
+    assert (outcomes_in(db, LOCAL_USER, batch_id, fewer) == whole[:7]).all()
+    short = replace(columns, rows=fewer, drawn=replace(columns.drawn, references=columns.drawn.references[:7]))
+    assert len(accepted_in(db, LOCAL_USER, batch_id, short)[0]) == 7
+
+
+@pytest.mark.parametrize("who", [person("ann")])
+def test_a_reviewer_may_not_look_and_an_unknown_batch_is_said(db: Database, who: Actor) -> None:
+    with pytest.raises(UnknownBatch):
+        recorded_columns(db, LOCAL_USER, "nothing")
+    with pytest.raises(Forbidden):
+        recorded_columns(db, who, "nothing")
+    with pytest.raises(Forbidden):
+        outcomes_in(db, who, "nothing", np.zeros(0, np.int64))
+
+
+def test_a_batch_without_a_case_is_empty_columns(db: Database) -> None:
+    found = recorded_columns(db, LOCAL_USER, batch(db))
+    assert found.drawn.record.cases == 0 and found.rows.tolist() == []
+    assert outcomes_in(db, LOCAL_USER, found.batch_id, found.rows).tolist() == []
