@@ -5,20 +5,20 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from screening.research.comparison import Comparison, compare, compare_all
-from screening.research.experiments import ConditionResult
-from screening.research.recording import Item
+from jobs.evaluating import Ask, compared
+from pages.research.computed import computed
+from screening.research.comparison import Comparison
+from screening.research.experiments import Measured
 from screening.statistics.paired import Difference
 
 
-def show_comparison(items: Sequence[Item], results: Sequence[ConditionResult]) -> None:
+def show_comparison(ask: Ask, results: Sequence[Measured]) -> None:
     """Choose two conditions; then all of them against the first."""
     names = [each.name for each in results]
     left, right = st.columns(2)
     first = left.selectbox("Condition", names, index=names.index("B=100") if "B=100" in names else 0, key="compare_one")
     second = right.selectbox("Compared with it", names, index=len(names) - 1, key="compare_other")
-    by_name = {each.name: each for each in results}
-    found = compare(items, by_name[first], by_name[second])
+    found, others = computed(compared, ask, first, second, cases=ask.state.accepted)
     rows = [{"": name, f"{second} less {first}": difference_words(name, each)} for name, each in found.differences]
     st.dataframe(pd.DataFrame(rows), hide_index=True)
     st.caption(
@@ -27,8 +27,7 @@ def show_comparison(items: Sequence[Item], results: Sequence[ConditionResult]) -
         "not right."
     )
     st.header(f"All conditions against {first}")
-    others = [each for each in results if each.name != first]
-    table = [_line(each) for each in compare_all(items, by_name[first], others)]
+    table = [_line(each) for each in others]
     st.dataframe(pd.DataFrame(table), hide_index=True)
     st.caption(
         f"Intervals of one column hold for all {len(others)} conditions together at 95 % (Bonferroni): the best of "

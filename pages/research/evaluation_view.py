@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
+from jobs.evaluating import Ask, Behind, Evaluated, Rule, gaps, in_cell, missed, swept, tried
 from pages.components.sign_in import check_before
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
-from pages.research.experiment import Experiment, WhatIf, budget_conditions
+from pages.research.computed import computed
 from pages.research.figures import Axes, Palette, Series, bars, curves, histogram, palette
 from pages.research.provenance import provenance
 from screening.labels import Label, Outcome
-from screening.research.conditions import Condition
-from screening.research.experiments import ConditionResult, consistently_missed, empirical_gaps, frontier
-from screening.research.recording import Item
+from screening.research.conditions import WhatIf
+from screening.research.experiments import Measured, frontier
 from screening.research.results_table import (
     ResultsTable,
     TableRow,
@@ -24,25 +24,21 @@ from screening.research.results_table import (
     rate_text,
     row_of,
 )
-from screening.review.actors import Actor
 from screening.review.policy import Action
 from screening.statistics.metrics import REFERENCES, Metrics, Proportion
 from storage.database import Database
 from storage.research.confusion import Labels
 from storage.research.listed import Cell
 
-Sweep = tuple[list[int], tuple[ConditionResult, ...]]
 ERRORS = ((Label.SAFE, Outcome.UNSAFE), (Label.UNSAFE, Outcome.SAFE))
 LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
 
 
-def table_of(
-    experiment: Experiment, results: Sequence[ConditionResult], subset: str | None, labels: Labels
-) -> ResultsTable:
+def table_of(found: Evaluated, subset: str | None, labels: Labels) -> ResultsTable:
     """The results as the table that is shown and exported; it says which labels it was measured against."""
-    rows = tuple(row_of(each.name, each.metrics, each.unsettled, subset, each.cost_usd) for each in results)
-    source = provenance(experiment.batch.intake, labels)
-    return ResultsTable(title=experiment.batch.name, provenance=source, rows=rows, subset_name=subset)
+    rows = tuple(row_of(each.name, each.metrics, each.unsettled, subset, each.cost_usd) for each in found.results)
+    source = provenance(found.intake, labels)
+    return ResultsTable(title=found.name, provenance=source, rows=rows, subset_name=subset)
 
 
 def results_frame(table: ResultsTable) -> pd.DataFrame:
@@ -86,17 +82,11 @@ def show_results(table: ResultsTable) -> None:
         place.download_button(f"Table as {name}", data=data, file_name=f"results.{ending}", on_click="ignore")
 
 
-@st.cache_resource(max_entries=8, show_spinner="Replaying every budget…")
-def _sweep(_experiment: Experiment, _items: Sequence[Item], rule: str, key: tuple[object, ...]) -> Sweep:
-    sweep = budget_conditions("elimination" if rule == "elimination" else "pairwise")
-    return [b for b, _ in sweep], _experiment.run(_items, [condition for _, condition in sweep])
-
-
-def show_sweep(experiment: Experiment, items: Sequence[Item], key: tuple[object, ...]) -> None:
+def show_sweep(ask: Ask) -> None:
     """Error rates and escalations by budget, for one rule at a time."""
-    names = {"Pooled draws (recommended)": "pairwise", "Algorithm 1 (paper)": "elimination"}
+    names: dict[str, Rule] = {"Pooled draws (recommended)": "pairwise", "Algorithm 1 (paper)": "elimination"}
     chosen = st.selectbox("Rule", list(names), key="sweep_rule")
-    budgets, results = _sweep(experiment, items, names[str(chosen)], key)
+    budgets, results = computed(swept, ask, names[str(chosen)], cases=ask.state.accepted)
     series = (
         _rate_series("FNR: unsafe called safe", budgets, [each.metrics.fnr for each in results]),
         _rate_series("FPR: safe called unsafe", budgets, [each.metrics.fpr for each in results]),
@@ -117,7 +107,7 @@ def show_sweep(experiment: Experiment, items: Sequence[Item], key: tuple[object,
     st.caption(f"Bands are Wilson 95 %; {counted}; symmetric δ = 0.05; abstentions go on.{shown}")
 
 
-def sweep_counts(budgets: Sequence[int], results: Sequence[ConditionResult]) -> str:
+def sweep_counts(budgets: Sequence[int], results: Sequence[Measured]) -> str:
     """How many texts the points of a sweep describe, and at which budgets some had too few recorded draws."""
     fewest, most = (choose(each.metrics.n for each in results) for choose in (min, max))
     counted = f"n = {most:,}" if fewest == most else f"n = {fewest:,} to {most:,}"
@@ -132,7 +122,7 @@ def _rate_series(name: str, x: Sequence[int], rates: Sequence[Proportion]) -> Se
     return Series(name=name, x=x, y=[rate.value for rate in rates], low=low, high=high, mode="lines+markers")
 
 
-def show_calls(experiment: Experiment, results: Sequence[ConditionResult]) -> None:
+def show_calls(ask: Ask, results: Sequence[Measured]) -> None:
     """Accuracy against calls with its frontier, tokens by condition, and the gaps that make a text easy or hard."""
     colours, kept = palette(st.context.theme.type), frontier(results)
     defined = _without_twins(each for each in results if each.metrics.accuracy.value is not None)
@@ -158,10 +148,10 @@ def show_calls(experiment: Experiment, results: Sequence[ConditionResult]) -> No
     with left:
         _show_spending(results, colours)
     with right:
-        _show_gaps(experiment, colours)
+        _show_gaps(ask, colours)
 
 
-def _show_spending(results: Sequence[ConditionResult], colours: Palette) -> None:
+def _show_spending(results: Sequence[Measured], colours: Palette) -> None:
     names, tokens = [each.name for each in results], [each.metrics.tokens for each in results]
     known = any(value is not None for value in tokens)
     what, values = ("Tokens", tokens) if known else ("Calls", [each.metrics.calls for each in results])
@@ -171,19 +161,19 @@ def _show_spending(results: Sequence[ConditionResult], colours: Palette) -> None
     st.caption(f"What to see: the taller the bar, the more the same texts cost under that condition.{instead}")
 
 
-def _show_gaps(experiment: Experiment, colours: Palette) -> None:
-    node = experiment.batch.configuration.pipeline.nodes[0].name
-    gaps = empirical_gaps(experiment.record, node)
+def _show_gaps(ask: Ask, colours: Palette) -> None:
+    node, found = computed(gaps, ask, cases=ask.state.accepted)
+    texts = sum(times for _, times in found)
     axes = Axes(title=f"How clear the answers are: {node}", x="gap between the two most frequent labels", y="texts")
-    figure = histogram(gaps, 20, axes, colours)
+    figure = histogram(found, 20, axes, colours)
     st.plotly_chart(figure, key="gaps", alt="Histogram of the gap between two labels")
     st.caption(
-        f"What to see: texts at the left are in two minds and take the calls. n = {len(gaps):,} texts, all draws at "
+        f"What to see: texts at the left are in two minds and take the calls. n = {texts:,} texts, all draws at "
         "the first node; the gap is a share of its draws."
     )
 
 
-def _without_twins(results: Iterable[ConditionResult]) -> list[ConditionResult]:
+def _without_twins(results: Iterable[Measured]) -> list[Measured]:
     """One of several conditions that did exactly the same: the first, so that names do not lie on one another."""
     seen = {(each.metrics.mean_calls, each.metrics.accuracy): each for each in reversed(list(results))}
     return list(reversed(seen.values()))
@@ -198,7 +188,7 @@ FAMILIES: Mapping[str, Callable[[str], bool]] = {
 """The kinds of conditions, in words for the legend."""
 
 
-def _frontier(results: Sequence[ConditionResult]) -> Series:
+def _frontier(results: Sequence[Measured]) -> Series:
     return Series(
         name="beaten by no other",
         x=[each.metrics.mean_calls or 0 for each in results],
@@ -207,7 +197,7 @@ def _frontier(results: Sequence[ConditionResult]) -> Series:
     )
 
 
-def _points(name: str, results: Sequence[ConditionResult]) -> Series:
+def _points(name: str, results: Sequence[Measured]) -> Series:
     return Series(
         name=name,
         x=[each.metrics.mean_calls or 0 for each in results],
@@ -220,7 +210,7 @@ def _points(name: str, results: Sequence[ConditionResult]) -> Series:
     )
 
 
-def show_what_if(experiment: Experiment, items: Sequence[Item], now: ConditionResult, audit_rate: float) -> None:
+def show_what_if(ask: Ask, now: Measured, audit_rate: float) -> None:
     """Error levels, budget and routes to move, replayed at once and set beside what this batch did. What its texts
     forbid is forbidden in the replay as well.
     """
@@ -233,7 +223,7 @@ def show_what_if(experiment: Experiment, items: Sequence[Item], now: ConditionRe
         confirm_safe=two.toggle("A safe must be confirmed by the second agent"),
     )
     per_day = three.number_input("Texts a day", 1, 1_000_000, 1_000, 100)
-    (found,) = experiment.run(items, [Condition(name="what-if", pipeline=trial.pipeline())], guarded=True)
+    found = computed(tried, ask, trial, cases=ask.state.accepted)
     metrics = found.metrics
     rates = (
         ("FNR", metrics.fnr, now.metrics.fnr),
@@ -268,20 +258,13 @@ def _reviews(metrics: Metrics, per_day: int, audit_rate: float) -> str:
 CELL, MISSED = "A cell of the matrix", "Missed by every condition"
 
 
-def show_cases(
-    db: Database,
-    person: Actor,
-    experiment: Experiment,
-    items: Sequence[Item],
-    results: Sequence[ConditionResult],
-    waiting: frozenset[str],
-) -> None:
+def show_cases(db: Database, ask: Ask, results: Sequence[Measured]) -> None:
     """The confusion matrix of one condition, whose cells open their cases; and what every condition misses.
 
-    Cases that ``waiting`` names are counted but not listed: somebody must read them blind first.
+    Cases that wait for a blind reading are counted but not listed.
     """
-    missed = consistently_missed(items, results)
-    words = {CELL: CELL, MISSED: f"{MISSED}: {len(missed):,}"}
+    all_missed = computed(missed, ask, cases=ask.state.accepted)
+    words = {CELL: CELL, MISSED: f"{MISSED}: {all_missed.found:,}"}
     which = st.segmented_control(
         "Cases", list(words), format_func=words.__getitem__, default=CELL, required=True, key="evaluation_cases"
     )
@@ -290,21 +273,20 @@ def show_cases(
             "Called safe by every condition that decided it, against an unsafe reference: either all of them are wrong "
             "in the same way, or the reference is. Worth a second look."
         )
-        show_list(db, person, experiment, missed, waiting)
+        show_list(db, ask, all_missed)
         return
     names = [each.name for each in results]
     chosen = st.selectbox("Condition", names, index=len(names) - 1)
-    result = next(each for each in results if each.name == chosen)
-    cell = _selected_cell(result)
+    cell = _selected_cell(next(each for each in results if each.name == chosen))
     st.caption("Click a cell, or move with the arrow keys, to list its cases.")
     if cell is not None:
         reference, outcome = cell
-        cases = [i for i, item in enumerate(items) if item.reference is reference and result.outcomes[i] is outcome]
-        st.write(f"{len(cases):,} cases: reference {reference}, {chosen} says {outcome.replace('_', ' ')}")
-        show_list(db, person, experiment, cases, waiting)
+        behind = computed(in_cell, ask, chosen, reference, outcome, cases=ask.state.accepted)
+        st.write(f"{behind.found:,} cases: reference {reference}, {chosen} says {outcome.replace('_', ' ')}")
+        show_list(db, ask, behind)
 
 
-def _selected_cell(result: ConditionResult) -> tuple[Label, Outcome] | None:
+def _selected_cell(result: Measured) -> tuple[Label, Outcome] | None:
     counts = result.metrics.confusion
     frame = pd.DataFrame(
         [[counts.get((reference, outcome), 0) for outcome in Outcome] for reference in REFERENCES],
@@ -320,15 +302,14 @@ def _selected_cell(result: ConditionResult) -> tuple[Label, Outcome] | None:
     return (REFERENCES[int(row)], tuple(Outcome)[places.index(column)]) if column in places else None
 
 
-def show_list(
-    db: Database, person: Actor, experiment: Experiment, cases: Sequence[int], waiting: frozenset[str]
-) -> None:
+def show_list(db: Database, ask: Ask, behind: Behind) -> None:
     """Cases as a list; choosing one opens it below, with the way to the one before and after it."""
-    ids = tuple(experiment.batch.case_ids[i] for i in cases if experiment.batch.case_ids[i] not in waiting)
-    if len(ids) < len(cases):
-        st.caption(f"{len(cases) - len(ids):,} of them wait for a blind reading and are not listed.")
-    if not ids:
+    if behind.waiting:
+        st.caption(f"{behind.waiting:,} of them wait for a blind reading and are not listed.")
+    if len(behind.ids) < behind.found - behind.waiting:
+        st.caption(f"The first {len(behind.ids):,} of the others are listed.")
+    if not behind.ids:
         return
-    page = case_list(db, person, Cell(batch_id=experiment.batch.batch_id, ids=ids), all_outcomes=True)
+    page = case_list(db, ask.actor, Cell(batch_id=ask.batch_id, ids=behind.ids), all_outcomes=True)
     if (case_id := open_case_id(page.ids)) is not None:
-        reader(db, person, page.ids, case_id)
+        reader(db, ask.actor, page.ids, case_id)

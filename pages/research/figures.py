@@ -85,10 +85,13 @@ def bars(names: Sequence[str], values: Sequence[float | None], axes: Axes, colou
     return _laid_out(go.Figure(bar), axes, colours)
 
 
-def histogram(values: Sequence[float], edges: int, axes: Axes, colours: Palette) -> go.Figure:
-    """How many values fall in each of ``edges`` equal parts of [0, 1]."""
+def histogram(counted: Sequence[tuple[float, int]], edges: int, axes: Axes, colours: Palette) -> go.Figure:
+    """How many values fall in each of ``edges`` equal parts of [0, 1], from how often each value occurs."""
     bins = {"start": 0.0, "end": 1.0 + 1e-9, "size": 1 / edges}
-    trace = go.Histogram(x=list(values), xbins=bins, marker_color=colours.series[0], showlegend=False)
+    values, times = [value for value, _ in counted], [number for _, number in counted]
+    trace = go.Histogram(
+        x=values, y=times, histfunc="sum", xbins=bins, marker_color=colours.series[0], showlegend=False
+    )
     figure = _laid_out(go.Figure(trace), axes, colours)
     return figure.update_layout(bargap=0.05).update_xaxes(range=[0, 1.02])
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from screening.labels import Label, Outcome
 from screening.research.experiments import ConditionResult
 from screening.research.recording import Item
+from screening.statistics.metrics import Codes, reference_codes
 from screening.statistics.paired import Difference, exact_mcnemar, paired_difference
 
 SEED = 20
-SIDES = (Label.SAFE, Label.UNSAFE)
 
 UNSETTLED = -1
 """In place of an outcome: the case came to no end."""
@@ -52,26 +52,31 @@ def compare(
     items: Sequence[Item], first: ConditionResult, second: ConditionResult, confidence: float = 0.95
 ) -> Comparison:
     """Paired differences with intervals at this confidence, each rate over the cases with such a reference."""
-    return compare_told([item.reference for item in items], _told(first), _told(second), confidence)
+    return compare_told([item.reference for item in items], told(first), told(second), confidence)
 
 
-def _told(result: ConditionResult) -> Told:
+def told(result: ConditionResult) -> Told:
+    """What a condition made of each case."""
     replayed = result.replay
-    outcome = np.where(replayed.settled, replayed.outcome, UNSETTLED)
-    return Told(name=result.name, outcome=outcome, calls=replayed.total_calls)
+    outcome = np.where(replayed.settled, replayed.outcome, UNSETTLED).astype(np.int8)
+    return Told(name=result.name, outcome=outcome, calls=replayed.total_calls.astype(np.int32))
 
 
 def compare_told(references: Sequence[Label | None], first: Told, second: Told, confidence: float = 0.95) -> Comparison:
     """The same for any two ways of deciding the same cases: conditions, models, prompts, pipelines."""
-    labels = np.array([SIDES.index(label) if label in SIDES else -1 for label in references])
+    return compare_codes(reference_codes(references), first, second, confidence)
+
+
+def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 0.95) -> Comparison:
+    """The same where the references are numbers into `REFERENCES` already."""
     shared = (labels >= 0) & (first.outcome != UNSETTLED) & (second.outcome != UNSETTLED)
-    told = [{outcome: _answered(each, outcome) for outcome in Outcome} for each in (first, second)]
-    right = [np.where(labels == 1, one[Outcome.UNSAFE], one[Outcome.SAFE]) for one in told]
+    said = [{outcome: _answered(each, outcome) for outcome in Outcome} for each in (first, second)]
+    right = [np.where(labels == 1, one[Outcome.UNSAFE], one[Outcome.SAFE]) for one in said]
     figures: list[tuple[str, Sequence[NDArray[Any]], Which]] = [
         ("Decided right", right, shared),
-        ("Missed: unsafe called safe", [one[Outcome.SAFE] for one in told], shared & (labels == 1)),
-        ("False alarms: safe called unsafe", [one[Outcome.UNSAFE] for one in told], shared & (labels == 0)),
-        ("To a clinician", [one[Outcome.HUMAN_REVIEW] for one in told], shared),
+        ("Missed: unsafe called safe", [one[Outcome.SAFE] for one in said], shared & (labels == 1)),
+        ("False alarms: safe called unsafe", [one[Outcome.UNSAFE] for one in said], shared & (labels == 0)),
+        ("To a clinician", [one[Outcome.HUMAN_REVIEW] for one in said], shared),
     ]
     if first.calls is not None and second.calls is not None:
         figures.append(("Calls a text", [first.calls, second.calls], shared))
@@ -99,5 +104,11 @@ def compare_all(
     """Every other condition against one chosen beforehand; all intervals of a figure hold together at 95 %
     (Bonferroni).
     """
+    labels = reference_codes([item.reference for item in items])
+    return compare_all_codes(labels, told(reference), [told(each) for each in others])
+
+
+def compare_all_codes(labels: Codes, reference: Told, others: Sequence[Told]) -> tuple[Comparison, ...]:
+    """The same where the references are numbers into `REFERENCES` already."""
     confidence = 1 - 0.05 / max(1, len(others))
-    return tuple(compare(items, reference, each, confidence) for each in others)
+    return tuple(compare_codes(labels, reference, each, confidence) for each in others)

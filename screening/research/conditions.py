@@ -5,6 +5,7 @@ from typing import Literal
 
 from screening.engine.pipeline import (
     MajorityVoteConfig,
+    NodeConfig,
     PairwiseMixtureConfig,
     PipelineConfig,
     RuleConfig,
@@ -64,3 +65,44 @@ def our_conditions(*, budget: int = 100) -> tuple[Condition, ...]:
 
 def _chain(name: str, rule: RuleConfig, on_abstain: Literal["human_review", "next"] = "next") -> Condition:
     return Condition(name=name, pipeline=chain(name, rule, on_abstain))
+
+
+def budget_conditions(rule: Literal["pairwise", "elimination"]) -> tuple[tuple[int, Condition], ...]:
+    """The sweep of one rule: budgets with the condition that has them, at the paper's δ."""
+    rules: list[RuleConfig]
+    if rule == "pairwise":
+        budgets: tuple[int, ...] = (6, 10, 15, 25, 50, 75, 100, 124, 150)
+        rules = [PairwiseMixtureConfig.symmetric(PAPER_DELTA, budget) for budget in budgets]
+    else:
+        budgets = (10, 25, 50, 72, 75, 87, 100, 124, 150)
+        rules = [SuccessiveEliminationConfig(budget=budget, curtail=False) for budget in budgets]
+    return tuple(
+        (budget, Condition(name=f"B={budget}", pipeline=chain(f"sweep-{budget}", config, "next")))
+        for budget, config in zip(budgets, rules, strict=True)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """A setting to try: error levels, budget, where abstentions go, and whether a second agent confirms safe."""
+
+    safe_given_unsafe: float
+    other_errors: float
+    budget: int
+    abstentions_go_on: bool
+    confirm_safe: bool
+
+    def pipeline(self) -> PipelineConfig:
+        """The pipeline with this setting."""
+        rule = PairwiseMixtureConfig(
+            budget=self.budget, default_error=self.other_errors, errors={"safe|unsafe": self.safe_given_unsafe}
+        )
+        chained = chain("what-if", rule, "next" if self.abstentions_go_on else "human_review")
+        if not self.confirm_safe:
+            return chained
+        first, second, *rest = chained.nodes
+        return PipelineConfig(name="what-if", nodes=(_safe_goes_to(first, second.name), second, *rest))
+
+
+def _safe_goes_to(node: NodeConfig, target: str) -> NodeConfig:
+    return node.model_copy(update={"routes": {**node.routes, Label.SAFE: target}})

@@ -24,8 +24,8 @@ from screening.statistics.metrics import (
     reference_codes,
 )
 
-PerDraw = Mapping[str, Sequence[float | None] | NDArray[np.float64]]
-"""What one draw took, by node and case; None, in an array NaN, where it is unknown."""
+PerDraw = Mapping[str, Sequence[float | None]]
+"""What one draw took, by node and case; None where it is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +70,15 @@ class ConditionResult(Measured):
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Drawn:
     """What conditions are measured on, by the place of a case: references and groups as in `Columns`, the draws, and
-    what one of them took.
+    what one of them took, NaN where it is unknown.
     """
 
     references: Codes
     record: Record
     groups: Integers | None = None
     names: tuple[str, ...] = ()
-    tokens: PerDraw = field(default_factory=dict)
-    costs: PerDraw = field(default_factory=dict)
+    tokens: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    costs: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def measure(self, condition: Condition, guards: Mapping[int, Guard] | None = None) -> ConditionResult:
         """The condition replayed on the draws; ``guards`` are as in `replay`."""
@@ -130,7 +130,7 @@ def drawn_of(
     )
 
 
-def _known(per_draw: PerDraw | None) -> PerDraw:
+def _known(per_draw: PerDraw | None) -> dict[str, NDArray[np.float64]]:
     return {node: np.asarray(each, dtype=np.float64) for node, each in (per_draw or {}).items()}  # None becomes NaN
 
 
@@ -173,7 +173,7 @@ def run_book(items: Sequence[Item], conditions: Sequence[Condition], book: DrawB
     return run_conditions(items, conditions, book.record(), tokens, costs)
 
 
-def _sums_per_case(replayed: Replay, per_draw: PerDraw) -> NDArray[np.float64] | None:
+def _sums_per_case(replayed: Replay, per_draw: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64] | None:
     """What each case took, or None as soon as a draw that was used has none known."""
     totals = np.zeros(replayed.calls.shape[1])
     for node, calls in zip(replayed.pipeline.nodes, replayed.calls, strict=True):

@@ -136,14 +136,14 @@ class Columns:
 
 def reference_codes(references: Sequence[Label | None]) -> Codes:
     """Each reference as its number in `REFERENCES`, `NONE` for none and for ``escalate``."""
-    numbers = {label: number for number, label in enumerate(REFERENCES)}
-    return np.fromiter((numbers.get(label, NONE) for label in references), np.int8, len(references))  # type: ignore[call-overload]
+    numbers: dict[Label | None, int] = {label: number for number, label in enumerate(REFERENCES)}
+    return np.fromiter((numbers.get(label, NONE) for label in references), np.int8, len(references))
 
 
 def outcome_codes(outcomes: Sequence[Outcome | None]) -> Codes:
     """Each outcome as its number in `Outcome`, `NONE` for a pending case."""
-    numbers = {outcome: number for number, outcome in enumerate(Outcome)}
-    return np.fromiter((numbers.get(outcome, NONE) for outcome in outcomes), np.int8, len(outcomes))  # type: ignore[call-overload]
+    numbers: dict[Outcome | None, int] = {outcome: number for number, outcome in enumerate(Outcome)}
+    return np.fromiter((numbers.get(outcome, NONE) for outcome in outcomes), np.int8, len(outcomes))
 
 
 def group_codes(groups: Sequence[str | None]) -> tuple[Integers, tuple[str, ...]]:

@@ -4,9 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import bdtr, ndtri
 
 RESAMPLES = 4_000
+MOST_COUNTED = 10_000
+"""Whole numbers as far apart as this at most are counted instead of sorted."""
+
+
+Figures = Sequence[float] | NDArray[np.number] | NDArray[np.bool_]
+"""One figure of each case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +41,7 @@ def exact_mcnemar(only_first: int, only_second: int) -> float:
     return 1.0 if parted == 0 else min(1.0, 2 * float(bdtr(min(only_first, parted - only_first), parted, 0.5)))
 
 
-def paired_difference(
-    first: Sequence[float], second: Sequence[float], *, confidence: float = 0.95, seed: int = 0
-) -> Difference:
+def paired_difference(first: Figures, second: Figures, *, confidence: float = 0.95, seed: int = 0) -> Difference:
     """Difference of the means of two figures of the same cases (0 and 1 for rates), bootstrapped by case.
 
     The interval is the percentile interval of `RESAMPLES` resamples; where both are 0 or 1 and the cases in which they
@@ -54,7 +59,7 @@ def paired_difference(
     if not one.size:
         return Difference(n=0, first=None, second=None, value=None, low=None, high=None, confidence=confidence)
     low, high = _percentiles(other - one, confidence, seed)
-    if set(np.unique(np.concatenate([one, other]))) <= {0.0, 1.0}:
+    if all(((each == 0.0) | (each == 1.0)).all() for each in (one, other)):
         wald_low, wald_high = _bonett_price(one, other, confidence)
         low, high = min(low, wald_low), max(high, wald_high)
     return Difference(
@@ -96,12 +101,22 @@ def quantile_difference(
 
 def _percentiles(differences: np.ndarray, confidence: float, seed: int) -> tuple[float, float]:
     rng = np.random.default_rng(seed)
-    values, counts = np.unique(differences, return_counts=True)
+    values, counts = _distinct(differences)
     drawn = rng.multinomial(differences.size, counts / differences.size, size=RESAMPLES)
     means = drawn @ values / differences.size
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`numpy.unique` with counts, without sorting where the values are whole numbers close to each other."""
+    least, most = values.min(), values.max()
+    if most - least > MOST_COUNTED or not (values == np.rint(values)).all():
+        return np.unique(values, return_counts=True)
+    counts = np.bincount((values - least).astype(np.int64))
+    found = np.flatnonzero(counts)
+    return found + least, counts[found]
 
 
 def _bonett_price(one: np.ndarray, other: np.ndarray, confidence: float) -> tuple[float, float]:

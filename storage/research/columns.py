@@ -40,6 +40,7 @@ class RecordedColumns:
     intake: Mapping[str, Any]
     configuration_version: str
     configuration: Configuration
+    seed: int
     rows: Integers
     drawn: Drawn
 
@@ -60,6 +61,7 @@ def recorded_columns(db: Database, actor: Actor, batch_id: str) -> RecordedColum
         intake=batch.intake,
         configuration_version=batch.configuration,
         configuration=load_configuration(db, batch.configuration),
+        seed=batch.seed,
         rows=rows,
         drawn=Drawn(
             references=references,

@@ -55,6 +55,7 @@ class RecordedBatch:
 class RecordingState:
     """What changes when a batch's draws or accepted labels do: cheap to read, to tell whether a result is stale."""
 
+    accepted: int
     settled: int
     calls: int
     adjudications: int
@@ -65,12 +66,12 @@ def recording_state(db: Database, actor: Actor, batch_id: str) -> RecordingState
     require(actor, Action.VIEW_RESULTS)
     tally = batch_tallies.c
     outcomes = func.sum(tally.safe + tally.unsafe + tally.human_review)
-    sums = select(outcomes, func.sum(tally.calls)).where(tally.batch_id == batch_id)
+    sums = select(func.sum(tally.accepted), outcomes, func.sum(tally.calls)).where(tally.batch_id == batch_id)
     made = select(func.count()).select_from(adjudications).join(cases, cases.c.id == adjudications.c.case_id)
     with db.read() as conn:
-        settled, calls = conn.execute(sums).one()
-        accepted = conn.execute(made.where(cases.c.batch_id == batch_id)).scalar_one()
-    return RecordingState(settled=settled or 0, calls=calls or 0, adjudications=accepted)
+        accepted, settled, calls = (int(each or 0) for each in conn.execute(sums).one())
+        labels = conn.execute(made.where(cases.c.batch_id == batch_id)).scalar_one()
+    return RecordingState(accepted=accepted, settled=settled, calls=calls, adjudications=labels)
 
 
 def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: bool = False) -> RecordedBatch:

@@ -1,14 +1,17 @@
 """The evaluation page: numbers are the experiment's, undefined is said, and the sliders replay at once."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
+from jobs import evaluating
+from jobs.evaluating import Ask, experiment
 from pages.research.evaluation_view import results_frame, sweep_counts, table_of
-from pages.research.experiment import NO_TEXT, WhatIf, budget_conditions, labelled_items, load
+from screening.engine.draws import ScreenedText
 from screening.labels import Label
-from screening.research.conditions import Condition
+from screening.research.conditions import Condition, WhatIf, budget_conditions
 from screening.research.experiments import run_conditions
 from screening.research.recording import Item
 from screening.research.replay import Record
@@ -16,16 +19,27 @@ from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from storage.database import Database
 from storage.identifiers import new_id
+from storage.research.columns import guards_in
 from storage.research.confusion import Labels, confusion
-from storage.research.recorded_draws import outcomes_now
+from storage.research.recorded_draws import recording_state
+from storage.research.standing import batch_now
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
-from storage.schema import inbox_entries
-from tests.pages.conftest import Opener
+from storage.schema import cases, inbox_entries, node_runs
+from tests.pages.conftest import Opener, restart
 from tests.pages.researched import sample_rows, screened
 from tests.storage.inbox_cases import RESEARCHER, form
 
 TURNED = "s901,Does anyone have notes from \u202eTuesday's biology lecture?,,safe,school\n".encode()
+
+
+NO_TEXT = ScreenedText(text="")
+
+
+def asked(db: Database, batch_id: str, labels: Labels = "original", who: Actor = LOCAL_USER) -> Ask:
+    """What the page asks for."""
+    state, standing = recording_state(db, who, batch_id), batch_now(db, who, batch_id)
+    return Ask(actor=who, batch_id=batch_id, labels=labels, state=state, standing=standing)
 
 
 @pytest.fixture
@@ -36,12 +50,10 @@ def batch_id(page_database: Database) -> str:
 def test_the_results_table_holds_the_ten_conditions_ours_and_the_batch_s_own(
     page_database: Database, batch_id: str
 ) -> None:
-    experiment = load(page_database, LOCAL_USER, batch_id)
-    own = experiment.as_it_ran(experiment.batch.items, outcomes_now(page_database, LOCAL_USER, batch_id))
-    results = (*experiment.run(experiment.batch.items, experiment.conditions), own)
-    frame = results_frame(table_of(experiment, results, None, "original"))
+    found = evaluating.evaluated(page_database, asked(page_database, batch_id))
+    frame = results_frame(table_of(found, None, "original"))
     assert len(frame) == 15 and list(frame["Condition"])[-1] == "this batch, as it ran"
-    assert experiment.made > 0 and not frame["Unsettled"].any()
+    assert found.made > 0 and not frame["Unsettled"].any()
     undefined = frame[frame["Condition"] == "B=50"].iloc[0]
     assert undefined["Accuracy"] == "none: 0 of 0" and undefined["FNR"] == "none: 0 of 0"
     assert undefined["Escalated"].startswith("1.000 [") and undefined["n"] == 30
@@ -64,9 +76,7 @@ def test_errors_and_evaluation_agree_while_cases_are_open_and_read(
 ) -> None:
     batch_id = screened(page_database, sample_rows(every=2))
     _read(page_database, 6)
-    experiment = load(page_database, who, batch_id)
-    items = labelled_items(page_database, who, experiment, labels)
-    own = experiment.as_it_ran(items, outcomes_now(page_database, who, batch_id))
+    own = evaluating.evaluated(page_database, asked(page_database, batch_id, labels, who)).results[-1]
     counted = {(str(key[0]), str(key[1])): cases for key, cases in own.metrics.confusion.items() if cases}
     assert counted == confusion(page_database, who, batch_id, labels)
     with page_database.read() as conn:
@@ -80,13 +90,13 @@ def test_errors_and_evaluation_agree_while_cases_are_open_and_read(
 def test_errors_and_evaluation_count_the_same_cases(page_database: Database, who: Actor, labels: Labels) -> None:
     """One text turns its own direction round, which forbids safe; the rules alone would call it that."""
     batch_id = screened(page_database, sample_rows(every=2) + TURNED)
-    experiment = load(page_database, who, batch_id)
-    items = labelled_items(page_database, who, experiment, labels)
-    own = experiment.as_it_ran(items, outcomes_now(page_database, who, batch_id))
+    own = evaluating.evaluated(page_database, asked(page_database, batch_id, labels, who)).results[-1]
     counted = {(str(key[0]), str(key[1])): cases for key, cases in own.metrics.confusion.items() if cases}
     assert counted == confusion(page_database, who, batch_id, labels)
-    rules = Condition(name="rules", pipeline=experiment.batch.configuration.pipeline)
-    bare, guarded = (experiment.run(items, [rules], guarded=guarded)[0] for guarded in (False, True))
+    found = experiment(page_database, asked(page_database, batch_id, labels, who))
+    rules = Condition(name="rules", pipeline=found.batch.configuration.pipeline)
+    guards = guards_in(page_database, who, batch_id, found.batch.rows)
+    bare, guarded = (found.drawn.measure(rules, each) for each in (None, guards))
     assert bare.metrics.confusion != guarded.metrics.confusion
     if who == RESEARCHER:  # to whom nothing is withheld
         assert guarded.metrics.confusion == own.metrics.confusion and guarded.metrics.calls == own.metrics.calls
@@ -106,28 +116,28 @@ def test_a_sweep_says_how_many_texts_each_point_is_of() -> None:
 
 def test_who_may_not_see_results_may_not_load_them(page_database: Database, batch_id: str) -> None:
     reviewer = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER}))
-    load(page_database, LOCAL_USER, batch_id)  # in the cache now
-    with pytest.raises(Forbidden):
-        load(page_database, reviewer, batch_id)
+    allowed = asked(page_database, batch_id)
+    evaluating.evaluated(page_database, allowed)  # kept now
+    for function in (evaluating.evaluated, evaluating.missed, evaluating.gaps):
+        with pytest.raises(Forbidden):
+            function(page_database, replace(allowed, actor=reviewer))
 
 
 def test_a_sweep_ends_where_the_rule_can_decide(page_database: Database, batch_id: str) -> None:
-    experiment = load(page_database, LOCAL_USER, batch_id)
     for rule, first in (("pairwise", 6), ("elimination", 72)):
-        sweep = budget_conditions(rule)  # type: ignore[arg-type]
-        results = experiment.run(experiment.batch.items, [condition for _, condition in sweep])
-        deciding = [b for (b, _), found in zip(sweep, results, strict=True) if found.metrics.accuracy.denominator]
+        budgets, results = evaluating.swept(page_database, asked(page_database, batch_id), rule)  # type: ignore[arg-type]
+        deciding = [b for b, found in zip(budgets, results, strict=True) if found.metrics.accuracy.denominator]
         assert min(deciding) >= first and max(deciding) == 150
 
 
 def test_confirming_safe_never_makes_more_texts_safe(page_database: Database, batch_id: str) -> None:
-    experiment = load(page_database, LOCAL_USER, batch_id)
+    drawn = experiment(page_database, asked(page_database, batch_id)).drawn
 
     def safe(confirm: bool) -> int:
         trial = WhatIf(
             safe_given_unsafe=0.001, other_errors=0.025, budget=100, abstentions_go_on=False, confirm_safe=confirm
         )
-        (found,) = experiment.run(experiment.batch.items, [Condition(name="x", pipeline=trial.pipeline())])
+        found = drawn.measure(Condition(name="x", pipeline=trial.pipeline()))
         assert not found.unsettled
         return found.outcomes.count("safe")  # type: ignore[arg-type]
 
@@ -135,9 +145,11 @@ def test_confirming_safe_never_makes_more_texts_safe(page_database: Database, ba
 
 
 def test_adjudicated_labels_fall_back_on_the_file_s(page_database: Database, batch_id: str) -> None:
-    experiment = load(page_database, LOCAL_USER, batch_id)
-    assert labelled_items(page_database, LOCAL_USER, experiment, "adjudicated") == experiment.batch.items
-    assert {item.reference for item in experiment.batch.items} == {Label.SAFE, Label.UNSAFE}
+    original, adjudicated = (
+        experiment(page_database, asked(page_database, batch_id, labels)).drawn.references.tolist()
+        for labels in ("original", "adjudicated")
+    )
+    assert original == adjudicated and set(original) == {0, 1}
 
 
 def test_what_is_shown_and_exported_says_which_labels_it_is_measured_against(
@@ -148,9 +160,9 @@ def test_what_is_shown_and_exported_says_which_labels_it_is_measured_against(
     assert not any(adjudicated in text.value for text in app.text)
     app.selectbox(key="evaluation_labels").set_value("adjudicated").run()
     assert not app.exception and any(adjudicated in text.value for text in app.text)
-    experiment = load(page_database, LOCAL_USER, batch_id)
-    assert table_of(experiment, (), None, "adjudicated").provenance.startswith(adjudicated)
-    assert not table_of(experiment, (), None, "original").provenance.startswith(adjudicated)
+    found = evaluating.evaluated(page_database, asked(page_database, batch_id))
+    assert table_of(found, None, "adjudicated").provenance.startswith(adjudicated)
+    assert not table_of(found, None, "original").provenance.startswith(adjudicated)
 
 
 def test_the_page_shows_the_table_and_replays_a_what_if(open_page: Opener, batch_id: str) -> None:
@@ -189,8 +201,33 @@ def test_what_every_condition_missed_is_listed_and_read(open_page: Opener, page_
     assert not app.exception, app.exception
     listed = app.dataframe[0].value
     assert len(listed) and set(listed["Reference"]) == {"unsafe"} and set(listed["Outcome"]) <= {"labelled safe"}
-    case_id = next(case for case, item in zip(*(getattr(load(page_database, LOCAL_USER, batch_id).batch, name)
-                   for name in ("case_ids", "items")), strict=True) if item.id == listed["ID"][0])  # fmt: skip
+    with page_database.read() as conn:
+        of_it = select(cases.c.id).where(cases.c.batch_id == batch_id, cases.c.external_id == listed["ID"][0])
+        case_id = conn.execute(of_it).scalar_one()
     app.query_params["case"] = case_id
     app.run()
     assert not app.exception and any(button.label == "Next" for button in app.button)
+
+
+def test_a_large_batch_is_computed_beside_the_server_with_the_same_figures(
+    open_page: Opener, batch_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = open_page("evaluation").dataframe[0].value
+    restart()
+    monkeypatch.setattr("pages.research.computed.AT_ONCE", 0)
+    app = open_page("evaluation")
+    assert not app.exception and app.dataframe[0].value.equals(here) and not app.info and not app.error
+    app.session_state["evaluation_tab"] = "Cases"
+    app.run()
+    assert not app.exception and not app.error and app.dataframe
+
+
+def test_what_cannot_be_computed_is_told_in_words(
+    open_page: Opener, page_database: Database, batch_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pages.research.computed.AT_ONCE", 0)
+    with page_database.write() as conn:  # no code that this version knows
+        conn.execute(update(node_runs).where(node_runs.c.batch_id == batch_id).values(draws="x"))
+    app = open_page("evaluation")
+    assert not app.exception and not app.info and not app.dataframe
+    assert "could not be computed" in app.error[0].value and "ValueError" in app.error[0].value

@@ -1,0 +1,230 @@
+"""Long computations of the research pages, in one process beside the server: the server's lock is the clinicians'.
+
+The process is started when something is to be computed, does one thing after the other, keeps what it read last, and
+ends when nobody has asked for a while, or with the server: it reads what to do from a socket that closes then.
+"""
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from storage.database import Database
+
+PROGRAM = Path(__file__).parent.parent
+IDLE_S = 300.0
+POLITE = 5
+"""How much the process gives way to others: people who read come before people who count."""
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+Function = Callable[..., Any]
+
+
+class NotComputed(Exception):
+    """The computation did not come to its end; the words say why."""
+
+
+class Kept(Generic[T]):
+    """The values asked for last, so many at most. Two who ask for the same at once make it once."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def of(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The value of this key, made unless it is kept. What cannot be made is not kept."""
+        with self._lock:
+            if key not in self._values:
+                while len(self._values) >= self._most:  # before, so that both are not held at once
+                    self._values.popitem(last=False)
+                self._values[key] = make()
+            self._values.move_to_end(key)
+            return self._values[key]
+
+    def get(self, key: Hashable) -> T | None:
+        """The value if it is kept."""
+        with self._lock:
+            return self._values.get(key)
+
+    def put(self, key: Hashable, value: T) -> None:
+        """Keep a value that was made elsewhere."""
+        self.of(key, lambda: value)
+
+
+class Computation:
+    """One thing being computed. ``words`` say what is done just now."""
+
+    def __init__(self) -> None:
+        self.words = "Waiting for another computation to end"
+        self._ended = threading.Event()
+        self._result: Any = None
+        self._failure: str | None = None
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended by then."""
+        return self._ended.wait(seconds)
+
+    def result(self) -> Any:
+        """What came of it. Raises NotComputed."""
+        self._ended.wait()
+        if self._failure is not None:
+            raise NotComputed(self._failure)
+        return self._result
+
+    def end(self, result: Any = None, failure: str | None = None) -> None:
+        """To be called once, by whoever computes."""
+        self._result, self._failure = result, failure
+        self._ended.set()
+
+
+class Beside:
+    """The process, as the server sees it. Functions and what they are given must be importable by it."""
+
+    def __init__(self, idle_s: float = IDLE_S) -> None:
+        self._idle_s = idle_s
+        self._turn, self._lock = threading.Lock(), threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: Connection | None = None
+        self._under_way: dict[Hashable, Computation] = {}
+        self._last = 0.0
+        self.spent_s = 0.0
+        """Processor time of all computations so far, with the start of the process."""
+
+    def begin(self, function: Function, url: str, *args: Hashable) -> Computation:
+        """Compute ``function(database, *args)``; whoever asks for the same meanwhile gets the same computation."""
+        key = (function, url, args)
+        with self._lock:
+            if (found := self._under_way.get(key)) is None:
+                found = self._under_way[key] = Computation()
+                threading.Thread(target=self._run, args=(key, found), daemon=True).start()
+        return found
+
+    def stop(self) -> None:
+        """End the process; what it computes just now fails."""
+        process, pipe, self._process, self._pipe = self._process, self._pipe, None, None
+        if pipe is not None:
+            pipe.close()
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def _run(self, key: tuple[Function, str, tuple[Hashable, ...]], computation: Computation) -> None:
+        result, failure = None, None
+        with self._turn:
+            try:
+                result, failure = self._ask(key, computation)
+            except (EOFError, OSError) as error:
+                log.error("the process for long computations ended: %s", type(error).__name__)
+                self.stop()
+                failure = "the process that computes ended before it was done, perhaps for want of memory"
+            except Exception as error:  # whatever it is, whoever waits is told
+                log.error("a computation could not be handed over: %s", type(error).__name__)
+                self.stop()
+                failure = f"it could not be handed over ({type(error).__name__})"
+            self._last = time.monotonic()
+        with self._lock:
+            del self._under_way[key]
+        computation.end(result, failure)
+        timer = threading.Timer(self._idle_s, self._end_when_idle)
+        timer.daemon = True
+        timer.start()
+
+    def _ask(self, key: tuple[Function, str, tuple[Hashable, ...]], computation: Computation) -> tuple[Any, str | None]:
+        computation.words = "Starting"
+        pipe = self._started()
+        pipe.send(key)
+        while True:
+            kind, told, spent = pipe.recv()
+            if kind == "words":
+                computation.words = told
+                continue
+            self.spent_s += spent
+            return (told, None) if kind == "result" else (None, told)
+
+    def _started(self) -> Connection:
+        if self._pipe is None or self._process is None or self._process.poll() is not None:
+            self.stop()
+            ours, theirs = socket.socketpair()
+            with theirs:
+                command = [sys.executable, "-m", "jobs.computing", str(theirs.fileno())]
+                path = os.pathsep.join(filter(None, (str(PROGRAM), os.environ.get("PYTHONPATH"))))
+                self._process = subprocess.Popen(  # noqa: S603 - our own module
+                    command,
+                    pass_fds=[theirs.fileno()],
+                    env={**os.environ, "PYTHONPATH": path},
+                    stdin=subprocess.DEVNULL,
+                )
+            self._pipe = Connection(ours.detach())
+        return self._pipe
+
+    def _end_when_idle(self) -> None:
+        if self._turn.acquire(blocking=False):
+            try:
+                if time.monotonic() - self._last >= self._idle_s:
+                    self.stop()
+            finally:
+                self._turn.release()
+
+
+_listener: list[Connection] = []
+
+
+def tell(words: str) -> None:
+    """Say what is done just now to whoever waits; in the server's own process nobody does."""
+    for pipe in _listener:
+        pipe.send(("words", words, 0.0))
+
+
+def _serve(pipe: Connection) -> None:
+    """Compute what is asked for, one after the other, until the server is gone."""
+    _listener.append(pipe)
+    databases: Kept[Database] = Kept(1)
+    began = 0.0  # the first one pays for the start
+    while True:
+        function, url, args = pipe.recv()
+        try:
+            told = function(databases.of(url, partial(Database, url)), *args)
+            pipe.send(("result", told, time.process_time() - began))
+        except Exception as error:
+            if isinstance(error, (BrokenPipeError, ConnectionError)):
+                raise  # nobody waits any more
+            place = traceback.extract_tb(error.__traceback__)[-1]  # never the words: they may quote a text
+            log.error("a computation failed: %s at %s:%s", type(error).__name__, place.filename, place.lineno)
+            words = f"it failed ({type(error).__name__}); the app's log says where"
+            pipe.send(("failed", words, time.process_time() - began))
+        began = time.process_time()
+
+
+def main(descriptor: str) -> None:
+    """The process: its end of the socket is its one argument."""
+    import signal
+
+    from jobs.logs import set_up
+    from screening.settings import Settings
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server's end ends it
+    os.nice(POLITE)
+    set_up(Settings().log_format)
+    try:
+        _serve(Connection(int(descriptor)))
+    except (EOFError, OSError):
+        return
+
+
+if __name__ == "__main__":
+    # under its own name, so that what it computes with and what it tells is one module
+    from jobs import computing
+
+    computing.main(sys.argv[1])

@@ -1,0 +1,260 @@
+"""What the Evaluation page asks of a batch's draws: computed in columns, kept a while, told as figures without cases.
+
+Each function takes the database first, so that it runs beside the server as well (`jobs.computing`).
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.computing import Kept, tell
+from screening.engine.draws import SamplerError
+from screening.labels import Label, Outcome
+from screening.research.comparison import Comparison, Told, compare_all_codes, compare_codes, told
+from screening.research.conditions import (
+    BUDGETS,
+    Condition,
+    WhatIf,
+    budget_conditions,
+    our_conditions,
+    paper_conditions,
+)
+from screening.research.evaluation import SUICIDE_WATCH
+from screening.research.experiments import Drawn, Measured, drawn_of, gap_counts, missed_by_all
+from screening.research.recording import fill_draws
+from screening.research.replay import OUTCOMES, Record
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from screening.samplers.simulated import SimulatedSampler
+from screening.statistics.metrics import NONE, REFERENCES, Codes
+from storage.database import Database
+from storage.research.columns import (
+    RecordedColumns,
+    accepted_in,
+    guards_in,
+    named_in,
+    outcomes_in,
+    recorded_columns,
+    waiting_in,
+)
+from storage.research.confusion import Labels
+from storage.research.listed import MOST_LISTED
+from storage.research.recorded_draws import RecordingState, recorded_batch
+from storage.research.standing import Standing
+
+MOST_EXTENDED = 300
+"""Cases of a simulated batch for which further draws are made while somebody waits."""
+
+DRAWS = max(BUDGETS)
+OWN = "this batch, as it ran"
+Rule = Literal["pairwise", "elimination"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """Who asks what is measured against which labels, and where the batch stands: equal ones have equal answers."""
+
+    actor: Actor
+    batch_id: str
+    labels: Labels
+    state: RecordingState
+    standing: Standing
+
+    @property
+    def of_labels(self) -> tuple[object, ...]:
+        """What replays follow from; against the file's labels no reading changes them."""
+        drawn = replace(self.state, adjudications=0)
+        return self.batch_id, drawn, self.labels, None if self.labels == "original" else self.standing
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Experiment:
+    """A batch's draws ready for replay. ``made`` are draws of the same simulated agents that were not recorded;
+    ``recorded`` is the record without them.
+    """
+
+    batch: RecordedColumns
+    drawn: Drawn
+    recorded: Record
+    made: int
+
+    @property
+    def own(self) -> Condition:
+        """What the batch itself was run with."""
+        return Condition(name=OWN, pipeline=self.batch.configuration.pipeline)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """Every condition's figures, last what the batch itself did as the Errors page counts it; and of how many texts.
+    ``made`` draws beside the recorded ones, ``of_subset`` whether some texts are of the subset of special interest.
+    """
+
+    name: str
+    intake: Mapping[str, Any]
+    cases: int
+    labelled: int
+    of_subset: bool
+    made: int
+    results: tuple[Measured, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """The cases behind a number: how many, how many of them wait for a blind reading of whoever asks, and the ids of
+    the others in the file's order, `MOST_LISTED` at most.
+    """
+
+    found: int
+    waiting: int
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Replayed:
+    """All conditions on one kind of label: figures, and by case what is compared."""
+
+    measured: tuple[Measured, ...]
+    told: tuple[Told, ...]
+
+
+_experiments: Kept[Experiment] = Kept(2)
+_replayed: Kept[_Replayed] = Kept(2)
+
+
+def experiment(db: Database, ask: Ask) -> Experiment:
+    """The batch's draws as they stand, with the references asked for. Raises Forbidden, UnknownBatch."""
+    require(ask.actor, Action.VIEW_RESULTS)  # whoever made what is kept
+    found = _experiments.of((ask.batch_id, replace(ask.state, adjudications=0)), lambda: _read(db, ask))
+    if ask.labels == "original":
+        return found
+    references, _ = accepted_in(db, ask.actor, ask.batch_id, found.batch)
+    return replace(found, drawn=replace(found.drawn, references=references))
+
+
+def _read(db: Database, ask: Ask) -> Experiment:
+    tell("Reading the draws")
+    batch = recorded_columns(db, ask.actor, ask.batch_id)
+    agents = SimulatedSampler(batch.seed)
+    same = dict(agents.describe()) == dict(batch.configuration.sampler)
+    made = _drawn_on(db, ask, agents) if same and len(batch.rows) <= MOST_EXTENDED else None
+    drawn, number = made or (batch.drawn, 0)
+    return Experiment(batch=batch, drawn=drawn, recorded=batch.drawn.record, made=number)
+
+
+def _drawn_on(db: Database, ask: Ask, agents: SimulatedSampler) -> tuple[Drawn, int] | None:
+    """Draw on where it costs nothing: the same simulated agents, the same seed, so the same draws as if recorded."""
+    found = recorded_batch(db, ask.actor, ask.batch_id, with_texts=True)
+    nodes = [node.name for node in paper_conditions()[-1].pipeline.nodes]
+    try:
+        made = asyncio.run(fill_draws(found.items, nodes, DRAWS, found.book, agents))
+    except SamplerError:
+        return None
+    return (drawn_of(found.items, found.book.record()), made) if made else None
+
+
+def evaluated(db: Database, ask: Ask) -> Evaluated:
+    """The paper's ten conditions, ours, and what the batch did."""
+    found = experiment(db, ask)
+    references = found.drawn.references
+    labelled = int((references != NONE).sum())
+    results = _all(found, ask).measured if labelled else ()
+    return Evaluated(
+        name=found.batch.name,
+        intake=found.batch.intake,
+        cases=len(references),
+        labelled=labelled,
+        of_subset=SUICIDE_WATCH in found.drawn.names,
+        made=found.made,
+        results=(*results, _own(db, ask, found)[0]) if labelled else (),
+    )
+
+
+def _all(found: Experiment, ask: Ask) -> _Replayed:
+    return _replayed.of(ask.of_labels, lambda: _replay(found))
+
+
+def _replay(found: Experiment) -> _Replayed:
+    measured, compared = [], []
+    conditions = (*paper_conditions(), *our_conditions())
+    for number, condition in enumerate(conditions, start=1):
+        tell(f"Replaying condition {number} of {len(conditions)}")
+        result = found.drawn.measure(condition)
+        measured.append(result.summary)
+        compared.append(told(result))
+    return _Replayed(measured=tuple(measured), told=tuple(compared))
+
+
+def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Measured, Told]:
+    tell("Counting what the batch did")
+    outcomes = outcomes_in(db, ask.actor, ask.batch_id, found.batch.rows)
+    result = found.drawn.as_it_ran(found.own, outcomes, found.recorded)
+    return result.summary, told(result)
+
+
+def swept(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], tuple[Measured, ...]]:
+    """One rule by budget: the budgets, and the figures of each."""
+    found, results = experiment(db, ask), []
+    sweep = budget_conditions(rule)
+    for number, (_, condition) in enumerate(sweep, start=1):
+        tell(f"Replaying budget {number} of {len(sweep)}")
+        results.append(found.drawn.measure(condition).summary)
+    return tuple(budget for budget, _ in sweep), tuple(results)
+
+
+def tried(db: Database, ask: Ask, trial: WhatIf) -> Measured:
+    """A setting replayed, with what the texts forbid forbidden in the replay as well."""
+    found = experiment(db, ask)
+    guards = guards_in(db, ask.actor, ask.batch_id, found.batch.rows)
+    return found.drawn.measure(Condition(name="what-if", pipeline=trial.pipeline()), guards).summary
+
+
+def gaps(db: Database, ask: Ask) -> tuple[str, tuple[tuple[float, int], ...]]:
+    """The first node, and how many texts have which gap there."""
+    found = experiment(db, ask)
+    node = found.batch.configuration.pipeline.nodes[0].name
+    return node, gap_counts(found.drawn.record, node)
+
+
+def compared(db: Database, ask: Ask, first: str, second: str) -> tuple[Comparison, tuple[Comparison, ...]]:
+    """The second condition less the first, and every other less the first."""
+    references, every = _told(db, ask)
+    by_name = {each.name: each for each in every}
+    tell("Comparing")
+    others = [each for each in every if each.name != first]
+    return (
+        compare_codes(references, by_name[first], by_name[second]),
+        compare_all_codes(references, by_name[first], others),
+    )
+
+
+def _told(db: Database, ask: Ask) -> tuple[Codes, tuple[Told, ...]]:
+    found = experiment(db, ask)
+    return found.drawn.references, (*_all(found, ask).told, _own(db, ask, found)[1])
+
+
+def missed(db: Database, ask: Ask) -> Behind:
+    """The unsafe texts that every condition which decided them called safe."""
+    references, every = _told(db, ask)
+    return _behind(db, ask, missed_by_all(references, [each.outcome.astype(np.int8) for each in every]))
+
+
+def in_cell(db: Database, ask: Ask, condition: str, reference: Label, outcome: Outcome) -> Behind:
+    """The texts of this reference of which a condition made this."""
+    references, every = _told(db, ask)
+    result = next(each for each in every if each.name == condition)
+    of_it = (references == REFERENCES.index(reference)) & (result.outcome == OUTCOMES.index(outcome))
+    return _behind(db, ask, of_it)
+
+
+def _behind(db: Database, ask: Ask, chosen: NDArray[np.bool_]) -> Behind:
+    rows = experiment(db, ask).batch.rows
+    waits = chosen & waiting_in(db, ask.actor, ask.batch_id, rows)
+    shown = rows[chosen & ~waits][:MOST_LISTED].tolist()
+    named = named_in(db, ask.actor, ask.batch_id, shown)
+    ids = tuple(named[row].case_id for row in shown if row in named)
+    return Behind(found=int(chosen.sum()), waiting=int(waits.sum()), ids=ids)

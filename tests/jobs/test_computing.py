@@ -1,0 +1,129 @@
+"""Long computations beside the server: the same answers, told on the way, and an end in words whatever happens."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.computing import Beside, Kept, NotComputed, tell
+from screening.review.actors import LOCAL_USER, Actor, Role
+from storage.batches.batches import list_batches
+from storage.database import Database
+from storage.research.recorded_draws import recording_state
+from tests.storage.batch_of import batch
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    url = f"sqlite:///{tmp_path_factory.mktemp('beside') / 'some.db'}"
+    db = Database(url)
+    db.prepare()
+    batch(db, ["one", "two"], references="SU")
+    db.close()
+    return url
+
+
+@pytest.fixture(scope="module")
+def beside() -> Iterator[Beside]:
+    found = Beside()
+    yield found
+    found.stop()
+
+
+def own_process(_db: Database, *_args: object) -> int:
+    """Where it is computed."""
+    return os.getpid()
+
+
+def broken(_db: Database) -> None:
+    """A computation with a fault of its own."""
+    raise ValueError("the words of a text")
+
+
+def killed(_db: Database) -> None:
+    """As the system ends a process that takes too much memory."""
+    os._exit(9)
+
+
+def slow(_db: Database, until: str) -> int:
+    """Says what it does, and waits for a file."""
+    tell("Waiting for the file")
+    while not Path(until).exists():
+        time.sleep(0.01)
+    return os.getpid()
+
+
+def unsendable(_db: Database) -> object:
+    """A value that no process can hand to another."""
+    return lambda: None
+
+
+def test_what_is_computed_beside_is_what_is_computed_here(beside: Beside, url: str) -> None:
+    db = Database(url)
+    (only,) = list_batches(db, LOCAL_USER, 1)
+    assert beside.begin(recording_state, url, LOCAL_USER, only.id).result() == recording_state(db, LOCAL_USER, only.id)
+    assert beside.begin(own_process, url).result() not in (os.getpid(), None)
+    assert beside.spent_s > 0
+    db.close()
+
+
+def test_one_process_does_it_all_and_two_who_ask_alike_share_one_computation(
+    beside: Beside, url: str, tmp_path: Path
+) -> None:
+    there = str(tmp_path / "there")
+    one, same, other = (beside.begin(slow, url, there), beside.begin(slow, url, there), beside.begin(own_process, url))
+    assert one is same and other is not one
+    deadline = time.monotonic() + 30
+    while one.words != "Waiting for the file" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert one.words == "Waiting for the file" and not one.wait(0) and not other.wait(0)
+    Path(there).touch()
+    assert one.result() == other.result()
+    assert beside.begin(slow, url, there) is not one, "what has ended is computed anew"
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [(broken, "ValueError"), (killed, "ended before it was done"), (unsendable, "Error")],
+    ids=["a fault", "killed", "not to be sent"],
+)
+def test_a_failure_is_told_in_words_and_the_next_one_is_computed(
+    beside: Beside, url: str, function: object, words: str
+) -> None:
+    with pytest.raises(NotComputed, match=words) as told:
+        beside.begin(function, url).result()  # type: ignore[arg-type]
+    assert "words of a text" not in str(told.value)
+    assert beside.begin(own_process, url, words).result() > 0
+
+
+def test_who_may_not_look_is_refused_there_too(beside: Beside, url: str) -> None:
+    reviewer = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER}))
+    with pytest.raises(NotComputed, match="Forbidden"):
+        beside.begin(recording_state, url, reviewer, "any").result()
+
+
+def test_the_process_ends_when_nobody_asks_for_a_while(url: str) -> None:
+    brief = Beside(idle_s=0.2)
+    process = brief.begin(own_process, url).result()
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{process}").exists()
+    assert brief.begin(own_process, url).result() != process
+    brief.stop()
+
+
+def test_so_many_values_are_kept_the_last_asked_for(url: str) -> None:
+    made: list[str] = []
+
+    def value(key: str) -> str:
+        return kept.of(key, lambda: made.append(key) or key.upper())  # type: ignore[func-returns-value]
+
+    kept: Kept[str] = Kept(2)
+    assert [value(key) for key in "abacab"] == list("ABACAB")
+    assert made == list("abcb"), "b went when c came, as a had been asked for since"
+    with pytest.raises(KeyError):
+        kept.of("x", lambda: dict[str, str]()["x"])
+    assert kept.get("x") is None
