@@ -6,7 +6,7 @@ second or two, most of it outside Python. Cases are in the file's order; ``rows`
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -22,25 +22,18 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed, require
 from screening.statistics.metrics import NONE, REFERENCES, Codes, Integers
 from storage.accepted import is_accepted
-from storage.batches.batch_state import UnknownBatch
-from storage.batches.configurations import Configuration, load_configuration
 from storage.blindness import has_rated
 from storage.database import Database
 from storage.kinds import kind_of
 from storage.research.listed import MOST_LISTED
-from storage.schema import adjudications, batches, cases, inbox_entries, node_runs, screenings
+from storage.research.recorded_draws import Recording, recording
+from storage.schema import adjudications, cases, inbox_entries, node_runs, screenings
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class RecordedColumns:
-    """A batch's cases as numbers, its draws, and what it ran with. No text and no id is in it."""
+class RecordedColumns(Recording):
+    """A batch's cases as numbers, and its draws. No text and no id of a case is in it."""
 
-    batch_id: str
-    name: str
-    intake: Mapping[str, Any]
-    configuration_version: str
-    configuration: Configuration
-    seed: int
     rows: Integers
     drawn: Drawn
 
@@ -48,30 +41,20 @@ class RecordedColumns:
 def recorded_columns(db: Database, actor: Actor, batch_id: str) -> RecordedColumns:
     """All draws of a batch with the file's references and groups. Raises Forbidden, UnknownBatch."""
     require(actor, Action.VIEW_RESULTS)
+    found = recording(db, batch_id)
     with db.read() as conn:
-        batch = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
-        if batch is None:
-            raise UnknownBatch(batch_id)
         rows, references = _references(conn, batch_id)
         groups, names = _groups(conn, batch_id, rows)
         nodes, tokens, costs = _draws(conn, batch_id, rows)
-    return RecordedColumns(
-        batch_id=batch_id,
-        name=batch.name,
-        intake=batch.intake,
-        configuration_version=batch.configuration,
-        configuration=load_configuration(db, batch.configuration),
-        seed=batch.seed,
-        rows=rows,
-        drawn=Drawn(
-            references=references,
-            record=Record(cases=len(rows), nodes=nodes),
-            groups=groups if names else None,
-            names=names,
-            tokens=tokens,
-            costs=costs,
-        ),
+    drawn = Drawn(
+        references=references,
+        record=Record(cases=len(rows), nodes=nodes),
+        groups=groups if names else None,
+        names=names,
+        tokens=tokens,
+        costs=costs,
     )
+    return RecordedColumns(**{each.name: getattr(found, each.name) for each in fields(found)}, rows=rows, drawn=drawn)
 
 
 def _in_one(conn: Connection, column: ColumnElement[Any]) -> ColumnElement[str]:

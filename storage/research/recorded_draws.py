@@ -5,7 +5,7 @@ made. What is read is numbers about a batch, not a view of a case.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from sqlalchemy import Connection, Text, cast, func, select
@@ -31,12 +31,8 @@ _NO_TEXT = ScreenedText(text="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedBatch:
-    """A batch's items with their original references, its draws, and what it ran with.
-
-    ``items`` are in the order of ``case_ids``; their texts are empty unless asked for. ``pending`` cases have no
-    outcome yet: their draws so far are there. ``guards`` say what a text itself forbids, by the case's place.
-    """
+class Recording:
+    """What a batch of recorded draws is: its name, what was announced of it, and what it ran with."""
 
     batch_id: str
     name: str
@@ -44,6 +40,16 @@ class RecordedBatch:
     configuration_version: str
     configuration: Configuration
     seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedBatch(Recording):
+    """The same with its items and their original references, and its draws.
+
+    ``items`` are in the order of ``case_ids``; their texts are empty unless asked for. ``pending`` cases have no
+    outcome yet: their draws so far are there. ``guards`` say what a text itself forbids, by the case's place.
+    """
+
     case_ids: tuple[str, ...]
     items: tuple[Item, ...]
     book: DrawBook
@@ -77,25 +83,34 @@ def recording_state(db: Database, actor: Actor, batch_id: str) -> RecordingState
 def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: bool = False) -> RecordedBatch:
     """All draws of a batch, from one moment of the database. Raises Forbidden, UnknownBatch."""
     require(actor, Action.VIEW_RESULTS)
+    found = recording(db, batch_id)
     with db.read() as conn:
-        batch = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
-        if batch is None:
-            raise UnknownBatch(batch_id)
         rows = _cases(conn, batch_id, with_texts)
         places = {row.id: place for place, row in enumerate(rows)}
         book, guards = _book(conn, batch_id, places), _guards(conn, batch_id, places)
     return RecordedBatch(
+        **{each.name: getattr(found, each.name) for each in fields(found)},
+        case_ids=tuple(row.id for row in rows),
+        items=tuple(_item(row, with_texts) for row in rows),
+        book=book,
+        pending=sum(row.outcome is None for row in rows),
+        guards=guards,
+    )
+
+
+def recording(db: Database, batch_id: str) -> Recording:
+    """What the batch is. Raises UnknownBatch. For callers that have asked whether it may be seen."""
+    with db.read() as conn:
+        batch = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
+    if batch is None:
+        raise UnknownBatch(batch_id)
+    return Recording(
         batch_id=batch_id,
         name=batch.name,
         intake=batch.intake,
         configuration_version=batch.configuration,
         configuration=load_configuration(db, batch.configuration),
         seed=batch.seed,
-        case_ids=tuple(row.id for row in rows),
-        items=tuple(_item(row, with_texts) for row in rows),
-        book=book,
-        pending=sum(row.outcome is None for row in rows),
-        guards=guards,
     )
 
 
