@@ -21,3 +21,8 @@ def test_a_text_without_findings_forbids_nothing() -> None:
 
 def test_the_gravest_reason_is_the_one_that_is_told() -> None:
     assert guard_for(["no_words", "suspected_injection"]).refuse_safe is Reason.SUSPECTED_INJECTION
+
+
+def test_a_finding_of_a_later_version_refuses_safe_and_says_that_it_cannot_be_read() -> None:
+    guard = guard_for(["a finding of a later version"])
+    assert guard == Guard(refuse_safe=Reason.UNREADABLE)
