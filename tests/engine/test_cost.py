@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from screening.engine.cost import cost_usd, estimate, usage_per_call
+from screening.engine.cost import cost_usd, estimate, has_list_price, usage_per_call
 from screening.engine.draws import Usage
 from screening.engine.pipeline import preset
 from screening.engine.prompting import estimated_tokens, load_prompts
@@ -33,3 +33,21 @@ def test_the_estimate_before_the_first_call_grows_with_the_text():
 
 def test_no_tokens_cost_nothing_where_the_price_is_known():
     assert cost_usd("claude-sonnet-4-6", Usage()) == 0
+
+
+def test_an_estimate_is_so_many_calls_at_the_price_of_one():
+    # 1,000 input tokens at $3 and 10 output tokens at $15 per million: $0.00315 a call.
+    found = estimate("claude-sonnet-4-6", 2.5, Usage(input_tokens=1_000, output_tokens=10))
+    assert (found.calls, found.usd) == (2.5, Decimal("0.007875"))
+
+
+def test_only_a_model_of_the_service_itself_has_a_list_price():
+    assert has_list_price("claude-haiku-4-5")
+    assert not has_list_price("claude-hiaku-4-5")
+    assert not has_list_price("gpt-4o"), "another service's model of that price is not what is asked"
+
+
+def test_instructions_of_a_node_of_its_own_are_counted():
+    long = WORKER.model_copy(update={"instructions": "Say one word. " * 2_000})
+    prompts = load_prompts()
+    assert usage_per_call(prompts, [long], 0).input_tokens > 5_000 + usage_per_call(prompts, [WORKER], 0).input_tokens
