@@ -7,35 +7,19 @@ from pages.components.options import unique_labels
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
 from pages.research import confusion_matrix as matrix
-from pages.research.batch_choice import batch_titles
+from pages.research.batch_choice import choose_batch
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list, filters
 from pages.research.provenance import provenance_of_both
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
-from storage.batches.batches import BatchSummary, list_batches
+from storage.batches.batches import BatchSummary
 from storage.research.cells import groups
 from storage.research.confusion import Labels, confusions, unread
 from storage.research.listed import Cell
 
-MOST_BATCHES = 200
-
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_RESULTS)
-
-
-def chosen_batch() -> BatchSummary | None:
-    """The batch of the address or of the select box; None where there is none yet."""
-    batches = {batch.id: batch for batch in list_batches(db, person, MOST_BATCHES)}
-    if not batches:
-        return None
-    titles = batch_titles(batches.values())
-    ids, named = list(batches), st.query_params.get("batch")
-    index = ids.index(named) if named in ids else 0
-    chosen = st.selectbox("Batch", ids, index=index, format_func=titles.__getitem__, key="batch")
-    if chosen != named:
-        st.query_params.from_dict({"batch": chosen})
-    return batches[chosen]
 
 
 def chosen_cell(counts: matrix.Counts, key: str) -> tuple[str, str] | None:
@@ -106,7 +90,7 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
 
 
 st.title("Errors")
-batch = chosen_batch()
+batch = choose_batch(db, person, "errors")
 if batch is None:
     st.info("No batch yet: upload a file with reference labels on the Batches page.", icon=":material/upload_file:")
     st.stop()

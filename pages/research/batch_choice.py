@@ -26,7 +26,7 @@ def choose_batch(db: Database, person: Actor, page: str) -> BatchSummary | None:
         key=f"{page}_batch",
     )
     if chosen != asked:
-        st.query_params["batch"] = chosen
+        st.query_params.from_dict({"batch": chosen})  # the case or the cell in the address was another batch's
     return found[chosen]
 
 

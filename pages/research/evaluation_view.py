@@ -30,7 +30,6 @@ from storage.database import Database
 from storage.research.confusion import Labels
 from storage.research.listed import Cell
 
-ERRORS = ((Label.SAFE, Outcome.UNSAFE), (Label.UNSAFE, Outcome.SAFE))
 LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
 
 

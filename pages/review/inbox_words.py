@@ -21,8 +21,6 @@ TIER_WORDS: Mapping[Tier, str] = {
 TIER_MEANINGS: Mapping[Tier, str] = {Tier.P0: "at once", Tier.P1: "soon", Tier.P2: "today", Tier.P3: "routine"}
 TIER_MARKS: Mapping[Tier, str] = {Tier.P0: "▲▲", Tier.P1: "▲", Tier.P2: "●", Tier.P3: "○"}
 
-TIER_COLOURS: Mapping[Tier, str] = {Tier.P0: "red", Tier.P1: "orange", Tier.P2: "blue", Tier.P3: "gray"}
-
 WHY_WORDS: Mapping[str, str] = {
     "likely_urgent": "Likely urgent",
     "person_needed": "A person must decide",

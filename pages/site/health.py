@@ -15,7 +15,6 @@ from pages.components.singletons import singleton
 from storage.review.figures import ErrorCounts, ready
 
 HEALTH, READY, METRICS = "/healthz", "/readyz", "/metrics"
-ADDRESSES = (HEALTH, READY, METRICS)
 
 
 @singleton

@@ -83,7 +83,7 @@ def information_bound(probabilities: Sequence[float], delta: float) -> float:
 
 def _divergence_to_tie(first: float, second: float) -> float:
     middle = (first + second) / 2
-    return float(xlogy(first, first / middle) + xlogy(second, second / middle)) if middle else 0.0
+    return float(xlogy(first, first / middle) + xlogy(second, second / middle))
 
 
 @lru_cache(maxsize=1 << 16)

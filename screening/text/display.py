@@ -5,7 +5,6 @@ import re
 from screening.text.characters import code_point, invisibles
 
 _MARKED = re.compile("\r(?!\n)|[\ud800-\udfff]")
-_LETTER_OR_DIGIT = re.compile(r"\w")
 
 
 def visible(text: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from screening.text.characters import EMOJI, Invisible, Kind, invisibles, is_mark
 from screening.text.exact import escape, unescape
-from screening.text.flags import REFUSES_SAFE, REFUSES_SCREENING, Detector, Flag
+from screening.text.flags import REFUSES_SCREENING, Detector, Flag
 from screening.text.language import VALIDATED_LANGUAGES, is_supported
 from screening.text.obfuscation import is_obfuscated
 from screening.text.risk_statements import risk_flags
@@ -46,11 +46,6 @@ class ReceivedText:
     sha256: str
     model_text: str
     flags: frozenset[Flag]
-
-    @property
-    def refuses_safe(self) -> bool:
-        """Whether a `safe` must never be committed for this text."""
-        return bool(self.flags & REFUSES_SAFE)
 
     @property
     def refuses_screening(self) -> bool:

@@ -5,7 +5,6 @@ else needs it. It is made for precision and knows only what is said outright; th
 How much it finds, and how often it is wrong: docs/model-layer.md.
 """
 
-import hashlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -53,7 +52,6 @@ class _Lexicon:
     look: FirstLook
     near: re.Pattern[str]
     expand: Mapping[str, str]
-    version: str
 
 
 def risk_statements(text: str) -> tuple[RiskStatement, ...]:
@@ -94,11 +92,6 @@ def risk_flags(text: str) -> frozenset[Flag]:
     return frozenset({Flag.STATED_RISK} | ({Flag.STATED_IMMINENT} if any(one.imminent for one in found) else set()))
 
 
-def lexicon_version() -> str:
-    """Names the list: its hash, as 16 hex digits."""
-    return _lexicon().version
-
-
 def _statements(stream: str, lexicon: _Lexicon) -> Iterator[RiskStatement]:
     for index in lexicon.look.candidates(stream):
         for match in lexicon.expressions[index].finditer(stream):
@@ -114,8 +107,7 @@ def _stands_near(stream: str, match: re.Match[str], near: re.Pattern[str]) -> bo
 
 @cache
 def _lexicon() -> _Lexicon:
-    content = _FILE.read_bytes()
-    table: Mapping[str, Any] = tomllib.loads(content.decode())
+    table: Mapping[str, Any] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     spaced = [(kind, f" (?:{_whole(one, table)})(?= )") for kind, one in _entries(table, "statements", "others")]
     anywhere = [(kind, _whole(one, table)) for kind, one in _entries(table, "unspaced")]
     expressions = tuple(re.compile(expression) for _, expression in [*spaced, *anywhere])
@@ -127,7 +119,6 @@ def _lexicon() -> _Lexicon:
         look=first_look(expressions),
         near=re.compile(f"{times}| (?:{_whole(near['means'], table)})(?= )"),
         expand=table["expand"],
-        version=hashlib.sha256(content).hexdigest()[:16],
     )
 
 

@@ -1,6 +1,5 @@
 """What may be done to a text without turning its outcome into `safe`: on the simulated agents, from end to end."""
 
-import random
 from collections.abc import Callable
 
 import pytest
@@ -72,16 +71,6 @@ async def _never_safe(raw: str) -> None:
         assert await _outcome(raw, seed) is not Outcome.SAFE
 
 
-def _one_slip(text: str, rng: random.Random) -> str:
-    at = rng.randrange(1, len(text) - 1)
-    kinds = (
-        text[:at] + text[at + 1] + text[at] + text[at + 2 :],
-        text[:at] + text[at:][1:],
-        text[:at] + text[at] + text[at:],
-    )
-    return rng.choice(kinds)
-
-
 def _mixed_case(text: str) -> str:
     return "".join(char.upper() if at % 2 else char for at, char in enumerate(text))
 
@@ -112,14 +101,6 @@ DISGUISES: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("disguise", DISGUISES)
 async def test_no_disguise_makes_a_statement_safe(statement: str, disguise: str) -> None:
     await _never_safe(DISGUISES[disguise](statement))
-
-
-@pytest.mark.parametrize("statement", STATEMENTS)
-async def test_one_slip_of_the_finger_does_not_make_a_statement_safe(statement: str) -> None:
-    rng = random.Random(statement)
-    for _ in range(12):
-        slipped = _one_slip(statement, rng)
-        assert await _outcome(slipped, 0) is not Outcome.SAFE, slipped
 
 
 @pytest.mark.parametrize("injection", INJECTIONS)

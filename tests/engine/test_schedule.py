@@ -88,3 +88,10 @@ def test_the_last_text_that_a_budget_decides() -> None:
     assert last is not None and last >= 1
     assert paper.at(last).rule.rule().minimum_budget() <= 100 < paper.at(last + 1).rule.rule().minimum_budget()
     assert last_decidable(_with(VILLE, "harmonic").nodes[0]) is None  # evidence grows with every call
+    assert last_decidable(paper, last) is None and last_decidable(paper, last + 1) == last
+
+
+def test_a_scheduled_node_becomes_the_constant_one_of_its_case() -> None:
+    node = _with(PAPER, "harmonic").nodes[0]
+    assert node.at(2).schedule is Schedule.CONSTANT and node.at(2).at(2) == node.at(2)
+    assert VILLE.nodes[0].at(7) == VILLE.nodes[0]

@@ -28,7 +28,7 @@ def test_the_suite_is_as_large_as_published():
 def test_every_published_attack_is_refused_safe(attack):
     received = receive(attack.text, detectors=[injection_flags])
     assert received.flags & FORBIDDING
-    assert received.refuses_safe
+    assert received.flags & REFUSES_SAFE
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_any_text_can_be_looked_at(text):
 @given(st.sampled_from(ATTACKS), st.sampled_from(ORDINARY))
 def test_ordinary_words_around_an_attack_do_not_hide_it(attack, padding):
     received = receive(f"{padding} {attack.text}\n{padding}", detectors=[injection_flags])
-    assert received.flags & FORBIDDING or received.refuses_safe
+    assert received.flags & FORBIDDING or received.flags & REFUSES_SAFE

@@ -1,13 +1,15 @@
 """Bounds against their formulas written out, against enumeration, and against the paper's numbers."""
 
-from math import exp, inf, log, pi, sqrt
+from math import comb, exp, inf, log, pi, sqrt
 
 import numpy as np
 import pytest
 
 from screening.statistics.bounds import (
+    Band,
     Schedule,
     algorithm_one_radius,
+    clopper_pearson,
     confidence_sequence,
     dkw_label_radius,
     dkw_radius,
@@ -105,6 +107,24 @@ def test_the_confidence_sequence_is_everything_before_the_first_draw_and_survive
     assert 0 < confidence_sequence(1, 10**6, 0.05).low < 1e-6
     with pytest.raises(ValueError, match="successes"):
         confidence_sequence(3, 2, 0.05)
+
+
+@pytest.mark.parametrize(("successes", "draws"), [(1, 10), (5, 10), (9, 10), (3, 60)])
+@pytest.mark.parametrize("delta", [0.05, 0.2])
+def test_the_exact_interval_is_where_either_tail_has_half_of_delta(successes: int, draws: int, delta: float) -> None:
+    def chance(p: float, counts: range) -> float:
+        return sum(comb(draws, k) * p**k * (1 - p) ** (draws - k) for k in counts)
+
+    band = clopper_pearson(successes, draws, delta)
+    assert chance(band.low, range(successes, draws + 1)) == pytest.approx(delta / 2)
+    assert chance(band.high, range(successes + 1)) == pytest.approx(delta / 2)
+
+
+def test_the_exact_interval_ends_where_nothing_or_everything_succeeded() -> None:
+    none, every = clopper_pearson(0, 10, 0.05), clopper_pearson(10, 10, 0.05)
+    assert (none.low, every.high) == (0.0, 1.0)
+    assert none.high == pytest.approx(1 - 0.025**0.1) == pytest.approx(1 - every.low)
+    assert clopper_pearson(0, 0, 0.05) == Band(low=0.0, high=1.0)
 
 
 def test_wrong_commits_grow_with_the_cases_or_their_logarithm_or_stop() -> None:

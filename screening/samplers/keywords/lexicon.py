@@ -58,21 +58,11 @@ class Context(_Frozen):
 
 
 class Words(_Frozen):
-    """Sets of single words."""
+    """Sets of single words, and figures of speech in which they mean nothing."""
 
     distress: WordSet
     mention: WordSet
-    spelt: WordSet
-    neutral: WordSet
-    english: WordSet
-    foreign: WordSet
-
-
-class Phrases(_Frozen):
-    """Figures of speech, and the phrases looked for with a word misspelt."""
-
     idioms: tuple[str, ...]
-    core: tuple[str, ...]
 
 
 class Lexicon(_Frozen):
@@ -84,7 +74,6 @@ class Lexicon(_Frozen):
     replies: Replies
     context: Context
     words: Words
-    phrases: Phrases
     expand: dict[str, str]
     digest: str = ""
 

@@ -1,4 +1,4 @@
-"""Reads a text as a row of plain words, and says what about it could not be read."""
+"""Reads a text as a row of plain words: where sentences end, and what stands between quotation marks."""
 
 import re
 import unicodedata
@@ -12,10 +12,6 @@ LONGEST_WORD = 40
 
 _TOKEN = re.compile(r"(?P<word>[^\W_]+(?:['’`\-][^\W_]+)*)|(?P<quote>[\"“”„«»])|(?P<stop>[.!?…;:\n\r]+)")
 _APOSTROPHES = str.maketrans("’`", "''")
-# Letters of other alphabets that are drawn like Latin ones.
-_LOOKALIKES = str.maketrans("аеорсухіјѕһԁοανιτκρυ", "aeopcyxijshdoavitkpu")
-_BIDI_AND_TAGS = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
-_MASKED = re.compile(r"[A-Za-z][*•·]{1,3}[A-Za-z]")
 _INVISIBLE = frozenset({"Mn", "Me", "Mc", "Cf", "Co", "Cn", "Cs"})
 
 
@@ -52,36 +48,23 @@ class Reading:
         return max(bisect_right(self._starts, position) - 1, 0)
 
 
-def plain(text: str) -> str:
-    """The text in compatibility form, case folded, without marks, format characters and other invisible ones.
+def read(text: str, expand: Mapping[str, str]) -> Reading:
+    """The words of a text, in compatibility form, case folded, without marks and format characters, in long form.
 
-    >>> plain("I want to d\\u00adIE")
-    'i want to die'
+    >>> read("I'm TIRED. Bye", {"i'm": "i am"}).flat
+    ' i am tired bye '
     """
+    return Reading(words=tuple(_words(_plain(text), expand)))
+
+
+def _plain(text: str) -> str:
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text).casefold()
     return "".join(char for char in decomposed if unicodedata.category(char) not in _INVISIBLE)
 
 
-def hides_something(text: str) -> bool:
-    """Whether direction overrides, tag characters or starred-out letters make the text not what it looks like."""
-    return bool(_BIDI_AND_TAGS.search(text) or _MASKED.search(text))
-
-
-def other_script(plain_text: str) -> bool:
-    """Whether any letter is not Latin."""
-    if plain_text.isascii():
-        return False
-    return any(char.isalpha() and "LATIN" not in unicodedata.name(char, "") for char in set(plain_text))
-
-
-def words_of(plain_text: str, expand: Mapping[str, str]) -> tuple[Word, ...]:
-    """The words of a text from `plain`, in long form, with look-alike letters read as Latin."""
-    return tuple(_expand(plain_text.translate(_LOOKALIKES), expand))
-
-
-def _expand(text: str, expand: Mapping[str, str]) -> Iterator[Word]:
+def _words(text: str, expand: Mapping[str, str]) -> Iterator[Word]:
     for sentence, tokens in enumerate(_sentences(text)):
         paired = sum(token.lastgroup == "quote" for token in tokens) // 2 * 2
         quotes = 0
