@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from itertools import count, takewhile
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from typing import Protocol as Port
 
 from screening.labels import Label
-from screening.text.conversation import Thread
+
+if TYPE_CHECKING:  # reading conversations takes longer to import than a rule takes to answer
+    from screening.text.conversation import Thread
 
 RAW_LIMIT = 200
 """Characters kept of an answer that was not a label."""
@@ -129,7 +131,7 @@ class ScreenedThread:
     left_out: int = 0
 
 
-def thread_shown(thread: Thread, model_text: str) -> ScreenedThread:
+def thread_shown(thread: "Thread", model_text: str) -> ScreenedThread:
     """The turns that the model is shown, taken out of the normalised text that holds them all."""
     turns = (
         ScreenedTurn(role=turn.role.value, text=model_text[turn.shown[0] : turn.shown[1]], judged=turn.judged)

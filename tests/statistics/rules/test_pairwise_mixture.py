@@ -9,6 +9,8 @@ from scipy.integrate import quad
 from scipy.special import beta
 
 from screening.labels import LABELS, Label
+from screening.statistics.bounds import confidence_sequence
+from screening.statistics.rules.contract import Contract
 from screening.statistics.rules.evidence import least_count, log_evidence
 from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture, PairwiseState
 from screening.statistics.rules.protocol import Ended
@@ -195,3 +197,64 @@ def test_bands_hold_the_estimate_and_shrink() -> None:
         assert 0 <= arm.low <= arm.estimate <= arm.high <= 1
     assert many[0].high - many[0].low < few[0].high - few[0].low
     assert PairwiseMixture(budget=300).start().arms()[0].estimate is None
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, 1.5])
+def test_a_symmetric_level_lies_strictly_between_0_and_1(delta: float) -> None:
+    with pytest.raises(ValueError, match="delta"):
+        ErrorLevels.symmetric(delta)
+
+
+def test_the_promise_is_the_contract_where_there_is_one_and_else_the_levels() -> None:
+    ville = PairwiseMixture(budget=100)
+    assert (ville.error_bound(SAFE, UNSAFE), ville.error_bound(UNSAFE, SAFE)) == (0.001, 0.025)
+    contract = Contract(any_wrong=0.04, pairs=(((SAFE, UNSAFE), 0.002),))
+    proven = PairwiseMixture(budget=100, contract=contract)
+    assert proven.delta == 0.04
+    assert (proven.error_bound(SAFE, UNSAFE), proven.error_bound(UNSAFE, SAFE)) == (0.002, 0.04)
+
+
+def test_nothing_is_observed_after_the_end_but_by_who_uses_the_whole_budget() -> None:
+    rule = PairwiseMixture(budget=6, errors=SYMMETRIC)
+    for codes in ([SAFE] * 6, [SAFE, UNSAFE] * 3):  # identified, exhausted
+        with pytest.raises(ValueError, match="stopped"):
+            followed(rule, codes).observe(SAFE)
+    curtailed = followed(rule, [SAFE, UNSAFE])
+    assert curtailed.observe(SAFE).calls == 3
+    assert curtailed.draws_to_earliest_decision() == 0
+
+
+@pytest.mark.parametrize("budget", [6, 7, 13, 100, 101])
+def test_the_gap_that_a_budget_decides_is_the_smallest_of_all_ways_to_share_it(budget: int) -> None:
+    rule = PairwiseMixture(budget=budget, errors=SYMMETRIC)
+    shared = [(2 * ahead - budget) / budget for ahead in range(budget + 1)]
+    reached = [log_evidence(ahead, budget - ahead) >= log(40) and 2 * ahead > budget for ahead in range(budget + 1)]
+    assert rule.smallest_decidable_gap() == min(gap for gap, enough in zip(shared, reached, strict=True) if enough)
+
+
+def test_a_comparison_holds_the_evidence_over_each_rival_against_its_own_line() -> None:
+    """Safe 11 : 0 over escalate, at 0.025; 11 : 1 over unsafe, at 0.001: the first is beaten, the second is not."""
+    state = followed(PairwiseMixture(budget=100), [UNSAFE] + [SAFE] * 11)
+    unsafe, escalate = state.comparisons()
+    assert (unsafe.leader, unsafe.rival, unsafe.scale, unsafe.excluded) == (SAFE, UNSAFE, "evidence", False)
+    assert (escalate.leader, escalate.rival, escalate.scale, escalate.excluded) == (SAFE, ESCALATE, "evidence", True)
+    assert (unsafe.value, unsafe.needed) == pytest.approx((log_evidence(11, 1), log(1000)))
+    assert (escalate.value, escalate.needed) == pytest.approx((log_evidence(11, 0), log(40)))
+    assert [arm.eliminated for arm in state.arms()] == [False, False, True]
+
+
+def test_a_rival_is_beaten_at_the_very_draw_that_reaches_its_line() -> None:
+    rule = PairwiseMixture(budget=100)
+    before, at = followed(rule, [SAFE] * 5 + [UNSAFE]), followed(rule, [SAFE] * 6 + [UNSAFE])
+    assert [each.excluded for each in before.comparisons()] == [False, False]
+    assert [each.excluded for each in at.comparisons()] == [False, True]  # E(6, 0) is the first above 40
+
+
+def test_the_bands_of_all_labels_share_delta() -> None:
+    state = followed(PairwiseMixture(budget=100, errors=SYMMETRIC), [SAFE, SAFE, UNSAFE])
+    for arm, count in zip(state.arms(), (2, 1, 0), strict=True):
+        band = confidence_sequence(count, 3, 0.05 / 3)
+        assert (arm.low, arm.high, arm.draws, arm.estimate) == (band.low, band.high, 3, count / 3)
+    assert [arm.label for arm in state.arms()] == list(LABELS)
+    loose = PairwiseMixture(budget=100, errors=ErrorLevels(default=0.4, overrides=()))  # two of 0.4 are above a half
+    assert followed(loose, [SAFE]).arms()[0].low == confidence_sequence(1, 1, 0.5 / 3).low
