@@ -8,6 +8,8 @@ from pages.batches import uploads
 from pages.components import resources
 from pages.components.navigation import FOLDER
 from pages.components.sign_in import poll_session
+from pages.research.claims_today import Figure, agreement_figure, claims_html, missed_figure
+from pages.review.shift_view import first_look_figure
 from pages.review.waiting_door import read_today_words, waiting_html
 from pages.site.doors import SAMPLE, activity_html, agents_words
 from screening.review.policy import Action, is_allowed
@@ -70,6 +72,18 @@ def activity() -> None:
     st.html(activity_html(found, at_work(db, now), agents_words(resources.settings_now(), resources.usual_pipeline())))
 
 
+def claims() -> None:
+    """Each figure for those alone who may open the page that it comes from."""
+    told: list[Figure] = []
+    if is_allowed(person, Action.VIEW_RESULTS):
+        told.append(missed_figure(person))
+    if is_allowed(person, Action.VIEW_COUNTS):
+        told.append(first_look_figure(person, resources.now()))
+    if is_allowed(person, Action.VIEW_AGREEMENT):
+        told.append(agreement_figure(person))
+    st.html(claims_html(told))
+
+
 def doors() -> list[Callable[[], None]]:
     """The doors that are open to this person: for those who read the inbox comes first, for others a file."""
     reads = is_allowed(person, Action.CLAIM_NEXT)
@@ -94,3 +108,5 @@ if open_doors:
 if is_allowed(person, Action.VIEW_BATCHES):
     with st.container(border=True):
         st.fragment(poll_session(activity), run_every=POLL_S)()
+with st.container(border=True):
+    claims()

@@ -6,22 +6,19 @@ from pages.components import resources
 from pages.components.sign_in import check_before
 from pages.research import reliability_view as view
 from pages.research.audit_cases import show_audit, show_moved, show_revised, show_strata
-from pages.research.claims import Verified, verify
+from pages.research.claims_today import verification
 from pages.research.open_tab import show_open
 from pages.research.stard import Study, report_html
 from screening.research.binding import binding_of
-from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.research.outcome_mix import outcome_mix
 from storage.research.reading_table import switches
 from storage.research.reliability import (
     MeasuredConfiguration,
-    audit_sample,
     measured_configurations,
     severities,
 )
-from storage.research.standing import Standing, configuration_now
-from storage.settings_store import AuditPlan, audit_plan
+from storage.research.standing import configuration_now
+from storage.settings_store import audit_plan
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_RESULTS)
@@ -29,11 +26,6 @@ require(person, Action.VIEW_RESULTS)
 
 def _words(found: MeasuredConfiguration) -> str:
     return f"{found.version} · {found.settled:,} texts · {found.first_at:%Y-%m-%d} to {found.last_at:%Y-%m-%d}"
-
-
-@st.cache_resource(max_entries=4, show_spinner="Reading the audit…")
-def _verification(_person: Actor, version: str, plan: AuditPlan, key: Standing) -> Verified:
-    return verify(audit_sample(db, _person, version), outcome_mix(db, _person, version), plan)
 
 
 st.title("Reliability")
@@ -47,7 +39,7 @@ if not measured:
     st.stop()
 version = st.selectbox("Configuration", list(measured), format_func=lambda one: _words(measured[one]))
 now = binding_of(resources.configuration(resources.usual_pipeline()).body)
-found = _verification(person, version, audit_plan(db), configuration_now(db, version))
+found = verification(person, version, audit_plan(db), configuration_now(db, version))
 view.show_claims(found, now, resources.site().second_reading_rate)
 report = st.container()  # filled last: a file that is asked for while the page still runs is gone when it ends
 show_open(

@@ -44,6 +44,11 @@ def coefficients(
     return [*found, with_interval(_ideation, levels)]
 
 
+def alpha(labels: tuple[tuple[str | None, ...], ...]) -> Coefficient:
+    """The main figure alone, with its interval."""
+    return with_interval(krippendorff_alpha, ratings_of(labels, LABELS))
+
+
 def _ideation(levels: Ratings) -> Coefficient:
     found = krippendorff_alpha(levels, Level.ORDINAL)
     return Coefficient(

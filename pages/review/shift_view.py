@@ -1,11 +1,19 @@
-"""The shift page's tables: pure functions from numbers to rows and words."""
+"""The shift page's tables, and the first page's figure of how soon somebody looked."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from storage.review.shift import Left, Shift, TierShift
+import streamlit as st
+
+from pages.components import resources
+from screening.research.results_table import rate_text
+from screening.review.actors import Actor
+from screening.review.triage import Tier
+from screening.statistics.metrics import Proportion
+from storage.review.shift import Left, Shift, TierShift, shift_of
 
 COLUMNS = ("Tier", "Arrived", "First look", "Overdue", "Median wait", "90 % within", "Within target", "Readings",
            "Handed over", "Open at the end", "Of these late")  # fmt: skip
+LATELY = timedelta(days=30)
 
 
 def table_html(found: Shift) -> str:
@@ -39,6 +47,25 @@ def wait_words(wait: timedelta | None) -> str:
     if seconds < 3_600:
         return f"{seconds // 60} min {seconds % 60} s"
     return f"{seconds // 3_600} h {seconds % 3_600 // 60} min"
+
+
+def first_look_figure(person: Actor, now: datetime) -> tuple[str, str, str]:
+    """How soon somebody looked at what is most urgent, over the last days, as of this minute."""
+    return first_look_words(_lately(person, now.replace(second=0, microsecond=0)))
+
+
+def first_look_words(found: TierShift) -> tuple[str, str, str]:
+    """What is told, its value, and what the value rests on."""
+    name = f"Time to first look, P0, last {LATELY.days} days"
+    if not found.told_from or found.within_target is None:
+        return name, "not yet", "no P0 case was looked at or overdue"
+    within = Proportion(round(found.within_target * found.told_from), found.told_from)
+    return name, wait_words(found.median), f"median of {found.looked_at:,} · within its target {rate_text(within)}"
+
+
+@st.cache_data(max_entries=2, show_spinner=False)
+def _lately(_person: Actor, minute: datetime) -> TierShift:
+    return shift_of(resources.database(), _person, Tier.P0, minute - LATELY, minute)
 
 
 def follow_up_words(found: Shift) -> str:

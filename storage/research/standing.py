@@ -25,6 +25,12 @@ def configuration_now(db: Database, version: str) -> Standing:
         return (*_settled(conn, batch_tallies.c.batch_id.in_(of_it)), *_readings(conn))
 
 
+def readings_now(db: Database) -> Standing:
+    """What everything that is said of readings alone follows from."""
+    with db.read() as conn:
+        return _readings(conn)
+
+
 def _settled(conn: Connection, chosen: ColumnElement[bool]) -> tuple[Any, ...]:
     tally = batch_tallies.c
     sums = [func.sum(column) for column in (tally.accepted, tally.safe, tally.unsafe, tally.human_review, tally.calls)]

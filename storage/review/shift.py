@@ -79,9 +79,19 @@ def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
     )
 
 
-def tier_shifts(conn: Connection, begin: datetime, end: datetime) -> tuple[TierShift, ...]:
+def shift_of(db: Database, actor: Actor, tier: Tier, begin: datetime, end: datetime) -> TierShift:
+    """One tier in the period."""
+    require(actor, Action.VIEW_COUNTS)
+    with db.read() as conn:
+        [found] = tier_shifts(conn, begin, end, (tier,))
+    return found
+
+
+def tier_shifts(
+    conn: Connection, begin: datetime, end: datetime, tiers: Sequence[Tier] = tuple(Tier)
+) -> tuple[TierShift, ...]:
     """Each tier in the period, inside the caller's transaction."""
-    arrived = _arrivals(conn, begin, end)
+    arrived = _arrivals(conn, begin, end, tiers)
     shown = func.coalesce(ratings.c.tier, _entry.tier)
     readings = select(shown, func.count()).select_from(ratings).where(ratings.c.version == 1)
     read = _by_tier(conn, readings.group_by(shown), ratings, begin, end)
@@ -90,7 +100,7 @@ def tier_shifts(conn: Connection, begin: datetime, end: datetime) -> tuple[TierS
     handed = _by_tier(conn, notes, case_notes, begin, end)
     return tuple(
         _tier(tier, [row for row in arrived if row.tier == tier], read.get(tier, 0), handed.get(tier, 0), end)
-        for tier in Tier
+        for tier in tiers
     )
 
 
@@ -102,10 +112,11 @@ def _left(conn: Connection, end: datetime) -> Mapping[Tier, Left]:
     return {tier: found.get(tier, Left(open=0, late=0)) for tier in Tier}
 
 
-def _arrivals(conn: Connection, begin: datetime, end: datetime) -> Sequence[Any]:
+def _arrivals(conn: Connection, begin: datetime, end: datetime, tiers: Sequence[Tier]) -> Sequence[Any]:
     looked = first_look(_entry.case_id).label("looked_at")
     query = select(_entry.tier, _entry.entered_at, _entry.due_at, looked)
-    return conn.execute(query.where(_entry.entered_at >= begin, _entry.entered_at < end)).all()
+    inside = _entry.tier.in_(tiers), _entry.entered_at >= begin, _entry.entered_at < end
+    return conn.execute(query.where(*inside)).all()
 
 
 def _by_tier(conn: Connection, query: Any, table: Any, begin: datetime, end: datetime) -> dict[int, int]:

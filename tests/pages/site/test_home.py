@@ -9,14 +9,19 @@ from streamlit.testing.v1 import AppTest
 
 from pages.components import http, resources
 from pages.components.navigation import ENTRIES, GROUPS, pages_for
+from pages.research.claims_today import agreement_words, missed_words
+from pages.review.shift_view import first_look_words
 from pages.review.waiting_door import waiting_html
 from pages.site.doors import activity_html, agents_words
 from screening.engine.pipeline import preset
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.triage import Tier
 from screening.settings import Settings
+from screening.statistics.agreement import Coefficient
 from storage.database import Database
 from storage.review.queue import counts
+from storage.review.shift import TierShift
 from storage.review.tallies import MOST_LATE, first_due_by_tier
 from storage.site.at_work import at_work
 from storage.site.faults import Fault, begin
@@ -76,6 +81,31 @@ def test_the_first_page_says_who_works_and_whether_the_model_answers(page_databa
         begin(conn, Fault.MODEL, NOW)
     said = activity_html((), at_work(page_database, NOW), "Model m")
     assert "1 worker<" in said and f"Model m: no answers.</td><td>since {NOW:%Y-%m-%d %H:%M} UTC" in said
+
+
+def test_nothing_is_claimed_before_it_was_measured(open_page: Opener) -> None:
+    bodies = shown(open_page())
+    assert bodies.count("<b>not yet</b>") == 3
+    assert "nothing was screened with the present configuration" in bodies
+
+
+def test_each_claim_is_for_those_who_may_open_its_page(as_role: Callable[[Role], AppTest]) -> None:
+    assert "Missed unsafe texts" in shown(as_role(Role.RESEARCHER))
+    of_a_reviewer = shown(as_role(Role.REVIEWER))
+    assert "Time to first look, P0" in of_a_reviewer and "Missed unsafe texts" not in of_a_reviewer
+
+
+def test_a_claim_has_its_interval_and_its_n() -> None:
+    wait = TierShift(
+        tier=Tier.P0, arrived=4, looked_at=3, overdue=1, read=3, handed_over=0, median=3 * MINUTE, p90=None,
+        within_target=0.75, told_from=4,
+    )  # fmt: skip
+    assert first_look_words(wait)[1:] == ("3 min 0 s", "median of 3 · within its target 0.750 [0.301, 0.954] (3/4)")
+    agreed = Coefficient(name="α", value=0.81, cases=120, low=0.72, high=0.88)
+    assert agreement_words(agreed)[1:] == ("0.81", "0.72 to 0.88, one look · 120 read twice")
+    undefined = Coefficient(name="α", value=None, cases=0, reason="nobody read twice")
+    assert agreement_words(undefined)[1:] == ("not yet", "nobody read twice")
+    assert missed_words(None)[1] == "not yet"
 
 
 def test_every_model_of_the_pipeline_is_named() -> None:
