@@ -60,7 +60,8 @@ def first_look_words(found: TierShift) -> tuple[str, str, str]:
     if not found.told_from or found.within_target is None:
         return name, "not yet", "no P0 case was looked at or overdue"
     within = Proportion(round(found.within_target * found.told_from), found.told_from)
-    return name, wait_words(found.median), f"median of {found.looked_at:,} · within its target {rate_text(within)}"
+    value = wait_words(found.median) if found.looked_at else "nobody looked"
+    return name, value, f"median of {found.looked_at:,} · within its target {rate_text(within)}"
 
 
 @st.cache_data(max_entries=2, show_spinner=False)
