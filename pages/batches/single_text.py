@@ -42,6 +42,8 @@ from storage.site.heartbeats import Silence
 NAME = "Single text"
 PATIENCE_S = 4
 """Seconds without a start after which the page says that it waits for the worker."""
+ANSWERS_WITHIN_S = 10
+"""Seconds without any answer after which the page says since when none has come."""
 SAME_PRESS_S = 3.0
 """The same words handed in again within so many seconds are the same press: keys repeat, and servers are slow."""
 
@@ -188,7 +190,14 @@ def _status(single: SingleText, now: datetime, silence: Silence | None) -> tuple
         return "○ No worker is answering", "quiet", [silence_sentence(silence)]
     if not single.started and (now - single.submitted_at).total_seconds() > PATIENCE_S:
         return "○ Waiting for the worker", "quiet", ["It starts as soon as the worker process is free or running."]
-    return "● Asking the agents", "open", flag_sentences(single.flags)
+    return "● Asking the agents", "open", [*_waiting_sentences(single, now), *flag_sentences(single.flags)]
+
+
+def _waiting_sentences(single: SingleText, now: datetime) -> list[str]:
+    """That no answer comes, once that is unusual: the moment stays the same, so that it is read out once."""
+    if single.heard_at is None or (now - single.heard_at).total_seconds() < ANSWERS_WITHIN_S:
+        return []
+    return [f"No answer has come since {single.heard_at:%H:%M:%S} UTC; the agents are asked again by themselves."]
 
 
 def silence_sentence(silence: Silence) -> str:

@@ -36,6 +36,7 @@ class UnknownText(LookupError):
 
 
 _KNOWN = Configurations()
+_SHOWN = select(live_runs.c.draws, live_runs.c.updated_at).where(live_runs.c.case_id == bindparam("wanted"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,8 @@ class SingleText:
     stand; ``flags`` by part, "text" and "reply".
     ``error`` is the kind of the last failure while the case waits for a retry request, else None. ``started``: a worker
     has begun; ``in_inbox``: it waits there for a reading. ``asked_first`` counts the calls that told too little of
-    their probabilities, so that answers were drawn.
+    their probabilities, so that answers were drawn. ``heard_at``: when an answer last came while it is screened, or
+    the watching began.
     """
 
     case_id: str
@@ -71,6 +73,7 @@ class SingleText:
     thread: Thread | None = None
     number: int = 1
     asked_first: int = 0
+    heard_at: datetime | None = None
 
     @property
     def pipeline(self) -> PipelineConfig:
@@ -112,7 +115,7 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
     with db.read() as conn:
         row = _own_row(conn, actor, case_id)
         runs = runs_of(conn, case_id)
-        shown = conn.execute(select(live_runs.c.draws).where(live_runs.c.case_id == case_id)).scalar() or {}
+        shown = conn.execute(_SHOWN, {"wanted": case_id}).first()
         parked = row.waiting is not None and row.ready_at is None
         failed = _last_error(conn, case_id) if parked else None
         state = standing(conn, row.batch_id, count_failed=parked).state
@@ -125,12 +128,13 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         flags={part: frozenset(row.flags[part]) for part in PARTS},
         configuration=_KNOWN.get(db, row.configuration),
         state=state,
-        draws=dict(shown) | _codes(runs),
+        draws=(dict(shown.draws) if shown else {}) | _codes(runs),
         error=failed,
         started=bool(row.started),
         in_inbox=bool(row.in_inbox),
         submitted_at=row.created_at,
         number=row.number or 1,
+        heard_at=shown and shown.updated_at,
         asked_first=sum(run.calls - len(run.draws) for run in runs if run.draws),
         **_outcome(row),
     )

@@ -105,6 +105,7 @@ def test_that_no_worker_answers_is_said_within_seconds_with_the_last_sign_of_lif
 ) -> None:
     began = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
     monkeypatch.setattr("pages.components.resources.now", lambda: now)
+    monkeypatch.setattr("pages.batches.text_live.monotonic", lambda: now.timestamp())
     now = began
     heartbeats.beat(page_database, "one", "worker", now)
     _draw(page_database, case_id, "worker", "SE")
@@ -122,6 +123,23 @@ def test_that_no_worker_answers_is_said_within_seconds_with_the_last_sign_of_lif
     heartbeats.end(page_database, "one")
     now += timedelta(seconds=3)
     assert "None is running." in client.get(address, params={"have": have}).json()["parts"]["0"]
+
+
+def test_that_no_answer_comes_is_said_with_the_moment_of_the_last(page_database: Database, case_id: str) -> None:
+    began = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+    live.update_live(page_database, case_id, "worker", "main", "SE", began)
+
+    def said(seconds: float) -> str:
+        now = began + timedelta(seconds=seconds)
+        heartbeats.beat(page_database, "one", "worker", now)
+        return parts_of(single_texts.look(page_database, LOCAL_USER, case_id), LOCAL_USER, now)[1][0]
+
+    assert "Asking the agents" in said(9) and "No answer" not in said(9)
+    assert "No answer has come since 09:00:00 UTC" in said(11) == said(15)
+    live.record_viewers(page_database, [case_id], began + timedelta(seconds=16))
+    assert said(17) == said(11), "that somebody watches is no answer"
+    live.update_live(page_database, case_id, "worker", "main", "SES", began + timedelta(seconds=18))
+    assert "No answer" not in said(19)
 
 
 def test_what_has_ended_is_left_to_the_page(page_database: Database, case_id: str, client: TestClient) -> None:
