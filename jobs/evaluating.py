@@ -65,10 +65,14 @@ class Ask:
     standing: Standing
 
     @property
+    def drawn(self) -> tuple[object, ...]:
+        """What all follows from that only the draws and the file tell."""
+        return self.batch_id, replace(self.state, adjudications=0)
+
+    @property
     def of_labels(self) -> tuple[object, ...]:
         """What replays follow from; against the file's labels no reading changes them."""
-        drawn = replace(self.state, adjudications=0)
-        return self.batch_id, drawn, self.labels, None if self.labels == "original" else self.standing
+        return *self.drawn, self.labels, None if self.labels == "original" else self.standing
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -122,23 +126,33 @@ class _Replayed:
     told: tuple[Told, ...]
 
 
+_columns: Kept[RecordedColumns] = Kept(2)
 _experiments: Kept[Experiment] = Kept(2)
 _replayed: Kept[_Replayed] = Kept(2)
 
 
+def columns(db: Database, ask: Ask) -> RecordedColumns:
+    """The batch as it was recorded. Raises Forbidden, UnknownBatch."""
+    require(ask.actor, Action.VIEW_RESULTS)  # whoever made what is kept
+
+    def read() -> RecordedColumns:
+        tell("Reading the draws")
+        return recorded_columns(db, ask.actor, ask.batch_id)
+
+    return _columns.of(ask.drawn, read)
+
+
 def experiment(db: Database, ask: Ask) -> Experiment:
     """The batch's draws as they stand, with the references asked for. Raises Forbidden, UnknownBatch."""
-    require(ask.actor, Action.VIEW_RESULTS)  # whoever made what is kept
-    found = _experiments.of((ask.batch_id, replace(ask.state, adjudications=0)), lambda: _read(db, ask))
+    batch = columns(db, ask)
+    found = _experiments.of(ask.drawn, lambda: _experiment(db, ask, batch))
     if ask.labels == "original":
         return found
     references, _ = accepted_in(db, ask.actor, ask.batch_id, found.batch)
     return replace(found, drawn=replace(found.drawn, references=references))
 
 
-def _read(db: Database, ask: Ask) -> Experiment:
-    tell("Reading the draws")
-    batch = recorded_columns(db, ask.actor, ask.batch_id)
+def _experiment(db: Database, ask: Ask, batch: RecordedColumns) -> Experiment:
     agents = SimulatedSampler(batch.seed)
     same = dict(agents.describe()) == dict(batch.configuration.sampler)
     made = _drawn_on(db, ask, agents) if same and len(batch.rows) <= MOST_EXTENDED else None

@@ -1,47 +1,34 @@
 """The relabelled data set on the page: as of a version its figures, its counts with their cases, and its files."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
+from jobs.evaluating import Ask
+from jobs.label_noise import Relabelled, relabelled
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
-from pages.research.label_noise import Relabelled, relabelled_metrics
+from pages.research.computed import computed
 from pages.research.provenance import provenance
 from screening.research.results_table import rate_text
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from storage.database import Database
 from storage.research.listed import Cell
-from storage.research.recorded_draws import RecordedBatch, RecordingState
-from storage.research.standing import Standing, batch_now
-
-Versions = tuple[Relabelled, ...]
 
 
-@st.cache_data(max_entries=8, show_spinner="Measuring against the accepted labels…")
-def _metrics(
-    _db: Database,
-    _person: Actor,
-    _batch: RecordedBatch,
-    reader_id: str,
-    batch_id: str,
-    standing: Standing,
-    version: int,
-) -> Versions:
-    return relabelled_metrics(_db, _person, _batch, version)
-
-
-def show_relabelled(db: Database, person: Actor, batch: RecordedBatch, state: RecordingState) -> None:
+def show_relabelled(db: Database, ask: Ask, intake: Mapping[str, Any]) -> None:
     """The figures against a version of the labels, its counts with their cases, and its files."""
-    versions = state.adjudications
-    st.text(f"The file's labels come from: {provenance(batch.intake)}.")  # words from outside: as text
+    versions = ask.state.adjudications
+    st.text(f"The file's labels come from: {provenance(intake)}.")  # words from outside: as text
     if not versions:
         st.info("No text of this batch has been adjudicated yet: version 0 is the file as it came.")
     version = st.slider("As of version", 0, versions, versions) if versions else 0
-    now = batch_now(db, person, batch.batch_id)
-    before, after = _metrics(db, person, batch, person.id, batch.batch_id, now, version)
+    before, after = computed(relabelled, ask, version, cases=ask.state.accepted)
     rows = [
         {
             "Measured against": each.name,
@@ -55,9 +42,9 @@ def show_relabelled(db: Database, person: Actor, batch: RecordedBatch, state: Re
     ]
     st.dataframe(pd.DataFrame(rows), hide_index=True)
     st.caption("The outcomes are this batch's own. A version is the state after so many adjudications, in their order.")
-    _counts(db, person, batch.batch_id, after)
-    if is_allowed(person, Action.EXPORT):
-        _download(batch, version if version < versions else None)
+    _counts(db, ask.actor, ask.batch_id, after)
+    if is_allowed(ask.actor, Action.EXPORT):
+        _download(ask.batch_id, version if version < versions else None)
 
 
 def _counts(db: Database, person: Actor, batch_id: str, found: Relabelled) -> None:
@@ -75,9 +62,9 @@ def _counts(db: Database, person: Actor, batch_id: str, found: Relabelled) -> No
         reader(db, person, page.ids, case_id)
 
 
-def _download(batch: RecordedBatch, as_of: int | None) -> None:
+def _download(batch_id: str, as_of: int | None) -> None:
     with_text = st.toggle("With texts", value=False)
-    show_files(relabelled_files(batch.batch_id, with_text=with_text, as_of=as_of))
+    show_files(relabelled_files(batch_id, with_text=with_text, as_of=as_of))
     st.caption(
         "The files are of the version chosen above. Each row: the label as it came, every reading under a pseudonym, "
         "the accepted label and the final one, and the model, prompts, pipeline and rule it was screened with."

@@ -4,14 +4,14 @@ The result is a reading order, not a verdict: a model that is wrong the same way
 as strongly as bad ones. Only a clinician's blind reading corrects a label.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from screening.labels import Label
+from screening.labels import LABELS, Label
 from screening.statistics.rules.evidence import log_evidence
 
 NOTE = "a reading order, not a verdict"
@@ -24,6 +24,11 @@ NodeDraws = Mapping[str, Mapping[Label, int]]
 """One case's draws: for each node that ran, how often it gave each label."""
 
 _SIDES = (Label.SAFE, Label.UNSAFE)
+
+Codes = NDArray[np.int8]
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Counts = NDArray[np.integer]
 
 
 class Ranking(StrEnum):
@@ -52,33 +57,89 @@ class SecondLook:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ReadingOrder:
-    """The most contradicted first; ``left_out`` counts cases without a safe or unsafe reference, or draw of either."""
+    """The most contradicted first; ``left_out`` counts cases without a safe or unsafe reference, or draw of either.
 
-    looks: tuple[SecondLook, ...]
+    In that order, all of shape (ranked cases,): the ``cases``, the numbers of their references, the ``evidence``, and
+    ``qualities`` and ``issues``, None where all references are the same. ``draws`` are as they were given.
+    """
+
+    cases: Integers
+    references: Codes
+    evidence: Floats
+    qualities: Floats | None
+    issues: NDArray[np.bool_] | None
+    draws: Mapping[str, Counts]
     left_out: int
 
+    @property
+    def looks(self) -> tuple[SecondLook, ...]:
+        """All places in their order."""
+        return tuple(self.look(place) for place in range(len(self.cases)))
 
-def reading_order(
-    references: Sequence[Label | None], draws: Sequence[NodeDraws], ranking: Ranking = Ranking.EVIDENCE
-) -> ReadingOrder:
+    def look(self, place: int) -> SecondLook:
+        """One place, with its reason in words."""
+        case, side = int(self.cases[place]), int(self.references[place])
+        suggested = _SIDES[1 - side]
+        column = LABELS.index(suggested)
+        drawn = {node: counts[case] for node, counts in self.draws.items() if counts[case, column]}
+        parts = [f"{node}: {row[column]} of {row.sum()} draws say {suggested}" for node, row in drawn.items()]
+        return SecondLook(
+            case=case,
+            reference=_SIDES[side],
+            suggested=suggested,
+            evidence=float(self.evidence[place]),
+            quality=None if self.qualities is None else float(self.qualities[place]),
+            issue=None if self.issues is None else bool(self.issues[place]),
+            reason="; ".join(parts) or f"no draw says {suggested}",
+        )
+
+
+def reading_order(references: Codes, draws: Mapping[str, Counts], ranking: Ranking = Ranking.EVIDENCE) -> ReadingOrder:
     """The cases in the order in which their reference labels are best read again; ties keep the given order.
 
-    Draws of ``escalate`` take neither side. Raises ValueError when the two sequences differ in length.
+    ``references`` (N,) are numbers into safe and unsafe, below 0 where there is none; ``draws`` say for each node how
+    often each case was given each of `LABELS`, shape (N, 3), nothing but zeros where it was not asked. Draws of
+    ``escalate`` take neither side. Raises ValueError when the lengths differ.
     """
-    if len(references) != len(draws):
+    if any(len(counts) != len(references) for counts in draws.values()):
         raise ValueError("every case needs its draws, if only none")
-    cases = [case for case, label in enumerate(references) if label in _SIDES and _totals(draws[case]).any()]
-    given = np.array([_SIDES.index(label) for case in cases if (label := references[case])], dtype=np.int64)
-    totals = np.array([_totals(draws[case]) for case in cases]).reshape(len(cases), 2)
-    qualities, issues = _confident_learning(given, totals)
-    looks = [
-        _second_look(case, int(side), draws[case], quality, issue)
-        for case, side, quality, issue in zip(cases, given, qualities, issues, strict=True)
-    ]
-    looks.sort(key=_by_evidence if ranking is Ranking.EVIDENCE else _by_confident_learning)
-    return ReadingOrder(looks=tuple(looks), left_out=len(references) - len(cases))
+    columns = [LABELS.index(side) for side in _SIDES]
+    totals = np.zeros((len(references), 2), np.int64)
+    for counts in draws.values():
+        totals += counts[:, columns]
+    cases = np.flatnonzero((references >= 0) & totals.any(axis=1))
+    given = references[cases].astype(np.int64)
+    qualities, issues = _confident_learning(given, totals[cases])
+    evidence = sum((_evidence(given, counts[cases]) for counts in draws.values()), np.zeros(len(cases)))
+    if ranking is Ranking.EVIDENCE:
+        order = np.argsort(-evidence, kind="stable")
+    elif qualities is None or issues is None:
+        order = np.arange(len(cases))
+    else:
+        order = np.lexsort((qualities, ~issues))
+    return ReadingOrder(
+        cases=cases[order],
+        references=references[cases[order]],
+        evidence=evidence[order],
+        qualities=None if qualities is None else qualities[order],
+        issues=None if issues is None else issues[order],
+        draws=draws,
+        left_out=len(references) - len(cases),
+    )
+
+
+def _evidence(given: Integers, counts: Counts) -> Floats:
+    """`contradiction` of one node, each pair of counts looked up once."""
+    columns = np.array([LABELS.index(side) for side in _SIDES])
+    cases = np.arange(len(given))
+    pairs = np.stack([counts[cases, columns[1 - given]], counts[cases, columns[given]]], axis=1).astype(np.int64)
+    wide = int(pairs.max(initial=0)) + 1
+    found, which = np.unique(pairs @ np.array([wide, 1]), return_inverse=True)
+    values = np.array([log_evidence(int(pair) // wide, int(pair) % wide) for pair in found], dtype=np.float64)
+    asked = counts.any(axis=1)
+    return np.where(asked, values[which], 0.0) if len(values) else np.zeros(len(given))
 
 
 def contradiction(reference: Label, nodes: NodeDraws) -> float:
@@ -97,45 +158,15 @@ def _opposite(reference: Label) -> Label:
     return _SIDES[1 - _SIDES.index(reference)]
 
 
-def _totals(nodes: NodeDraws) -> NDArray[np.int64]:
-    return np.array([sum(counts.get(side, 0) for counts in nodes.values()) for side in _SIDES], dtype=np.int64)
-
-
-def _second_look(case: int, side: int, nodes: NodeDraws, quality: float | None, issue: bool | None) -> SecondLook:
-    reference, suggested = _SIDES[side], _SIDES[1 - side]
-    parts = [
-        f"{node}: {counts.get(suggested, 0)} of {sum(counts.values())} draws say {suggested}"
-        for node, counts in nodes.items()
-        if counts.get(suggested, 0)
-    ]
-    return SecondLook(
-        case=case,
-        reference=reference,
-        suggested=suggested,
-        evidence=contradiction(reference, nodes),
-        quality=quality,
-        issue=issue,
-        reason="; ".join(parts) or f"no draw says {suggested}",
-    )
-
-
-def _by_evidence(look: SecondLook) -> float:
-    return -look.evidence
-
-
-def _by_confident_learning(look: SecondLook) -> tuple[bool, float]:
-    return not look.issue, 1.0 if look.quality is None else look.quality
-
-
 def _confident_learning(
     given: NDArray[np.int64], totals: NDArray[np.int64]
-) -> tuple[list[float] | list[None], list[bool] | list[None]]:
-    """Each label's quality and whether it is an issue; None for all where only one label occurs.
+) -> tuple[Floats | None, NDArray[np.bool_] | None]:
+    """Each label's quality and whether it is an issue; None where only one label occurs.
 
     Northcutt, Jiang and Chuang 2021, doi:10.1613/jair.1.12125.
     """
     if len(np.unique(given)) < 2:
-        return [None] * len(given), [None] * len(given)
+        return None, None
     # Imported here: it brings scikit-learn, which nobody who does not rank labels should wait for.
     from cleanlab.filter import find_label_issues
     from cleanlab.rank import get_label_quality_scores
@@ -144,4 +175,4 @@ def _confident_learning(
     # No class is spared: its labels are read again, not deleted.
     issues = find_label_issues(given, shares, n_jobs=1, min_examples_per_class=0)
     qualities = get_label_quality_scores(given, shares, method="self_confidence")
-    return [float(quality) for quality in qualities], [bool(issue) for issue in issues]
+    return np.asarray(qualities, dtype=np.float64), np.asarray(issues, dtype=bool)

@@ -6,10 +6,22 @@ from math import exp
 import numpy as np
 import pytest
 
-from screening.labels import Label
-from screening.statistics.label_noise import Ranking, contradiction, reading_order
+from screening.labels import LABELS, Label
+from screening.statistics import label_noise
+from screening.statistics.label_noise import Ranking, ReadingOrder, contradiction
+from screening.statistics.metrics import reference_codes
 
 S, U, E = Label.SAFE, Label.UNSAFE, Label.ESCALATE
+NODES = ("worker", "risk")
+
+
+def reading_order(references, draws, ranking=Ranking.EVIDENCE) -> ReadingOrder:
+    """From each case's draws as counts by node and label."""
+    counted = {
+        node: np.array([[one.get(node, {}).get(label, 0) for label in LABELS] for one in draws]).reshape(-1, 3)
+        for node in NODES
+    }
+    return label_noise.reading_order(reference_codes(references), counted, ranking)
 
 
 def planted(seed: int, cases: int = 300, wrong: int = 20) -> tuple[list[Label], list[dict[str, dict[Label, int]]]]:
@@ -76,3 +88,29 @@ def test_cases_that_cannot_be_ranked_are_left_out_and_counted():
     assert reading_order([], []).looks == ()
     with pytest.raises(ValueError, match="draws"):
         reading_order([S], [])
+
+
+@pytest.mark.parametrize("ranking", list(Ranking))
+def test_the_order_in_columns_is_that_of_cases_taken_one_by_one(ranking):
+    random = np.random.default_rng(5)
+    references = [[S, U, None, E][at] for at in random.choice(4, 120, p=[0.5, 0.3, 0.1, 0.1])]
+    draws = [
+        {
+            n: dict(zip((S, U, E), random.integers(0, 4, 3).tolist(), strict=True))
+            for n in NODES
+            if random.random() < 0.7
+        }
+        for _ in references
+    ]
+    order = reading_order(references, draws, ranking)
+    sides = [sum(counts[side] for counts in one.values() for side in (S, U)) for one in draws]
+    ranked = [case for case, label in enumerate(references) if label in (S, U) and sides[case]]
+    assert sorted(order.cases.tolist()) == ranked and order.left_out == 120 - len(ranked) > 0
+    for look in order.looks:
+        assert look.evidence == contradiction(references[look.case], draws[look.case])
+        said = {node: (counts[look.suggested], sum(counts.values())) for node, counts in draws[look.case].items()}
+        words = "; ".join(f"{n}: {k} of {of} draws say {look.suggested}" for n, (k, of) in said.items() if k)
+        assert look.reason == (words or f"no draw says {look.suggested}")
+    by_evidence = sorted(order.looks, key=lambda look: (-look.evidence, look.case))
+    by_learning = sorted(order.looks, key=lambda look: (not look.issue, look.quality, look.case))
+    assert list(order.looks) == (by_evidence if ranking is Ranking.EVIDENCE else by_learning)

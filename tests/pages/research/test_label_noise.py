@@ -4,20 +4,23 @@ import csv
 import json
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from sqlalchemy import select, update
 
+from jobs.evaluating import Ask
+from jobs.label_noise import Relabelled, agreements, ordered, ranked, relabelled
 from pages.components.data_card import as_data_card
 from pages.components.relabelled_export import as_jsonl
-from pages.research.label_noise import agreements, rank, relabelled_metrics
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.statistics.label_noise import Ranking
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.ledger import ledger
-from storage.research.recorded_draws import recorded_batch, waiting_for_a_reading
+from storage.research.recorded_draws import recorded_batch, recording_state, waiting_for_a_reading
 from storage.research.relabelled import export_relabelled
+from storage.research.standing import batch_now
 from storage.review.claims import claim
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
@@ -37,25 +40,35 @@ def planted() -> dict[str, str]:
         return {row["id"]: row["right_label"] for row in csv.DictReader(file)}
 
 
+def asked(db: Database, batch_id: str) -> Ask:
+    """What the page asks for."""
+    state, standing = recording_state(db, LOCAL_USER, batch_id), batch_now(db, LOCAL_USER, batch_id)
+    return Ask(actor=LOCAL_USER, batch_id=batch_id, labels="original", state=state, standing=standing)
+
+
+def measured(db: Database, batch_id: str, version: int | None) -> tuple[Relabelled, Relabelled]:
+    """Against the file's labels, and against those of a version."""
+    return relabelled(db, asked(db, batch_id), version)
+
+
 @pytest.mark.parametrize("ranking", list(Ranking))
 def test_the_top_of_the_ranking_holds_the_planted_labels(page_database: Database, ranking: Ranking) -> None:
-    batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(), audit_rate=0.0))
-    looks = rank(batch, ranking).looks
-    places = {batch.items[look.case].id: place for place, look in enumerate(looks)}
+    batch_id = screened(page_database, sample_rows(), audit_rate=0.0)
+    ids = [item.id for item in recorded_batch(page_database, LOCAL_USER, batch_id).items]
+    looks = ordered(page_database, asked(page_database, batch_id), ranking)[1].looks
+    places = {ids[look.case]: place for place, look in enumerate(looks)}
     beyond = {identity for identity in planted() if places[identity] >= 12}
     assert beyond <= {"s097"}, places  # a quotation: the agents mostly escalate it, and that takes neither side
-    suggested = {batch.items[look.case].id: look.suggested for look in looks}
+    suggested = {ids[look.case]: look.suggested for look in looks}
     assert all(suggested[identity] == right for identity, right in planted().items())
 
 
-def test_agreements_are_drawn_from_supported_labels_and_never_twice(page_database: Database) -> None:
-    batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=3), audit_rate=0.0))
-    looks = rank(batch, Ranking.EVIDENCE).looks
-    chosen = [look.case for look in looks[:5]]
-    mixed = agreements(looks, chosen, "seed")
-    assert len(mixed) == len(set(mixed)) == 5 and not set(mixed) & set(chosen)
-    assert all(look.evidence < 0 for look in looks if look.case in mixed)
-    assert mixed != agreements(looks, chosen, "another seed")
+def test_agreements_are_drawn_from_supported_labels_and_never_twice() -> None:
+    evidence, free = np.array([9.0, 5, 4, 3, 0, -1, -2, -3, -4, -5, -6, -7]), np.array([0, 1, 2, 4, 5, 6, 8, 9, 10, 11])
+    mixed = agreements(evidence, free, 5, "seed")
+    assert len(mixed) == len(set(mixed)) == 5 and set(mixed) <= {6, 8, 9, 10, 11}, "neither chosen nor waiting"
+    assert agreements(evidence, free, 3, "seed") != agreements(evidence, free, 3, "another seed")
+    assert agreements(evidence[:5], free[:4], 3, "seed") == ()
 
 
 def rate(db: Database, case_id: str, label: str) -> None:
@@ -73,11 +86,11 @@ def test_the_relabelled_data_set_corrects_what_was_adjudicated(page_database: Da
     request_second_looks(page_database, LOCAL_USER, case_ids, datetime.now(UTC))
     for case_id in case_ids:
         rate(page_database, case_id, "safe")
-    before, after = relabelled_metrics(page_database, LOCAL_USER, batch, None)
+    before, after = measured(page_database, batch.batch_id, None)
     assert (before.changed, after.changed, after.adjudicated) == (0, len(fixed), len(fixed))
     assert after.metrics.accuracy.numerator > before.metrics.accuracy.numerator
-    assert relabelled_metrics(page_database, LOCAL_USER, batch, 0)[1].metrics == before.metrics
-    assert relabelled_metrics(page_database, LOCAL_USER, batch, 1)[1].changed == 1
+    assert measured(page_database, batch.batch_id, 0)[1].metrics == before.metrics
+    assert measured(page_database, batch.batch_id, 1)[1].changed == 1
     rows = export_relabelled(page_database, LOCAL_USER, batch.batch_id, "key", datetime.now(UTC), with_text=False)
     lines = [json.loads(line) for line in as_jsonl(rows)]
     assert len(lines) == 120 and all(line["text"] is None for line in lines)
@@ -88,8 +101,7 @@ def test_the_relabelled_data_set_corrects_what_was_adjudicated(page_database: Da
 
 def test_who_has_seen_the_list_is_not_blind_any_more(page_database: Database) -> None:
     batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=10), audit_rate=0.0))
-    decided = rank(batch, Ranking.EVIDENCE).looks[0].case
-    case_id = batch.case_ids[decided]
+    case_id = ranked(page_database, asked(page_database, batch.batch_id), Ranking.EVIDENCE).first[0].case_id
     now = datetime.now(UTC)
     request_second_looks(page_database, LOCAL_USER, [case_id], now, shown=[case_id])
     assert case_id in waiting_for_a_reading(page_database, LOCAL_USER, batch.batch_id)
@@ -109,6 +121,7 @@ def test_the_page_ranks_sends_and_lists_no_case_that_waits(open_page: Opener, pa
     app = open_page("label_noise")
     assert not app.exception, app.exception
     listed = len(app.dataframe[0].value)
+    assert app.dataframe[0].value["Open"].str.startswith("/case?case=").all()
     app.number_input[0].set_value(3).run()
     next(button for button in app.button if button.label == "Send for a second look").click().run()
     assert not app.exception, app.exception
@@ -189,7 +202,7 @@ def test_a_reading_taken_back_and_given_otherwise_changes_the_figures_of_the_pag
 def test_a_case_that_is_open_again_leaves_no_entry_in_the_ledger(page_database: Database) -> None:
     register(page_database, READER)
     batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=10), audit_rate=0.0))
-    case_id = batch.case_ids[rank(batch, Ranking.EVIDENCE).looks[0].case]
+    case_id = ranked(page_database, asked(page_database, batch.batch_id), Ranking.EVIDENCE).first[0].case_id
     request_second_looks(page_database, LOCAL_USER, [case_id], datetime.now(UTC))
     rate(page_database, case_id, "safe")
     assert [entry.case_id for entry in ledger(page_database, LOCAL_USER, batch.batch_id, "key").entries] == [case_id]
