@@ -228,7 +228,7 @@ def test_on_a_phone_and_enlarged_the_text_comes_first_and_the_decision_is_at_the
     choose(page, "2", "7", "Unsafe", "Sure")
     assert violations(page, within=".st-key-inbox") == []  # the folded menu of a narrow page is Streamlit's own
     screenshot(page, f"desk-{name}-{color_scheme}")
-    text, bar = case_text(page).bounding_box(), page.locator(".sld-save").bounding_box()
+    text, bar = case_text(page).bounding_box(), page.locator(".sld-bar .sld-button").last.bounding_box()
     assert text is not None and bar is not None
     assert text["y"] < height / 2 and bar["y"] + bar["height"] <= height
     below = page.locator(".sld-side").bounding_box()
