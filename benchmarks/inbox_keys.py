@@ -5,7 +5,8 @@
 *save* is Ctrl+Enter until the reading is shown as saved, *next* is N until the next text is painted, *both* the two
 keys 30 ms apart until the next text is painted, each case a P2 as most are; *next P1* is N where the next case is
 urgent, which is claimed when N is pressed. Milliseconds, p50 and p95, by the browser's own clock from the key to the
-frame after the change. Needs a Chromium; without one the section says so and ends.
+frame after the change. *poll* is all of the app's processor time for one question of an open inbox, over HTTP, with who
+asks looked up (Linux only). Needs a Chromium; without one the section says so and ends.
 """
 
 import argparse
@@ -33,9 +34,15 @@ if TYPE_CHECKING:
 
 AIMS = {"next": 100.0, "save": 300.0}
 """Milliseconds at p50: the next text is in the browser before its key; saving takes a round trip."""
+POLLS, POLL_AIM = 300, 5.0
 PAUSE_S = 1.5
 """A reader's look at the text between two rounds."""
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+ASK = """async (times) => {
+  const asked = performance.getEntriesByType("resource").map((one) => one.name);
+  const address = asked.filter((name) => name.includes("/_live/inbox")).pop();
+  for (let at = 0; at < times; at += 1) await (await fetch(address, { cache: "no-store" })).json();
+}"""
 WATCH = """() => {
   window.painted = (key, ready) => new Promise((done) => {
     let from = 0;
@@ -65,6 +72,13 @@ def fill(db: Database, size: int, tier: Tier) -> None:
 @contextmanager
 def app(url: str) -> Iterator[str]:
     """The app on a free port; its address."""
+    with app_process(url) as (address, _):
+        yield address
+
+
+@contextmanager
+def app_process(url: str) -> Iterator[tuple[str, int]]:
+    """The same, with the number of its process."""
     port = free_port()
     environment = os.environ | {"DATABASE_URL": url, "SECOND_LOOK_SAMPLER": "simulated"}
     command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), "--server.port", str(port)]
@@ -74,7 +88,7 @@ def app(url: str) -> Iterator[str]:
     ) as process:
         try:
             until_healthy(f"{address}/_stcore/health")
-            yield address
+            yield address, process.pid
         finally:
             process.terminate()
 
@@ -100,6 +114,23 @@ def timed(page: "Page", key: str, first: str, ready: str) -> float:
     return float(page.evaluate("window.found"))
 
 
+def poll_cost(page: "Page", pid: int) -> float | None:
+    """Milliseconds of processor time of the app for each of many questions of an open inbox; None but on Linux."""
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.exists():
+        return None
+    page.wait_for_function("() => performance.getEntriesByType('resource').some((one) => one.name.includes('/_live/'))")
+
+    def spent() -> float:
+        fields = stat.read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    page.evaluate(f"() => ({ASK})(20)")
+    before = spent()
+    page.evaluate(f"() => ({ASK})({POLLS})")
+    return 1_000 * (spent() - before) / POLLS
+
+
 def rounds(page: "Page", number: int) -> dict[str, list[float]]:
     """Read so many cases with the two keys apart and so many with them together."""
     found: dict[str, list[float]] = {"save": [], "next": [], "both": []}
@@ -121,8 +152,8 @@ def rounds(page: "Page", number: int) -> dict[str, list[float]]:
     return found
 
 
-def measure(size: int, number: int, tier: Tier, browser: str) -> dict[str, list[float]]:
-    """The times at one number of open cases."""
+def measure(size: int, number: int, tier: Tier, browser: str) -> tuple[dict[str, list[float]], float | None]:
+    """The times at one number of open cases, and what a poll costs."""
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
@@ -131,16 +162,16 @@ def measure(size: int, number: int, tier: Tier, browser: str) -> dict[str, list[
         db.prepare()
         fill(db, size, tier)
         db.close()
-        with app(url) as address, sync_playwright() as playwright:
+        with app_process(url) as (address, pid), sync_playwright() as playwright:
             launched = playwright.chromium.launch(executable_path=browser, args=list(ARGUMENTS))
             page = launched.new_page(viewport={"width": 1440, "height": 900})
             page.set_default_timeout(120_000)
             page.goto(f"{address}/inbox")
             page.wait_for_selector(".sld[data-stage]")
             page.evaluate(WATCH)
-            found = rounds(page, number)
+            found, cost = rounds(page, number), poll_cost(page, pid)
             launched.close()
-    return found
+    return found, cost
 
 
 def line(times: list[float]) -> str:
@@ -164,7 +195,7 @@ def main() -> None:
         print("no Chromium here: the section is left out")
         return
     for size in (int(each) for each in given.sizes.split(",")):
-        found = measure(size, given.rounds, Tier.P2, browser)
+        found, cost = measure(size, given.rounds, Tier.P2, browser)
         for name, times in found.items():
             aim = (
                 f", aim {AIMS[name]:.0f} ms: {'met' if median(times) <= AIMS[name] else 'NOT MET'}"
@@ -172,7 +203,10 @@ def main() -> None:
                 else ""
             )
             print(f"{size:>9,} open, {name:<8} {line(times)}{aim}", flush=True)
-        urgent = measure(size, max(5, given.rounds // 3), Tier.P1, browser)["next"]
+        if cost is not None:
+            met = "met" if cost <= POLL_AIM else "NOT MET"
+            print(f"{size:>9,} open, {'poll':<8} {cost:.1f} ms (n = {POLLS}), aim {POLL_AIM:.0f} ms: {met}", flush=True)
+        urgent = measure(size, max(5, given.rounds // 3), Tier.P1, browser)[0]["next"]
         print(f"{size:>9,} open, {'next P1':<8} {line(urgent)}", flush=True)
 
 

@@ -99,15 +99,19 @@ class Notifier:
     _ask_again_at: datetime | None = None
 
     def start(self) -> None:
-        """Three threads that do not keep the process alive: one says that it lives, one tells people, and one brings
-        to the inbox what a fault keeps from being screened: a dead worker cannot.
+        """Threads that do not keep the process alive: one says that it lives, one tells people, one brings to the inbox
+        what a fault keeps from being screened (a dead worker cannot), and one keeps the index of open texts.
         """
-        works = (self._beat, heartbeats.BEAT_EVERY_S), (self.round, LOOK_EVERY_S), (self._bring_in, BRING_IN_EVERY_S)
-        for work, every_s in works:
+        for work, every_s in (
+            (self._beat, heartbeats.BEAT_EVERY_S),
+            (self.round, LOOK_EVERY_S),
+            (self._bring_in, BRING_IN_EVERY_S),
+            (self._index, LOOK_EVERY_S),
+        ):
             threading.Thread(target=self._again, args=(work, every_s), name="notifications", daemon=True).start()
 
     def stop(self) -> None:
-        """Ask both threads to end, and give up the duty; messages not sent by then stay in the outbox."""
+        """Ask the threads to end, and give up the duty; messages not sent by then stay in the outbox."""
         self._stopping.set()
         with suppress(Exception):
             heartbeats.end(self.db, self.name)
@@ -128,6 +132,11 @@ class Notifier:
     def _bring_in(self) -> None:
         unscreened.bring_in(self.db, self.clock())
 
+    def _index(self) -> None:
+        """Where this process has the duty: it may take minutes, and nobody's message waits for it."""
+        if self._mine:
+            text_index.catch_up(self.db)
+
     def round(self) -> int:
         """Look, tell and send, where this process has the duty; the number of messages sent."""
         now = self.clock()
@@ -135,7 +144,6 @@ class Notifier:
             return 0
         self._anchor(now)
         self._expire(now)
-        text_index.catch_up(self.db)
         self._no_progress(now)
         if not self._anything(now):
             return 0

@@ -17,7 +17,7 @@ from jobs.notifications_webhook import LONGEST_BODY, NotSent, is_public
 
 PROGRAM = Path(__file__).parent.parent
 TIMEOUT_S = 5.0
-START_S = 10.0
+START_S = 20.0
 """The libraries take a while to load on a busy machine; the sending itself has `TIMEOUT_S`."""
 SERVICES = frozenset(
     {

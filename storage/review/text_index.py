@@ -5,7 +5,8 @@ came in or were closed; `catch_up` does what they wrote down, and until then `be
 What is erased leaves it in the same transaction, and the places where it stood are written over.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from time import monotonic, sleep
 from typing import Any, Final
 
 from sqlalchemy import Connection, Integer, Select, delete, exists, insert, select, type_coerce
@@ -17,6 +18,10 @@ from storage.schema import cases, inbox_entries, open_texts, texts_to_index
 
 AT_ONCE = 25
 """Texts whose places are found in one transaction: an embedded database lets nobody else write meanwhile."""
+REST = 4.0
+"""Where 100,000 texts came in at once this goes on for long: it must not take a core, nor the lock from who saves."""
+Known = Mapping[str, frozenset[int]]
+"""The pieces of texts that were read before, by what was written."""
 MOST_FOUND = 2_000
 _WRITTEN: Final = (cases.c.text, cases.c.model_text, cases.c.reply)
 _PUT: Final = "INSERT INTO open_text_parts (rowid, parts) VALUES (?, ?)"
@@ -33,29 +38,41 @@ def written(row: Any) -> str:
     return "\n".join(one for one in (row.text, row.model_text, row.reply) if one)
 
 
-def catch_up(db: Database, most: int = 10 * AT_ONCE) -> int:
-    """Take in cases that came into the inbox, and out those that were closed; how many were looked at."""
+def catch_up(db: Database, most: int = 80 * AT_ONCE, rest: float = REST) -> int:
+    """Take in cases that came into the inbox, and out those that were closed; how many were looked at.
+
+    After each transaction it sleeps ``rest`` times as long as that took: readers who save come first.
+    """
     done = 0
-    while done < most and _is_behind(db) and (some := _work_off(db)):  # none: another process has them in hand
+    while done < most and (ids := _next_behind(db)):
+        begun = monotonic()
+        some = _work_off(db, ids)
+        if not some:
+            return done  # another process has them in hand
         done += some
+        sleep(rest * (monotonic() - begun))
     return done
 
 
-def _is_behind(db: Database) -> bool:
+def _next_behind(db: Database) -> Sequence[str]:
     with db.read() as conn:
-        return conn.execute(behind().limit(1)).first() is not None
+        return conn.execute(behind().limit(AT_ONCE)).scalars().all()
 
 
-def _work_off(db: Database) -> int:
+def _work_off(db: Database, next_ones: Sequence[str]) -> int:
+    """These cases into the index or out of it; the pieces of their words are found before anything is locked."""
+    with db.read() as conn:
+        read = conn.execute(select(cases.c.id, *_WRITTEN).where(cases.c.id.in_(next_ones))).all()
+    known = {text: parts_of(text) for text in map(written, read)}
     with db.write() as conn:
-        wanted = behind().limit(AT_ONCE).with_for_update(skip_locked=True)
+        wanted = behind().where(texts_to_index.c.case_id.in_(next_ones)).with_for_update(skip_locked=True)
         ids = list(conn.execute(wanted).scalars())
         open_now = select(inbox_entries.c.case_id).where(
             inbox_entries.c.case_id.in_(ids), inbox_entries.c.closed_at.is_(None)
         )
         still_open = set(conn.execute(open_now).scalars())
-        _remove(conn, [each for each in ids if each not in still_open])
-        _add(conn, sorted(still_open))
+        _remove(conn, [each for each in ids if each not in still_open], known)
+        _add(conn, sorted(still_open), known)
         conn.execute(delete(texts_to_index).where(texts_to_index.c.case_id.in_(ids)))
     return len(ids)
 
@@ -82,7 +99,7 @@ def behind() -> Select[str]:
 
 def forget(conn: Connection, ids: Sequence[str]) -> None:
     """Before these cases are erased: nothing of them is left in the index."""
-    _remove(conn, ids)
+    _remove(conn, ids, {})
     conn.execute(delete(texts_to_index).where(texts_to_index.c.case_id.in_(ids)))
 
 
@@ -92,12 +109,12 @@ def tidy(conn: Connection) -> None:
         conn.exec_driver_sql(_TIDY)
 
 
-def _add(conn: Connection, ids: Sequence[str]) -> None:
+def _add(conn: Connection, ids: Sequence[str], known: Known) -> None:
     missing = select(cases.c.id, *_WRITTEN).where(
         cases.c.id.in_(ids), ~exists().where(open_texts.c.case_id == cases.c.id)
     )
     for row in conn.execute(missing).all():
-        parts = parts_of(written(row))
+        parts = _parts(row, known)
         if conn.dialect.name == "postgresql":
             conn.execute(insert(open_texts).values(case_id=row.id, parts=sorted(parts)))
         else:
@@ -105,12 +122,19 @@ def _add(conn: Connection, ids: Sequence[str]) -> None:
             conn.exec_driver_sql(_PUT, (made, " ".join(_words(parts))))
 
 
-def _remove(conn: Connection, ids: Sequence[str]) -> None:
+def _remove(conn: Connection, ids: Sequence[str], known: Known) -> None:
     if conn.dialect.name != "postgresql":
         there = select(open_texts.c.id.label("place"), *_WRITTEN).join(cases, cases.c.id == open_texts.c.case_id)
         for row in conn.execute(there.where(open_texts.c.case_id.in_(ids))).all():
-            conn.exec_driver_sql(_TAKE, (row.place, " ".join(_words(parts_of(written(row))))))
+            conn.exec_driver_sql(_TAKE, (row.place, " ".join(_words(_parts(row, known)))))
     conn.execute(delete(open_texts).where(open_texts.c.case_id.in_(ids)))
+
+
+def _parts(row: Any, known: Known) -> frozenset[int]:
+    """The pieces of what stands in the case now, which may differ from what stood there a moment ago."""
+    text = written(row)
+    found = known.get(text)
+    return parts_of(text) if found is None else found
 
 
 def _words(parts: Iterable[int]) -> list[str]:

@@ -133,3 +133,39 @@ def test_no_piece_of_an_erased_word_is_left_in_an_embedded_database(sqlite_url: 
     with db.read() as conn:
         assert conn.execute(text(pieces), term).scalar_one() == 0
     db.close()
+
+
+def test_others_may_write_while_the_pieces_of_words_are_found_and_between_two_transactions(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where very many came in at once it goes on for minutes: whoever saves a reading must not wait for it."""
+    with_texts(db, *[f"{WORD} {number}" for number in range(3)])
+    find_parts, wrote, slept = text_index.parts_of, [], []
+
+    def beside_a_writer(written: str) -> frozenset[int]:
+        with db.write() as conn:  # would wait for the lock of the index's own transaction, in vain
+            wrote.append(conn.execute(update(cases).values(priority=1)).rowcount)
+        return find_parts(written)
+
+    monkeypatch.setattr(text_index, "parts_of", beside_a_writer)
+    monkeypatch.setattr(text_index, "AT_ONCE", 2)
+    monkeypatch.setattr(text_index, "sleep", slept.append)
+    assert text_index.catch_up(db) == 3
+    assert wrote == [3] * 3 and len(slept) == 2 and all(slept)
+
+
+def test_a_text_that_was_changed_after_it_was_read_is_taken_in_as_it_is_then(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (case_id,) = with_texts(db, "the bridge")
+    find_parts = text_index.parts_of
+
+    def changed_meanwhile(written: str) -> frozenset[int]:
+        if written == "the bridge":
+            with db.write() as conn:
+                conn.execute(update(cases).values(text="the river"))
+        return find_parts(written)
+
+    monkeypatch.setattr(text_index, "parts_of", changed_meanwhile)
+    text_index.catch_up(db)
+    assert (by_index(db, "bridge"), by_index(db, "river")) == ([], [case_id])
