@@ -12,6 +12,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
@@ -126,18 +127,23 @@ def _look_up(host: str, port: int) -> list[str]:
 class _Fixed(HTTPConnection):
     """A connection to an address that was looked at, under the host's name."""
 
-    def __init__(self, target: Target, address: str) -> None:
-        super().__init__(target.host, target.port, timeout=TIMEOUT_S)
+    def __init__(self, target: Target, address: str, within_s: float) -> None:
+        super().__init__(target.host, target.port, timeout=within_s)
         self._address = address
         self._encrypted = target.encrypted
         self.cut = False
 
     def connect(self) -> None:
-        """Connect to the address itself; the certificate must be the host's."""
-        plain = socket.create_connection((self._address, self.port), TIMEOUT_S)
-        self.sock = (
-            ssl.create_default_context().wrap_socket(plain, server_hostname=self.host) if self._encrypted else plain
-        )
+        """Connect to the address itself; the certificate must be the host's. It can be cut off at every moment."""
+        self.sock = socket.create_connection((self._address, self.port), self.timeout)
+        if self._encrypted:
+            self.sock = ssl.create_default_context().wrap_socket(
+                self.sock, server_hostname=self.host, do_handshake_on_connect=False
+            )
+            if not self.cut:
+                self.sock.do_handshake()
+        if self.cut:
+            raise TimeoutError
 
     @property
     def default_port(self) -> int:  # type: ignore[override]
@@ -146,9 +152,14 @@ class _Fixed(HTTPConnection):
 
 
 def _exchange(target: Target, body: bytes, headers: Mapping[str, str], *, private: bool) -> int:
-    """The status of the answer; its content is not read. All of it within the time limit, however slowly it drips."""
-    connection = _Fixed(target, permitted_address(target.host, target.port, private=private))
-    limit = threading.Timer(TIMEOUT_S, _cut, [connection])
+    """The status of the answer; its content is not read. All of it within the time limit, looking up, connecting and
+    encrypting too, however slowly it drips.
+    """
+    begun = time.monotonic()
+    address = permitted_address(target.host, target.port, private=private)
+    left_s = max(0.1, TIMEOUT_S - (time.monotonic() - begun))
+    connection = _Fixed(target, address, left_s)
+    limit = threading.Timer(left_s, _cut, [connection])
     limit.daemon = True
     limit.start()
     try:
@@ -158,6 +169,8 @@ def _exchange(target: Target, body: bytes, headers: Mapping[str, str], *, privat
             raise NotSent("took too long")
         return status
     except ssl.SSLError:
+        if connection.cut:
+            raise NotSent("took too long") from None
         raise NotSent("the connection could not be encrypted, or the certificate is not the host's") from None
     except (OSError, HTTPException, ValueError, AttributeError) as failed:
         raise NotSent(f"no answer ({type(failed).__name__})") from None

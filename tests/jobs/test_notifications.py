@@ -365,8 +365,19 @@ def test_a_redirect_is_not_followed_and_a_long_body_is_refused(receiver: Receive
         post(receiver.address, "key", "id", {"text": "x" * 4_100}, 1, private=True)
 
 
-def test_a_server_that_drips_is_cut_off_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("connects_in_s", [0.0, 0.7])
+def test_a_server_that_drips_is_cut_off_after_the_time_limit(
+    monkeypatch: pytest.MonkeyPatch, connects_in_s: float
+) -> None:
+    """Also where connecting alone takes the whole time: else one receiver could hold up all other messages."""
     monkeypatch.setattr("jobs.notifications_webhook.TIMEOUT_S", 0.5)
+    connect = socket.create_connection
+
+    def connect_late(*where: Any) -> socket.socket:
+        time.sleep(connects_in_s)
+        return connect(*where)
+
+    monkeypatch.setattr("jobs.notifications_webhook.socket.create_connection", connect_late)
     ended = threading.Event()
 
     class Dripping(BaseHTTPRequestHandler):
