@@ -2,14 +2,34 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.engine.draws import Answer, Draw, DrawRequest, SamplerError, ScreenedText, decode_draws, unusable
-from screening.engine.pipeline import PipelineConfig, preset
-from screening.engine.screen import SECOND_LOOK, Guard, NodeRun, Reason, screen
+from screening.engine.distribution import LabelDistribution
+from screening.engine.draws import (
+    TOO_LONG,
+    Answer,
+    Draw,
+    DrawRequest,
+    SamplerError,
+    ScreenedText,
+    decode_draws,
+    unusable,
+)
+from screening.engine.pipeline import PairwiseMixtureConfig, PipelineConfig, chain, preset
+from screening.engine.screen import (
+    SECOND_LOOK,
+    Guard,
+    NodeRun,
+    Reason,
+    Screening,
+    screen,
+    screening_steps,
+    to_a_human,
+)
 from screening.labels import Label, Outcome
 from screening.statistics.rules.protocol import Ended, Verdict
 
@@ -169,3 +189,82 @@ async def test_a_committed_run_of_another_node_or_question_is_not_taken_over(nod
     )
     with pytest.raises(ValueError, match=f"a committed run of {node} stands where worker is due"):
         await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="S"), committed=[earlier])
+
+
+async def test_a_text_that_is_not_screened_has_no_chance_of_a_wrong_label() -> None:
+    result = await screen(TEXT, Guard(refuse_screening=Reason.TOO_LONG), RECOMMENDED, Recording())
+    assert (result.delta, result.runs) == (0.0, ())
+
+
+async def test_a_second_look_that_is_kept_is_not_asked_again() -> None:
+    guard = Guard(second_look=True)
+    whole = await screen(TEXT, guard, RECOMMENDED, Recording(worker="S", worker_second_look="S"))
+    sampler = Recording()
+    assert await screen(TEXT, guard, RECOMMENDED, sampler, committed=whole.runs) == whole and not sampler.asked
+
+
+def test_what_is_no_draws_is_refused_as_an_answer() -> None:
+    steps = screening_steps(TEXT, Guard(), RECOMMENDED)
+    next(steps)
+    with pytest.raises(ValueError, match="must give draws"):
+        steps.send(None)
+
+
+NARROW = chain("narrow", PairwiseMixtureConfig.symmetric(0.05, 6), "human_review")
+"""Six calls, all of which must agree: after two that differ nothing can be identified."""
+
+
+def test_a_wave_may_end_once_nothing_can_be_identified_and_no_sooner() -> None:
+    for codes, hopeless in (("", False), ("S", False), ("SU", True), ("SUS", True), ("SSSSS", False)):
+        request = next(screening_steps(TEXT, Guard(), NARROW))
+        assert isinstance(request, DrawRequest) and request.enough is not None
+        assert request.enough(decode_draws(codes)) is hopeless
+        steps = screening_steps(TEXT, Guard(), NARROW)
+        next(steps)
+        if hopeless:
+            run = steps.send(decode_draws(codes))
+            assert isinstance(run, NodeRun) and run.verdict.ended is Ended.CURTAILED
+            assert (run.codes, run.verdict.calls) == (codes, len(codes))
+        else:
+            with pytest.raises(ValueError, match="exactly the draws"):
+                steps.send(decode_draws(codes))
+
+
+def test_a_wave_that_is_watched_as_it_comes_in_is_judged_by_all_that_is_in() -> None:
+    request = next(screening_steps(TEXT, Guard(), NARROW))
+    assert isinstance(request, DrawRequest) and request.enough is not None
+    assert [request.enough(decode_draws("SSU"[:known])) for known in range(4)] == [False, False, False, True]
+
+
+async def test_a_text_too_long_for_a_model_on_the_way_goes_to_a_human_with_what_was_drawn() -> None:
+    class Full(Recording):
+        async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+            if request.node == "risk":
+                raise SamplerError(TOO_LONG, "longer than the model's context")
+            return await super().draw(request)
+
+    result = await screen(TEXT, Guard(), RECOMMENDED, Full(worker="E"))
+    assert (result.outcome, result.node, result.reason) == (Outcome.HUMAN_REVIEW, "risk", Reason.TOO_LONG)
+    assert [run.node for run in result.runs] == ["worker"] and result.calls == 6
+    assert result.delta == pytest.approx(0.05)
+
+
+async def test_a_case_given_to_a_human_keeps_its_runs_and_promises_nothing() -> None:
+    runs = (await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="E", risk="S"))).runs
+    given = to_a_human(Reason.STOPPED, runs)
+    assert given == Screening(
+        outcome=Outcome.HUMAN_REVIEW, node="risk", reason=Reason.STOPPED, runs=tuple(runs), delta=None
+    )
+    assert to_a_human(Reason.REPEATED_FAILURE, ()).node is None
+
+
+async def test_a_share_is_that_of_the_draws_or_of_the_servers_probabilities() -> None:
+    drawn = (await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="UUUSUUUUU"))).runs[0]
+    assert drawn.share(Label.SAFE) == pytest.approx(drawn.codes.count("S") / len(drawn.codes))
+    assert drawn.share(Label.UNSAFE) == pytest.approx(drawn.codes.count("U") / len(drawn.codes))
+    nothing = replace(drawn, draws=())
+    assert nothing.share(Label.SAFE) == 0.0
+    shares = {Label.SAFE: 0.7, Label.UNSAFE: 0.2, Label.ESCALATE: 0.1}
+    known = LabelDistribution(labels=shares, unknown=0.0)
+    assert replace(drawn, draws=(), distribution=known).share(Label.UNSAFE) == 0.2
+    assert replace(drawn, distribution=known).share(Label.UNSAFE) == drawn.share(Label.UNSAFE)
