@@ -23,14 +23,14 @@ from jobs.procrastinate_jobs import EndedJobs
 from jobs.screening_job import ScreeningJob
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
 from storage.batches import pending
-from storage.schema.telling import NEW_WORK
+from storage.changes import NEW_WORK
 
 INTERACTIVE, BATCH = "interactive", "batch"
 FEED_EVERY_S = 0.25
 IDLE_EVERY_S = {INTERACTIVE: 0.4, BATCH: 2.0}
 """Between two rounds of a feeder that found nothing to give out, while something put off comes due by itself."""
 QUIET_EVERY_S = 2.0
-"""The same while nothing does: the database tells of what is new (`storage/schema/telling.py`), and a word of it may
+"""The same while nothing does: the database tells of what is new (`storage/changes.py`), and a word of it may
 get lost with a connection."""
 LEAST_WAITING = 100
 """Cases kept waiting in the engine; more where more are in work, because each round then takes more."""

@@ -6,9 +6,8 @@ import streamlit as st
 
 from pages.batches import uploads
 from pages.batches.batch_downloads import downloads
-from pages.batches.batch_progress import ACTIVE, ENDED, list_row, progress_html
+from pages.batches.batch_progress import ACTIVE, ENDED, find_stopped, list_row, missing_rows, progress_html
 from pages.batches.intake_runs import Stopped, intake_runs
-from pages.batches.missing_rows import find_stopped, missing_rows
 from pages.batches.new_batch import check_file, upload_file
 from pages.batches.overnight_panel import overnight_state
 from pages.batches.reach_choice import reach_fact

@@ -1,7 +1,12 @@
-"""Whether anything was written to a database since it was last asked: an embedded one counts by itself."""
+"""Whether anything was written to a database: an embedded one counts by itself, a server tells whoever listens."""
 
 import sqlite3
 from pathlib import Path
+
+NEW_WORK = "second_look_work"
+"""What PostgreSQL tells, by triggers that the migrations made: a case became ready, or something was done to a batch
+that may let its cases go on.
+"""
 
 
 class Changes:

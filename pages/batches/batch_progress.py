@@ -2,9 +2,15 @@
 
 from html import escape
 
+import streamlit as st
+
 from pages.batches.estimates import duration
+from pages.batches.intake_runs import Stopped, intake_runs
 from pages.components.live_view import money
 from pages.components.words import STATE_WORDS, error_words
+from screening.review.actors import Actor
+from screening.review.policy import Action, is_allowed
+from screening.text.display import visible
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import BatchSummary, Progress
 
@@ -107,3 +113,22 @@ def list_row(one: BatchSummary, *, by_label: bool, worker: bool = True) -> dict[
         "Calls": found.calls,
         "Cost": money(found.cost_usd),
     }
+
+
+def find_stopped(batch_id: str, state: BatchState) -> Stopped | None:
+    """Whether rows of its file are missing that nobody takes in."""
+    return None if state in ENDED else intake_runs().stopped(batch_id)
+
+
+def missing_rows(person: Actor, one: BatchSummary, found: Stopped) -> None:
+    """Why rows of the file are not in, and the way on."""
+    st.html(
+        '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
+        f'background:light-dark(#fdf1f0,#2c1614)"><b>Taking rows in stopped after {one.progress.rows_in:,}:</b> '
+        f"{escape(visible(found.why))} The rows that are in are screened; the file is kept.</div>"
+    )
+    if is_allowed(person, Action.CONTROL_BATCH, one.created_by) and st.button(
+        "Go on taking rows in", icon=":material/play_arrow:"
+    ):
+        intake_runs().start(found.upload)
+        st.rerun()

@@ -1,13 +1,15 @@
 """From a file to a batch: upload, look at what it holds, confirm the columns and labels, see the price, start."""
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
 
 import streamlit as st
 
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, open_batch
+from jobs.intake import BatchRequest, open_batch, receiver
 from pages.batches import uploads
 from pages.batches.column_choice import chosen_sheet, confirm_columns, kept_mapping, offer_mapping, sheet_key
 from pages.batches.estimates import batch_estimate, estimate_rows
@@ -19,14 +21,16 @@ from pages.batches.overnight_panel import choose_overnight
 from pages.batches.paper_switch import paper_switch
 from pages.batches.pipelines import choose, decide_or_refuse, least_calls
 from pages.batches.reach_choice import choose_reach, readings_words
-from pages.batches.rejected_export import rejected_file
-from pages.batches.uploads import Upload
+from pages.batches.uploads import Upload, uploaded_table
 from pages.components import resources
-from pages.components.streamed import StreamedFile, show_files
+from pages.components.streamed import CSV, StreamedFile, show_files
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading
 from screening.datasets.refused import ColumnsUnclear, FileRefused
+from screening.datasets.rows import RejectedRow, rejected_csv
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
 from screening.text.display import visible
 from storage.batches.batches import list_batches
 from storage.batches.pipelines import active_version
@@ -222,3 +226,15 @@ def create_batch(request: BatchRequest) -> str:
         return open_batch(resources.database(), resources.actor(), request, settings, agents, resources.now)
     finally:
         asyncio.run(agents.aclose())
+
+
+def rejected_file(upload: Upload, mapping: ColumnMapping) -> StreamedFile:
+    """Those of a file that is no batch yet, as it was confirmed; FileNotFoundError once the upload was put away."""
+    made = partial(_lines, replace(upload, mapping=mapping))
+    return StreamedFile(label="Rejected rows", name="rejected.csv", media_type=CSV, lines=made)
+
+
+def _lines(upload: Upload, who: Actor) -> Iterator[str]:
+    require(who, Action.CREATE_BATCH)
+    rows = uploaded_table(upload).rows(receiver(resources.settings()))
+    return rejected_csv(row for row in rows if isinstance(row, RejectedRow))

@@ -1,6 +1,7 @@
 """A list of cases, of one cell of the matrix or of a batch: filters, a page of rows, and the way to each case."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -9,14 +10,14 @@ from typing import Any, Literal, TypeVar
 import pandas as pd
 import streamlit as st
 
+from pages.components import resources
 from pages.components.options import unique_labels
 from pages.research.case_reader import open_case
 from pages.research.case_words import outcome_words, reason_words
-from pages.research.text_starts import starts_of
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.database import Database
-from storage.research.cells import CaseInCell, CellPage, cell_choices, cell_page
+from storage.research.cells import CaseInCell, CellPage, cell_choices, cell_page, reveal_text_starts
 from storage.research.listed import Cell, Sort
 
 PAGE = 25
@@ -139,3 +140,24 @@ def _row(case: CaseInCell, start: str | None, *, all_outcomes: bool) -> dict[str
         "Label from": "" if case.reference is None and not case.adjudicated else source,
         "Tags": ", ".join(map(visible, case.tags)),
     }
+
+
+_IDENTIFYING = re.compile(r"\bhttps?://\S+|\bwww\.\S+|\S+@\S+\.\S+|[@#]\w+|u/\w+|\d(?:[\d ./-]*\d){3,}", re.IGNORECASE)
+
+
+def mask_line(start: str) -> str:
+    """One line of text with addresses, handles and long numbers taken out.
+
+    >>> mask_line("call me on 0123 456 789,\\nor @someone")
+    'call me on ▒▒▒, or ▒▒▒'
+    """
+    return _IDENTIFYING.sub("▒▒▒", visible(" ".join(start.split())))
+
+
+def starts_of(db: Database, person: Actor, case_ids: Sequence[str]) -> Mapping[str, str]:
+    """The masked beginning of each text; each is one view in the audit log, however often the page is drawn."""
+    seen: MutableMapping[str, str] = st.session_state.setdefault("text_starts", {})
+    if missing := [case_id for case_id in case_ids if case_id not in seen]:
+        found = reveal_text_starts(db, person, missing, resources.now())
+        seen.update({case_id: mask_line(start) for case_id, start in found.items()})
+    return seen

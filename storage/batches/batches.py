@@ -24,10 +24,9 @@ from storage.batches.batch_state import (
     standing,
     standings,
 )
-from storage.batches.submissions import keep_first_result
-from storage.database import Database
+from storage.database import Database, insert_once
 from storage.identifiers import Entropy, new_id
-from storage.schema import batch_events, batches, pending_cases, screenings
+from storage.schema import batch_events, batches, pending_cases, screenings, submissions
 
 RATE_WINDOW = timedelta(seconds=60)
 
@@ -281,3 +280,15 @@ def _rate(conn: Connection, batch_id: str, started_at: datetime, until: datetime
         select(func.count()).where(screenings.c.batch_id == batch_id, done > since, done <= until)
     ).scalar_one()
     return float(count / (until - since).total_seconds())
+
+
+def keep_first_result(conn: Connection, actor: Actor, kind: str, key: str, result: str, now: datetime) -> str:
+    """``result`` where this person's key is new, and what the first press under it came to where it is not.
+
+    In the caller's transaction: on PostgreSQL a second press waits here until the first is committed or undone.
+    """
+    row = {"id": key, "actor": actor.id, "kind": kind, "result": result, "at": now}
+    if insert_once(conn, submissions, row):
+        return result
+    known = select(submissions.c.result).where(submissions.c.id == key, submissions.c.actor == actor.id)
+    return str(conn.execute(known.where(submissions.c.kind == kind)).scalar_one())

@@ -10,10 +10,9 @@ from sqlalchemy import insert
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import pause, resume, retry_failed
 from storage.batches.pending import record_error
-from storage.changes import Changes
+from storage.changes import NEW_WORK, Changes
 from storage.database import Database
 from storage.schema import settings_versions
-from storage.schema.telling import NEW_WORK
 from tests.storage.batch_of import LATER, NOW, batch, waiting
 
 
