@@ -21,6 +21,7 @@ from screening.statistics.certification.certificates import (
 )
 from screening.statistics.certification.worst_case import naming_coefficients, worst_errors
 from screening.statistics.performance import exact_performance
+from screening.statistics.rules.contract import Contract
 from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
 
 SAFE, UNSAFE, ESCALATE = LABELS
@@ -153,3 +154,11 @@ def test_contracts_say_what_they_hold() -> None:
     assert symmetric_contract(0.1).words() == "any label but the mode: at most 0.1 in all"
     assert EACH_PAIR_CONTRACT.bound(UNSAFE, SAFE) == 0.025 and EACH_PAIR_CONTRACT.bound(SAFE, ESCALATE) == 0.001
     assert Label.SAFE in {said for (said, _), _ in DEFAULT_CONTRACT.pairs}
+
+
+@pytest.mark.parametrize("bound", [0.0, 1.0, 1.5])
+def test_a_bound_of_a_contract_lies_strictly_between_0_and_1(bound: float) -> None:
+    with pytest.raises(ValueError, match="strictly between"):
+        Contract(any_wrong=bound)
+    with pytest.raises(ValueError, match="strictly between"):
+        Contract(any_wrong=0.05, pairs=(((Label.SAFE, Label.UNSAFE), bound),))

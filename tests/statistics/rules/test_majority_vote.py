@@ -5,7 +5,7 @@ import pytest
 from screening.labels import LABELS, Label
 from screening.statistics.bounds import clopper_pearson
 from screening.statistics.rules.majority_vote import MajorityVote, VoteState
-from screening.statistics.rules.protocol import Ended
+from screening.statistics.rules.protocol import Comparison, Ended, Verdict
 
 SAFE, UNSAFE, ESCALATE = LABELS
 
@@ -65,3 +65,31 @@ def test_the_displayed_interval_is_exact_at_the_end() -> None:
     assert clopper_pearson(3, 3, 0.05).high == 1.0
     start = MajorityVote(n=3).start().arms()[0]
     assert (start.estimate, start.low, start.high) == (None, 0.0, 1.0)
+
+
+def test_nothing_is_observed_after_the_last_vote() -> None:
+    with pytest.raises(ValueError, match="stopped"):
+        voted(SAFE, UNSAFE).observe(SAFE)
+
+
+def test_a_tie_says_after_how_many_votes() -> None:
+    assert voted(SAFE, UNSAFE).verdict() == Verdict(label=ESCALATE, ended=Ended.EXHAUSTED, calls=2)
+
+
+def test_each_label_is_shown_with_its_share_and_none_is_ever_eliminated() -> None:
+    arms = voted(UNSAFE, SAFE, UNSAFE, UNSAFE).arms()
+    assert [(arm.label, arm.draws, arm.estimate) for arm in arms] == [
+        (SAFE, 4, 0.25),
+        (UNSAFE, 4, 0.75),
+        (ESCALATE, 4, 0),
+    ]
+    assert not any(arm.eliminated for arm in arms)
+    for arm, count in zip(arms, (1, 3, 0), strict=True):
+        band = clopper_pearson(count, 4, 0.05 / 3)
+        assert (arm.low, arm.high) == (band.low, band.high)
+
+
+def test_a_lead_in_votes_is_a_count_without_a_line() -> None:
+    safe, escalate = voted(UNSAFE, SAFE, UNSAFE, UNSAFE).comparisons()
+    assert safe == Comparison(rival=SAFE, leader=UNSAFE, scale="votes", value=2, needed=None, excluded=False)
+    assert escalate == Comparison(rival=ESCALATE, leader=UNSAFE, scale="votes", value=3, needed=None, excluded=False)
