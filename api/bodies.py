@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from screening.datasets.columns import ConversationReading, Shape
-from screening.datasets.one_conversation import received
+from screening.datasets.one_conversation import read_case
 from screening.datasets.row_validation import Receive, where_of
 from screening.datasets.rows import NewCase
 from screening.datasets.turns import TurnsRefused
@@ -65,7 +65,7 @@ class NewText(BaseModel):
     def _conversation(self, receive: Receive, named: dict[str, Any]) -> NewCase:
         reading = ConversationReading(shape=Shape.MESSAGES, judged=Judged(self.judged))
         try:
-            return replace(received(json.dumps(self.messages), reading, receive), **named)
+            return replace(read_case(json.dumps(self.messages), reading, receive), **named)
         except TurnsRefused as refusal:
             raise NotTaken(str(refusal)) from None
 

@@ -21,11 +21,11 @@ def run(arguments: argparse.Namespace) -> int:
     """1 if a certificate does not hold or says less than the worst error proven now."""
     if arguments.calibrate is not None:
         found = calibrate(symmetric_contract(arguments.calibrate), arguments.budget)
-        print(f"level {found.levels.default:g}: {_words(found, found.recomputed())}")
+        print(f"level {found.levels.default:g}: {_words(found, found.recompute())}")
         return 0
     failed = 0
     for certificate in (each for each in CERTIFICATES if each.budget <= arguments.up_to):
-        errors = certificate.recomputed()
+        errors = certificate.recompute()
         holds = errors.keep(certificate.contract) and errors.any_wrong.bound <= certificate.worst
         failed += not holds
         print(f"{'holds' if holds else 'DOES NOT HOLD'}: {_words(certificate, errors)}", flush=True)

@@ -36,7 +36,7 @@ def model_settings(settings: Settings) -> ModelSettings:
         breaks_off=_breaks_off(settings.break_waves_off, settings.anthropic_base_url),
         protocol=settings.protocol,
         most_unknown=settings.logprobs_most_unknown,
-    ).adapted()
+    ).with_adaptive_calls()
 
 
 def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
@@ -58,7 +58,7 @@ def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
     server = settings.servers[agent.server]
     spoken = agent.protocol or server.protocol
     stops = _breaks_off(server.break_waves_off, server.url)
-    return replace(asked, base_url=server.url, protocol=spoken, api_key=None, breaks_off=stops).adapted()
+    return replace(asked, base_url=server.url, protocol=spoken, api_key=None, breaks_off=stops).with_adaptive_calls()
 
 
 def _breaks_off(said: bool | None, url: str | None) -> bool:

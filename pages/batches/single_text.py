@@ -21,7 +21,7 @@ from pages.components.words import (
     error_words,
 )
 from screening.datasets.columns import ConversationReading
-from screening.datasets.one_conversation import received, written
+from screening.datasets.one_conversation import detect_shape, read_case
 from screening.datasets.row_validation import Receive
 from screening.datasets.rows import NewCase
 from screening.engine.pipeline import PipelineConfig
@@ -105,8 +105,8 @@ def hand_in(
 
 def _case(typed: Typed, take: Receive) -> NewCase:
     if typed.conversation is not None:
-        found = written(typed.text)
-        return received(found.cell, replace(typed.conversation, shape=found.shape), take)
+        found = detect_shape(typed.text)
+        return read_case(found.cell, replace(typed.conversation, shape=found.shape), take)
     reply = take(typed.reply) if typed.reply.strip() else None
     return NewCase(row=1, external_id="text", text=take(typed.text), reply=reply)
 

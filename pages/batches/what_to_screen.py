@@ -8,7 +8,7 @@ from pages.batches.conversation_choice import ASKED, JUDGED, speakers_of
 from pages.batches.single_text import Typed
 from pages.components import resources
 from screening.datasets.columns import ConversationReading, Shape
-from screening.datasets.one_conversation import SUFFIXES, decoded
+from screening.datasets.one_conversation import SUFFIXES, decode
 from screening.datasets.refused import FileRefused
 from screening.review.policy import Action, is_allowed
 from screening.text.conversation import MOST_TURNS, Judged, Question
@@ -71,7 +71,7 @@ def _file() -> str | None:
     number = st.session_state.get("conversation_number", 0)
     file = st.file_uploader("Or its file, which then counts", type=list(SUFFIXES), key=f"conversation_file_{number}")
     try:
-        return None if file is None else decoded(file.getvalue())
+        return None if file is None else decode(file.getvalue())
     except FileRefused as refusal:
         st.error(visible(str(refusal)), icon=":material/error:")
         return ""

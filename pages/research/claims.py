@@ -24,7 +24,7 @@ from screening.statistics.verification import (
     in_sample,
     readings_required,
     switch_rate,
-    tallied,
+    tally_by_stratum,
     upper_limits,
     without_specificity,
 )
@@ -75,7 +75,7 @@ class Verified:
 
 def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
     """Everything from one sample; the readings' order is that in which they were given."""
-    strata = tallied(sample.counted)
+    strata = tally_by_stratum(sample.counted)
     under_plan = [each for each in sample.readings if plan.since is None or each.settled_at > plan.since]
     floor = plan.floor or (under_plan[0].case.coin_probability if under_plan else 1.0)
     return Verified(
@@ -84,7 +84,9 @@ def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
         too_early=_too_early(sample, plan),
         strata=strata,
         estimates=_claimed(strata, sample),
-        single_reader=_claimed(tallied((case.as_first_read(), count) for case, count in sample.counted), sample),
+        single_reader=_claimed(
+            tally_by_stratum((case.as_first_read(), count) for case, count in sample.counted), sample
+        ),
         looks=missed_sequence(sample.readings, floor),
         at_most=missed_sequence(sample.readings, floor, from_above=True),
         below_floor=sum(each.case.coin_probability < floor for each in under_plan),

@@ -28,7 +28,7 @@ def flatten(row: Mapping[str, Any]) -> Mapping[str, Any]:
 def _label_studio(row: Mapping[str, Any]) -> dict[str, Any]:
     given = [one for one in _list(row.get("annotations") or row.get("completions")) if isinstance(one, dict)]
     words = (_choice(one) for one in given if not one.get("was_cancelled"))
-    return {"id": row.get("id"), **row["data"], "label": agreed(word for word in words if word)}
+    return {"id": row.get("id"), **row["data"], "label": agreed_value(word for word in words if word)}
 
 
 def _choice(annotation: Mapping[str, Any]) -> str:
@@ -42,7 +42,7 @@ def _choice(annotation: Mapping[str, Any]) -> str:
 def _argilla(row: Mapping[str, Any]) -> dict[str, Any]:
     plain = {"id": row.get("external_id") or row.get("id"), **row["fields"]}
     metadata = row.get("metadata")
-    return {**(metadata if isinstance(metadata, dict) else {}), **plain, "label": agreed(_responses(row))}
+    return {**(metadata if isinstance(metadata, dict) else {}), **plain, "label": agreed_value(_responses(row))}
 
 
 def _responses(row: Mapping[str, Any]) -> Iterator[str]:
@@ -90,10 +90,10 @@ def content_text(content: object) -> str | None:
     return "\n\n".join(found) if found else None
 
 
-def agreed(words: Iterable[str]) -> str | None:
+def agreed_value(words: Iterable[str]) -> str | None:
     """The value that all of them are, else the different ones beside each other; None for none.
 
-    >>> agreed(["safe", "safe"]), agreed(["b", "a"]), agreed([])
+    >>> agreed_value(["safe", "safe"]), agreed_value(["b", "a"]), agreed_value([])
     ('safe', 'a | b', None)
     """
     return DIFFERENT.join(sorted(set(words))) or None

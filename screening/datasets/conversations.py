@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count, pairwise
 
-from screening.datasets.annotated import agreed
+from screening.datasets.annotated import agreed_value
 from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
 from screening.datasets.records import BlankLine, Fields, Reason, Record, single
 from screening.datasets.refused import FileRefused
@@ -54,7 +54,7 @@ class RefusedTurns(str):
     __slots__ = ("read", "reason")
 
 
-def threaded(records: Iterable[Record | BlankLine], mapping: ColumnMapping) -> Iterator[Record | BlankLine]:
+def join_turns(records: Iterable[Record | BlankLine], mapping: ColumnMapping) -> Iterator[Record | BlankLine]:
     """The records of a file with its conversations in the text column, counted anew from 1: rows in are what comes out.
 
     Without conversations the records themselves. FileRefused where a damaged row could be a turn that would be missing.
@@ -254,7 +254,9 @@ def _one(rows: list[_TurnRow], mapping: ColumnMapping, reading: ConversationRead
         cell: str = _thread(rows)
     except TurnsRefused as refusal:
         cell = _refused(refusal.reason, str(refusal))
-    shared = {name: agreed(value for row in rows if (value := single(row.fields, name))) for name in _shared(mapping)}
+    shared = {
+        name: agreed_value(value for row in rows if (value := single(row.fields, name))) for name in _shared(mapping)
+    }
     return replace(first.record, fields=first.fields | shared | {mapping.text: cell})
 
 

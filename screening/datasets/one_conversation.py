@@ -27,14 +27,14 @@ class Written:
     cell: str
 
 
-def written(words: str) -> Written:
+def detect_shape(words: str) -> Written:
     """A list of messages, an object that holds one, or one message a line, in JSON; all else is a transcript.
 
     TurnsRefused for JSON that cannot be read, with the line, and for several conversations.
 
-    >>> written('{"messages": [{"role": "user", "content": "Hello"}]}').cell
+    >>> detect_shape('{"messages": [{"role": "user", "content": "Hello"}]}').cell
     '[{"role": "user", "content": "Hello"}]'
-    >>> written("User: Hello").shape
+    >>> detect_shape("User: Hello").shape
     <Shape.TRANSCRIPT: 'transcript'>
     """
     bare = words.strip()
@@ -43,12 +43,12 @@ def written(words: str) -> Written:
     return Written(shape=Shape.MESSAGES if _is_list(bare) else Shape.TRANSCRIPT, cell=words)
 
 
-def decoded(content: bytes) -> str:
+def decode(content: bytes) -> str:
     """The words of a file, in whatever encoding it is. FileRefused."""
     return open_text(content, detect_encoding(content)).read()
 
 
-def received(cell: str, reading: ConversationReading, receive: Receive) -> NewCase:
+def read_case(cell: str, reading: ConversationReading, receive: Receive) -> NewCase:
     """The case that it becomes, without a name yet. TurnsRefused, which says the turn."""
     found = one_case(cell, reading)
     text, thread = receive_conversation(

@@ -6,7 +6,7 @@ from typing import Any
 
 from screening.datasets.arrow import ArrowFiles, find_arrow, read_arrow
 from screening.datasets.columns import ColumnMapping
-from screening.datasets.conversations import threaded
+from screening.datasets.conversations import join_turns
 from screening.datasets.delimited import Layout, find_layout, read_delimited
 from screening.datasets.encoding import Encoding, detect_encoding
 from screening.datasets.file_profile import FileProfile, chosen_mapping, keys_of, survey
@@ -68,7 +68,7 @@ class Table:
         With ``after`` those up to that row are passed over, which costs their reading but not what is looked for in
         their texts.
         """
-        for record in threaded(self._layout.records(), self._survey.mapping):
+        for record in join_turns(self._layout.records(), self._survey.mapping):
             if isinstance(record, Record) and record.row > after:
                 yield judge_row(record, self._survey, self._labels, receive_text)
 
@@ -116,7 +116,7 @@ def _profile(
         raise FileRefused("The file has no rows with named values.")
     try:
         chosen = chosen_mapping(columns, mapping)
-        records = threaded(layout.records(), chosen)
+        records = join_turns(layout.records(), chosen)
         found = survey(records, columns, chosen, proposed=mapping is None or not id_confirmed)
     except ColumnsUnclear as unclear:
         raise ColumnsUnclear(str(unclear), columns=columns, sheets=layout.sheets) from None

@@ -8,20 +8,20 @@ from screening.samplers.rate import RateGate
 DEADLINE_S = 300.0
 
 
-async def handed_out(request: DrawRequest, draws: Sequence[Draw], gate: RateGate | None) -> list[Draw]:
+async def hand_out(request: DrawRequest, draws: Sequence[Draw], gate: RateGate | None) -> list[Draw]:
     """The draws in request order, each through the gate where there is one, and on the request's bill as it is out."""
     if gate is None:
         for place, draw in enumerate(draws):
-            _billed(request, place, draw)
+            _put_on_bill(request, place, draw)
         return list(draws)
     async with gate.wave(urgent=request.urgent, deadline_s=DEADLINE_S):
         for place, draw in enumerate(draws):
             async with gate.slot():
-                _billed(request, place, draw)
+                _put_on_bill(request, place, draw)
     return list(draws)
 
 
-def _billed(request: DrawRequest, place: int, draw: Draw) -> None:
+def _put_on_bill(request: DrawRequest, place: int, draw: Draw) -> None:
     if request.bill is not None:
         request.bill.answered(place, draw)
 

@@ -19,7 +19,7 @@ from screening.samplers.attempts import Attempts, Response
 from screening.samplers.ledger import CallCounts, Ledger
 from screening.samplers.model_request import PreparedCall, cache_notes, prepare_call
 from screening.samplers.model_settings import Dialect, ModelSettings, dialect
-from screening.samplers.preflight import HARMLESS, answered, refused
+from screening.samplers.preflight import HARMLESS, preflight_of_answer, preflight_of_error
 from screening.samplers.rate import Limiter, RateGate, at_most
 from screening.samplers.replies import Expected, SeenIds
 
@@ -136,8 +136,8 @@ class ModelSampler:
         except SamplerError as error:
             seconds = time.monotonic() - begun
             cured = error.kind == "bad_request" and temperature is not None and await self._works_without_temperature()
-            return refused(error, model=model, works_without_temperature=cured, seconds=seconds)
-        return answered(draw, model=model, temperature=temperature, seconds=time.monotonic() - begun)
+            return preflight_of_error(error, model=model, works_without_temperature=cured, seconds=seconds)
+        return preflight_of_answer(draw, model=model, temperature=temperature, seconds=time.monotonic() - begun)
 
     async def _harmless(self, wire: Dialect) -> Draw:
         node = FIRST_NODE if FIRST_NODE in self._prompts.nodes else self._prompts.nodes[0]

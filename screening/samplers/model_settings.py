@@ -76,7 +76,7 @@ class ModelSettings:
         host = self.host
         return not (host == "anthropic.com" or host.endswith(".anthropic.com"))
 
-    def adapted(self) -> "ModelSettings":
+    def with_adaptive_calls(self) -> "ModelSettings":
         """The same, finding by itself how many calls at once a server stands that is not Anthropic's."""
         return replace(self, adaptive=self.elsewhere)
 

@@ -5,7 +5,7 @@ from screening.engine.draws import Answer, Draw, Preflight, SamplerError, Screen
 HARMLESS = ScreenedText(text="The museum opens at ten on weekdays and has a small cafe.")
 
 
-def answered(draw: Draw, *, model: str, temperature: float | None, seconds: float) -> Preflight:
+def preflight_of_answer(draw: Draw, *, model: str, temperature: float | None, seconds: float) -> Preflight:
     """The model answered: well only if with a label."""
     ok = draw.answer is Answer.LABEL
     message = (
@@ -23,8 +23,10 @@ def answered(draw: Draw, *, model: str, temperature: float | None, seconds: floa
     )
 
 
-def refused(error: SamplerError, *, model: str, works_without_temperature: bool, seconds: float) -> Preflight:
-    """The call failed; told apart is the one cause a site can cure by a setting."""
+def preflight_of_error(
+    error: SamplerError, *, model: str, works_without_temperature: bool, seconds: float
+) -> Preflight:
+    """The call failed; one cause a site can cure by a setting is told apart."""
     message = (
         f"{model} accepts no temperature: leave the temperature setting empty."
         if works_without_temperature

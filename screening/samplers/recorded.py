@@ -16,7 +16,7 @@ from screening.engine.draws import (
     decode_draws,
     encode_draws,
 )
-from screening.samplers.handing_out import always_answers, handed_out
+from screening.samplers.handing_out import always_answers, hand_out
 from screening.samplers.rate import RateGate
 
 
@@ -54,7 +54,7 @@ class RecordedSampler:
         if len(asked) < request.count and not (request.enough and request.enough(asked)):
             known = f"{len(recorded)} draws are recorded at {request.node}"
             raise SamplerError("not_recorded", f"{known}, {request.first + request.count} were asked for.")
-        return await handed_out(request, asked, self._gate)
+        return await hand_out(request, asked, self._gate)
 
     def describe(self) -> Mapping[str, Any]:
         """What was recorded, by a hash of all of it."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from screening.engine.draws import Draw, DrawRequest, NodeAgent, Preflight, ScreenedText, Usage
 from screening.labels import LABELS, Label
-from screening.samplers.handing_out import always_answers, handed_out
+from screening.samplers.handing_out import always_answers, hand_out
 from screening.samplers.keywords.evidence import EvidenceReader
 from screening.samplers.keywords.lexicon import ROLES, Kind, Lexicon, load_lexicon
 from screening.samplers.rate import RateGate
@@ -76,7 +76,7 @@ class SimulatedSampler:
         stream = _stream(self._seed, request)
         numbers = range(request.first, request.first + request.count)
         made = [_DRAWS[_label_at(distribution, _uniform(stream, number))] for number in numbers]
-        return await handed_out(request, made, self._gate)
+        return await hand_out(request, made, self._gate)
 
     async def preflight(self) -> Preflight:
         """They answer by themselves."""

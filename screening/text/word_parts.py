@@ -11,10 +11,10 @@ from zlib import crc32
 LONGEST = 3
 
 
-def folded(text: str) -> str:
+def fold_case(text: str) -> str:
     """As it is compared: without regard to case, width and compatibility forms.
 
-    >>> folded("Ｂridge ﬁne STRASSE") == folded("bridge fine Straße")
+    >>> fold_case("Ｂridge ﬁne STRASSE") == fold_case("bridge fine Straße")
     True
     """
     return unicodedata.normalize("NFKC", text).casefold()
@@ -23,23 +23,23 @@ def folded(text: str) -> str:
 def parts_of(text: str) -> frozenset[int]:
     """All pieces of its words, as numbers of 32 bits with a sign; empty where nothing is written."""
     sizes = range(1, LONGEST + 1)
-    return _numbers(piece for word in folded(text).split() for size in sizes for piece in _cut(word, size))
+    return _numbers(piece for word in fold_case(text).split() for size in sizes for piece in _cut(word, size))
 
 
-def needed(words: str) -> frozenset[int]:
+def parts_needed(words: str) -> frozenset[int]:
     """The pieces that a text has where it holds each of these words, or more of them together as one.
 
-    >>> needed("pill") <= parts_of("Spilled"), needed("pill") <= parts_of("Spied")
+    >>> parts_needed("pill") <= parts_of("Spilled"), parts_needed("pill") <= parts_of("Spied")
     (True, False)
     """
-    found = folded(words).split()
+    found = fold_case(words).split()
     return _numbers(piece for word in found for piece in _cut(word, min(LONGEST, len(word))))
 
 
 def holds(text: str, words: str) -> bool:
     """Whether each of the words stands in the text, by itself or in a longer one."""
-    given = folded(text)
-    return all(word in given for word in folded(words).split())
+    given = fold_case(text)
+    return all(word in given for word in fold_case(words).split())
 
 
 def _cut(word: str, size: int) -> list[str]:

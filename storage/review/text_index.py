@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Integer, Select, delete, exists, insert, select, type_coerce
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from screening.text.word_parts import needed, parts_of
+from screening.text.word_parts import parts_needed, parts_of
 from storage.database import Database
 from storage.schema import cases, inbox_entries, open_texts, texts_to_index
 
@@ -79,7 +79,7 @@ def _work_off(db: Database, next_ones: Sequence[str]) -> int:
 
 def found(conn: Connection, words: str) -> Sequence[str] | None:
     """The cases that may hold these words; None where they are more than `MOST_FOUND`, or no words are given."""
-    wanted = needed(words)
+    wanted = parts_needed(words)
     if not wanted:
         return None
     if conn.dialect.name == "postgresql":

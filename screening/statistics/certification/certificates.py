@@ -27,7 +27,7 @@ class Certificate:
     """With these evidence levels the contract holds for every budget up to ``budget``, and for none above it.
 
     ``worst`` is the proven worst probability of any wrong label, ``worst_safe`` of saying safe where it is not the
-    mode; `recomputed` proves them anew.
+    mode; `recompute` proves them anew.
     """
 
     contract: Contract
@@ -40,7 +40,7 @@ class Certificate:
         """Whether a rule with these levels and budget keeps the contract."""
         return levels == self.levels and budget <= self.budget
 
-    def recomputed(self) -> WorstErrors:
+    def recompute(self) -> WorstErrors:
         """The worst errors, counted and bounded from the levels alone."""
         return worst_errors(self.levels, self.budget)
 

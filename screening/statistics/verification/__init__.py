@@ -4,7 +4,14 @@ All of it compares with clinicians' blind-first ratings only; the stopping rule'
 """
 
 from screening.statistics.verification.allocation import Allocation, Seen, neyman
-from screening.statistics.verification.audit import AuditCase, AuditPlan, Stratum, audit_coin, strata_of, tallied
+from screening.statistics.verification.audit import (
+    AuditCase,
+    AuditPlan,
+    Stratum,
+    audit_coin,
+    strata_of,
+    tally_by_stratum,
+)
 from screening.statistics.verification.betting import Look, betting_sequence, upper_limits
 from screening.statistics.verification.change import Drift, Revision, SwitchRate, drift, switch_rate
 from screening.statistics.verification.guarantee import (
@@ -58,7 +65,7 @@ __all__ = [
     "rule_of_three",
     "strata_of",
     "switch_rate",
-    "tallied",
+    "tally_by_stratum",
     "upper_bound",
     "upper_limits",
     "without_specificity",

@@ -143,10 +143,10 @@ class Stratum:
 
 def strata_of(cases: Iterable[AuditCase]) -> tuple[Stratum, ...]:
     """The tallies of these cases by stratum, outcome and π, sorted; a case sent to a human has π = 1."""
-    return tallied((case, 1) for case in cases)
+    return tally_by_stratum((case, 1) for case in cases)
 
 
-def tallied(counted: Iterable[tuple[AuditCase, int]]) -> tuple[Stratum, ...]:
+def tally_by_stratum(counted: Iterable[tuple[AuditCase, int]]) -> tuple[Stratum, ...]:
     """The same from cases that stand for so many alike."""
     tallies: dict[tuple[str, Outcome, float], list[tuple[AuditCase, int]]] = {}
     for case, count in counted:

@@ -30,14 +30,14 @@ ONE_LEVEL = ErrorLevels(default=0.0903, overrides=())
 
 @pytest.mark.parametrize("certificate", [each for each in CERTIFICATES if each.budget <= 100], ids=str)
 def test_every_certificate_is_proven_anew(certificate: Certificate) -> None:
-    errors = certificate.recomputed()
+    errors = certificate.recompute()
     assert errors.keep(certificate.contract)
     assert certificate.worst - 2e-6 < errors.any_wrong.bound <= certificate.worst  # said rounded up, not loosely
 
 
 def test_the_largest_certificate_of_the_default_contract_is_proven_too() -> None:
     certificate = find(DEFAULT_CONTRACT, 300)
-    assert certificate is not None and certificate.recomputed().keep(DEFAULT_CONTRACT)
+    assert certificate is not None and certificate.recompute().keep(DEFAULT_CONTRACT)
 
 
 def test_the_worst_mixes_are_ties_and_the_exact_programme_finds_the_same_error_there() -> None:

@@ -9,7 +9,7 @@ from screening.engine.doubt import Doubt
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
-from screening.statistics.verification import Allocation, audit_coin, tallied
+from screening.statistics.verification import Allocation, audit_coin, tally_by_stratum
 from storage.batches.allocations import allocate, current_allocation
 from storage.database import Database
 from storage.research.reliability import audit_sample
@@ -82,7 +82,7 @@ def test_estimates_use_the_recorded_probability_and_the_guarantee_the_coin_of_th
     allocate(db, LOCAL_USER, CLOSE, NOW)
     found = facts(db, settled(db))
     sample = audit_sample(db, LOCAL_USER, CONFIGURATION.version)
-    tallies = {each.probability: (each.cases, each.selected) for each in tallied(sample.counted)}
+    tallies = {each.probability: (each.cases, each.selected) for each in tally_by_stratum(sample.counted)}
     assert tallies == {
         probability: (30, sum(audited for _, _, pi, audited, _ in found if pi == probability))
         for probability in (0.1, 0.6)

@@ -9,7 +9,7 @@ from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel
 from screening.review.reach import Reach
-from screening.statistics.verification import estimate, tallied
+from screening.statistics.verification import estimate, tally_by_stratum
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.outcome_mix import Settled, outcome_mix, settled_cases
@@ -56,12 +56,12 @@ def _due(found: AuditSample) -> int:
 def test_audited_cases_are_read_and_the_others_stand_behind_them(db: Database) -> None:
     settled(db, 40, audit_rate=0.3)
     before = audit_sample(db, LOCAL_USER, VERSION)
-    (tally,) = tallied(before.counted)
+    (tally,) = tally_by_stratum(before.counted)
     due = tally.selected
     assert 0 < due < 40 and (tally.cases, tally.waiting) == (40, due)
     assert read_all(db, "unsafe") == due  # what the inbox holds is what the coins selected
     after = audit_sample(db, LOCAL_USER, VERSION)
-    missed = estimate(tallied(after.counted)).missed
+    missed = estimate(tally_by_stratum(after.counted)).missed
     assert (missed.cases, missed.read, missed.missed) == (40, due, due)
     assert missed.per_thousand == pytest.approx(1000)
     assert all(reading.read_at == LATER for reading in after.readings if reading.case.read)
@@ -71,7 +71,7 @@ def test_where_all_that_is_called_unsafe_is_read_each_reading_stands_for_itself_
     settled(db, 20, audit_rate=0.05, outcome=Outcome.UNSAFE, reach=Reach.READ)
     assert read_all(db, "safe") == 20
     found = audit_sample(db, LOCAL_USER, VERSION)
-    assert [(one.probability, one.cases, one.read) for one in tallied(found.counted)] == [(1.0, 20, 20)]
+    assert [(one.probability, one.cases, one.read) for one in tally_by_stratum(found.counted)] == [(1.0, 20, 20)]
     assert (found.reaches, found.not_blind) == ({Reach.READ}, 0)
 
 
@@ -91,14 +91,14 @@ def test_a_second_look_that_somebody_picked_counts_nowhere(db: Database) -> None
     assert read_all(db, "unsafe") == 20
     found = audit_sample(db, LOCAL_USER, VERSION)
     assert sum(count for case, count in found.counted if case.read) == due
-    assert estimate(tallied(found.counted)).missed.read == due
+    assert estimate(tally_by_stratum(found.counted)).missed.read == due
     assert found.not_blind == 0  # nor among the readings that are missing from the audit
 
 
 def test_insufficient_information_is_inconclusive_not_a_miss(db: Database) -> None:
     settled(db, 3, audit_rate=1.0)
     read_all(db, "insufficient_information")
-    found = estimate(tallied(audit_sample(db, LOCAL_USER, VERSION).counted))
+    found = estimate(tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).counted))
     assert (found.inconclusive, found.missed.read, found.missed.per_thousand) == (3, 0, None)
 
 
@@ -161,14 +161,14 @@ def test_a_text_called_safe_and_read_as_unsafe_is_read_again_and_counts_as_settl
     register(db, ANN, BO, SENIOR)
     (case_id,) = settled(db, 1, audit_rate=1.0)
     _read(db, ANN, "unsafe")
-    (stratum,) = tallied(audit_sample(db, LOCAL_USER, VERSION).counted)
+    (stratum,) = tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).counted)
     assert (stratum.selected, stratum.read, stratum.waiting) == (1, 0, 1)
     _read(db, BO, "safe")
     adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "an idiom", LATER, Method.SENIOR)
     found = audit_sample(db, LOCAL_USER, VERSION)
-    (stratum,) = tallied(found.counted)
+    (stratum,) = tally_by_stratum(found.counted)
     assert (stratum.read, stratum.unsafe) == (1, 0)
-    (alone,) = tallied((case.as_first_read(), count) for case, count in found.counted)
+    (alone,) = tally_by_stratum((case.as_first_read(), count) for case, count in found.counted)
     assert (alone.read, alone.unsafe) == (1, 1)
 
 

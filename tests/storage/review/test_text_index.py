@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import insert, select, text, update
 
 from screening.review.triage import Tier
-from screening.text.word_parts import needed
+from screening.text.word_parts import parts_needed
 from storage.database import Database
 from storage.review import claims, erasure, search, text_index
 from storage.review.erasure import By, Selection
@@ -125,7 +125,7 @@ def test_no_piece_of_an_erased_word_is_left_in_an_embedded_database(sqlite_url: 
     first, _second = with_texts(db, f"{WORD} one", "another day")
     text_index.catch_up(db)
     pieces = "SELECT count(*) FROM open_text_parts_data WHERE instr(block, :piece)"
-    first_piece = text_index._words(needed("zanz"))[0]
+    first_piece = text_index._words(parts_needed("zanz"))[0]
     term = {"piece": first_piece[2:].encode()}  # of one like the term before it, only what differs is kept
     with db.read() as conn:
         assert conn.execute(text(pieces), term).scalar_one() > 0
