@@ -122,6 +122,11 @@ def test_narrow_screens_lose_nothing(page: Page) -> None:
     expect(page.get_by_role("textbox", name="Text")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
     screenshot(page, "screen-narrow")
+    _submit(page, UNDECIDED_AT_FIRST)
+    expect(page.get_by_text("Asking the agents")).to_be_in_viewport()  # and not below the form
+    expect(page.get_by_role("status").filter(has_text="Labelled unsafe")).to_be_in_viewport()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+    screenshot(page, "screen-narrow-finished")
 
 
 def _count(running_app: RunningApp) -> int:

@@ -34,6 +34,7 @@ class Live {
   }
 
   update(component) {
+    const begins = component.data.address && component.data.address !== this.data?.address;
     this.component = component;
     this.data = component.data;
     this.have = this.data.have;
@@ -41,6 +42,13 @@ class Live {
     this.toldAt = 0;
     this.answered();
     if (this.data.address) this.worker.postMessage(1000 * this.data.every);
+    if (begins) this.come();
+  }
+
+  // On a phone the form fills the screen: what comes of the press is brought into sight, once.
+  come() {
+    if (!window.matchMedia("(max-width: 40rem)").matches) return;
+    document.querySelector(this.data.place)?.scrollIntoView({ block: "start" });
   }
 
   async ask() {
