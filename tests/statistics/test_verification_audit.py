@@ -278,3 +278,36 @@ def test_the_planner_says_what_further_readings_buy() -> None:
     assert now == pytest.approx(1000 * (1 - 0.05 ** (1 / 300)))
     assert then == pytest.approx(1000 * (1 - 0.05 ** (1 / 312))) and then < now
     assert bound_after([stratum(SAFE, 500, 0, 0, probability=0.05, selected=20)], 12) is None
+
+
+@pytest.mark.parametrize(
+    ("probability", "coin"), [(0.0, 0.5), (1.1, 0.5), (2.0, 0.5), (0.5, 1.0), (0.5, -0.1), (0.5, 1.5)]
+)
+def test_a_case_of_the_audit_has_a_probability_and_a_coin_in_their_ranges(probability: float, coin: float) -> None:
+    with pytest.raises(ValueError):
+        AuditCase(stratum="a", outcome=SAFE, probability=probability, coin=coin)
+
+
+def test_the_ends_of_the_ranges_are_allowed() -> None:
+    case = AuditCase(stratum="a", outcome=SAFE, probability=1.0, coin=0.0)
+    assert case.waiting and AuditPlan(seed="s", default=1.0).selects("any", "all")
+    with pytest.raises(ValueError, match="at most 1"):
+        AuditPlan(seed="s", default=1.5)
+
+
+def test_a_case_as_its_first_reader_saw_it_knows_nothing_of_the_others() -> None:
+    alone = AuditCase(stratum="a", outcome=SAFE, probability=0.5, coin=0.1, blind_first=Label.UNSAFE)
+    several = replace(alone, by_several=True, settled=Label.SAFE, disputed=True)
+    assert several.as_first_read() == alone
+
+
+def test_tallies_are_kept_apart_by_stratum_outcome_and_probability_and_say_which_they_are() -> None:
+    one = AuditCase(stratum="chat", outcome=SAFE, probability=0.1, coin=0.05, blind_first=Label.SAFE)
+    cases = [one, replace(one, probability=0.2), replace(one, stratum="forum"), replace(one, outcome=HUMAN)]
+    found = [(each.name, each.outcome, each.probability, each.cases) for each in strata_of([*cases, one])]
+    assert sorted(found) == [
+        ("chat", HUMAN, 1.0, 1),
+        ("chat", SAFE, 0.1, 2),
+        ("chat", SAFE, 0.2, 1),
+        ("forum", SAFE, 0.1, 1),
+    ]

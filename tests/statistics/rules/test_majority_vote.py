@@ -93,3 +93,8 @@ def test_a_lead_in_votes_is_a_count_without_a_line() -> None:
     safe, escalate = voted(UNSAFE, SAFE, UNSAFE, UNSAFE).comparisons()
     assert safe == Comparison(rival=SAFE, leader=UNSAFE, scale="votes", value=2, needed=None, excluded=False)
     assert escalate == Comparison(rival=ESCALATE, leader=UNSAFE, scale="votes", value=3, needed=None, excluded=False)
+
+
+def test_the_label_with_most_votes_leads_whatever_its_name() -> None:
+    assert {each.leader for each in voted(SAFE, UNSAFE, SAFE).comparisons()} == {SAFE}
+    assert {each.leader for each in voted(ESCALATE, UNSAFE, ESCALATE).comparisons()} == {ESCALATE}
