@@ -51,3 +51,8 @@ def test_instructions_of_a_node_of_its_own_are_counted():
     long = WORKER.model_copy(update={"instructions": "Say one word. " * 2_000})
     prompts = load_prompts()
     assert usage_per_call(prompts, [long], 0).input_tokens > 5_000 + usage_per_call(prompts, [WORKER], 0).input_tokens
+
+
+def test_a_call_is_taken_to_be_answered_in_ten_tokens_and_no_cache():
+    found = usage_per_call(load_prompts(), (WORKER,), 300)
+    assert (found.output_tokens, found.cache_read_tokens, found.cache_write_tokens) == (10, 0, 0)

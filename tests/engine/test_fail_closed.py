@@ -254,6 +254,7 @@ SCRIPTS = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(faults=SCRIPTS)
 def test_no_fault_anywhere_makes_a_case_safe_and_a_retry_settles_all(
@@ -271,6 +272,7 @@ def test_no_fault_anywhere_makes_a_case_safe_and_a_retry_settles_all(
     require_closed(outcomes(db, batch_id), undisturbed, settled=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", OF_SAMPLER)
 def test_every_fault_of_the_sampler_alone_at_every_call(
     sqlite_url: str, undisturbed: dict[int, str], fault: Fault

@@ -144,6 +144,7 @@ def test_a_clear_statement_added_to_any_text_never_lowers_severity(
     assert both[Label.SAFE] <= alone[Label.SAFE] and both[Label.UNSAFE] >= alone[Label.UNSAFE]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(text=st.text(max_size=60), statement=st.sampled_from(STATEMENTS), seed=st.integers(0, 2**32))
 async def test_a_clear_statement_run_into_any_text_is_never_committed_safe(

@@ -37,6 +37,7 @@ def test_agents_may_answer_differently() -> None:
     assert found.wrong == pytest.approx(0.1 + 0.1 + 0.8 * (0.2 + 0.1))  # right: escalate, then unsafe
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", [(0.9, 0.05, 0.05), (0.2, 0.2, 0.6), (0.5, 0.45, 0.05)])
 def test_it_is_what_many_texts_do(mix: tuple[float, float, float]) -> None:
     """An independent oracle: 3,000 texts walked draw by draw."""

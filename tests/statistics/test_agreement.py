@@ -108,6 +108,7 @@ def test_undefined_is_none_with_its_reason():
     assert gwet_ac(ratings_of([["safe", "safe"]], ["safe"])).value is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coefficient", [krippendorff_alpha, gwet_ac, cohen_kappa])
 def test_the_interval_covers_the_long_run_value_at_twenty_cases(coefficient):
     long_run = coefficient(ratings_of(complete(np.random.default_rng(0), 60_000, 2, 0.7), LABELS)).value

@@ -86,6 +86,7 @@ def test_a_limit_of_the_confidence_sequence_is_where_the_martingale_reaches_one_
     assert (band.high == 1.0) == (successes == draws)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [0.02, 0.3, 0.5, 0.9])
 def test_the_confidence_sequence_ever_misses_with_probability_at_most_delta(p: float) -> None:
     """Exactly, over all sequences of 200 draws, by following the number of successes."""

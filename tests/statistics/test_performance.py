@@ -34,6 +34,7 @@ def enumerated(rule: StoppingRule, p: tuple[float, ...]) -> Performance:
     return Performance(probabilities=p, identified=tuple(named), abstained=abstained, mean_calls=calls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rule",
     [
@@ -76,6 +77,7 @@ def test_each_pairs_own_error_level_holds(errors: ErrorLevels, p: tuple[float, .
         assert found.identified[said] <= errors.level(LABELS[said], LABELS[mode])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", NEAR_TIES)
 def test_algorithm_one_drops_the_mode_with_probability_at_most_delta(p: tuple[float, ...]) -> None:
     found = exact_performance(SuccessiveElimination(delta=0.9, budget=150), p)
@@ -114,6 +116,7 @@ def test_the_asymmetric_default_pays_for_safe_and_holds_its_level_at_a_tie() -> 
     assert tie.identified[0] == pytest.approx(0.0007, abs=5e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("p", "budget", "about", "exact"),
     [
@@ -132,6 +135,7 @@ def test_pairwise_mean_calls_without_a_budget(p: tuple[float, ...], budget: int,
     assert found.mean_calls == pytest.approx(about, rel=0.03)
 
 
+@pytest.mark.slow
 def test_pairwise_mean_calls_at_the_hardest_of_the_specifications_inputs() -> None:
     # A budget of 500 is felt now and then, so the mean is a little below the limit of 163.51.
     found = exact_performance(PairwiseMixture(budget=500, errors=SYMMETRIC, curtail=False), (0.5, 0.25, 0.25))
@@ -140,6 +144,7 @@ def test_pairwise_mean_calls_at_the_hardest_of_the_specifications_inputs() -> No
     assert found.mean_calls == pytest.approx(168, rel=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("p", "budget", "about", "exact"),
     [

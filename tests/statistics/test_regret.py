@@ -50,6 +50,7 @@ def test_a_hard_case_abstains_as_often_as_exact_calculation_says():
     assert constant.abstained == pytest.approx(0.1224, abs=0.012)  # four standard errors of 10,000 cases
 
 
+@pytest.mark.slow
 def test_majority_vote_grows_in_proportion_and_the_adaptive_rule_keeps_its_bounds():
     vote_curve, constant, harmonic, summable = simulate_regret(seed=3, cases=2000, runs=20)
     # The hard tenth at (0.42, 0.53, 0.05) is enough for one vote of five in ten to miss its mode.

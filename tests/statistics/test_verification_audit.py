@@ -193,6 +193,7 @@ def sampled(
     return stratum(outcome, unsafe + safe, found + harmless, found, name, probability=probability)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("audit", "flagged_audit"),
     [({"all": 0.05}, 1.0), ({"chat": 0.05, "forum": 0.2}, 1.0), ({"all": 0.05}, 0.3)],
@@ -227,6 +228,7 @@ def test_a_normal_interval_would_not_cover():
     assert np.mean(covered) < 0.93
 
 
+@pytest.mark.slow
 def test_mover_covers_with_three_strata_of_unequal_probability() -> None:
     """Sensitivity of .9 and missed per 1,000, over strata audited at .05, .2 and 1: coverage of 95 % intervals."""
     random, sizes, rates = np.random.default_rng(8), (4000, 800, 200), (0.004, 0.02, 0.1)

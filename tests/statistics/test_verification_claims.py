@@ -216,6 +216,7 @@ def ends(random: np.random.Generator, shares: tuple[float, ...], days: int, per_
     return [dict(zip(NODE_ENDS, map(int, day), strict=True)) for day in rising]
 
 
+@pytest.mark.slow
 def test_a_quiet_year_is_seldom_called_drift_and_a_doubled_share_is_found() -> None:
     random, quiet, doubled = np.random.default_rng(6), (0.7, 0.1, 0.15, 0.05), (0.6, 0.2, 0.15, 0.05)
     alarms, delays = 0, []
@@ -285,6 +286,7 @@ def below_the_missed(rate: float, cases: list[AuditCase]) -> float:
     return min((case.coin for case in cases if case.outcome is Outcome.SAFE and case.read), default=rate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", [halved, below_the_missed])
 def test_false_guarantees_stay_below_five_percent_whatever_rate_is_chosen_after_a_failure(
     chosen: Callable[[float, list[AuditCase]], float],

@@ -35,6 +35,7 @@ def test_every_certificate_is_proven_anew(certificate: Certificate) -> None:
     assert certificate.worst - 2e-6 < errors.any_wrong.bound <= certificate.worst  # said rounded up, not loosely
 
 
+@pytest.mark.slow
 def test_the_largest_certificate_of_the_default_contract_is_proven_too() -> None:
     certificate = find(DEFAULT_CONTRACT, 300)
     assert certificate is not None and certificate.recompute().keep(DEFAULT_CONTRACT)
@@ -103,6 +104,7 @@ def test_a_cut_patch_is_the_same_polynomial_and_its_largest_value_is_found() -> 
     assert found.reached == pytest.approx(max(values), abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_certificate_covers_every_smaller_budget_and_none_larger() -> None:
     found = find(DEFAULT_CONTRACT, 100)
     assert found is not None and found.budget == 100

@@ -135,6 +135,7 @@ def test_a_budget_below_one_round_decides_no_gap() -> None:
     assert SuccessiveElimination(delta=0.05, budget=2).smallest_decidable_gap() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [51, 53])
 def test_the_earliest_decision_is_the_shortest_way_over_all_answers(budget: int) -> None:
     """δ = 0.9 decides after 17 rounds at the earliest, few enough to search every reachable state."""
