@@ -49,8 +49,8 @@ def release_all(db: Database, actor: Actor, now: datetime, note: str = "signed o
     with db.write() as conn:
         ahead = take_back(conn, actor, now)
         mine = and_(is_open(), is_leased(now), _entry.holder == actor.id)
-        rows = conn.execute(select(_entry.case_id, _entry.token).where(mine).order_by(_entry.case_id)).all()
-        for row in rows:
+        rows = conn.execute(select(_entry.case_id, _entry.token).where(mine)).all()
+        for row in sorted(rows, key=lambda row: row.case_id):
             _let_go(conn, actor, row.case_id, row.token, now, kind="release", note=note)
         note_ahead(conn, actor, ahead, now)
         if rows:
