@@ -2,14 +2,16 @@
 
 import streamlit as st
 
+from jobs.agreement import agreed
 from pages.components import resources
 from pages.components.streamed import show_files
 from pages.research import agreement_view as view
 from pages.research.batch_choice import batch_titles
+from pages.research.computed import READING, computed
 from pages.research.readings_export import readings_files
 from screening.review.policy import Action, is_allowed, require
 from storage.batches.batches import list_batches
-from storage.research.reading_table import open_disagreements, reading_table, readings_by_tier, switches
+from storage.research.standing import readings_given, readings_now
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_AGREEMENT)
@@ -28,23 +30,22 @@ st.caption(
     "another reader's. Readers stand under pseudonyms, and nobody is ranked."
 )
 batch_id = chosen_batch()
-table = reading_table(db, person, key, batch_id)
-twice = sum(sum(label is not None for label in row) >= 2 for row in table.labels)
-if waiting := open_disagreements(db, person, batch_id):
+found = computed(agreed, person, key, batch_id, readings_now(db), cases=READING * readings_given(db))
+if found.disputed:
     st.warning(
-        f"{waiting:,} more on which readers disagree wait for adjudication. They are not in these figures yet, which "
-        "are too high until they are.",
+        f"{found.disputed:,} more on which readers disagree wait for adjudication. They are not in these figures yet, "
+        "which are too high until they are.",
         icon=":material/hourglass:",
     )
-if not table.case_ids:
+if not found.cases:
     st.info("No closed case has a blind reading yet. Read and adjudicate cases in the inbox first.")
     st.stop()
 with st.container(horizontal=True):
-    st.metric("Cases read blind", f"{len(table.case_ids):,}")
-    st.metric("Read by two or more", f"{twice:,}")
-    st.metric("Readers", f"{len(table.readers):,}")
+    st.metric("Cases read blind", f"{found.cases:,}")
+    st.metric("Read by two or more", f"{found.twice:,}")
+    st.metric("Readers", f"{found.readers:,}")
 st.header("Coefficients")
-st.html(view.coefficients_html(view.coefficients(table.labels, table.ideation)))
+st.html(view.coefficients_html(found.coefficients))
 st.caption(
     "Intervals: 95 %, from leaving out whole cases (jackknife, Fisher's scale, widened to what two more cases would "
     "give). A figure that is not there yet is no zero: the readings do not determine it, and the reason stands beside "
@@ -61,7 +62,7 @@ st.dataframe(
             "Insufficient information": one.labels.get("insufficient_information", 0),
             "Share unsafe": one.labels.get("unsafe", 0) / one.total,
         }
-        for one in readings_by_tier(db, person, batch_id)
+        for one in found.tiers
     ],
     hide_index=True,
     column_config={"Share unsafe": st.column_config.NumberColumn(format="percent")},
@@ -69,7 +70,7 @@ st.dataframe(
 )
 st.caption("A tier may tell a reader what to expect. A share of the audit samples is shown as P1 to weaken that.")
 st.header("Changes of mind")
-st.html(view.switching_html(switches(db, person, key, batch_id)))
+st.html(view.switching_html(found.switching))
 st.caption("Where one reader closed a case alone, the adjudicated label is that reader's own last one.")
 if is_allowed(person, Action.EXPORT):
     st.header("Ratings matrix")

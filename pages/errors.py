@@ -10,13 +10,15 @@ from pages.research import confusion_matrix as matrix
 from pages.research.batch_choice import choose_batch
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list, filters
+from pages.research.computed import computed
 from pages.research.provenance import provenance_of_both
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from storage.batches.batches import BatchSummary
 from storage.research.cells import groups
-from storage.research.confusion import Labels, confusions, unread
+from storage.research.confusion import Labels
 from storage.research.listed import Cell
+from storage.research.standing import batch_now
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_RESULTS)
@@ -65,7 +67,7 @@ def export(batch: BatchSummary) -> None:
 
 def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[str, str] | None:
     """Matrix, what is not in it, and the metrics; the chosen cell."""
-    both = confusions(db, person, batch.id, group)
+    both, waiting = computed(matrix.counted, person, batch.id, group, batch_now(db, person, batch.id), cases=0)
     counts = both.original if labels == "original" else both.adjudicated
     if not sum(counts.values()):
         st.info("No text of this batch has a reference label, so there is nothing to compare with.")
@@ -82,7 +84,7 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
         for name, which, found in kinds
     ]
     st.html(matrix.metrics_html(columns))
-    if waiting := unread(db, person, batch.id, group):
+    if waiting:
         st.caption(matrix.unread_words(waiting))
     st.text(provenance_of_both(batch.intake))
     st.caption("They are what the metrics compare with; an agent's δ speaks of its own usual answer, not of these.")

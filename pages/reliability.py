@@ -11,16 +11,13 @@ from pages.research.open_tab import show_open
 from pages.research.stard import Study, report_html
 from screening.research.binding import binding_of
 from screening.review.policy import Action, require
-from storage.research.reading_table import switches
 from storage.research.reliability import (
     MeasuredConfiguration,
     measured_configurations,
     severities,
 )
-from storage.research.standing import configuration_now
-from storage.settings_store import audit_plan
 
-db, person, settings = resources.database(), resources.actor(), resources.settings()
+db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_RESULTS)
 
 
@@ -39,7 +36,7 @@ if not measured:
     st.stop()
 version = st.selectbox("Configuration", list(measured), format_func=lambda one: _words(measured[one]))
 now = binding_of(resources.configuration(resources.usual_pipeline()).body)
-found = verification(person, version, audit_plan(db), configuration_now(db, version))
+found = verification(person, version)
 view.show_claims(found, now, resources.site().second_reading_rate)
 report = st.container()  # filled last: a file that is asked for while the page still runs is gone when it ends
 show_open(
@@ -49,7 +46,7 @@ show_open(
         "Confidence sequence": lambda: view.show_sequence(found),
         "Planner": lambda: view.show_planner(found),
         "Allocation": lambda: show_strata(db, person, version, found),
-        "Switch rate": lambda: show_revised(db, person, switches(db, person, settings.pseudonym_secret)),
+        "Switch rate": lambda: show_revised(db, person),
         "Drift": lambda: show_moved(db, person, version, found),
         "What was measured": lambda: view.show_binding(found, now),
     },

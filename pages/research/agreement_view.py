@@ -1,28 +1,14 @@
 """Agreement between readers as the page shows it: coefficients, changes of mind, the readings as files."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-import streamlit as st
-
+from jobs.agreement import Switching
 from screening.datasets.export import csv_lines, jsonl_lines
-from screening.review.rating_form import RatingLabel
-from screening.statistics.agreement import (
-    Coefficient,
-    Level,
-    Ratings,
-    agreement_report,
-    krippendorff_alpha,
-    ratings_of,
-    with_interval,
-)
+from screening.statistics.agreement import Coefficient
 from screening.statistics.metrics import Proportion
-from storage.research.reading_table import ReadingTable, Switch
+from storage.research.reading_table import ReadingTable
 
-LABELS = (RatingLabel.SAFE.value, RatingLabel.INSUFFICIENT_INFORMATION.value, RatingLabel.UNSAFE.value)
-"""In their order: what cannot be said lies between safe and unsafe."""
-IDEATION = tuple(map(str, range(6)))
 MEANINGS = (
     ("Krippendorff α (nominal)", "the main figure: any number of readers, gaps allowed"),
     ("Krippendorff α (ordinal)", "safe against unsafe counts more than either against insufficient information"),
@@ -32,28 +18,6 @@ MEANINGS = (
     ("agreement on unsafe", "positive agreement: one reader said unsafe, did another?"),
     ("ideation", "of the recorded levels 0 to 5"),
 )
-
-
-@st.cache_data(show_spinner="Resampling cases…", max_entries=20)
-def coefficients(
-    labels: tuple[tuple[str | None, ...], ...], ideation: tuple[tuple[int | None, ...], ...]
-) -> list[Coefficient]:
-    """Every coefficient with its bootstrap interval; the same readings give the same figures."""
-    found = list(agreement_report(ratings_of(labels, LABELS), positive="unsafe"))
-    levels = ratings_of([[None if one is None else str(one) for one in row] for row in ideation], IDEATION)
-    return [*found, with_interval(_ideation, levels)]
-
-
-def alpha(labels: tuple[tuple[str | None, ...], ...]) -> Coefficient:
-    """The main figure alone, with its interval."""
-    return with_interval(krippendorff_alpha, ratings_of(labels, LABELS))
-
-
-def _ideation(levels: Ratings) -> Coefficient:
-    found = krippendorff_alpha(levels, Level.ORDINAL)
-    return Coefficient(
-        name="ideation level, Krippendorff α (ordinal)", value=found.value, cases=found.cases, reason=found.reason
-    )
 
 
 def coefficients_html(found: Sequence[Coefficient]) -> str:
@@ -83,32 +47,11 @@ def _interval(found: Coefficient) -> str:
     return "not yet" if found.value is None else f"not yet<small>{escape(found.reason or '')}</small>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Switching:
-    """Changes of mind after the engine's view was shown: of all readings, and against one kind of label."""
-
-    switched: Proportion
-    to_right: Proportion
-    to_wrong: Proportion
-
-
-def switching(readings: Sequence[Switch], *, against: str) -> Switching:
-    """``against`` is ``adjudicated`` or ``reference``; wrong→right is of first labels that were wrong, and so on."""
-    judged = [(one, truth) for one in readings if (truth := getattr(one, against)) is not None]
-    wrong = [(one, truth) for one, truth in judged if one.first != truth]
-    right = [(one, truth) for one, truth in judged if one.first == truth]
-    return Switching(
-        switched=Proportion(sum(one.first != one.last for one in readings), len(readings)),
-        to_right=Proportion(sum(one.last == truth for one, truth in wrong), len(wrong)),
-        to_wrong=Proportion(sum(one.last != truth for one, truth in right), len(right)),
-    )
-
-
-def switching_html(readings: Sequence[Switch]) -> str:
+def switching_html(changes: Mapping[str, Switching]) -> str:
     """How often readers changed their label once they saw the engine's view, and for better or worse."""
-    rows = [("Changed their label", switching(readings, against="reference").switched)]
+    rows = [("Changed their label", changes["reference"].switched)]
     for against, words in (("adjudicated", "adjudicated label"), ("reference", "reference label")):
-        found = switching(readings, against=against)
+        found = changes[against]
         rows += [(f"Wrong → right, by the {words}", found.to_right), (f"Right → wrong, by the {words}", found.to_wrong)]
     body = "".join(f'<tr><th scope="row">{name}</th><td>{proportion_words(found)}</td></tr>' for name, found in rows)
     head = '<th scope="col">After the engine’s view was shown</th><th scope="col">Share, 95 % Wilson interval</th>'

@@ -2,27 +2,31 @@
 whose readers changed a word.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import streamlit as st
 
+from jobs.agreement import revised
+from jobs.auditing import Kind, audit_counts, audit_ids
+from pages.components import resources
 from pages.research.allocation_panel import WORDS as SPOKE
 from pages.research.allocation_panel import allocation_panel
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
-from pages.research.claims import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, Verified, flow, switched
+from pages.research.claims import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, Verified, flow
+from pages.research.computed import READING, computed
 from pages.research.reliability_view import show_drift, show_sample, show_switches
 from screening.engine.doubt import Doubt
-from screening.labels import Label, Outcome
+from screening.labels import Outcome
 from screening.review.actors import Actor
 from storage.database import Database
 from storage.research.listed import MOST_LISTED, Cell
 from storage.research.outcome_mix import Settled, settled_cases
-from storage.research.reading_table import Switch
-from storage.research.reliability import AuditedReading, audited_readings
+from storage.research.standing import configuration_now, readings_given, readings_now
 
+READ = ("read", "unsafe", "inconclusive")
 CALLED = {Outcome.SAFE: "Called safe", Outcome.UNSAFE: "Called unsafe", Outcome.HUMAN_REVIEW: "Left to a person"}
 WAITING = "What waits for your reading is counted and not listed: it is read without the engine's view."
 
@@ -30,15 +34,9 @@ WAITING = "What waits for your reading is counted and not listed: it is read wit
 def show_audit(db: Database, person: Actor, version: str, sample: Verified) -> None:
     """The sample, and the cases of its counts: of the flow, and what was read by outcome."""
     show_sample(sample)
-    readings = audited_readings(db, person, version)
-    found = _flow_cases(db, person, version, sample, readings)
+    found = _flow_cases(db, person, version, sample)
     for outcome, words in CALLED.items():
-        of_it = [each for each in readings if each.case.outcome is outcome]
-        found |= {
-            f"{words}, read": _known(each for each in of_it if each.case.read),
-            f"{words}, unsafe": _known(each for each in of_it if each.case.read and each.case.label is Label.UNSAFE),
-            f"{words}, inconclusive": _known(each for each in of_it if each.case.unclear),
-        }
+        found |= {f"{words}, {each}": _read(db, person, version, (each, outcome.value)) for each in READ}
     _open(db, person, found, "Cases of the audit", "audit_cases")
     st.caption(
         "What is due or waits has no list: whoever reads it must not know that it is of the audit. Nor do the lists of "
@@ -46,9 +44,7 @@ def show_audit(db: Database, person: Actor, version: str, sample: Verified) -> N
     )
 
 
-def _flow_cases(
-    db: Database, person: Actor, version: str, sample: Verified, readings: Sequence[AuditedReading]
-) -> dict[str, "Behind"]:
+def _flow_cases(db: Database, person: Actor, version: str, sample: Verified) -> dict[str, "Behind"]:
     """What stands behind the counts of the flow, but for those of what is due."""
     counts = dict(flow(sample))
     stages = {
@@ -58,11 +54,8 @@ def _flow_cases(
         **{words: (words.lower(), Settled(under_audit=True, outcome=outcome)) for outcome, words in CALLED.items()},
     }
     found = {words: _settled(db, person, version, counts[row], wanted) for words, (row, wanted) in stages.items()}
-    return found | {
-        "Read": _known(each for each in readings if each.case.read),
-        "Inconclusive": _known(each for each in readings if each.case.unclear),
-        "Read, but not blind": _known(audited_readings(db, person, version, blind=False)),
-    }
+    kinds = {"Read": "read", "Inconclusive": "inconclusive", "Read, but not blind": "not blind"}
+    return found | {words: _read(db, person, version, (kind, "")) for words, kind in kinds.items()}
 
 
 def show_moved(db: Database, person: Actor, version: str, found: Verified) -> None:
@@ -81,30 +74,23 @@ def show_moved(db: Database, person: Actor, version: str, found: Verified) -> No
 def show_strata(db: Database, person: Actor, version: str, found: Verified) -> None:
     """The allocation, and the cases of its counts."""
     allocation_panel(db, person, found)
-    readings = [each for each in audited_readings(db, person, version) if each.by_coin and each.case.read]
     counted = {}
     for seen in found.sample.seen:
-        words, of_it = SPOKE[Doubt(seen.name)].capitalize(), [each for each in readings if each.doubt == seen.name]
+        words = SPOKE[Doubt(seen.name)].capitalize()
         counted[words] = _settled(db, person, version, seen.cases, Settled(doubt=seen.name))
-        counted[f"{words}, read"] = _known(of_it)
-        counted[f"{words}, unsafe"] = _known(each for each in of_it if each.case.label is Label.UNSAFE)
+        counted[f"{words}, read"] = _read(db, person, version, ("read", seen.name))
+        counted[f"{words}, unsafe"] = _read(db, person, version, ("unsafe", seen.name))
     _open(db, person, counted, "Cases called safe, by what spoke against it", "allocation_cases")
     if counted:
         st.caption(WAITING)
 
 
-def show_revised(db: Database, person: Actor, found: Sequence[Switch]) -> None:
+def show_revised(db: Database, person: Actor) -> None:
     """How often a reading changed after the reveal, and the cases where it did."""
-    show_switches(switched(found))
-    changed = [one for one in found if one.first != one.last]
-    known = [one for one in changed if one.reference is not None]
-    kinds = {
-        "Changed after the reveal": changed,
-        "Right first, then wrong": [one for one in known if one.first == one.reference],
-        "Wrong first, then right": [one for one in known if one.last == one.reference],
-    }
-    cases = {words: tuple(dict.fromkeys(one.case_id for one in of_it)) for words, of_it in kinds.items()}
-    counted = {words: Behind(count=len(ids), ids=partial(tuple, ids)) for words, ids in cases.items()}
+    key = resources.settings().pseudonym_secret
+    found = computed(revised, person, key, readings_now(db), cases=READING * readings_given(db))
+    show_switches(found.rate)
+    counted = {words: Behind(count=count, ids=partial(tuple, ids)) for words, (count, ids) in found.cases.items()}
     _open(db, person, counted, "Cases with such a reading", "switch_cases")
 
 
@@ -116,9 +102,13 @@ class Behind:
     ids: Callable[[], tuple[str, ...]]
 
 
-def _known(readings: Iterable[AuditedReading]) -> Behind:
-    ids = tuple(each.case_id for each in readings)
-    return Behind(count=len(ids), ids=lambda: ids)
+def _read(db: Database, person: Actor, version: str, kind: Kind) -> Behind:
+    standing, readings = configuration_now(db, version), READING * readings_given(db)
+    counts = computed(audit_counts, person, version, standing, cases=readings)
+    return Behind(
+        count=counts.get(kind, 0),
+        ids=lambda: computed(audit_ids, person, version, standing, kind, cases=readings),
+    )
 
 
 def _settled(db: Database, person: Actor, version: str, count: int, wanted: Settled) -> Behind:

@@ -4,18 +4,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from statistics import median
 
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
+from screening.review.actors import Actor
 from screening.review.reach import Reach
 from screening.statistics.verification import (
     AuditEstimates,
     Drift,
     Guarantee,
     Look,
-    Revision,
     Stratum,
-    SwitchRate,
     betting_sequence,
     bound_after,
     drift,
@@ -23,14 +23,14 @@ from screening.statistics.verification import (
     guarantee_of,
     in_sample,
     readings_required,
-    switch_rate,
     tally_by_stratum,
     upper_limits,
     without_specificity,
 )
-from storage.research.outcome_mix import OutcomeMix
-from storage.research.reading_table import Switch
-from storage.research.reliability import AuditSample, Reading
+from storage.database import Database
+from storage.research.outcome_mix import OutcomeMix, outcome_mix
+from storage.research.reliability import AuditSample, Reading, audit_sample
+from storage.research.standing import Standing as Now
 from storage.settings_store import AuditPlan
 
 MOST_LOOKS = 60
@@ -71,6 +71,15 @@ class Verified:
     beyond_floor: Beyond
     guarantee: Guarantee
     drift: Drift
+    hours: tuple[float, ...]
+
+
+def verified(db: Database, actor: Actor, version: str, plan: AuditPlan, _standing: Now) -> Verified:
+    """`verify` of what a configuration's audit holds now, without its readings one by one: it is kept for a while, and
+    may come from the process beside the server.
+    """
+    found = verify(audit_sample(db, actor, version), outcome_mix(db, actor, version), plan)
+    return replace(found, sample=replace(found.sample, readings=(), others=()))
 
 
 def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
@@ -100,12 +109,14 @@ def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
             binding=binding_of(sample.configuration),
         ),
         drift=drift(mix.reference, mix.looks),
+        hours=_hours(sample),
     )
 
 
-def switched(found: Sequence[Switch]) -> SwitchRate:
-    """How often seeing the engine's view changed a reading."""
-    return switch_rate([_revision(each) for each in found])
+def _hours(sample: AuditSample) -> tuple[float, ...]:
+    """From an outcome to its blind reading: the median, the least and the most; empty without a reading."""
+    taken = sorted((e.read_at - e.settled_at).total_seconds() / 3600 for e in sample.readings if e.read_at is not None)
+    return (median(taken), taken[0], taken[-1], len(taken)) if taken else ()
 
 
 def _beyond(readings: Sequence[Reading], floor: float) -> Beyond:
@@ -165,11 +176,6 @@ def missed_sequence(readings: Sequence[Reading], floor: float, *, from_above: bo
 def _looks(n: int) -> list[int]:
     """At most so many numbers of readings, rising to all of them."""
     return sorted({max(1, round(n * step / MOST_LOOKS)) for step in range(1, MOST_LOOKS + 1)}) if n else []
-
-
-def _revision(each: Switch) -> Revision:
-    """Against the data set's label: the adjudication may be this reader's own."""
-    return Revision(blind_first=each.first, final=each.last, reference=each.reference)
 
 
 def per_thousand(value: float | None) -> str:

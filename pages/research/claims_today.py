@@ -3,18 +3,15 @@
 from collections.abc import Sequence
 from html import escape
 
-import streamlit as st
-
+from jobs.agreement import main_figure
 from pages.components import resources
-from pages.research.agreement_view import alpha
-from pages.research.claims import Verified, at_most_words, verify
+from pages.research.claims import Verified, at_most_words, verified
+from pages.research.computed import READING, computed
 from screening.review.actors import Actor
 from screening.statistics.agreement import Coefficient
-from storage.research.outcome_mix import outcome_mix
-from storage.research.reading_table import reading_table
-from storage.research.reliability import audit_sample, measured_configurations
-from storage.research.standing import Standing, configuration_now, readings_now
-from storage.settings_store import AuditPlan, audit_plan
+from storage.research.reliability import measured_configurations
+from storage.research.standing import configuration_now, readings_given, readings_now
+from storage.settings_store import audit_plan
 
 NOT_YET = "not yet"
 Figure = tuple[str, str, str]
@@ -56,7 +53,9 @@ def missed_figure(person: Actor) -> Figure:
 
 def agreement_figure(person: Actor) -> Figure:
     """The agreement of all blind readings of closed cases."""
-    return agreement_words(_alpha(person, readings_now(resources.database())))
+    db, key = resources.database(), resources.settings().pseudonym_secret
+    readings = READING * readings_given(db)
+    return agreement_words(computed(main_figure, person, key, readings_now(db), cases=readings))
 
 
 def _verified(person: Actor) -> Verified | None:
@@ -64,17 +63,11 @@ def _verified(person: Actor) -> Verified | None:
     version = resources.configuration(resources.usual_pipeline()).version
     if version not in {one.version for one in measured_configurations(db, person)}:
         return None
-    return verification(person, version, audit_plan(db), configuration_now(db, version))
+    return verification(person, version)
 
 
-@st.cache_resource(max_entries=4, show_spinner="Reading the audit…")
-def verification(_person: Actor, version: str, plan: AuditPlan, key: Standing) -> Verified:
+def verification(person: Actor, version: str) -> Verified:
     """What the audit of a configuration says, computed again where anything it follows from is another."""
     db = resources.database()
-    return verify(audit_sample(db, _person, version), outcome_mix(db, _person, version), plan)
-
-
-@st.cache_data(max_entries=2, show_spinner=False)
-def _alpha(_person: Actor, key: Standing) -> Coefficient:
-    table = reading_table(resources.database(), _person, resources.settings().pseudonym_secret)
-    return alpha(table.labels)
+    readings = READING * readings_given(db)
+    return computed(verified, person, version, audit_plan(db), configuration_now(db, version), cases=readings)

@@ -13,6 +13,8 @@ from storage.database import Database
 
 AT_ONCE = 10_000
 """Cases of which anything is computed in the server's process: a few tenths of a second at most."""
+READING = 5
+"""A reading costs as much to count as so many cases."""
 MOST_KEPT = 64
 LOOK_EVERY_S = 0.25
 

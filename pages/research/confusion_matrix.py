@@ -9,9 +9,12 @@ from pandas.io.formats.style import Styler
 
 from pages.components.result_links import results_address
 from screening.labels import Label, Outcome
+from screening.review.actors import Actor
 from screening.statistics.metrics import Metrics, Proportion, from_counts
+from storage.database import Database
 from storage.kinds import PENDING
-from storage.research.confusion import Labels
+from storage.research.confusion import Confusions, Labels, confusions, unread
+from storage.research.standing import Standing
 
 Counts = Mapping[tuple[str, str], int]
 
@@ -43,6 +46,13 @@ class Column:
     counts: Counts
     addresses: Mapping[str, str] = field(default_factory=dict)
     """Where the cases of a measure's count are listed, by the measure's name."""
+
+
+def counted(
+    db: Database, actor: Actor, batch_id: str, group: str | None, _standing: Standing
+) -> tuple[Confusions, int]:
+    """Both matrices, and how many of their cases are open and count as with clinicians. Raises Forbidden."""
+    return confusions(db, actor, batch_id, group), unread(db, actor, batch_id, group)
 
 
 def addresses(batch_id: str, labels: Labels, group: str | None) -> Mapping[str, str]:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
-from statistics import median
 
 from pages.research.claims import (
     Verified,
@@ -154,16 +153,12 @@ def _level(level: int | None) -> str:
 
 
 def _interval_words(found: Verified) -> str:
-    hours = sorted(
-        (each.read_at - each.settled_at).total_seconds() / 3600
-        for each in found.sample.readings
-        if each.read_at is not None
-    )
-    if not hours:
+    if not found.hours:
         return "No audited text has been read blind yet."
+    middle, least, most, readings = found.hours
     return (
-        f"Hours from the outcome to the blind reading: median {median(hours):,.1f}, from {hours[0]:,.1f} to "
-        f"{hours[-1]:,.1f}, over {len(hours):,} readings. Both are of one unchanging text; nothing was done in between."
+        f"Hours from the outcome to the blind reading: median {middle:,.1f}, from {least:,.1f} to "
+        f"{most:,.1f}, over {readings:,.0f} readings. Both are of one unchanging text; nothing was done in between."
     )
 
 

@@ -26,10 +26,22 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ratings:
-    """Ratings as codes: cases × readers, each an index into ``categories`` (in their order) or `MISSING`."""
+    """Ratings as codes: cases × readers, each an index into ``categories`` (in their order) or `MISSING`. A row stands
+    for so many cases as ``times`` says, for one where it is None.
+    """
 
     codes: NDArray[np.int64]
     categories: tuple[str, ...]
+    times: NDArray[np.float64] | None = None
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """For how many cases each row stands."""
+        return np.ones(len(self.codes)) if self.times is None else self.times
+
+    def given(self) -> NDArray[np.int64]:
+        """Ratings per row."""
+        return np.asarray((self.codes != MISSING).sum(axis=1))
 
     def counts(self) -> NDArray[np.float64]:
         """Ratings per case and category (cases × categories)."""
@@ -137,32 +149,41 @@ def with_interval(
     whole = coefficient(ratings)
     if whole.value is None:
         return whole
-    rated = ratings.codes[(ratings.codes != MISSING).any(axis=1)]
-    error = _jackknife_error(coefficient, rated, ratings.categories)
+    rated = _alike_once(ratings)
+    error = _jackknife_error(coefficient, rated)
     if error is None:
         return replace(whole, reason="too few cases for an interval: without one of them there is no figure")
     if abs(whole.value) >= 1 or error < 1e-12:
         return replace(whole, reason="too little variation for an interval: no case makes a difference")
     limits = [_fisher_limits(whole.value, error, whole.cases)]
     more = _with_two_cases(rated, None if label is None else ratings.categories.index(label))
-    value, error = coefficient(Ratings(more, ratings.categories)).value, None
+    value, error = coefficient(more).value, None
     if value is not None and abs(value) < 1:
-        error = _jackknife_error(coefficient, more, ratings.categories)
+        error = _jackknife_error(coefficient, more)
     if value is not None and error is not None:
         limits.append(_fisher_limits(value, error, whole.cases))
     return replace(whole, low=min(low for low, _ in limits), high=max(high for _, high in limits))
 
 
-def _jackknife_error(
-    coefficient: Callable[[Ratings], Coefficient], rated: NDArray[np.int64], categories: tuple[str, ...]
-) -> float | None:
+def _alike_once(ratings: Ratings) -> Ratings:
+    """The rated cases, those with the same ratings in one row: nothing below looks at more rows than there are ways to
+    rate a case.
+    """
+    kept = ratings.given() > 0
+    codes, which = np.unique(ratings.codes[kept], axis=0, return_inverse=True)
+    times = np.zeros(len(codes))
+    np.add.at(times, which.reshape(-1), ratings.weights[kept])
+    return Ratings(codes, ratings.categories, times)
+
+
+def _jackknife_error(coefficient: Callable[[Ratings], Coefficient], rated: Ratings) -> float | None:
     """The standard error from leaving out each case; cases with the same ratings are left out once for all."""
-    _, first, alike = np.unique(rated, axis=0, return_index=True, return_counts=True)
-    rest = [coefficient(Ratings(np.delete(rated, case, axis=0), categories)).value for case in first]
+    alike = rated.weights
+    rest = [coefficient(replace(rated, times=alike - one)).value for one in np.eye(len(alike))]
     values = np.array([value for value in rest if value is not None])
     if len(values) < len(rest):
         return None
-    n = len(rated)
+    n = alike.sum()
     return float(np.sqrt((n - 1) / n * (alike @ (values - values @ alike / n) ** 2)))
 
 
@@ -172,18 +193,21 @@ def _fisher_limits(value: float, error: float, cases: int) -> tuple[float, float
     return float(np.tanh(centre - half)), float(np.tanh(centre + half))
 
 
-def _with_two_cases(rated: NDArray[np.int64], label: int | None) -> NDArray[np.int64]:
+def _with_two_cases(rated: Ratings, label: int | None) -> Ratings:
     """The cases and two more, each with as many ratings as a case with two or more has in the mean."""
-    readers = (rated != MISSING).sum(axis=1)
-    typical = round(float(readers[readers >= 2].mean()))
-    codes, given = np.unique(rated[rated != MISSING], return_counts=True)
+    readers, times = rated.given(), rated.weights
+    twice = readers >= 2
+    typical = round(float(readers[twice] @ times[twice] / times[twice].sum()))
+    said = np.array([times @ (rated.codes == code).sum(axis=1) for code in range(len(rated.categories))])
+    codes = np.flatnonzero(said)
+    given = said[codes]
     rare = int(codes[given.argmin()]) if label is None else label
     others = codes != rare
     usual = int(codes[others][given[others].argmax()]) if others.any() else rare
-    added = np.full((2, rated.shape[1]), MISSING)
+    added = np.full((2, rated.codes.shape[1]), MISSING)
     added[:, :typical] = rare
     added[1, 1:typical] = usual
-    return np.vstack([rated, added])
+    return Ratings(np.vstack([rated.codes, added]), rated.categories, np.append(times, [1.0, 1.0]))
 
 
 def agreement_report(ratings: Ratings, *, positive: str) -> tuple[Coefficient, ...]:
@@ -206,26 +230,27 @@ def agreement_report(ratings: Ratings, *, positive: str) -> tuple[Coefficient, .
 
 
 def _coefficient(name: str, ratings: Ratings, statistic: Callable[[Ratings], float]) -> Coefficient:
-    cases = int((np.sum(ratings.codes != MISSING, axis=1) >= 2).sum())
+    cases = int(ratings.weights[ratings.given() >= 2].sum())
     try:
         return Coefficient(name=name, value=statistic(ratings), cases=cases)
     except _UndefinedError as why:
         return Coefficient(name=name, value=None, cases=cases, reason=str(why))
 
 
-def _paired_counts(ratings: Ratings) -> NDArray[np.float64]:
-    counts = ratings.counts()
-    paired: NDArray[np.float64] = counts[counts.sum(axis=1) >= 2]
-    if not len(paired):
+def _paired_counts(ratings: Ratings) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The counts of rows with two or more ratings, and for how many cases each stands."""
+    counts, times = ratings.counts(), ratings.weights
+    twice = (counts.sum(axis=1) >= 2) & (times > 0)
+    if not twice.any():
         raise _UndefinedError("no case has two ratings")
-    return paired
+    return counts[twice], times[twice]
 
 
 def _alpha(ratings: Ratings, level: Level) -> float:
-    counts = _paired_counts(ratings)
-    pairs_per_rating = 1 / (counts.sum(axis=1) - 1)
+    counts, times = _paired_counts(ratings)
+    pairs_per_rating = times / (counts.sum(axis=1) - 1)
     observed = (counts * pairs_per_rating[:, None]).T @ counts - np.diag(counts.T @ pairs_per_rating)
-    totals = counts.sum(axis=0)
+    totals = times @ counts
     distance = _distances(totals, level)
     expected = (np.outer(totals, totals) * distance).sum() / (totals.sum() - 1)
     if expected == 0:
@@ -246,14 +271,15 @@ def _gwet(ratings: Ratings, level: Level) -> float:
     size = len(ratings.categories)
     if size < 2:
         raise _UndefinedError("one category leaves nothing to disagree about")
-    paired, counts = _paired_counts(ratings), ratings.counts()
+    (paired, times), counts = _paired_counts(ratings), ratings.counts()
     weights = _gwet_weights(size, level)
     readers = paired.sum(axis=1)
-    agreeing = (paired * (paired @ weights - 1)).sum(axis=1) / (readers * (readers - 1))
-    rated = counts[counts.sum(axis=1) > 0]
-    shares = (rated / rated.sum(axis=1, keepdims=True)).mean(axis=0)
+    agreeing = times @ ((paired * (paired @ weights - 1)).sum(axis=1) / (readers * (readers - 1))) / times.sum()
+    rated = ratings.given() > 0
+    every = ratings.weights[rated]
+    shares = every @ (counts[rated] / counts[rated].sum(axis=1, keepdims=True)) / every.sum()
     chance = weights.sum() / (size * (size - 1)) * (shares * (1 - shares)).sum()
-    return float((agreeing.mean() - chance) / (1 - chance))
+    return float((agreeing - chance) / (1 - chance))
 
 
 def _gwet_weights(size: int, level: Level) -> NDArray[np.float64]:
@@ -267,20 +293,22 @@ def _gwet_weights(size: int, level: Level) -> NDArray[np.float64]:
 def _kappa(ratings: Ratings) -> float:
     if ratings.codes.shape[1] != 2:
         raise _UndefinedError("Cohen κ is for two readers")
-    both = ratings.codes[(ratings.codes != MISSING).all(axis=1)]
+    chosen = (ratings.given() == 2) & (ratings.weights > 0)
+    both, times = ratings.codes[chosen], ratings.weights[chosen]
     if not len(both):
         raise _UndefinedError("no case has two ratings")
-    shares = [np.bincount(both[:, reader], minlength=len(ratings.categories)) / len(both) for reader in (0, 1)]
+    cases, size = times.sum(), len(ratings.categories)
+    shares = [np.bincount(both[:, reader], weights=times, minlength=size) / cases for reader in (0, 1)]
     chance = float(shares[0] @ shares[1])
     if chance == 1:
         raise _UndefinedError("both readers always gave the same one label")
-    return float(((both[:, 0] == both[:, 1]).mean() - chance) / (1 - chance))
+    return float((times @ (both[:, 0] == both[:, 1]) / cases - chance) / (1 - chance))
 
 
 def _specific(ratings: Ratings, column: int) -> float:
-    counts = _paired_counts(ratings)
+    counts, times = _paired_counts(ratings)
     said = counts[:, column]
-    possible = float((said * (counts.sum(axis=1) - 1)).sum())
+    possible = float(times @ (said * (counts.sum(axis=1) - 1)))
     if possible == 0:
         raise _UndefinedError("nobody gave this label to a case with two ratings")
-    return float((said * (said - 1)).sum()) / possible
+    return float(times @ (said * (said - 1))) / possible

@@ -31,6 +31,12 @@ def readings_now(db: Database) -> Standing:
         return _readings(conn)
 
 
+def readings_given(db: Database) -> int:
+    """How many readings there are, with revisions: what is counted from them takes as long."""
+    with db.read() as conn:
+        return int(conn.execute(select(func.count()).select_from(ratings)).scalar_one())
+
+
 def _settled(conn: Connection, chosen: ColumnElement[bool]) -> tuple[Any, ...]:
     tally = batch_tallies.c
     sums = [func.sum(column) for column in (tally.accepted, tally.safe, tally.unsafe, tally.human_review, tally.calls)]

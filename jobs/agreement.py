@@ -1,0 +1,135 @@
+"""What the Agreement page asks: coefficients, readings by tier, changes of mind. Each function takes the database
+first, so that it runs beside the server as well (`jobs.computing`); ``standing`` is what the answer follows from.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from screening.review.actors import Actor
+from screening.review.rating_form import RatingLabel
+from screening.statistics.agreement import (
+    Coefficient,
+    Level,
+    Ratings,
+    agreement_report,
+    krippendorff_alpha,
+    ratings_of,
+    with_interval,
+)
+from screening.statistics.metrics import Proportion
+from screening.statistics.verification import Revision, SwitchRate, switch_rate
+from storage.database import Database
+from storage.research.listed import MOST_LISTED
+from storage.research.reading_table import (
+    Switch,
+    TierReadings,
+    open_disagreements,
+    reading_table,
+    readings_by_tier,
+    switches,
+)
+from storage.research.standing import Standing
+
+LABELS = (RatingLabel.SAFE.value, RatingLabel.INSUFFICIENT_INFORMATION.value, RatingLabel.UNSAFE.value)
+"""In their order: what cannot be said lies between safe and unsafe."""
+IDEATION = tuple(map(str, range(6)))
+AGAINST = ("adjudicated", "reference")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switching:
+    """Changes of mind after the engine's view was shown: of all readings, and against one kind of label."""
+
+    switched: Proportion
+    to_right: Proportion
+    to_wrong: Proportion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """All figures of the page: cases read blind, how many by two or more, by how many readers; ``disputed`` wait for
+    adjudication and are in none.
+    """
+
+    cases: int
+    twice: int
+    readers: int
+    disputed: int
+    coefficients: tuple[Coefficient, ...]
+    tiers: tuple[TierReadings, ...]
+    switching: Mapping[str, Switching]
+
+
+def agreed(db: Database, actor: Actor, key: str, batch_id: str | None, _standing: Standing) -> Agreed:
+    """Of one batch or of all; ``key`` is the site's pseudonym key. Raises Forbidden."""
+    table = reading_table(db, actor, key, batch_id)
+    changes = switches(db, actor, key, batch_id)
+    return Agreed(
+        cases=len(table.case_ids),
+        twice=sum(sum(label is not None for label in row) >= 2 for row in table.labels),
+        readers=len(table.readers),
+        disputed=open_disagreements(db, actor, batch_id),
+        coefficients=coefficients(table.labels, table.ideation) if table.case_ids else (),
+        tiers=readings_by_tier(db, actor, batch_id),
+        switching={against: switching(changes, against=against) for against in AGAINST},
+    )
+
+
+def main_figure(db: Database, actor: Actor, key: str, _standing: Standing) -> Coefficient:
+    """The main coefficient alone, with its interval, of all readings."""
+    return with_interval(krippendorff_alpha, ratings_of(reading_table(db, actor, key).labels, LABELS))
+
+
+def coefficients(
+    labels: Sequence[Sequence[str | None]], ideation: Sequence[Sequence[int | None]]
+) -> tuple[Coefficient, ...]:
+    """Every coefficient with its interval; the same readings give the same figures."""
+    found = agreement_report(ratings_of(labels, LABELS), positive="unsafe")
+    levels = ratings_of([[None if one is None else str(one) for one in row] for row in ideation], IDEATION)
+    return (*found, with_interval(_ideation, levels))
+
+
+def _ideation(levels: Ratings) -> Coefficient:
+    found = krippendorff_alpha(levels, Level.ORDINAL)
+    return Coefficient(
+        name="ideation level, Krippendorff α (ordinal)", value=found.value, cases=found.cases, reason=found.reason
+    )
+
+
+def switching(readings: Sequence[Switch], *, against: str) -> Switching:
+    """``against`` is ``adjudicated`` or ``reference``; wrong→right is of first labels that were wrong, and so on."""
+    judged = [(one, truth) for one in readings if (truth := getattr(one, against)) is not None]
+    wrong = [(one, truth) for one, truth in judged if one.first != truth]
+    right = [(one, truth) for one, truth in judged if one.first == truth]
+    return Switching(
+        switched=Proportion(sum(one.first != one.last for one in readings), len(readings)),
+        to_right=Proportion(sum(one.last == truth for one, truth in wrong), len(wrong)),
+        to_wrong=Proportion(sum(one.last != truth for one, truth in right), len(right)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revised:
+    """How often a reading changed after the reveal; and for each kind of change in words, how many cases there are
+    with it, and the first `MOST_LISTED` of them.
+    """
+
+    rate: SwitchRate
+    cases: Mapping[str, tuple[int, tuple[str, ...]]]
+
+
+def revised(db: Database, actor: Actor, key: str, _standing: Standing) -> Revised:
+    """Of all closed cases, against the data set's label: the adjudication may be the reader's own. Raises Forbidden."""
+    found = switches(db, actor, key)
+    changed = [one for one in found if one.first != one.last]
+    known = [one for one in changed if one.reference is not None]
+    kinds = {
+        "Changed after the reveal": changed,
+        "Right first, then wrong": [one for one in known if one.first == one.reference],
+        "Wrong first, then right": [one for one in known if one.last == one.reference],
+    }
+    cases = {words: tuple(dict.fromkeys(one.case_id for one in of_it)) for words, of_it in kinds.items()}
+    revisions = [Revision(blind_first=one.first, final=one.last, reference=one.reference) for one in found]
+    return Revised(
+        rate=switch_rate(revisions), cases={words: (len(ids), ids[:MOST_LISTED]) for words, ids in cases.items()}
+    )
