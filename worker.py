@@ -1,6 +1,7 @@
 """Start the runner for the configured database; nothing else."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -32,6 +33,8 @@ DATABASE_THREADS = 8
 """Commits of different cases wait for the disk side by side; more would only wait for each other."""
 
 STOPS_WITHIN_S = 8.0
+GARBAGE_AT = 10_000
+"""New objects after which the youngest are looked through for garbage; the language's own 700 is for small programs."""
 
 log = logging.getLogger("worker")
 
@@ -101,6 +104,16 @@ async def try_the_model(settings: Settings, db: Database, agents: Agents, tries:
         async with aclosing(Agents(known)) as described:
             asked = configuration(known, described, pipeline)
         await tries.at_start(asked, settings.seed)
+    keep_what_is_loaded()
+
+
+def keep_what_is_loaded() -> None:
+    """Spare the collector what lasts as long as the process, the libraries above all: it would pass through all of it
+    many times a second while calls are under way. What is made from now on is looked through less often.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_AT)
 
 
 @contextmanager

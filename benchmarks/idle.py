@@ -3,11 +3,13 @@
     python -m benchmarks.idle [--seconds 30] [--database sqlite postgresql]
 
 The worker is `worker.py` in a process of its own: its processor time is read from the kernel, its statements are
-counted where they are received (PostgreSQL's own log; in SQLite by the driver's trace), begin and commit included.
+counted where they are received (PostgreSQL's own log; in SQLite by the driver's trace); those that begin and end
+transactions are not among them, as in `benchmarks.screening`.
 """
 
 import argparse
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -39,8 +41,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 TRACED = """
 import runpy, sqlite3, sys
 count, to = 0, sys.argv[1]
-def seen(_statement):
+def seen(statement):
     global count
+    if statement.split(None, 1)[0].rstrip(";").upper() in ("BEGIN", "COMMIT", "ROLLBACK"): return
     count += 1
     with open(to, "w") as out: out.write(str(count))
 real = sqlite3.connect
@@ -148,9 +151,11 @@ def _logged(db: Database, seconds: float) -> float:
     time.sleep(1.0)
     before = log.stat().st_size
     time.sleep(seconds)
-    lines = log.read_bytes()[before:].decode(errors="replace").splitlines()
+    received = re.findall(
+        r"LOG:  (?:statement|execute [^:]*):\s*(\w+)", log.read_bytes()[before:].decode(errors="replace")
+    )
     _set_logging(db, "none")
-    return sum("LOG:  statement:" in line or "LOG:  execute" in line for line in lines) / seconds
+    return sum(word.upper() not in ("BEGIN", "COMMIT", "ROLLBACK") for word in received) / seconds
 
 
 def _set_logging(db: Database, what: str) -> None:

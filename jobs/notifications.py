@@ -28,6 +28,8 @@ from storage.site.recipients import Kind, active_recipients
 DUTY = "notifications"
 LOOK_EVERY_S = 3.0
 BRING_IN_EVERY_S = 10.0
+INDEX_EVERY_S = 10.0
+"""What the index of open texts is behind by is looked through as it is."""
 HELD_FOR = timedelta(seconds=60)
 """A process that dies is followed by another after so long at most, and `NOT_MINE_FOR`."""
 NOT_MINE_FOR = timedelta(seconds=5)
@@ -106,7 +108,7 @@ class Notifier:
             (self._beat, heartbeats.BEAT_EVERY_S),
             (self.round, LOOK_EVERY_S),
             (self._bring_in, BRING_IN_EVERY_S),
-            (self._index, LOOK_EVERY_S),
+            (self._index, INDEX_EVERY_S),
         ):
             threading.Thread(target=self._again, args=(work, every_s), name="notifications", daemon=True).start()
 

@@ -19,7 +19,7 @@ from psycopg.sql import SQL, Identifier
 
 from jobs.patience import to_the_end
 from jobs.port import INTERACTIVE_PLACES, WorkerEnded
-from jobs.procrastinate_jobs import EndedJobs
+from jobs.procrastinate_jobs import EndedJobs, PatientConnection
 from jobs.screening_job import ScreeningJob
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
 from storage.batches import pending
@@ -29,9 +29,9 @@ INTERACTIVE, BATCH = "interactive", "batch"
 FEED_EVERY_S = 0.25
 IDLE_EVERY_S = {INTERACTIVE: 0.4, BATCH: 2.0}
 """Between two rounds of a feeder that found nothing to give out, while something put off comes due by itself."""
-QUIET_EVERY_S = 2.0
-"""The same while nothing does: the database tells of what is new (`storage/changes.py`), and a word of it may
-get lost with a connection."""
+QUIET_EVERY_S = 10.0
+"""The same while nothing does: the database tells of what is new (`storage/changes.py`). A worker whose
+connection for this breaks ends and is started again; this is for what another worker put off before it died."""
 LEAST_WAITING = 100
 """Cases kept waiting in the engine; more where more are in work, because each round then takes more."""
 DEAD_AFTER_S = 20.0
@@ -40,6 +40,8 @@ _CREATE_LOCK = 7_041_330_201
 _FEED_LOCKS = {INTERACTIVE: 7_041_330_202, BATCH: 7_041_330_203}
 """PostgreSQL's advisory locks of this module: arbitrary numbers of their own."""
 _TASK = "screen_case"
+_ALIVE: dict[str, Any] = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3}
+"""A connection that only listens notices within so many seconds that nobody is there any more."""
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +107,7 @@ class ProcrastinateRunner:
 
     async def _listen(self) -> None:
         """Wakes the feeders when the database tells of new work."""
-        async with await AsyncConnection.connect(self._job.db.conninfo, autocommit=True) as connection:
+        async with await PatientConnection.connect(self._job.db.conninfo, autocommit=True, **_ALIVE) as connection:
             await connection.execute(SQL("LISTEN {}").format(Identifier(NEW_WORK)))
             self._wake()
             async for _ in connection.notifies():
@@ -191,7 +193,7 @@ class ProcrastinateRunner:
                 log.warning("a worker died over case %s: given out again", job.lock)
                 await _forget(self.app, job)
             await manager.prune_stalled_workers(self._dead_after_s)
-            await asyncio.sleep(self._dead_after_s / 4)
+            await asyncio.sleep(self._dead_after_s / 2)
 
 
 def engine_schema() -> str:
@@ -211,14 +213,16 @@ async def create_engine_tables(conninfo: str) -> None:
 
 
 def _app(conninfo: str) -> tuple[procrastinate.App, EndedJobs]:
-    connector = procrastinate.PsycopgConnector(conninfo=conninfo, kwargs=_options(), min_size=2, max_size=10)
+    connector = procrastinate.PsycopgConnector(
+        conninfo=conninfo, kwargs=_options(), connection_class=PatientConnection, min_size=2, max_size=10
+    )
     app = procrastinate.App(connector=connector)
     app.job_manager = ended = EndedJobs(connector)
     return app, ended
 
 
 def _options() -> dict[str, Any]:
-    return {"options": f"-c search_path={engine_schema()}"}
+    return {"options": f"-c search_path={engine_schema()}", **_ALIVE}
 
 
 async def _mine(connection: "AsyncConnection[Any]", lock: int) -> bool:

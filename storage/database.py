@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from sqlite3 import SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_FULL, SQLITE_IOERR, SQLITE_LOCKED, SQLITE_PROTOCOL
 from typing import Any, Literal
@@ -143,8 +144,16 @@ def insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) ->
 
     Told by RETURNING: after an INSERT a driver's row count says nothing on PostgreSQL.
     """
-    statement = insert_into(connection, table).values(row).on_conflict_do_nothing()
-    return connection.execute(statement.returning(*table.primary_key.columns)).first() is not None
+    if any(isinstance(value, ColumnElement) for value in row.values()):  # found by the database itself
+        return connection.execute(_once(connection.dialect.name, table).values(row)).first() is not None
+    return connection.execute(_once(connection.dialect.name, table), dict(row)).first() is not None
+
+
+@cache
+def _once(dialect: str, table: Table) -> "Any":
+    """The statement, written once: a worker inserts each run and outcome with it."""
+    insert = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+    return insert.on_conflict_do_nothing().returning(*table.primary_key.columns)
 
 
 class Fault(StrEnum):

@@ -198,8 +198,11 @@ class PipelineConfig(_Data):
     @model_validator(mode="after")
     def _acyclic(self) -> Self:
         order = [node.name for node in self.nodes]
-        if len(set(order)) != len(order) or set(order) & OUTCOMES:
-            raise ValueError("node names must be unique and differ from the outcomes")
+        for position, name in enumerate(order):
+            if name in order[:position]:
+                raise ValueError(f"node {name}: another node has this name")
+            if name in OUTCOMES:
+                raise ValueError(f"node {name}: this is the name of an outcome")
         for position, node in enumerate(self.nodes):
             for label, target in node.routes.items():
                 if target in order[: position + 1]:

@@ -14,6 +14,8 @@ from screening.engine.whole_way import chain_bound, promises
 
 SHIPPED = Path(__file__).parents[2] / "pipelines"
 MOST_CHARACTERS = 1_000_000
+BYTE_ORDER_MARK = "\ufeff"
+"""Some editors begin every file with it."""
 
 
 class PipelineRefused(ValueError):
@@ -30,7 +32,7 @@ def read_pipeline(text: str) -> PipelineConfig:
     if len(text) > MOST_CHARACTERS:
         raise PipelineRefused(f"the file has {len(text):,} characters; a pipeline has at most {MOST_CHARACTERS:,}")
     try:
-        given = tomllib.loads(text)
+        given = tomllib.loads(text.removeprefix(BYTE_ORDER_MARK))
     except tomllib.TOMLDecodeError as problem:
         raise PipelineRefused(f"not TOML: {problem}") from None
     return check(given)
@@ -74,6 +76,8 @@ def _sentence(values: Mapping[str, Any], problem: ValidationError) -> str:
     """The first thing that is wrong, with its place."""
     first = problem.errors(include_url=False, include_input=False)[0]
     words = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] == "too_long" and first["loc"] == ("nodes",):
+        words = "a pipeline has at most {max_length} nodes, and this one {actual_length:,}".format(**first["ctx"])
     place = _place(values, first["loc"])
     return f"{place}: {words}" if place and not words.startswith(f"{place}:") else words
 

@@ -44,7 +44,11 @@ class AdaptiveLimit:
     async def slot(self, timeout_s: float) -> AsyncIterator[Place]:
         """Held while one call is under way; urgent calls and those of older waves pass first."""
         async with self._turns.turn(current_rank()):
-            await self._slots.acquire_on_behalf_of(place := object())
+            place = object()
+            try:
+                self._slots.acquire_on_behalf_of_nowait(place)  # the gate lets others go first
+            except anyio.WouldBlock:
+                await self._slots.acquire_on_behalf_of(place)
         try:
             wait_s = timeout_s if self._warm else max(timeout_s, self._warming_s)
             yield Place(timeout_s=wait_s, halvings=self._halvings)

@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Row, delete, exists, insert, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, delete, exists, insert, select
 
 from screening.engine.doubt import doubt_of
 from screening.engine.draws import ScreenedText
@@ -88,14 +89,16 @@ def batch_standing(db: Database, batch_id: str) -> Standing:
 
 def case_row(conn: Connection, case_id: str, *more: ColumnElement[Any]) -> Row[Any]:
     """The case with what its job needs of its batch, and its outcome if it has one. Raises UnknownCase."""
-    query = select(cases, batches.c.seed, batches.c.kind, batches.c.configuration, screenings.c.outcome, *more)
-    joined = query.join(batches, batches.c.id == cases.c.batch_id).outerjoin(
-        screenings, screenings.c.case_id == cases.c.id
-    )
-    row = conn.execute(joined.where(cases.c.id == case_id)).first()
-    if row is None:
+    if (row := conn.execute(_with_batch(more), {"wanted": case_id}).first()) is None:
         raise UnknownCase(case_id)
     return row
+
+
+@cache
+def _with_batch(more: tuple[ColumnElement[Any], ...]) -> Select[Any]:
+    query = select(cases, batches.c.seed, batches.c.kind, batches.c.configuration, screenings.c.outcome, *more)
+    joined = query.join(batches, batches.c.id == cases.c.batch_id)
+    return joined.outerjoin(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id == bindparam("wanted"))
 
 
 def case_of(row: Row[Any], configuration: Configuration, number: int | None = None) -> CaseForScreening:
@@ -144,16 +147,11 @@ def commit_run(
     ended = EndedRun(position=position, run=run, cost_usd=cost_usd, started_at=started_at, ended_at=ended_at)
     with db.write() as conn:
         case = _case(conn, case_id)
-        if not _inserted(conn, case_id, ended):
+        if not insert_once(conn, node_runs, run_row(case_id, ended)):
             return _stands(conn, case_id, ended)
         tallies.add(conn, case.batch_id, case.row, _spent_on(ended))
         end_starts(conn, case_id, ended_at)  # it moves on: no start so far killed its worker by what comes next
         return True
-
-
-def _inserted(conn: Connection, case_id: str, ended: EndedRun) -> bool:
-    """Insert the run unless one stands at its position; whether it was inserted."""
-    return insert_once(conn, node_runs, run_row(case_id, ended))
 
 
 def _stands(conn: Connection, case_id: str, ended: EndedRun) -> bool:
@@ -166,9 +164,8 @@ def _stands(conn: Connection, case_id: str, ended: EndedRun) -> bool:
 
 
 def _spent_on(ended: EndedRun) -> tallies.Totals:
-    calls = ended.run.verdict.calls
-    unpriced = calls if ended.cost_usd is None else 0
-    return tallies.Totals(calls=calls, unpriced_calls=unpriced, cost_usd=ended.cost_usd or 0.0)
+    calls, priced = ended.run.verdict.calls, ended.cost_usd is not None
+    return tallies.Totals(calls=calls, unpriced_calls=0 if priced else calls, cost_usd=ended.cost_usd or 0.0)
 
 
 def commit_outcome(
@@ -204,7 +201,7 @@ def commit_end(
         if settings.stopped and screening.outcome is not Outcome.HUMAN_REVIEW:
             screening = to_a_human(Reason.STOPPED, screening.runs)
         _require_allowed(screening, case)
-        inserted = last is not None and _inserted(conn, case_id, last)
+        inserted = last is not None and insert_once(conn, node_runs, run_row(case_id, last))
         if last is not None and not inserted and not _stands(conn, case_id, last):
             return End.RUN_LOST
         spent = _spent_on(last) if last is not None and inserted else tallies.Totals()
@@ -242,15 +239,18 @@ def _decided(
 
 
 def _case(conn: Connection, case_id: str) -> Any:
-    columns: list[Column[Any]] = [
-        *(cases.c.id, cases.c.batch_id, cases.c.row, cases.c.flags, cases.c.reference, cases.c.audit_probability)
-    ]
-    of_batch: list[Column[Any]] = [batches.c.reach, batches.c.seed, audit_allocations.c.probabilities]
-    query = select(*columns, *of_batch, LATEST_BODY.label("settings")).join(batches, batches.c.id == cases.c.batch_id)
-    query = query.outerjoin(audit_allocations, audit_allocations.c.version == batches.c.audit_allocation)
-    if (row := conn.execute(query.where(cases.c.id == case_id)).first()) is None:
+    if (row := conn.execute(_ending(), {"wanted": case_id}).first()) is None:
         raise UnknownCase(case_id)
     return row
+
+
+@cache
+def _ending() -> Select[Any]:
+    columns = (cases.c[name] for name in ("id", "batch_id", "row", "flags", "reference", "audit_probability"))
+    of_batch = (batches.c.reach, batches.c.seed, audit_allocations.c.probabilities, LATEST_BODY.label("settings"))
+    query = select(*columns, *of_batch).join(batches, batches.c.id == cases.c.batch_id)
+    query = query.outerjoin(audit_allocations, audit_allocations.c.version == batches.c.audit_allocation)
+    return query.where(cases.c.id == bindparam("wanted"))
 
 
 def _require_allowed(screening: Screening, case: Row[Any]) -> None:

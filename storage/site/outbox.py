@@ -7,10 +7,11 @@ same over all its tries, so that whoever receives it can tell a repetition.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, insert, or_, select, update
 
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
@@ -153,10 +154,15 @@ def send_test(db: Database, actor: Actor, recipient_id: str, now: datetime) -> N
 
 def somebody(db: Database) -> bool:
     """Whether anybody is told of anything, or a message waits: one question, asked all the time."""
-    told = exists().where(notification_recipients.c.active.is_(True))
-    waits = exists().where(_WAITING)
     with db.read() as conn:
-        return bool(conn.execute(select(or_(told, waits))).scalar())
+        return bool(conn.execute(_somebody()).scalar())
+
+
+@cache
+def _somebody() -> Select[Any]:
+    """The question, written once."""
+    told = exists().where(notification_recipients.c.active.is_(True))
+    return select(or_(told, exists().where(_WAITING)))
 
 
 def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...]:

@@ -62,8 +62,8 @@ def test_a_site_may_have_safe_confirmed_by_the_next_node() -> None:
         ({"routes": {"safe": "safe", "unsafe": "unsafe"}}, "no route for escalate"),
         ({"routes": {"safe": "safe", "unsafe": "safe", "escalate": "risk"}}, "unsafe must not lead to"),
         ({"routes": {"safe": "safe", "unsafe": "unsafe", "escalate": "safe"}}, "escalate must not lead to"),
-        ({"name": "risk"}, "unique"),
-        ({"name": "human_review"}, "unique"),
+        ({"name": "risk"}, "node risk: another node has this name"),
+        ({"name": "human_review"}, "node human_review: this is the name of an outcome"),
         ({"routes": {"safe": "safe", "unsafe": "risk", "escalate": "risk"}}, "from where a case could end safe"),
         (
             {"routes": {"safe": "safe", "unsafe": "unsafe", "escalate": "human_review"}},

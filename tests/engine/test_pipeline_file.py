@@ -82,9 +82,13 @@ def test_what_is_no_pipeline_is_refused_in_one_sentence(text: str, words: str) -
         read_pipeline(text)
 
 
+def test_a_file_from_an_editor_that_marks_its_byte_order_is_the_same_pipeline() -> None:
+    assert read_pipeline(f"\ufeff{RECOMMENDED}") == read_pipeline(RECOMMENDED)
+
+
 def test_ten_thousand_nodes_are_refused_at_once() -> None:
     node = preset("recommended").nodes[0].model_dump(mode="json")
-    with pytest.raises(PipelineRefused, match="at most 20 items"):
+    with pytest.raises(PipelineRefused, match=r"^nodes: a pipeline has at most 20 nodes, and this one 10,000$"):
         check({"name": "x", "node": [node | {"name": f"n{number}"} for number in range(10_000)]})
 
 
