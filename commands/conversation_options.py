@@ -108,7 +108,7 @@ def _with_turn_columns(
 
 
 def speakers(words: str) -> tuple[tuple[str, Role], ...]:
-    """What ``ANNA=user,BEN=assistant`` says. ValueError for a role that is none.
+    """What ``ANNA=user,BEN=assistant`` says. ValueError for an unknown role.
 
     >>> speakers("Anna=user, Dr. B=assistant")
     (('Anna', <Role.USER: 'user'>), ('Dr. B', <Role.ASSISTANT: 'assistant'>))

@@ -26,7 +26,7 @@ RECORDING = chain(
 
 
 async def record_as_batch(url: str, data: EvaluationData, settings: Settings) -> DrawBook:
-    """Screen the data set as a batch of this database, and give back its draws. Raises SamplerError by no case."""
+    """Screen the data set as a batch of this database, and give back its draws. A case that fails stays pending."""
     db = Database(url)
     try:
         db.prepare()

@@ -41,7 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_conditions(words: str) -> tuple[Condition, ...]:
-    """The conditions meant; ValueError for a name there is none of.
+    """The conditions meant; ValueError for an unknown name.
 
     >>> [condition.name for condition in chosen_conditions("B=75,MV n=3")]
     ['MV n=3', 'B=75']

@@ -43,7 +43,7 @@ def add_mapping_options(parser: argparse.ArgumentParser) -> None:
 
 
 def mapped_table(source: Source, name: str, arguments: argparse.Namespace) -> Table:
-    """The file, read as the options say. FileRefused as `read_table`, ValueError for labels that are none."""
+    """The file, read as the options say. FileRefused as `read_table`, ValueError for words that are no labels."""
     kept = read_mapping(arguments.mapping.read_bytes()) if arguments.mapping else FileMapping()
     sheet = arguments.sheet or kept.sheet
     columns = _columns(source, sheet, kept.columns, arguments)

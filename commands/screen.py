@@ -154,7 +154,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 @contextmanager
 def _database(url: str | None) -> Iterator[Database]:
-    """The database asked for, or one that is gone afterwards."""
+    """The database asked for, or a temporary one."""
     with ExitStack() as stack:
         if url is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory())

@@ -34,7 +34,7 @@ class TurnsRefused(Exception):
 
 
 def role_of(word: str, speakers: Mapping[str, Role]) -> Role | None:
-    """What somebody is who is called so: as ``speakers`` (names in lower case) says, else by known words.
+    """The role of somebody with this name: as ``speakers`` (names in lower case) says, else by known words.
 
     >>> role_of(" Human", {}), role_of("Anna", {"anna": Role.USER}), role_of("Anna", {})
     (<Role.USER: 'user'>, <Role.USER: 'user'>, None)

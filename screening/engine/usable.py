@@ -1,4 +1,4 @@
-"""An escalation that only unusable answers make is no answer of the model: told apart here, for all who show it."""
+"""An escalation that rests on unusable answers alone is no answer of the model: marked here for all who show it."""
 
 from collections.abc import Sequence
 from dataclasses import replace

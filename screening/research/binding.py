@@ -32,7 +32,7 @@ def model_words(configuration: Mapping[str, Any]) -> str:
 
 
 def prompt_version(configuration: Mapping[str, Any]) -> str:
-    """The hash of the prompts, or of what simulated agents read by."""
+    """The hash of the prompts, or of the simulated agents' lexicon."""
     sampler = configuration.get("sampler", {})
     return str(sampler.get("prompts") or sampler.get("lexicon") or "none")
 

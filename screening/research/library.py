@@ -160,7 +160,7 @@ def _row(ended: Screening, text: ReceivedText, reply: ReceivedText | None, pipel
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-    """To its end, in a notebook too, whose own loop is running."""
+    """Run it to its end, also in a notebook, where an event loop is already running."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""How many calls a server of one's own stands at once, found while it is asked.
+"""How many calls at once a server of one's own can take, found out while it is asked.
 
 It begins with one call alone, which may load the model and so is waited for longer. Then one call more with every
 answer until the first time-out; each time-out halves the limit, and from then on it grows by one a round (additive

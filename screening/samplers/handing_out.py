@@ -1,4 +1,4 @@
-"""Draws that are there already, handed out as any others: under the same limits, urgent ones first, on the bill."""
+"""Draws that exist already, handed out like any others: under the same limits, urgent ones first, on the bill."""
 
 from collections.abc import Sequence
 

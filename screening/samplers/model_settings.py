@@ -77,7 +77,7 @@ class ModelSettings:
         return not (host == "anthropic.com" or host.endswith(".anthropic.com"))
 
     def with_adaptive_calls(self) -> "ModelSettings":
-        """The same, finding by itself how many calls at once a server stands that is not Anthropic's."""
+        """The same; for a server that is not Anthropic's it finds out how many calls at once that can take."""
         return replace(self, adaptive=self.elsewhere)
 
     @property

@@ -1,4 +1,4 @@
-"""Texts with a plain answer, screened before any other: a model that calls one of the unsafe ones safe is not asked on.
+"""Texts with a plain answer, screened before any other: a model that calls an unsafe one safe is not asked any further.
 
 Each goes through the whole pipeline, without what the text itself forbids: it is the model that is tried, and the guard
 would hide what it says. Written for this; plain, restrained, and none of them anybody's.

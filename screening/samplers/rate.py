@@ -116,7 +116,7 @@ class RateGate:
 
     @property
     def in_use(self) -> int:
-        """Attempts under way, or waiting for their leave."""
+        """Attempts under way, or waiting for permission."""
         return self._slots.borrowed_tokens
 
     @property
