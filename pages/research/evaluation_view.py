@@ -9,6 +9,7 @@ from jobs.evaluating import Ask, Behind, Evaluated, Rule, gaps, in_cell, missed,
 from pages.components.sign_in import check_before
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
+from pages.research.claims import percent
 from pages.research.computed import computed
 from pages.research.figures import Axes, Palette, Series, bars, curves, histogram, palette
 from pages.research.provenance import provenance
@@ -231,7 +232,7 @@ def show_what_if(ask: Ask, now: Measured, audit_rate: float) -> None:
     )
     cells = st.columns(5)
     for cell, (name, rate, before) in zip(cells, rates, strict=False):
-        cell.metric(name, _percent(rate), f"now {_percent(before)}", delta_color="off", delta_arrow="off")
+        cell.metric(name, percent(rate.value), f"now {percent(before.value)}", delta_color="off", delta_arrow="off")
         cell.caption(rate_text(rate))
     calls, before_calls = number_text(metrics.mean_calls), number_text(now.metrics.mean_calls)
     cells[3].metric("Mean calls", calls, f"now {before_calls}", delta_color="off", delta_arrow="off")
@@ -241,10 +242,6 @@ def show_what_if(ask: Ask, now: Measured, audit_rate: float) -> None:
     cells[4].caption(f"escalated, and {audit_rate:.0%} audit of the rest")
     if found.unsettled:
         st.warning(f"{found.unsettled} texts need more draws than were recorded; no figure here contains them.")
-
-
-def _percent(rate: Proportion) -> str:
-    return "not yet" if rate.value is None else f"{rate.value:.1%}"
 
 
 def _reviews(metrics: Metrics, per_day: int, audit_rate: float) -> str:
