@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from screening.labels import Outcome
 from screening.statistics.verification import Allocation, Seen, Stratum, estimate, neyman
+from screening.statistics.verification.allocation import PRIOR_MISSES
 
 
 def seen(*tallies: tuple[int, int, int]) -> list[Seen]:
@@ -90,3 +91,29 @@ def test_a_tiny_stratum_that_no_coin_chose_counts_as_missed_in_the_bound() -> No
     known, found = estimate([caught, large]).sensitivity, estimate([caught, large, tiny]).sensitivity
     assert known.low is not None and found.low is not None and found.low < known.low - 0.04
     assert found.value == pytest.approx(300 / (300 + 100))
+
+
+def test_every_text_may_be_read_and_no_share_is_above_1() -> None:
+    assert Allocation(probabilities={"close": 1.0}).probability("close", 0.05) == 1.0
+    with pytest.raises(ValueError, match="at most 1"):
+        Allocation(probabilities={"close": 1.5})
+    all_of_them = neyman(seen((900, 90, 0), (100, 50, 10)), floor=0.05, mean=1.0)
+    assert set(all_of_them.probabilities.values()) == {1.0}
+    for floor, mean in ((0.0, 0.1), (0.1, 1.2)):
+        with pytest.raises(ValueError, match="between the plan's probability and 1"):
+            neyman(seen((1, 1, 0)), floor=floor, mean=mean)
+
+
+def test_a_rate_above_a_half_is_read_like_a_half() -> None:
+    """√(p(1-p)) falls again above ½, but where nearly all are missed nobody reads less."""
+    found = neyman(seen((1_000, 1_000, 500), (1_000, 1_000, 950), (1_000, 1_000, 10)), floor=0.01, mean=0.2)
+    assert found.probabilities["1"] == pytest.approx(found.probabilities["0"], abs=0.001)
+    assert found.probabilities["1"] > 2 * found.probabilities["2"]
+
+
+def test_few_readings_are_drawn_towards_the_common_rate() -> None:
+    """No miss in 10 and in 400: the common rate is 0.5/411, and (0 + a)/(expected + a) of it is left in each."""
+    found = neyman(seen((1_000, 10, 0), (1_000, 400, 0)), floor=0.001, mean=0.3).probabilities
+    common = 0.5 / 411
+    few, many = (common * PRIOR_MISSES / (read * common + PRIOR_MISSES) for read in (10, 400))
+    assert found["0"] / found["1"] == pytest.approx(sqrt(few * (1 - few) / (many * (1 - many))), rel=0.01)
