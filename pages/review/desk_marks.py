@@ -7,6 +7,8 @@ from screening.review.rating_form import TextMark
 from screening.text.display import received_offset, shown_offset
 from storage.review.evidence import CaseText
 
+_OF_THE_BROWSER = ("rev", "revision", "reason", "leaving", "marks")
+
 
 def part_of(text: CaseText, part: str) -> str:
     """The part of a case by its name; nothing for one that it has not."""
@@ -18,7 +20,7 @@ def received_form(form: Mapping[str, Any], text: CaseText | None) -> dict[str, A
 
     Marks of a text that is not at hand are left out, and so are those that hold nothing.
     """
-    fields = {name: value for name, value in form.items() if name not in ("rev", "revision", "reason", "marks")}
+    fields = {name: value for name, value in form.items() if name not in _OF_THE_BROWSER}
     marks = [] if text is None else [_received_mark(mark, text) for mark in form.get("marks") or ()]
     found = [mark for mark in marks if mark["start"] < mark["end"]]
     return {name: value for name, value in fields.items() if value is not None} | {"marks": found}

@@ -188,10 +188,18 @@ def _leaving(words: str, leave: Callable[[At, Request], object]) -> Callable[[At
 
     def act(at: At, request: Request) -> None:
         leave(at, request)
+        _note_is_sent(at, request)
         clear()
         say(words)
 
     return act
+
+
+def _note_is_sent(at: At, request: Request) -> None:
+    """The note for the next reader has gone with the case: it is in the draft no more."""
+    draft = dict(load_draft(at.db, at.here.person, request.case or "") or {})
+    if request.note and draft.pop("leaving", None):
+        save_draft(at.db, at.here.person, request.case or "", draft, at.here.now)
 
 
 def _who_and_which(at: At, request: Request) -> tuple[Database, Actor, str, str]:
@@ -200,6 +208,7 @@ def _who_and_which(at: At, request: Request) -> tuple[Database, Actor, str, str]
 
 def _hand_over(at: At, request: Request) -> None:
     inbox.hand_over(*_who_and_which(at, request), request.to, request.note, at.here.now)
+    _note_is_sent(at, request)
     name = next((each.name for each in colleagues(at.db, at.here.person) if each.id == request.to), "a colleague")
     clear()
     say(f"Handed over to {name}.")
@@ -208,6 +217,7 @@ def _hand_over(at: At, request: Request) -> None:
 def _second(at: At, request: Request) -> None:
     desk = _on_desk(at, request)
     inbox.ask_second_opinion(*_who_and_which(at, request), at.here.now, request.note)
+    _note_is_sent(at, request)
     keep(replace(desk, asked=True))
 
 

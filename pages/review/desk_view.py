@@ -96,7 +96,7 @@ def _draft(here: Here, desk: Desk) -> dict[str, Any]:
 
 
 def _points(draft: Mapping[str, Any]) -> tuple[str, ...]:
-    left_out = ("rev", "revision", "reason", "marks", "read_to_end")
+    left_out = ("rev", "revision", "reason", "leaving", "marks", "read_to_end")
     filled = {name: value for name, value in draft.items() if name not in left_out and value is not None}
     try:
         return contradictions(RatingForm.model_validate(filled))

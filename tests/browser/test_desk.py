@@ -87,14 +87,19 @@ def test_what_is_typed_is_on_the_server_within_two_seconds(page: Page, running_a
     case_id = next_case(page)
     page.keyboard.press("2")
     page.keyboard.press("d")
-    page.get_by_role("textbox", name="Note").fill("half a sentence")
+    page.get_by_role("textbox", name="Note", exact=True).fill("half a sentence")
+    page.keyboard.press("Escape")
+    page.keyboard.press("h")
+    page.get_by_role("textbox", name="Note for the next reader").fill("who wrote this?")
     expect(page.get_by_text("Draft saved")).to_be_visible()
     kept = load_draft(db, LOCAL_USER, case_id)
     assert kept is not None and (kept["label"], kept["note"]) == ("unsafe", "half a sentence")
+    assert kept["leaving"] == "who wrote this?"
     context = page.context.browser.new_context(base_url=running_app.url)  # type: ignore[union-attr]
     other = context.new_page()  # another browser, which has kept nothing itself
     other.goto(f"/inbox?case={case_id}")
     expect(other.locator(".sld-note")).to_have_value("half a sentence")
+    expect(other.get_by_role("textbox", name="Note for the next reader")).to_have_value("who wrote this?")
     expect(chosen(other, "Unsafe")).to_be_visible()
     context.close()
     _give_back(page)

@@ -402,6 +402,21 @@ def test_the_disagreement_is_for_a_senior_to_decide(open_page: Opener, page_data
     assert "Version 1: Unsafe" in _shown(page) and "a senior decided" in _shown(page)
 
 
+def test_the_note_for_the_next_reader_is_kept_while_typed_until_it_has_gone_with_the_case(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    page = take_next(open_page("inbox"))
+    page = ask(page, "draft", form={"label": "safe", "leaving": "ask the ward", "rev": 1})
+    assert desk(open_page("inbox", case=case_id))["draft"]["leaving"] == "ask the ward"
+    page = ask(page, "hold", note="ask the ward")
+    kept = load_draft(page_database, LOCAL_USER, case_id)
+    assert kept is not None and kept["label"] == "safe" and "leaving" not in kept
+    page = ask(page, "take", case=case_id)
+    assert answer(page)["ok"] and desk(page)["draft"]["label"] == "safe"
+    page = save(page, "safe", leaving="typed and not sent")
+    assert desk(page)["stage"] == "read", "it is no field of a reading"
+
+
 def test_a_second_opinion_asked_after_the_lease_is_refused_and_said(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:

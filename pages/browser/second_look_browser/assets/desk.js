@@ -37,6 +37,7 @@ class Desk {
     this.loaded = "";
     this.claiming = null; // a text that was sent ahead, painted before the claim is confirmed
     this.saving = null; // the save on its way: nothing can be changed until it is answered
+    this.leaving = ""; // the note for the next reader, as far as it is written
     this.later = []; // what was pressed before the claim was confirmed: done when it is
     this.revising = false;
     this.panelShown = "";
@@ -142,6 +143,10 @@ class Desk {
       }
     }
     if (request.kind === "previous" && request.revise && ok) this.revising = true;
+    if (request.note && ok && request.kind !== "revise") {
+      forget(this.me, request.case); // the note has gone with the case
+      if (request.case === this.caseId) this.noteIs("");
+    }
   }
 
   askForReveal() {
@@ -195,7 +200,8 @@ class Desk {
   draft() {
     const marks = [...this.panes.text.marks, ...this.panes.reply.marks];
     const revision = this.revising ? { revision: true, reason: this.reason.value } : {};
-    return { ...this.form.choices, marks, ...revision };
+    const leaving = this.leaving && this.stage === "reading" ? { leaving: this.leaving } : {};
+    return { ...this.form.choices, marks, ...leaving, ...revision };
   }
 
   sendDraft() {
@@ -223,9 +229,15 @@ class Desk {
     this.form.show(filled);
     this.marks = filled.marks ?? [];
     this.reason.value = filled.reason ?? "";
+    this.noteIs(filled.leaving ?? "");
     this.layout.drafted.textContent = newer ? "What you had filled in is back." : "";
     if (newer && this.stage === "reading" && !this.claiming) this.sendDraft();
     return true;
+  }
+
+  noteIs(words) {
+    this.leaving = words;
+    if (this.layout.note && this.layout.awayFor === this.caseId) this.layout.note.value = words;
   }
 
   // ---- what the reader does
@@ -254,7 +266,7 @@ class Desk {
   }
 
   send() {
-    const { revision: _, reason: __, ...form } = this.draft();
+    const { revision: _, reason: __, leaving: ___, ...form } = this.draft();
     const parts = this.shown.reply === null ? ["text"] : ["text", "reply"];
     form.read_to_end = this.revising ? form.read_to_end : parts.every((part) => this.ended.has(part));
     const given = { case: this.caseId, form };
@@ -538,7 +550,7 @@ class Desk {
       const open = layout.button("Open the text", "O", this.keys().o, "sld-primary");
       layout.drawNone("The text is covered", "It is loaded and counted when you open it.", [open]);
     }
-    if (shown.colleagues && !this.claiming) layout.drawAway(shown, { give: (kind, note, to) => this.leave(kind, note, to) });
+    if (shown.colleagues && !this.claiming) this.drawAway(shown);
     layout.drawBar([
       [["Save my reading", "Ctrl+Enter", () => this.save(), "sld-primary sld-save"]],
       [
@@ -554,6 +566,15 @@ class Desk {
       layout.button("Guideline", "G", this.keys().g, "sld-link"), " · ", layout.button("Keys", "?", this.keys()["?"], "sld-link"), " ",
       ...(shown.danger ? [make("span", { class: "sld-danger" }, `If somebody may be in danger: ${this.data.help}`)] : []),
     );
+  }
+
+  drawAway(shown) {
+    const changed = () => {
+      this.leaving = this.layout.note.value;
+      this.changed();
+    };
+    this.layout.drawAway(shown, { give: (kind, note, to) => this.leave(kind, note, to), leaving: this.leaving, changed });
+    if (this.leaving) this.layout.away.hidden = false;
   }
 
   drawSave() {

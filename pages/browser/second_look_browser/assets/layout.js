@@ -67,11 +67,11 @@ export class Layout {
     return button(...each);
   }
 
-  drawAway(shown, { give }) {
+  drawAway(shown, { give, leaving, changed }) {
     const kept = this.awayFor === shown.id;
     if (kept) return;
     this.awayFor = shown.id;
-    this.note = make("input", { type: "text", maxlength: 2000, class: "sld-input" });
+    this.note = make("input", { type: "text", maxlength: 2000, class: "sld-input", value: leaving, oninput: changed });
     const to = make("select", { class: "sld-input" }, ...shown.colleagues.map(([id, name]) => make("option", { value: id }, name)));
     const buttons = [
       button("Set aside", "", () => give("hold", this.note.value)),
