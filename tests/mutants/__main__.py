@@ -1,0 +1,130 @@
+"""Change the code that decides, one small change at a time: ``python -m tests.mutants`` says how many a test notices.
+
+Each module is changed in a copy of the tree and only the tests named beside it are run, without slow ones and without
+PostgreSQL. Names of modules as arguments choose some: ``screening/statistics/bounds.py``. Ends with 1 where fewer than
+`LEAST` of a module's changes are noticed. ``docs/mutants.md`` has the figures, and why the survivors live.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LEAST = 0.9
+NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "mutants", "var", "test-results", "*.egg-info")
+STATISTICS, ENGINE, STORAGE = "tests/statistics", "tests/engine", "tests/storage"
+LOGPROBS = "tests/samplers/test_logprobs.py"
+
+MODULES = {
+    "screening/statistics/bounds.py": [f"{STATISTICS}/test_bounds.py"],
+    "screening/statistics/metrics.py": [f"{STATISTICS}/test_metrics.py"],
+    "screening/statistics/agreement.py": [f"{STATISTICS}/test_agreement.py"],
+    "screening/statistics/rules/contract.py": [f"{STATISTICS}/certification"],
+    "screening/statistics/rules/counts.py": [f"{STATISTICS}/rules/test_majority_vote.py"],
+    "screening/statistics/rules/evidence.py": [f"{STATISTICS}/rules/test_pairwise_mixture.py"],
+    "screening/statistics/rules/majority_vote.py": [f"{STATISTICS}/rules/test_majority_vote.py"],
+    "screening/statistics/rules/pairwise_mixture.py": [f"{STATISTICS}/rules/test_pairwise_mixture.py"],
+    "screening/statistics/rules/successive_elimination.py": [f"{STATISTICS}/rules/test_successive_elimination.py"],
+    "screening/statistics/verification/audit.py": [f"{STATISTICS}/test_verification_audit.py"],
+    "screening/statistics/verification/weighted.py": [f"{STATISTICS}/test_verification_audit.py"],
+    "screening/statistics/verification/guarantee.py": [f"{STATISTICS}/test_verification_claims.py"],
+    "screening/statistics/verification/betting.py": [f"{STATISTICS}/test_verification_claims.py"],
+    "screening/statistics/verification/change.py": [f"{STATISTICS}/test_verification_claims.py"],
+    "screening/statistics/verification/allocation.py": [f"{STATISTICS}/test_verification_allocation.py"],
+    "screening/statistics/certification/certificates.py": [f"{STATISTICS}/certification"],
+    "screening/statistics/certification/worst_case.py": [f"{STATISTICS}/certification"],
+    "screening/statistics/certification/bernstein.py": [f"{STATISTICS}/certification"],
+    "screening/engine/answers.py": [f"{ENGINE}/test_answers.py"],
+    "screening/engine/guard.py": [f"{ENGINE}/test_guard.py"],
+    "screening/engine/cost.py": [f"{ENGINE}/test_cost.py"],
+    "screening/engine/draws.py": [f"{ENGINE}/test_draws.py", f"{ENGINE}/test_screen.py"],
+    "screening/engine/usable.py": [f"{ENGINE}/test_usable.py"],
+    "screening/engine/screen.py": [f"{ENGINE}/test_screen.py", f"{ENGINE}/test_usable.py", LOGPROBS],
+    "screening/engine/pipeline.py": [f"{ENGINE}/test_pipeline.py", f"{ENGINE}/test_schedule.py"],
+    "storage/blindness.py": [f"{STORAGE}/test_blindness.py"],
+    "storage/batches/screenings.py": [
+        f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "allocations", "reach")
+    ],
+    "storage/review/adjudication.py": [f"{STORAGE}/review/test_adjudication.py"],
+    "storage/review/second_readings.py": [
+        f"{STORAGE}/review/test_{each}.py" for each in ("adjudication", "doubtful_safe")
+    ],
+}
+DECIDING = {
+    "storage/blindness.py": ["is_blind", "withheld", "waiting", "has_rated"],
+    "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement", "_toss"],
+    "storage/review/adjudication.py": ["settle", "_close_alone", "is_party", "_needs"],
+    "storage/review/second_readings.py": ["second_reading_due", "doubtful_safe", "_fitting", "coin"],
+}
+"""Of a module that mostly keeps and reads: the functions that decide. Of all others every function is changed."""
+
+
+def noticed(module: str, folder: Path) -> float:
+    """The share of changes to this module that its tests notice; prints each of the others."""
+    copy = folder / "tree"
+    shutil.copytree(ROOT, copy, ignore=NOT_COPIED)
+    shutil.copytree(ROOT / ".streamlit", copy / ".streamlit")
+    (copy / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text() + _settings(module, copy))
+    names = [f"{module[:-3].replace('/', '.')}.x_{name}__mutmut_*" for name in DECIDING.get(module, [])]
+    _mutmut(copy, "run", "--max-children", "1", *names)
+    results = dict(line.strip().rsplit(": ", 1) for line in _mutmut(copy, "results", "--all", "1").splitlines())
+    tried = {
+        name: found for name, found in results.items() if not names or any(fnmatchcase(name, one) for one in names)
+    }
+    left = {name: _mutmut(copy, "show", name) for name, found in tried.items() if found not in ("killed", "timeout")}
+    for name, change in left.copy().items():
+        if _drops_a_guard_alone(change):
+            del left[name], tried[name]
+        else:
+            print(change)
+    print(f"{module}: {len(tried) - len(left)} of {len(tried)} changes are noticed", flush=True)
+    return 1 - len(left) / len(tried) if tried else 0.0
+
+
+def _drops_a_guard_alone(change: str) -> bool:
+    """Whether no more than ``strict=`` of a `zip` is changed, which guards a promise that holds: lengths are equal."""
+    lines = [line[1:] for line in change.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    return len({re.sub(r",\s*(strict=(True|False|None))?\)", ")", line) for line in lines}) == 1
+
+
+def _settings(module: str, copy: Path) -> str:
+    beside = sorted(each.name for each in copy.iterdir() if each.name not in ("screening", "storage", "tests"))
+    chosen = {
+        "source_paths": ["screening", "storage"],
+        "only_mutate": [module],
+        "do_not_mutate_patterns": [r"^\s*raise ", r'^\s*f?"[^"]*"$'],  # the words of an error decide nothing
+        "also_copy": beside,
+        "timeout_multiplier": 3.0,
+        "timeout_constant": 10.0,
+        "process_isolation": "forkserver",  # no process begins with what an earlier test left in a cache
+        "pytest_add_cli_args": ["-x", "-n0", "-m", "not slow and not postgresql", "-k", "not mutmut"],
+        "pytest_add_cli_args_test_selection": [module, *MODULES[module]],  # the module: its doctests
+    }
+    return "\n[tool.mutmut]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in chosen.items())
+
+
+def _mutmut(copy: Path, *arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "mutmut", *arguments], cwd=copy, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stdout[-3000:] + done.stderr[-3000:])
+    return done.stdout
+
+
+def main(chosen: list[str]) -> int:
+    """Run these modules, or all; 1 where one of them has too few changes noticed."""
+    os.nice(10)
+    shares = []
+    for module in chosen or MODULES:
+        with tempfile.TemporaryDirectory() as folder:
+            shares.append(noticed(module, Path(folder)))
+    return int(any(share < LEAST for share in shares))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
