@@ -243,6 +243,22 @@ def test_a_message_whose_sender_was_killed_over_it_is_sent_by_the_next(
     assert [headers["Idempotency-Key"] for headers, _body in receiver.received] == [message.id] * 2
 
 
+def test_where_looking_takes_long_it_is_done_less_often(
+    db: Database, clock: Clock, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook(db, receiver.address)
+    monkeypatch.setattr("jobs.notifications.LONG_S", 0.0)
+    monkeypatch.setattr("jobs.notifications.RESTS", 1_000)
+    one = notifier(db, clock)
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 0
+    fill(db, (Tier.P0,))
+    assert one.round() == 0, "it has just looked"
+    clock.now += 20 * MINUTE
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() > 0
+
+
 def test_a_monitor_hears_every_minute_and_not_without_a_worker(db: Database, clock: Clock, receiver: Receiver) -> None:
     new = NewRecipient(name="outside", kind=Kind.MONITOR, target=receiver.address, shown="outside")
     add_recipient(db, LOCAL_USER, new, NOW)
