@@ -18,7 +18,9 @@ NODES = ("worker", "risk")
 def reading_order(references, draws, ranking=Ranking.EVIDENCE) -> ReadingOrder:
     """From each case's draws as counts by node and label."""
     counted = {
-        node: np.array([[one.get(node, {}).get(label, 0) for label in LABELS] for one in draws]).reshape(-1, 3)
+        node: np.array([[one.get(node, {}).get(label, 0) for label in LABELS] for one in draws], np.int64).reshape(
+            -1, 3
+        )
         for node in NODES
     }
     return label_noise.reading_order(reference_codes(references), counted, ranking)
