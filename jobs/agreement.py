@@ -60,7 +60,7 @@ class Agreed:
     switching: Mapping[str, Switching]
 
 
-def agreed(db: Database, actor: Actor, key: str, batch_id: str | None, _standing: Standing) -> Agreed:
+def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None, _standing: Standing) -> Agreed:
     """Of one batch or of all; ``key`` is the site's pseudonym key. Raises Forbidden."""
     table = reading_table(db, actor, key, batch_id)
     changes = switches(db, actor, key, batch_id)
@@ -118,7 +118,7 @@ class Revised:
     cases: Mapping[str, tuple[int, tuple[str, ...]]]
 
 
-def revised(db: Database, actor: Actor, key: str, _standing: Standing) -> Revised:
+def count_revisions(db: Database, actor: Actor, key: str, _standing: Standing) -> Revised:
     """Of all closed cases, against the data set's label: the adjudication may be the reader's own. Raises Forbidden."""
     found = switches(db, actor, key)
     changed = [one for one in found if one.first != one.last]

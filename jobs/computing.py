@@ -99,6 +99,7 @@ class Beside:
         self._pipe: Connection | None = None
         self._under_way: dict[Hashable, Computation] = {}
         self._last = 0.0
+        self._timer: threading.Timer | None = None
         self.spent_s = 0.0
         """Processor time of all computations so far, with the start of the process."""
 
@@ -137,9 +138,7 @@ class Beside:
         with self._lock:
             del self._under_way[key]
         computation.end(result, failure)
-        timer = threading.Timer(self._idle_s, self._end_when_idle)
-        timer.daemon = True
-        timer.start()
+        self._await_idle()
 
     def _ask(self, key: tuple[Function, str, tuple[Hashable, ...]], computation: Computation) -> tuple[Any, str | None]:
         computation.words = "Starting"
@@ -168,6 +167,14 @@ class Beside:
                 )
             self._pipe = Connection(ours.detach())
         return self._pipe
+
+    def _await_idle(self) -> None:
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = threading.Timer(self._idle_s, self._end_when_idle)
+            self._timer.daemon = True
+            self._timer.start()
 
     def _end_when_idle(self) -> None:
         if self._turn.acquire(blocking=False):

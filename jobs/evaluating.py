@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from jobs.computing import Kept, tell
 from screening.engine.draws import SamplerError
 from screening.labels import Label, Outcome
-from screening.research.comparison import Comparison, Told, compare_all_codes, compare_codes, told
+from screening.research.comparison import Comparison, Told, compare_all_codes, compare_codes, outcomes_by_case
 from screening.research.conditions import (
     BUDGETS,
     Condition,
@@ -171,7 +171,7 @@ def _drawn_on(db: Database, ask: Ask, agents: SimulatedSampler) -> tuple[Drawn, 
     return (drawn_of(found.items, found.book.record()), made) if made else None
 
 
-def evaluated(db: Database, ask: Ask) -> Evaluated:
+def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
     """The paper's ten conditions, ours, and what the batch did."""
     found = experiment(db, ask)
     references = found.drawn.references
@@ -199,7 +199,7 @@ def _replay(found: Experiment) -> _Replayed:
         tell(f"Replaying condition {number} of {len(conditions)}")
         result = found.drawn.measure(condition)
         measured.append(result.summary)
-        compared.append(told(result))
+        compared.append(outcomes_by_case(result))
     return _Replayed(measured=tuple(measured), told=tuple(compared))
 
 
@@ -207,10 +207,10 @@ def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Measured, Told]:
     tell("Counting what the batch did")
     outcomes = outcomes_in(db, ask.actor, ask.batch_id, found.batch.rows)
     result = found.drawn.as_it_ran(found.own, outcomes, found.recorded)
-    return result.summary, told(result)
+    return result.summary, outcomes_by_case(result)
 
 
-def swept(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], tuple[Measured, ...]]:
+def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], tuple[Measured, ...]]:
     """One rule by budget: the budgets, and the figures of each."""
     found, results = experiment(db, ask), []
     sweep = budget_conditions(rule)
@@ -220,21 +220,21 @@ def swept(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], tuple[Me
     return tuple(budget for budget, _ in sweep), tuple(results)
 
 
-def tried(db: Database, ask: Ask, trial: WhatIf) -> Measured:
+def try_setting(db: Database, ask: Ask, trial: WhatIf) -> Measured:
     """A setting replayed, with what the texts forbid forbidden in the replay as well."""
     found = experiment(db, ask)
     guards = guards_in(db, ask.actor, ask.batch_id, found.batch.rows)
     return found.drawn.measure(Condition(name="what-if", pipeline=trial.pipeline()), guards).summary
 
 
-def gaps(db: Database, ask: Ask) -> tuple[str, tuple[tuple[float, int], ...]]:
+def count_gaps(db: Database, ask: Ask) -> tuple[str, tuple[tuple[float, int], ...]]:
     """The first node, and how many texts have which gap there."""
     found = experiment(db, ask)
     node = found.batch.configuration.pipeline.nodes[0].name
     return node, gap_counts(found.drawn.record, node)
 
 
-def compared(db: Database, ask: Ask, first: str, second: str) -> tuple[Comparison, tuple[Comparison, ...]]:
+def compare_conditions(db: Database, ask: Ask, first: str, second: str) -> tuple[Comparison, tuple[Comparison, ...]]:
     """The second condition less the first, and every other less the first."""
     references, every = _told(db, ask)
     by_name = {each.name: each for each in every}
@@ -251,13 +251,13 @@ def _told(db: Database, ask: Ask) -> tuple[Codes, tuple[Told, ...]]:
     return found.drawn.references, (*_all(found, ask).told, _own(db, ask, found)[1])
 
 
-def missed(db: Database, ask: Ask) -> Behind:
+def list_missed(db: Database, ask: Ask) -> Behind:
     """The unsafe texts that every condition which decided them called safe."""
     references, every = _told(db, ask)
     return _behind(db, ask, missed_by_all(references, [each.outcome.astype(np.int8) for each in every]))
 
 
-def in_cell(db: Database, ask: Ask, condition: str, reference: Label, outcome: Outcome) -> Behind:
+def list_cell(db: Database, ask: Ask, condition: str, reference: Label, outcome: Outcome) -> Behind:
     """The texts of this reference of which a condition made this."""
     references, every = _told(db, ask)
     result = next(each for each in every if each.name == condition)

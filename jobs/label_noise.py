@@ -49,9 +49,9 @@ class Ranked:
         return self.labels - self.waiting
 
 
-def ranked(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
+def rank_labels(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
     """The batch's reference labels, the most contradicted first."""
-    batch, order = ordered(db, ask, ranking)
+    batch, order = order_labels(db, ask, ranking)
     free = _free(db, ask, batch, order)
     cases = order.cases[free[:MOST_SHOWN]]
     named = named_in(db, ask.actor, ask.batch_id, batch.rows[cases].tolist())
@@ -68,9 +68,9 @@ def ranked(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
     )
 
 
-def to_send(db: Database, ask: Ask, ranking: Ranking, top: int, seed: str | None) -> tuple[str, ...]:
+def choose_labels(db: Database, ask: Ask, ranking: Ranking, top: int, seed: str | None) -> tuple[str, ...]:
     """The first places and, with a seed, as many whose draws support their label: their cases' ids."""
-    batch, order = ordered(db, ask, ranking)
+    batch, order = order_labels(db, ask, ranking)
     free = _free(db, ask, batch, order)
     places = [*free[:top].tolist(), *(() if seed is None else agreements(order.evidence, free, top, seed))]
     rows = batch.rows[order.cases[places]].tolist()
@@ -89,7 +89,7 @@ def agreements(evidence: NDArray[np.float64], free: Integers, top: int, seed: st
     return tuple(random.Random(seed).sample(supporting, min(len(free[:top]), len(supporting))))  # noqa: S311 (no secret)
 
 
-def ordered(db: Database, ask: Ask, ranking: Ranking) -> tuple[RecordedColumns, ReadingOrder]:
+def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[RecordedColumns, ReadingOrder]:
     """The batch and the order of all its labels, whoever reads them."""
     batch = columns(db, ask)
 
@@ -136,7 +136,7 @@ class Relabelled:
     withdrawn_cases: tuple[str, ...] = ()
 
 
-def relabelled(db: Database, ask: Ask, version: int | None) -> tuple[Relabelled, Relabelled]:
+def measure_relabelled(db: Database, ask: Ask, version: int | None) -> tuple[Relabelled, Relabelled]:
     """The batch's own outcomes against the file's labels, and against those accepted as of a version, side by side.
     What waits for a reading of whoever asks has no outcome in either.
     """

@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from jobs.agreement import agreed
+from jobs.agreement import measure_agreement
 from pages.components import resources
 from pages.components.streamed import show_files
 from pages.research import agreement_view as view
 from pages.research.batch_choice import batch_titles
-from pages.research.computed import READING, computed
+from pages.research.computed import READING, compute
 from pages.research.readings_export import readings_files
 from screening.review.policy import Action, is_allowed, require
 from storage.batches.batches import list_batches
@@ -30,7 +30,7 @@ st.caption(
     "another reader's. Readers stand under pseudonyms, and nobody is ranked."
 )
 batch_id = chosen_batch()
-found = computed(agreed, person, key, batch_id, readings_now(db), cases=READING * readings_given(db))
+found = compute(measure_agreement, person, key, batch_id, readings_now(db), cases=READING * readings_given(db))
 if found.disputed:
     st.warning(
         f"{found.disputed:,} more on which readers disagree wait for adjudication. They are not in these figures yet, "

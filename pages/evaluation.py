@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 
 import streamlit as st
 
-from jobs.evaluating import Ask, Evaluated, evaluated
+from jobs.evaluating import Ask, Evaluated, evaluate_batch
 from pages.components import resources
 from pages.research import evaluation_view as view
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_view import show_comparison
-from pages.research.computed import computed
+from pages.research.computed import compute
 from pages.research.open_tab import show_open
 from pages.research.provenance import provenance
 from screening.research.evaluation import SUICIDE_WATCH
@@ -63,7 +63,7 @@ ask = Ask(
     state=recording_state(db, person, chosen.id),
     standing=batch_now(db, person, chosen.id),
 )
-found = computed(evaluated, ask, cases=ask.state.accepted)
+found = compute(evaluate_batch, ask, cases=ask.state.accepted)
 _notes(found, chosen, labels)
 if not found.labelled:
     st.info("This batch has no reference labels, so there is nothing to compare with.")

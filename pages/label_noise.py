@@ -4,10 +4,10 @@ import pandas as pd
 import streamlit as st
 
 from jobs.evaluating import Ask
-from jobs.label_noise import MOST_SHOWN, Line, Ranked, ranked, to_send
+from jobs.label_noise import MOST_SHOWN, Line, Ranked, choose_labels, rank_labels
 from pages.components import resources
 from pages.research.batch_choice import choose_batch
-from pages.research.computed import computed
+from pages.research.computed import compute
 from pages.research.ledger_view import show_ledger
 from pages.research.open_tab import show_open
 from pages.research.relabelled_view import show_relabelled
@@ -39,7 +39,7 @@ def _line(line: Line) -> dict[str, object]:
 
 def _ranking() -> None:
     chosen_order = st.selectbox("Order by", list(WORDS), format_func=WORDS.__getitem__)
-    found = computed(ranked, ask, chosen_order)
+    found = compute(rank_labels, ask, chosen_order)
     st.caption(
         f"{NOTE.capitalize()}: a model that is wrong the same way every time contradicts good labels too. n = "
         f"{found.labels} labels with draws; {found.waiting} wait for a blind reading and are not "
@@ -67,7 +67,7 @@ def _send(found: Ranked, ranking: Ranking) -> None:
     )
     if pressed:
         seed = f"{ask.batch_id} {resources.now().isoformat()}" if mixed else None
-        case_ids = computed(to_send, ask, ranking, int(top), seed)
+        case_ids = compute(choose_labels, ask, ranking, int(top), seed)
         listed = [line.case_id for line in found.first]
         sent = request_second_looks(db, person, case_ids, resources.now(), shown=listed)
         rest = f" {sent.undecided} were not sent: they are not screened to their end." if sent.undecided else ""

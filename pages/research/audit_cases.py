@@ -8,7 +8,7 @@ from functools import partial
 
 import streamlit as st
 
-from jobs.agreement import revised
+from jobs.agreement import count_revisions
 from jobs.auditing import Kind, audit_counts, audit_ids
 from pages.components import resources
 from pages.research.allocation_panel import WORDS as SPOKE
@@ -16,7 +16,7 @@ from pages.research.allocation_panel import allocation_panel
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.claims import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, Verified, flow
-from pages.research.computed import READING, computed
+from pages.research.computed import READING, compute
 from pages.research.reliability_view import show_drift, show_sample, show_switches
 from screening.engine.doubt import Doubt
 from screening.labels import Outcome
@@ -34,9 +34,10 @@ WAITING = "What waits for your reading is counted and not listed: it is read wit
 def show_audit(db: Database, person: Actor, version: str, sample: Verified) -> None:
     """The sample, and the cases of its counts: of the flow, and what was read by outcome."""
     show_sample(sample)
-    found = _flow_cases(db, person, version, sample)
+    audit = _audit(db, person, version)
+    found = _flow_cases(db, person, version, sample, audit)
     for outcome, words in CALLED.items():
-        found |= {f"{words}, {each}": _read(db, person, version, (each, outcome.value)) for each in READ}
+        found |= {f"{words}, {each}": audit((each, outcome.value)) for each in READ}
     _open(db, person, found, "Cases of the audit", "audit_cases")
     st.caption(
         "What is due or waits has no list: whoever reads it must not know that it is of the audit. Nor do the lists of "
@@ -44,7 +45,7 @@ def show_audit(db: Database, person: Actor, version: str, sample: Verified) -> N
     )
 
 
-def _flow_cases(db: Database, person: Actor, version: str, sample: Verified) -> dict[str, "Behind"]:
+def _flow_cases(db: Database, person: Actor, version: str, sample: Verified, audit: "Audit") -> dict[str, "Behind"]:
     """What stands behind the counts of the flow, but for those of what is due."""
     counts = dict(flow(sample))
     stages = {
@@ -55,7 +56,7 @@ def _flow_cases(db: Database, person: Actor, version: str, sample: Verified) -> 
     }
     found = {words: _settled(db, person, version, counts[row], wanted) for words, (row, wanted) in stages.items()}
     kinds = {"Read": "read", "Inconclusive": "inconclusive", "Read, but not blind": "not blind"}
-    return found | {words: _read(db, person, version, (kind, "")) for words, kind in kinds.items()}
+    return found | {words: audit((kind, "")) for words, kind in kinds.items()}
 
 
 def show_moved(db: Database, person: Actor, version: str, found: Verified) -> None:
@@ -74,12 +75,12 @@ def show_moved(db: Database, person: Actor, version: str, found: Verified) -> No
 def show_strata(db: Database, person: Actor, version: str, found: Verified) -> None:
     """The allocation, and the cases of its counts."""
     allocation_panel(db, person, found)
-    counted = {}
+    counted, audit = {}, _audit(db, person, version)
     for seen in found.sample.seen:
         words = SPOKE[Doubt(seen.name)].capitalize()
         counted[words] = _settled(db, person, version, seen.cases, Settled(doubt=seen.name))
-        counted[f"{words}, read"] = _read(db, person, version, ("read", seen.name))
-        counted[f"{words}, unsafe"] = _read(db, person, version, ("unsafe", seen.name))
+        counted[f"{words}, read"] = audit(("read", seen.name))
+        counted[f"{words}, unsafe"] = audit(("unsafe", seen.name))
     _open(db, person, counted, "Cases called safe, by what spoke against it", "allocation_cases")
     if counted:
         st.caption(WAITING)
@@ -88,7 +89,7 @@ def show_strata(db: Database, person: Actor, version: str, found: Verified) -> N
 def show_revised(db: Database, person: Actor) -> None:
     """How often a reading changed after the reveal, and the cases where it did."""
     key = resources.settings().pseudonym_secret
-    found = computed(revised, person, key, readings_now(db), cases=READING * readings_given(db))
+    found = compute(count_revisions, person, key, readings_now(db), cases=READING * readings_given(db))
     show_switches(found.rate)
     counted = {words: Behind(count=count, ids=partial(tuple, ids)) for words, (count, ids) in found.cases.items()}
     _open(db, person, counted, "Cases with such a reading", "switch_cases")
@@ -102,13 +103,19 @@ class Behind:
     ids: Callable[[], tuple[str, ...]]
 
 
-def _read(db: Database, person: Actor, version: str, kind: Kind) -> Behind:
+Audit = Callable[[Kind], Behind]
+"""What stands behind a count of the audit, by what was read and of which cases."""
+
+
+def _audit(db: Database, person: Actor, version: str) -> Audit:
     standing, readings = configuration_now(db, version), READING * readings_given(db)
-    counts = computed(audit_counts, person, version, standing, cases=readings)
-    return Behind(
-        count=counts.get(kind, 0),
-        ids=lambda: computed(audit_ids, person, version, standing, kind, cases=readings),
-    )
+    counts = compute(audit_counts, person, version, standing, cases=readings)
+
+    def behind(kind: Kind) -> Behind:
+        ids = partial(compute, audit_ids, person, version, standing, kind, cases=readings)
+        return Behind(count=counts.get(kind, 0), ids=ids)
+
+    return behind
 
 
 def _settled(db: Database, person: Actor, version: str, count: int, wanted: Settled) -> Behind:

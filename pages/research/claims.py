@@ -74,7 +74,7 @@ class Verified:
     hours: tuple[float, ...]
 
 
-def verified(db: Database, actor: Actor, version: str, plan: AuditPlan, _standing: Now) -> Verified:
+def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan, _standing: Now) -> Verified:
     """`verify` of what a configuration's audit holds now, without its readings one by one: it is kept for a while, and
     may come from the process beside the server.
     """

@@ -5,8 +5,8 @@ from html import escape
 
 from jobs.agreement import main_figure
 from pages.components import resources
-from pages.research.claims import Verified, at_most_words, verified
-from pages.research.computed import READING, computed
+from pages.research.claims import Verified, at_most_words, verify_now
+from pages.research.computed import READING, compute
 from screening.review.actors import Actor
 from screening.statistics.agreement import Coefficient
 from storage.research.reliability import measured_configurations
@@ -55,7 +55,7 @@ def agreement_figure(person: Actor) -> Figure:
     """The agreement of all blind readings of closed cases."""
     db, key = resources.database(), resources.settings().pseudonym_secret
     readings = READING * readings_given(db)
-    return agreement_words(computed(main_figure, person, key, readings_now(db), cases=readings))
+    return agreement_words(compute(main_figure, person, key, readings_now(db), cases=readings))
 
 
 def _verified(person: Actor) -> Verified | None:
@@ -70,4 +70,4 @@ def verification(person: Actor, version: str) -> Verified:
     """What the audit of a configuration says, computed again where anything it follows from is another."""
     db = resources.database()
     readings = READING * readings_given(db)
-    return computed(verified, person, version, audit_plan(db), configuration_now(db, version), cases=readings)
+    return compute(verify_now, person, version, audit_plan(db), configuration_now(db, version), cases=readings)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from jobs.evaluating import Ask, compared
-from pages.research.computed import computed
+from jobs.evaluating import Ask, compare_conditions
+from pages.research.computed import compute
 from screening.research.comparison import Comparison
 from screening.research.experiments import Measured
 from screening.statistics.paired import Difference
@@ -18,7 +18,7 @@ def show_comparison(ask: Ask, results: Sequence[Measured]) -> None:
     left, right = st.columns(2)
     first = left.selectbox("Condition", names, index=names.index("B=100") if "B=100" in names else 0, key="compare_one")
     second = right.selectbox("Compared with it", names, index=len(names) - 1, key="compare_other")
-    found, others = computed(compared, ask, first, second, cases=ask.state.accepted)
+    found, others = compute(compare_conditions, ask, first, second, cases=ask.state.accepted)
     rows = [{"": name, f"{second} less {first}": difference_words(name, each)} for name, each in found.differences]
     st.dataframe(pd.DataFrame(rows), hide_index=True)
     st.caption(

@@ -29,7 +29,7 @@ def _kept() -> Kept[Any]:
     return Kept(MOST_KEPT)
 
 
-def computed(function: Callable[[Database, *Ts], T], *args: *Ts, cases: int = AT_ONCE + 1) -> T:
+def compute(function: Callable[[Database, *Ts], T], *args: *Ts, cases: int = AT_ONCE + 1) -> T:
     """``function(database, *args)``, whose arguments say all that the value follows from: where something stands is
     one of them. Of few ``cases`` it is computed here and now; else whoever waits sees what is done, and a computation
     that fails is told in words.

@@ -48,7 +48,7 @@ class Column:
     """Where the cases of a measure's count are listed, by the measure's name."""
 
 
-def counted(
+def count_cases(
     db: Database, actor: Actor, batch_id: str, group: str | None, _standing: Standing
 ) -> tuple[Confusions, int]:
     """Both matrices, and how many of their cases are open and count as with clinicians. Raises Forbidden."""

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
-from jobs.evaluating import Ask, Behind, Evaluated, Rule, gaps, in_cell, missed, swept, tried
+from jobs.evaluating import Ask, Behind, Evaluated, Rule, count_gaps, list_cell, list_missed, sweep_budgets, try_setting
 from pages.components.sign_in import check_before
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.claims import percent
-from pages.research.computed import computed
+from pages.research.computed import compute
 from pages.research.figures import Axes, Palette, Series, bars, curves, histogram, palette
 from pages.research.provenance import provenance
 from screening.labels import Label, Outcome
@@ -86,7 +86,7 @@ def show_sweep(ask: Ask) -> None:
     """Error rates and escalations by budget, for one rule at a time."""
     names: dict[str, Rule] = {"Pooled draws (recommended)": "pairwise", "Algorithm 1 (paper)": "elimination"}
     chosen = st.selectbox("Rule", list(names), key="sweep_rule")
-    budgets, results = computed(swept, ask, names[str(chosen)], cases=ask.state.accepted)
+    budgets, results = compute(sweep_budgets, ask, names[str(chosen)], cases=ask.state.accepted)
     series = (
         _rate_series("FNR: unsafe called safe", budgets, [each.metrics.fnr for each in results]),
         _rate_series("FPR: safe called unsafe", budgets, [each.metrics.fpr for each in results]),
@@ -162,7 +162,7 @@ def _show_spending(results: Sequence[Measured], colours: Palette) -> None:
 
 
 def _show_gaps(ask: Ask, colours: Palette) -> None:
-    node, found = computed(gaps, ask, cases=ask.state.accepted)
+    node, found = compute(count_gaps, ask, cases=ask.state.accepted)
     texts = sum(times for _, times in found)
     axes = Axes(title=f"How clear the answers are: {node}", x="gap between the two most frequent labels", y="texts")
     figure = histogram(found, 20, axes, colours)
@@ -223,7 +223,7 @@ def show_what_if(ask: Ask, now: Measured, audit_rate: float) -> None:
         confirm_safe=two.toggle("A safe must be confirmed by the second agent"),
     )
     per_day = three.number_input("Texts a day", 1, 1_000_000, 1_000, 100)
-    found = computed(tried, ask, trial, cases=ask.state.accepted)
+    found = compute(try_setting, ask, trial, cases=ask.state.accepted)
     metrics = found.metrics
     rates = (
         ("FNR", metrics.fnr, now.metrics.fnr),
@@ -259,7 +259,7 @@ def show_cases(db: Database, ask: Ask, results: Sequence[Measured]) -> None:
 
     Cases that wait for a blind reading are counted but not listed.
     """
-    all_missed = computed(missed, ask, cases=ask.state.accepted)
+    all_missed = compute(list_missed, ask, cases=ask.state.accepted)
     words = {CELL: CELL, MISSED: f"{MISSED}: {all_missed.found:,}"}
     which = st.segmented_control(
         "Cases", list(words), format_func=words.__getitem__, default=CELL, required=True, key="evaluation_cases"
@@ -277,7 +277,7 @@ def show_cases(db: Database, ask: Ask, results: Sequence[Measured]) -> None:
     st.caption("Click a cell, or move with the arrow keys, to list its cases.")
     if cell is not None:
         reference, outcome = cell
-        behind = computed(in_cell, ask, chosen, reference, outcome, cases=ask.state.accepted)
+        behind = compute(list_cell, ask, chosen, reference, outcome, cases=ask.state.accepted)
         st.write(f"{behind.found:,} cases: reference {reference}, {chosen} says {outcome.replace('_', ' ')}")
         show_list(db, ask, behind)
 

@@ -7,12 +7,12 @@ import pandas as pd
 import streamlit as st
 
 from jobs.evaluating import Ask
-from jobs.label_noise import Relabelled, relabelled
+from jobs.label_noise import Relabelled, measure_relabelled
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
-from pages.research.computed import computed
+from pages.research.computed import compute
 from pages.research.provenance import provenance
 from screening.research.results_table import rate_text
 from screening.review.actors import Actor
@@ -28,7 +28,7 @@ def show_relabelled(db: Database, ask: Ask, intake: Mapping[str, Any]) -> None:
     if not versions:
         st.info("No text of this batch has been adjudicated yet: version 0 is the file as it came.")
     version = st.slider("As of version", 0, versions, versions) if versions else 0
-    before, after = computed(relabelled, ask, version, cases=ask.state.accepted)
+    before, after = compute(measure_relabelled, ask, version, cases=ask.state.accepted)
     rows = [
         {
             "Measured against": each.name,

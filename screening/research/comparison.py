@@ -52,10 +52,12 @@ def compare(
     items: Sequence[Item], first: ConditionResult, second: ConditionResult, confidence: float = 0.95
 ) -> Comparison:
     """Paired differences with intervals at this confidence, each rate over the cases with such a reference."""
-    return compare_told([item.reference for item in items], told(first), told(second), confidence)
+    return compare_told(
+        [item.reference for item in items], outcomes_by_case(first), outcomes_by_case(second), confidence
+    )
 
 
-def told(result: ConditionResult) -> Told:
+def outcomes_by_case(result: ConditionResult) -> Told:
     """What a condition made of each case."""
     replayed = result.replay
     outcome = np.where(replayed.settled, replayed.outcome, UNSETTLED).astype(np.int8)
@@ -105,7 +107,7 @@ def compare_all(
     (Bonferroni).
     """
     labels = reference_codes([item.reference for item in items])
-    return compare_all_codes(labels, told(reference), [told(each) for each in others])
+    return compare_all_codes(labels, outcomes_by_case(reference), [outcomes_by_case(each) for each in others])
 
 
 def compare_all_codes(labels: Codes, reference: Told, others: Sequence[Told]) -> tuple[Comparison, ...]:

@@ -50,7 +50,7 @@ def batch_id(page_database: Database) -> str:
 def test_the_results_table_holds_the_ten_conditions_ours_and_the_batch_s_own(
     page_database: Database, batch_id: str
 ) -> None:
-    found = evaluating.evaluated(page_database, asked(page_database, batch_id))
+    found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
     frame = results_frame(table_of(found, None, "original"))
     assert len(frame) == 15 and list(frame["Condition"])[-1] == "this batch, as it ran"
     assert found.made > 0 and not frame["Unsettled"].any()
@@ -76,7 +76,7 @@ def test_errors_and_evaluation_agree_while_cases_are_open_and_read(
 ) -> None:
     batch_id = screened(page_database, sample_rows(every=2))
     _read(page_database, 6)
-    own = evaluating.evaluated(page_database, asked(page_database, batch_id, labels, who)).results[-1]
+    own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id, labels, who)).results[-1]
     counted = {(str(key[0]), str(key[1])): cases for key, cases in own.metrics.confusion.items() if cases}
     assert counted == confusion(page_database, who, batch_id, labels)
     with page_database.read() as conn:
@@ -90,7 +90,7 @@ def test_errors_and_evaluation_agree_while_cases_are_open_and_read(
 def test_errors_and_evaluation_count_the_same_cases(page_database: Database, who: Actor, labels: Labels) -> None:
     """One text turns its own direction round, which forbids safe; the rules alone would call it that."""
     batch_id = screened(page_database, sample_rows(every=2) + TURNED)
-    own = evaluating.evaluated(page_database, asked(page_database, batch_id, labels, who)).results[-1]
+    own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id, labels, who)).results[-1]
     counted = {(str(key[0]), str(key[1])): cases for key, cases in own.metrics.confusion.items() if cases}
     assert counted == confusion(page_database, who, batch_id, labels)
     found = experiment(page_database, asked(page_database, batch_id, labels, who))
@@ -117,15 +117,15 @@ def test_a_sweep_says_how_many_texts_each_point_is_of() -> None:
 def test_who_may_not_see_results_may_not_load_them(page_database: Database, batch_id: str) -> None:
     reviewer = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER}))
     allowed = asked(page_database, batch_id)
-    evaluating.evaluated(page_database, allowed)  # kept now
-    for function in (evaluating.evaluated, evaluating.missed, evaluating.gaps):
+    evaluating.evaluate_batch(page_database, allowed)  # kept now
+    for function in (evaluating.evaluate_batch, evaluating.list_missed, evaluating.count_gaps):
         with pytest.raises(Forbidden):
             function(page_database, replace(allowed, actor=reviewer))
 
 
 def test_a_sweep_ends_where_the_rule_can_decide(page_database: Database, batch_id: str) -> None:
     for rule, first in (("pairwise", 6), ("elimination", 72)):
-        budgets, results = evaluating.swept(page_database, asked(page_database, batch_id), rule)  # type: ignore[arg-type]
+        budgets, results = evaluating.sweep_budgets(page_database, asked(page_database, batch_id), rule)  # type: ignore[arg-type]
         deciding = [b for b, found in zip(budgets, results, strict=True) if found.metrics.accuracy.denominator]
         assert min(deciding) >= first and max(deciding) == 150
 
@@ -160,7 +160,7 @@ def test_what_is_shown_and_exported_says_which_labels_it_is_measured_against(
     assert not any(adjudicated in text.value for text in app.text)
     app.selectbox(key="evaluation_labels").set_value("adjudicated").run()
     assert not app.exception and any(adjudicated in text.value for text in app.text)
-    found = evaluating.evaluated(page_database, asked(page_database, batch_id))
+    found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
     assert table_of(found, None, "adjudicated").provenance.startswith(adjudicated)
     assert not table_of(found, None, "original").provenance.startswith(adjudicated)
 

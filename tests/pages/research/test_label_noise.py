@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from jobs.evaluating import Ask
-from jobs.label_noise import Relabelled, agreements, ordered, ranked, relabelled
+from jobs.label_noise import Relabelled, agreements, measure_relabelled, order_labels, rank_labels
 from pages.components.data_card import as_data_card
 from pages.components.relabelled_export import as_jsonl
 from screening.labels import Label, Outcome
@@ -48,14 +48,14 @@ def asked(db: Database, batch_id: str) -> Ask:
 
 def measured(db: Database, batch_id: str, version: int | None) -> tuple[Relabelled, Relabelled]:
     """Against the file's labels, and against those of a version."""
-    return relabelled(db, asked(db, batch_id), version)
+    return measure_relabelled(db, asked(db, batch_id), version)
 
 
 @pytest.mark.parametrize("ranking", list(Ranking))
 def test_the_top_of_the_ranking_holds_the_planted_labels(page_database: Database, ranking: Ranking) -> None:
     batch_id = screened(page_database, sample_rows(), audit_rate=0.0)
     ids = [item.id for item in recorded_batch(page_database, LOCAL_USER, batch_id).items]
-    looks = ordered(page_database, asked(page_database, batch_id), ranking)[1].looks
+    looks = order_labels(page_database, asked(page_database, batch_id), ranking)[1].looks
     places = {ids[look.case]: place for place, look in enumerate(looks)}
     beyond = {identity for identity in planted() if places[identity] >= 12}
     assert beyond <= {"s097"}, places  # a quotation: the agents mostly escalate it, and that takes neither side
@@ -101,7 +101,7 @@ def test_the_relabelled_data_set_corrects_what_was_adjudicated(page_database: Da
 
 def test_who_has_seen_the_list_is_not_blind_any_more(page_database: Database) -> None:
     batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=10), audit_rate=0.0))
-    case_id = ranked(page_database, asked(page_database, batch.batch_id), Ranking.EVIDENCE).first[0].case_id
+    case_id = rank_labels(page_database, asked(page_database, batch.batch_id), Ranking.EVIDENCE).first[0].case_id
     now = datetime.now(UTC)
     request_second_looks(page_database, LOCAL_USER, [case_id], now, shown=[case_id])
     assert case_id in waiting_for_a_reading(page_database, LOCAL_USER, batch.batch_id)
@@ -202,7 +202,7 @@ def test_a_reading_taken_back_and_given_otherwise_changes_the_figures_of_the_pag
 def test_a_case_that_is_open_again_leaves_no_entry_in_the_ledger(page_database: Database) -> None:
     register(page_database, READER)
     batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=10), audit_rate=0.0))
-    case_id = ranked(page_database, asked(page_database, batch.batch_id), Ranking.EVIDENCE).first[0].case_id
+    case_id = rank_labels(page_database, asked(page_database, batch.batch_id), Ranking.EVIDENCE).first[0].case_id
     request_second_looks(page_database, LOCAL_USER, [case_id], datetime.now(UTC))
     rate(page_database, case_id, "safe")
     assert [entry.case_id for entry in ledger(page_database, LOCAL_USER, batch.batch_id, "key").entries] == [case_id]
