@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 import pytest
+from sqlalchemy import select, update
 
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden
@@ -29,6 +30,7 @@ from storage.review.evidence import reveal_evidence
 from storage.review.queue import State, counts
 from storage.review.ratings import Receipt, my_rating, reveal_ratings, revise, submit_rating
 from storage.review.second_readings import coin
+from storage.schema import cases, second_reading_requests
 from storage.settings_store import SecondReadingRule, SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
 
@@ -279,3 +281,54 @@ def test_revisions_while_the_case_is_open_only_add_versions(db: Database) -> Non
     assert revise(db, ANN, case_id, form("unsafe", 4), "slipped", LATER, "b" * 32).next is Next.SECOND_READING
     token = claims.my_claims(db, BO, LATER)[0].token
     assert submit_rating(db, BO, case_id, token, form("unsafe", 3), LATER, "c" * 32).next is Next.CLOSED
+
+
+def requested(db: Database) -> dict[str, str]:
+    """Why a second reading is asked for, by case."""
+    with db.read() as conn:
+        return {row.case_id: row.why for row in conn.execute(select(second_reading_requests))}
+
+
+def test_what_is_asked_of_one_case_asks_nothing_of_another(db: Database) -> None:
+    site(db, NO_SAMPLING)
+    fill(db, [Tier.P2] * 2)
+    assert read(db, ANN, form(), "a", ask=True).next is Next.SECOND_READING
+    assert read(db, ANN, form(), "b").next is Next.CLOSED
+    assert list(requested(db).values()) == ["asked"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "filled", "why"),
+    [
+        (NO_SAMPLING, form("safe", 2), "rule"),
+        (SiteSettings(second_reading_rate=1.0, second_reading_rules=()), form(), "sampled"),
+    ],
+)
+def test_why_a_case_is_read_again_is_recorded(
+    db: Database, settings: SiteSettings, filled: RatingForm, why: str
+) -> None:
+    site(db, settings)
+    (case_id,) = fill(db)
+    assert read(db, ANN, filled, "a").next is Next.SECOND_READING
+    assert requested(db) == {case_id: why}
+
+
+@pytest.mark.parametrize(("label", "due"), [("unsafe", True), ("safe", False)])
+def test_unsafe_where_the_engine_said_safe_is_read_again_whatever_the_rules(
+    db: Database, label: str, due: bool
+) -> None:
+    site(db, SiteSettings(second_reading_rate=0.0, second_reading_rules=()))
+    (case_id,) = fill(db, outcome="safe")
+    assert read(db, ANN, form(label, 5), "a").next is (Next.SECOND_READING if due else Next.CLOSED)
+    assert requested(db) == ({case_id: "rule"} if due else {})
+
+
+@pytest.mark.parametrize("doubtful", [0, 1])
+def test_the_doubt_of_one_case_is_not_anothers(db: Database, doubtful: int) -> None:
+    site(db, NO_SAMPLING)
+    ids = fill(db, [Tier.P2] * 2)
+    with db.write() as conn:
+        flags = {"text": ["stated_risk"], "reply": []}
+        conn.execute(update(cases).where(cases.c.id == ids[doubtful]).values(flags=flags))
+    found = [read(db, ANN, form("safe", 5), f"{number:x}").next for number in range(2)]
+    assert found.count(Next.SECOND_READING) == 1 and list(requested(db)) == [ids[doubtful]]
