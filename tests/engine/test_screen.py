@@ -17,6 +17,7 @@ from screening.engine.draws import (
     SamplerError,
     ScreenedText,
     decode_draws,
+    encode_draws,
     unusable,
 )
 from screening.engine.pipeline import PairwiseMixtureConfig, PipelineConfig, chain, preset
@@ -250,10 +251,10 @@ async def test_a_text_too_long_for_a_model_on_the_way_goes_to_a_human_with_what_
 
 
 async def test_a_case_given_to_a_human_keeps_its_runs_and_promises_nothing() -> None:
-    runs = (await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="E", risk="S"))).runs
+    runs = (await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="E", risk="E", legal="S"))).runs
     given = to_a_human(Reason.STOPPED, runs)
     assert given == Screening(
-        outcome=Outcome.HUMAN_REVIEW, node="risk", reason=Reason.STOPPED, runs=tuple(runs), delta=None
+        outcome=Outcome.HUMAN_REVIEW, node="legal", reason=Reason.STOPPED, runs=tuple(runs), delta=None
     )
     assert to_a_human(Reason.REPEATED_FAILURE, ()).node is None
 
@@ -268,3 +269,16 @@ async def test_a_share_is_that_of_the_draws_or_of_the_servers_probabilities() ->
     known = LabelDistribution(labels=shares, unknown=0.0)
     assert replace(drawn, draws=(), distribution=known).share(Label.UNSAFE) == 0.2
     assert replace(drawn, distribution=known).share(Label.UNSAFE) == drawn.share(Label.UNSAFE)
+
+
+async def test_each_wave_is_told_with_its_draws_and_asked_of_the_nodes_own_agent() -> None:
+    nodes = [node.model_copy(update={"model": f"model-of-{node.name}"}) for node in RECOMMENDED.nodes]
+    own, told = RECOMMENDED.model_copy(update={"nodes": tuple(nodes)}), []
+
+    async def tell(request: DrawRequest, draws: Sequence[Draw]) -> None:
+        told.append((request.node, request.first, encode_draws(draws)))
+
+    sampler = Recording(worker="E", risk="S")
+    await screen(TEXT, Guard(), own, sampler, progress=tell)
+    assert told == [("worker", 0, "EEEEEE"), ("risk", 0, "SSSSSS"), ("risk", 6, "SSSSS")]
+    assert [request.agent.model for request in sampler.asked] == ["model-of-worker"] + ["model-of-risk"] * 2
