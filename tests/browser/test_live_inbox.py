@@ -97,6 +97,7 @@ def test_what_one_looks_for_oneself_is_shown_at_once_and_a_pointer_left_lying_ho
     opened = _come_in(db, Tier.P1)
     page.goto("/inbox")
     page.get_by_label("Order of the list").select_option("newest")
+    page.wait_for_url(re.compile("sort=newest"))
     _row(page, opened).click()
     page.wait_for_url(re.compile("case="))
     expect(page.get_by_role("region", name="Text of this case")).to_be_focused()  # not left on the row
@@ -125,6 +126,7 @@ def test_a_case_of_mine_that_this_page_does_not_show_is_opened_from_the_list(pag
     claims.claim(db, LOCAL_USER, mine, datetime.now(UTC))
     page.goto("/inbox")
     page.get_by_label("Order of the list").select_option("newest")
+    page.wait_for_url(re.compile("sort=newest"))
     expect(_row(page, mine).get_by_text("yours")).to_be_visible()
     _row(page, mine).click()
     expect(page.get_by_role("region", name="Text of this case")).to_be_visible()
