@@ -1,4 +1,5 @@
-"""What a worker with nothing to do takes, and how soon it begins a single text all the same.
+"""What a worker with nothing to do takes, and how soon it begins a single text all the same; and what the app takes
+while one browser has the inbox open and nothing happens.
 
     python -m benchmarks.idle [--seconds 30] [--database sqlite postgresql]
 
@@ -22,6 +23,8 @@ from pathlib import Path
 from sqlalchemy import func, select, text
 
 from benchmarks.databases import throwaway_url
+from benchmarks.inbox import add_cases
+from benchmarks.inbox_keys import ARGUMENTS, app_process
 from jobs.agents import Agents
 from jobs.intake import configuration
 from screening.datasets.rows import NewCase
@@ -34,8 +37,9 @@ from storage.batches.configurations import save_configuration
 from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from storage.schema import case_starts
+from tests.browser.find import find_browser
 
-AIM_CORE, AIM_STATEMENTS, AIM_BEGUN_S = 0.005, 5.0, 0.5
+AIM_CORE, AIM_STATEMENTS, AIM_BEGUN_S, AIM_APP = 0.005, 5.0, 0.5, 0.01
 ROOT = Path(__file__).parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 TRACED = """
@@ -59,12 +63,39 @@ def main() -> None:
     """Print a line for each figure, with its aim."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--database", nargs="+", default=["sqlite", "postgresql"])
+    parser.add_argument("--database", nargs="*", default=["sqlite", "postgresql"])
     parser.add_argument("--texts", type=int, default=5)
     arguments = parser.parse_args()
     for kind in arguments.database:
         with throwaway_url(kind) as url:
             _measure(kind, url, arguments.seconds, arguments.texts)
+    if (browser := find_browser()) is None:
+        print("idle: no Chromium here: the app with an open inbox was not measured")
+    else:
+        share = _open_inbox(arguments.seconds, browser)
+        _print("app", "with an open inbox, of a core", share, AIM_APP, f"{share:.2%}")
+
+
+def _open_inbox(seconds: float, browser: str) -> float:
+    """Share of a core that the app takes while a browser shows the inbox with a case on its desk."""
+    from playwright.sync_api import sync_playwright
+
+    with throwaway_url("sqlite") as url:
+        db = Database(url)
+        db.prepare()
+        add_cases(db, 0, 1_000)
+        db.close()
+        with app_process(url) as (address, pid), sync_playwright() as playwright:
+            launched = playwright.chromium.launch(executable_path=browser, args=list(ARGUMENTS))
+            page = launched.new_page()
+            page.goto(f"{address}/inbox")
+            page.wait_for_selector(".sld[data-stage]", timeout=120_000)
+            time.sleep(10.0)  # what a first look loads is there
+            before, began = _cpu(pid), time.monotonic()
+            time.sleep(seconds)
+            share = (_cpu(pid) - before) / (time.monotonic() - began)
+            launched.close()
+    return share
 
 
 def _measure(kind: str, url: str, seconds: float, texts: int) -> None:
