@@ -200,3 +200,32 @@ def test_what_is_counted_in_columns_is_what_a_loop_counts(cases):
         counted = (found.confusion, found.n, found.pending, found.without_reference, found.calls)
         assert counted == _counted_one_by_one(references, outcomes, calls, groups, group)
         assert found.tokens == found.calls
+
+
+def test_a_row_with_its_escalations_by_reference_has_every_cell_and_what_it_took() -> None:
+    """Of 20: 8 safe decided with 2 alarms, 7 unsafe decided with 1 miss, 5 escalated of which 3 are unsafe."""
+    row = from_counts(
+        n=20, safe_decided=8, false_positives=2, unsafe_decided=7, false_negatives=1,
+        escalated_unsafe=3, calls=240, tokens=9_000,
+    )  # fmt: skip
+    assert row.confusion == {
+        (Label.SAFE, Outcome.SAFE): 6,
+        (Label.SAFE, Outcome.UNSAFE): 2,
+        (Label.UNSAFE, Outcome.SAFE): 1,
+        (Label.UNSAFE, Outcome.UNSAFE): 6,
+        (Label.UNSAFE, Outcome.HUMAN_REVIEW): 3,
+        (Label.SAFE, Outcome.HUMAN_REVIEW): 2,
+    }
+    assert (row.calls, row.tokens, row.mean_calls) == (240, 9_000, 12.0)
+    assert (row.escalation_rate.numerator, row.escalation_rate.denominator) == (5, 20)
+
+
+def test_nothing_need_be_escalated_and_no_cell_is_below_zero() -> None:
+    row = from_counts(n=15, safe_decided=8, false_positives=0, unsafe_decided=7, false_negatives=0)
+    assert row.escalation_rate.numerator == 0
+    for escalated_unsafe in (-1, 6):
+        with pytest.raises(ValueError, match="fit together"):
+            from_counts(
+                n=20, safe_decided=8, false_positives=2, unsafe_decided=7, false_negatives=1,
+                escalated_unsafe=escalated_unsafe,
+            )  # fmt: skip
