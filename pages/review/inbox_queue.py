@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
 KEY, SEAT, TIERS, SORT = "queue", "inbox_seat", "tiers", "sort"
+_HEARD = {"take": "queue_take", "act": "queue_act"}
+"""Where a press waits until a run of the page comes to it."""
 
 
 def chosen_view() -> View:
@@ -54,20 +56,21 @@ def live_queue(here: Here, desk: Desk | None, view: View) -> str:
         key=KEY,
         on_tiers_change=_filter,
         on_sort_change=_filter,
-        on_take_change=_nothing,
-        on_act_change=_nothing,
+        on_take_change=lambda: _hear("take"),
+        on_act_change=lambda: _hear("act"),
         on_stale_change=_nothing,
     )
     if said.stale:
         st.session_state.pop(SEAT, None)
         st.rerun()
-    if said.act:
-        say(act(here, said.act))
+    if (asked := st.session_state.pop(_HEARD["act"], None)) is not None:
+        say(act(here, asked))
         st.rerun()
-    if said.take and may and desk is not None and desk.busy:
+    taken = st.session_state.pop(_HEARD["take"], None)
+    if taken and may and desk is not None and desk.busy:
         say("Save or leave the case on your desk first.")
-    elif said.take and may:
-        claim_or_say(here, str(said.take))
+    elif taken and may:
+        claim_or_say(here, str(taken))
     return str(now["empty"])
 
 
@@ -154,6 +157,12 @@ def _in_address(name: str, value: str) -> None:
         st.query_params[name] = value
     else:
         st.query_params.pop(name, None)
+
+
+def _hear(what: str) -> None:
+    """Keep a press: the run that it began may be cut short by the next one before it comes to the list."""
+    if (sent := st.session_state[KEY].get(what)) is not None:
+        st.session_state[_HEARD[what]] = sent
 
 
 def _nothing() -> None:
