@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select
 
 from screening.review.triage import Tier
 from storage.clock import shared_now
@@ -46,15 +46,13 @@ def collect(db: Database, now: datetime) -> int:
 
 
 def still_so(db: Database, notice: Notice, now: datetime) -> Notice | None:
-    """The notice as it is at this moment, for whoever is about to send it: of the cases that it counts those that
-    nobody has opened meanwhile; None where there is none left to tell of.
+    """The notice as it is at this moment, for whoever is about to send it: of the cases that it counts those of
+    which there still is something to tell; None where there is none left to tell of.
     """
     if notice.event not in (ARRIVED, OVERDUE):
         return notice
     with db.read() as conn:
-        waits = [_entry.closed_at.is_(None), _entry.tier == notice.tier, unseen(_entry.case_id)]
-        if notice.event == OVERDUE:
-            waits.append(_entry.due_at <= shared_now(conn, now))
+        waits = _entry.closed_at.is_(None), _entry.tier == notice.tier, *_waits(notice.event, shared_now(conn, now))
         some = select(_entry.case_id).where(*waits).limit(notice.count).subquery()
         left = conn.execute(select(func.count()).select_from(some)).scalar_one()
     return replace(notice, count=left) if left else None
@@ -72,9 +70,19 @@ def _to_tell(event: str, now: datetime) -> Select[Any]:
     """Open cases of which nobody was told yet, or only as less urgent ones."""
     known = and_(_notice.case_id == _entry.case_id, _notice.event == event)
     new = or_(_notice.case_id.is_(None), _notice.tier > _entry.tier)
-    which = _entry.tier <= Tier.P1 if event == ARRIVED else _entry.due_at <= now
+    urgent = (_entry.tier <= Tier.P1,) if event == ARRIVED else ()
     joined = select(_entry.case_id, _entry.tier).outerjoin(case_notices, known)
-    return joined.where(_entry.closed_at.is_(None), which, new, unseen(_entry.case_id)).order_by(_entry.tier)
+    return joined.where(_entry.closed_at.is_(None), *urgent, new, *_waits(event, now)).order_by(_entry.tier)
+
+
+def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
+    """What makes an open case one to tell of. An arrival is told until somebody has opened it; a target that passes is
+    told of a case that nobody has read and nobody has open, so also of one that was opened and given back.
+    """
+    if event == ARRIVED:
+        return (unseen(_entry.case_id),)
+    free = or_(_entry.holder.is_(None), _entry.lease_expires_at <= now)
+    return _entry.due_at <= now, _entry.reading == "first", free
 
 
 def _to_repeat(before: datetime) -> Select[Any]:

@@ -22,7 +22,7 @@ from screening.review.actors import LOCAL_USER
 from screening.review.triage import Tier
 from screening.settings import Settings
 from storage.database import Database
-from storage.review import claims
+from storage.review import claims, inbox
 from storage.review.evidence import reveal_text
 from storage.schema import audit_events, case_errors, inbox_entries, notifications
 from storage.settings_store import SiteSettings, change
@@ -167,6 +167,23 @@ def test_overdue_cases_are_told_once_and_wait_for_quiet_hours_to_end(
     clock.now += timedelta(hours=2)
     heartbeats.beat(db, "one", "worker", clock.now)
     assert one.round() == 0
+
+
+def test_an_urgent_case_that_was_opened_and_given_back_is_told_as_overdue(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    register(db, SENIOR)
+    webhook(db, receiver.address, events=frozenset({Event.OVERDUE}))
+    one = notifier(db, clock)
+    (case_id,) = fill(db, (Tier.P0,))
+    claimed = claims.claim(db, SENIOR, case_id, clock.now)
+    reveal_text(db, SENIOR, case_id, clock.now, claimed.token)
+    clock.now += 8 * MINUTE
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 0, "somebody has it open"
+    inbox.release(db, SENIOR, case_id, claimed.token, clock.now, "called away")
+    assert one.round() == 1 and [body["event"] for body in receiver.bodies] == ["overdue"]
+    assert one.round() == 0, "told once"
 
 
 def test_a_failing_channel_is_tried_again_with_the_same_key_and_the_next_is_told(
