@@ -60,6 +60,6 @@ def asking(db: Database, limits: Limits, authorization: str | None, scope: Scope
         raise Refused(401, "no such token, or it was revoked") from None
     limits.spend(program)
     if scope not in program.scopes:
-        record_refusal(db, program.actor, scope, now)
+        record_refusal(db, program.actor.at(now), scope)
         raise Refused(403, f"this token may not be used for {scope.value}")
     return program

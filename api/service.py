@@ -230,7 +230,7 @@ def _files(app: FastAPI, db: Database, settings: Settings, clock: Clock, guard: 
     ) -> Response:
         """What became of each row, as JSON lines; of a case that people still have to read only that it is there."""
         program_texts.batch_of(db, program, batch_id)
-        rows = export_results(db, program.actor, batch_id, clock())
+        rows = export_results(db, program.actor.at(clock()), batch_id)
         return StreamingResponse(_lines(rows), media_type="application/jsonl")
 
 

@@ -63,11 +63,11 @@ def _measure(kind: str, url: str, rows: int) -> None:
     now = datetime.now(UTC)
     configuration = Configuration(pipeline=preset("recommended"), sampler={"sampler": "simulated"})
     version = save_configuration(db, configuration, now)
-    batch_id = create_batch(db, LOCAL_USER, NewBatch(name="bench", configuration_version=version, seed=1), now)
+    batch_id = create_batch(db, LOCAL_USER.at(now), NewBatch(name="bench", configuration_version=version, seed=1))
     started = time.perf_counter()
     add_rows(db, batch_id, _rows(rows), now)
     took = time.perf_counter() - started
-    close_intake(db, LOCAL_USER, batch_id, now)
+    close_intake(db, LOCAL_USER.at(now), batch_id)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     asked = _milliseconds(lambda: progress(db, batch_id), 20)
     following = _milliseconds(lambda: pending.pending_cases(db, 32), 20)

@@ -145,10 +145,10 @@ def _begun_after(db: Database, number: int) -> float:
     now = datetime.now(UTC)
     version = save_configuration(db, configuration(settings, Agents(settings), preset("certified")), now)
     new = NewBatch(name=f"text {number}", configuration_version=version, seed=0, kind="interactive")
-    batch_id = create_batch(db, LOCAL_USER, new, now)
+    batch_id = create_batch(db, LOCAL_USER.at(now), new)
     add_rows(db, batch_id, [NewCase(row=1, external_id=str(number), text=receive("We cooked soup."))], now)
     began = time.monotonic()
-    close_intake(db, LOCAL_USER, batch_id, now)
+    close_intake(db, LOCAL_USER.at(now), batch_id)
     while _starts(db) <= number:
         time.sleep(0.01)
     took = time.monotonic() - began

@@ -132,19 +132,19 @@ def measure(db: Database, sizes: list[int]) -> Iterator[tuple[int, Figures]]:
         add_cases(db, size, wanted - size)
         size = wanted
         steps: dict[str, Callable[[], object]] = {
-            "claim": lambda: claims.claim_next(db, WHO, NOW, lease=timedelta(hours=1)),
-            "claim P3": lambda: claims.claim_next(db, WHO, NOW, lease=timedelta(hours=1), tiers=[Tier.P3]),
-            "ahead": lambda: (send_ahead(db, WHO, NOW, tiers=[Tier.P3]), discard_ahead(db, WHO, NOW)),
-            "page 1": lambda: queue(db, WHO, NOW, limit=50),
-            "page 20": lambda: queue(db, WHO, NOW, limit=50, offset=950),
-            "counts": lambda: counts(db, WHO, NOW, tiers=[Tier.P0, Tier.P1]),
+            "claim": lambda: claims.claim_next(db, WHO.at(NOW), lease=timedelta(hours=1)),
+            "claim P3": lambda: claims.claim_next(db, WHO.at(NOW), lease=timedelta(hours=1), tiers=[Tier.P3]),
+            "ahead": lambda: (send_ahead(db, WHO.at(NOW), tiers=[Tier.P3]), discard_ahead(db, WHO.at(NOW))),
+            "page 1": lambda: queue(db, WHO.at(NOW), limit=50),
+            "page 20": lambda: queue(db, WHO.at(NOW), limit=50, offset=950),
+            "counts": lambda: counts(db, WHO.at(NOW), tiers=[Tier.P0, Tier.P1]),
         }
         figures = {name: milliseconds(step) for name, step in steps.items()}
-        figures["poll"] = processor_milliseconds(lambda: snapshot(db, WHO, NOW, View()))
+        figures["poll"] = processor_milliseconds(lambda: snapshot(db, WHO.at(NOW), View()))
         if (page := page_run(db)) is not None:
             figures["page"] = page
         yield size, figures
-        inbox.release_all(db, WHO, NOW, "benchmark")
+        inbox.release_all(db, WHO.at(NOW), "benchmark")
 
 
 def verdicts(found: Mapping[int, Figures]) -> Iterator[str]:

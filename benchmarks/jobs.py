@@ -154,10 +154,10 @@ def _span(db: Database) -> timedelta:
 def _batch(db: Database, cases: int) -> str:
     now = datetime.now(UTC)
     version = save_configuration(db, _configuration(), now)
-    batch_id = create_batch(db, LOCAL_USER, NewBatch(name="bench", configuration_version=version, seed=0), now)
+    batch_id = create_batch(db, LOCAL_USER.at(now), NewBatch(name="bench", configuration_version=version, seed=0))
     rows = (NewCase(row=row, external_id=str(row), text=receive(_text(row))) for row in range(1, cases + 1))
     add_rows(db, batch_id, rows, now)
-    close_intake(db, LOCAL_USER, batch_id, now)
+    close_intake(db, LOCAL_USER.at(now), batch_id)
     return batch_id
 
 

@@ -180,7 +180,7 @@ def handed_in(db: Database) -> str:
     """A text that waits for its draws."""
     settings = Settings(_env_file=None, sampler="simulated")
     kept = configuration(settings, Agents(settings), preset("certified"))
-    return hand_in(db, LOCAL_USER, Typed(text=TEXT), kept, settings, datetime.now(UTC))
+    return hand_in(db, LOCAL_USER.at(datetime.now(UTC)), Typed(text=TEXT), kept, settings)
 
 
 async def measure(

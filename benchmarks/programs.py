@@ -56,7 +56,7 @@ def claims(db: Database, until: float) -> list[float]:
     took = []
     while time.monotonic() < until:
         at = time.perf_counter()
-        claim_next(db, WHO, datetime.now(UTC))
+        claim_next(db, WHO.at(datetime.now(UTC)))
         took.append(time.perf_counter() - at)
         time.sleep(0.05)
     return took
@@ -73,7 +73,7 @@ def served(url: str, seconds: float) -> None:
     db, port = Database(url), free_port()
     db.prepare()
     add_cases(db, 0, WAITING)
-    made = make_program(db, LOCAL_USER, "bench", [Scope.SUBMIT], 10_000, datetime.now(UTC))
+    made = make_program(db, LOCAL_USER.at(datetime.now(UTC)), "bench", [Scope.SUBMIT], 10_000)
     command = [sys.executable, "-W", "ignore", "-m", "screening", "api", "--port", str(port)]
     process = subprocess.Popen(command, env=os.environ | {"DATABASE_URL": url, "SECOND_LOOK_SAMPLER": "simulated"})
     try:

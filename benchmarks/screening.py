@@ -218,7 +218,7 @@ async def _screened(db: Database, settings: Settings, cases: int, begins: Callab
     batch_id = await asyncio.to_thread(_batch, db, asked, cases)
     begins()
     before = time.process_time()
-    await asyncio.to_thread(close_intake, db, LOCAL_USER, batch_id, datetime.now(UTC))
+    await asyncio.to_thread(close_intake, db, LOCAL_USER.at(datetime.now(UTC)), batch_id)
     while not await asyncio.to_thread(_done, db):  # noqa: ASYNC110 - the database knows it
         await asyncio.sleep(0.5)
     took = time.process_time() - before
@@ -239,7 +239,7 @@ def _done(db: Database) -> bool:
 def _batch(db: Database, asked, cases: int) -> str:  # type: ignore[no-untyped-def]
     now = datetime.now(UTC)
     version = save_configuration(db, asked, now)
-    batch_id = create_batch(db, LOCAL_USER, NewBatch(name="bench", configuration_version=version, seed=0), now)
+    batch_id = create_batch(db, LOCAL_USER.at(now), NewBatch(name="bench", configuration_version=version, seed=0))
     rows = (NewCase(row=row, external_id=str(row), text=receive(_text(row))) for row in range(1, cases + 1))
     add_rows(db, batch_id, rows, now)
     return batch_id

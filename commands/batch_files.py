@@ -40,17 +40,17 @@ def _parts(db: Database, arguments: argparse.Namespace) -> Iterator[str] | Itera
     if arguments.what == "results":
         from pages.batches.exports import RESULTS
 
-        return RESULTS[arguments.format](db, LOCAL_USER, arguments.batch, now)
+        return RESULTS[arguments.format](db, LOCAL_USER.at(now), arguments.batch)
     if arguments.what == "readings":
         from pages.research.readings_export import written
         from storage.research.reading_table import export_readings
 
-        return written(export_readings(db, LOCAL_USER, key, now, arguments.batch), arguments.format)
+        return written(export_readings(db, LOCAL_USER.at(now), key, arguments.batch), arguments.format)
     from pages.components.relabelled_export import WRITTEN
     from storage.research.relabelled import export_relabelled
 
     text, version = not arguments.without_text, arguments.as_of
-    rows = export_relabelled(db, LOCAL_USER, arguments.batch, key, now, with_text=text, as_of=version)
+    rows = export_relabelled(db, LOCAL_USER.at(now), arguments.batch, key, with_text=text, as_of=version)
     return WRITTEN[arguments.format](rows)
 
 

@@ -11,13 +11,13 @@ from typing import Any
 from commands.batch_files import add_export, export
 from commands.results_file import ResultsFile, exit_code, write_rejected
 from jobs.port import system_clock
-from screening.review.actors import LOCAL_USER, Actor
+from screening.review.actors import LOCAL_USER, Acting
 from screening.settings import Settings
 from storage.batches import batch_state, batches
 from storage.batches.batches import Progress
 from storage.database import Database
 
-Control = Callable[[Database, Actor, str, datetime], int | None]
+Control = Callable[[Database, Acting, str], int | None]
 CONTROLS: dict[str, tuple[Control, str]] = {
     "pause": (batches.pause, "make no further calls for it until it is resumed"),
     "resume": (batches.resume, "go on with a paused batch"),
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
                 _print(arguments.json, found.id, found.name, found.progress)
             return 0
         if arguments.action in CONTROLS:
-            CONTROLS[arguments.action][0](db, LOCAL_USER, arguments.batch, system_clock())
+            CONTROLS[arguments.action][0](db, LOCAL_USER.at(system_clock()), arguments.batch)
         now = system_clock()
         stands = batches.progress(db, arguments.batch, now, actor=LOCAL_USER)
         _print(arguments.json, arguments.batch, None, stands)

@@ -34,11 +34,11 @@ def run_erase(arguments: argparse.Namespace) -> int:
     db = _open(arguments)
     try:
         if arguments.confirm:
-            return _print(confirm(db, LOCAL_USER, arguments.confirm, system_clock()), done=True)
+            return _print(confirm(db, LOCAL_USER.at(system_clock()), arguments.confirm), done=True)
         which = _selection(arguments)
         if arguments.dry_run:
             return _print(look(db, LOCAL_USER, which), done=False)
-        made = erase(db, LOCAL_USER, which, arguments.reason, system_clock())
+        made = erase(db, LOCAL_USER.at(system_clock()), which, arguments.reason)
         return _print(made, done=made.waits_for is None)
     finally:
         db.close()
@@ -48,7 +48,7 @@ def run_retention(arguments: argparse.Namespace) -> int:
     """Erase what is past its time, or say what would go; as JSON, by kind."""
     db, now = _open(arguments), system_clock()
     try:
-        gone = dict(would_go(db, LOCAL_USER, now)) if arguments.dry_run else _all(db)
+        gone = dict(would_go(db, LOCAL_USER.at(now))) if arguments.dry_run else _all(db)
     finally:
         db.close()
     print(json.dumps({"dry_run": arguments.dry_run, "gone": gone}))

@@ -56,5 +56,5 @@ def _take_in(db: Database, data: EvaluationData, settings: Settings, agents: Age
         for row, (item, one) in enumerate(zip(data.items, data.received, strict=True), start=1)
     )
     add_rows(db, batch_id, rows, system_clock())
-    close_intake(db, LOCAL_USER, batch_id, system_clock())
+    close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
     return batch_id

@@ -110,7 +110,7 @@ def _list(db: Database) -> None:
 
 def _import(db: Database, pipeline: PipelineConfig, note: str) -> None:
     newest = next(iter(list_versions(db, LOCAL_USER, pipeline.name)), None)
-    kept = keep_version(db, LOCAL_USER, pipeline, note, newest.number if newest else 0, system_clock())
+    kept = keep_version(db, LOCAL_USER.at(system_clock()), pipeline, note, newest.number if newest else 0)
     same = newest is not None and kept.number == newest.number
     print(
         f"{kept.pipeline.name}/{kept.number}: {'nothing differs from this version' if same else 'kept'}",

@@ -42,7 +42,7 @@ class ResultsFile:
 
     def _write(self, batch_id: str, *, settled_only: bool) -> None:
         who = LOCAL_USER if self.blind else SYSTEM
-        found = export_results(self.db, who, batch_id, system_clock(), after=self._last, again=self._begun)
+        found = export_results(self.db, who.at(system_clock()), batch_id, after=self._last, again=self._begun)
         with private_file(self.out, more=self._begun) as file:
             self._begun = True
             file.writelines(jsonl_lines(self._rows(found, settled_only=settled_only)))
@@ -99,7 +99,7 @@ def rejected_path(out: Path) -> Path:
 
 def write_rejected(db: Database, batch_id: str, out: Path) -> None:
     """The rows that were not taken in, each with its reason."""
-    rows = export_rejected(db, LOCAL_USER, batch_id, system_clock())
+    rows = export_rejected(db, LOCAL_USER.at(system_clock()), batch_id)
     with private_file(rejected_path(out)) as file:
         file.writelines(rejected_csv(rows, byte_order_mark=False))
 

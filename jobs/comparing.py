@@ -80,7 +80,7 @@ class Comparing:
     async def _compare_all(self, due: Due) -> int:
         purse = _Purse(caps=due.caps, totals=due.totals)
         if (reached := purse.caps.reached(purse.totals)) is not None:
-            await to_the_end(end_comparison, self.db, SYSTEM, due.comparison_id, reached, self.clock())
+            await to_the_end(end_comparison, self.db, SYSTEM.at(self.clock()), due.comparison_id, reached)
             return 0
         each = (self._compare(due.comparison_id, case, purse) for case in due.cases)
         return sum(await asyncio.gather(*each))
@@ -111,7 +111,7 @@ class Comparing:
         times = self._failed.get(case_id, (0, 0.0))[0]
         self._failed[case_id] = times + 1, time.monotonic() + AGAIN_AFTER_S * 2 ** min(times, 6)
         if error.stops_batch:
-            await to_the_end(end_comparison, self.db, SYSTEM, comparison_id, error.kind, self.clock())
+            await to_the_end(end_comparison, self.db, SYSTEM.at(self.clock()), comparison_id, error.kind)
 
     def _cost(self, configuration: Configuration, found: Screening) -> float | None:
         costs = [self.agents.cost_usd(configuration, run.usage, run.node) for run in found.runs]

@@ -108,11 +108,11 @@ def open_batch(
         submission=request.submission,
         intake=request.intake,
     )
-    return create_batch(db, actor, new, clock())
+    return create_batch(db, actor.at(clock()), new)
 
 
 def fill_batch(db: Database, actor: Actor, batch_id: str, table: Table, settings: Settings, clock: Clock) -> None:
     """Store all rows of the file, accepted and rejected, in chunks. After a crash, call it again: it continues."""
     rows = table.rows(receiver(settings), after=last_row(db, batch_id))
     add_rows(db, batch_id, rows, clock())
-    close_intake(db, actor, batch_id, clock())
+    close_intake(db, actor.at(clock()), batch_id)

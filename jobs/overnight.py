@@ -148,7 +148,7 @@ class Overnight:
         except SamplerError as error:
             log.warning("overnight batch %s: %s", batch_id, error)
             if error.kind not in PASSING and await to_the_end(overnight.allows_sending, self.db, batch_id):
-                await to_the_end(batches.pause, self.db, SYSTEM, batch_id, self.clock(), error.kind)
+                await to_the_end(batches.pause, self.db, SYSTEM.at(self.clock()), batch_id, error.kind)
             return False
 
     async def _step(self, batch_id: str, made: Configuration) -> bool:
@@ -281,7 +281,7 @@ class Overnight:
     ) -> bool:
         allowed = await to_the_end(overnight.calls_left, self.db, batch_id)
         if allowed is not None and len(wanted) > allowed:
-            await to_the_end(batches.pause, self.db, SYSTEM, batch_id, self.clock(), "max_calls")
+            await to_the_end(batches.pause, self.db, SYSTEM.at(self.clock()), batch_id, "max_calls")
             return False
         for one in await to_the_end(overnight.plan, self.db, batch_id, wanted, left, self.clock()):
             await self._send(service, one, made)

@@ -83,7 +83,7 @@ class DailyBatches:
             batch_id = open_batch(self.db, program.actor, request, self.settings, agents, self.clock)
         for earlier in program_texts.open_batches(self.db, program):
             if earlier != batch_id:
-                close_intake(self.db, SYSTEM, earlier, self.clock())
+                close_intake(self.db, SYSTEM.at(self.clock()), earlier)
         return target_of(self.db, batch_id)
 
 

@@ -62,26 +62,26 @@ def controls(one: BatchSummary) -> None:
     """What may be done in this state. Every press is a recorded event."""
     if not is_allowed(person, Action.CONTROL_BATCH, one.created_by):
         return
-    found, state, now = one.progress, one.progress.state, resources.now()
+    found, state, by = one.progress, one.progress.state, resources.acting()
     with st.container(horizontal=True):
         if state in ACTIVE | {BatchState.NEEDS_RETRY} and st.button("Pause", icon=":material/pause:"):
-            batches.pause(db, person, one.id, now)
+            batches.pause(db, by, one.id)
             st.rerun()
         if state is BatchState.PAUSED and not found.at_cap and st.button("Resume", type="primary", icon=PLAY):
-            batches.resume(db, person, one.id, now)
+            batches.resume(db, by, one.id)
             st.rerun()
         failed = 0 if state in ENDED else found.failed
         if failed and st.button(f"Retry {failed:,} failed", icon=":material/replay:"):
-            batches.retry_failed(db, person, one.id, now)
+            batches.retry_failed(db, by, one.id)
             st.rerun()
         if found.at_cap and st.button("Go on without a cap", icon=PLAY):
-            batches.change_caps(db, person, one.id, Caps(), now)
+            batches.change_caps(db, by, one.id, Caps())
             st.rerun()
         if state not in ENDED:
             with st.popover("Cancel", icon=":material/cancel:"):
                 st.write("What is pending stays pending and is shown as that. This cannot be undone.")
                 if st.button("Cancel this batch for good"):
-                    batches.cancel(db, person, one.id, now)
+                    batches.cancel(db, by, one.id)
                     if halted := find_stopped(one.id, state):
                         intake_runs().start(halted.upload)  # which only puts the file away
                     st.rerun()

@@ -29,8 +29,8 @@ def seen(case_id: str) -> tuple[CaseText, Evidence]:
     """Read once a visit: each reading of the text and of the evidence is a line in the audit log."""
     name = f"case_page_{case_id}"
     if name not in st.session_state:
-        shown = reveal_evidence(here.db, here.person, case_id, here.now)
-        read = reveal_text(here.db, here.person, case_id, here.now), shown
+        shown = reveal_evidence(here.db, here.by, case_id)
+        read = reveal_text(here.db, here.by, case_id), shown
         if shown.outcome is None:
             return read
         st.session_state[name] = read
@@ -50,7 +50,7 @@ def engine(shown: Evidence, file: CaseFile) -> None:
         st.html(errors_html(file))
     may = file.waits_for_retry and is_allowed(here.person, Action.CONTROL_BATCH, file.batch_owner)
     if may and st.button("Retry what failed in this batch", key="retry", icon=":material/replay:"):
-        batches.retry_failed(here.db, here.person, file.batch_id, here.now)
+        batches.retry_failed(here.db, here.by, file.batch_id)
         st.rerun()
 
 
@@ -63,8 +63,8 @@ def people(case_id: str, *, closed: bool) -> None:
     """Readings and accepted labels, for whom they are."""
     st.html('<h2 class="sl-h2">Readings</h2>')
     try:
-        given = ratings.reveal_ratings(here.db, here.person, case_id, here.now)
-        made = adjudication.reveal_versions(here.db, here.person, case_id, here.now)
+        given = ratings.reveal_ratings(here.db, here.by, case_id)
+        made = adjudication.reveal_versions(here.db, here.by, case_id)
     except (Forbidden, Unread):
         st.caption("Other people's readings are not shown to you.")
         return
@@ -81,7 +81,7 @@ def people(case_id: str, *, closed: bool) -> None:
 def blind(case_id: str) -> None:
     """An open case that this person has not read; a senior may decide between readers who disagree."""
     try:
-        ratings.reveal_ratings(here.db, here.person, case_id, here.now)
+        ratings.reveal_ratings(here.db, here.by, case_id)
     except (Forbidden, Unread):
         waits(case_id)
         return
@@ -92,7 +92,7 @@ def blind(case_id: str) -> None:
     )
     name = f"case_text_{case_id}"
     if name not in st.session_state:
-        st.session_state[name] = reveal_text(here.db, here.person, case_id, here.now)
+        st.session_state[name] = reveal_text(here.db, here.by, case_id)
     texts(st.session_state[name])
     people(case_id, closed=False)
 
@@ -115,7 +115,7 @@ def case(case_id: str) -> None:
     """The page of one case."""
     try:
         text, shown = seen(case_id)
-        file = reveal_case_file(here.db, here.person, case_id, here.now)
+        file = reveal_case_file(here.db, here.by, case_id)
     except NotYetRated:
         blind(case_id)
         return

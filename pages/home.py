@@ -36,7 +36,7 @@ def read_door() -> None:
 def waits() -> None:
     """The counts, which follow by themselves."""
     now = resources.now()
-    st.html(waiting_html(counts(db, person, now), first_due_by_tier(db, person), now))
+    st.html(waiting_html(counts(db, person.at(now)), first_due_by_tier(db, person), now))
     if is_allowed(person, Action.CLAIM_NEXT):
         today = now.replace(hour=0, minute=0, second=0, microsecond=0)
         st.caption(read_today_words(read_since(db, person, today)))
@@ -78,7 +78,7 @@ def claims() -> None:
     if is_allowed(person, Action.VIEW_RESULTS):
         told.append(missed_figure(person))
     if is_allowed(person, Action.VIEW_COUNTS):
-        told.append(first_look_figure(person, resources.now()))
+        told.append(first_look_figure(person.at(resources.now())))
     if is_allowed(person, Action.VIEW_AGREEMENT):
         told.append(agreement_figure(person))
     st.html(claims_html(told))

@@ -50,7 +50,7 @@ def words_for_empty_desk(said: str) -> Callable[[Here], str]:
     """As the list has just found it; asked anew where the desk runs alone."""
     once = [said]
     tiers = chosen_view().tiers
-    return lambda here: once.pop() if once else waiting_words(counts(here.db, here.person, here.now, tiers))
+    return lambda here: once.pop() if once else waiting_words(counts(here.db, here.by, tiers))
 
 
 def cover_switch() -> None:
@@ -66,7 +66,7 @@ def cover_switch() -> None:
         st.rerun()
 
 
-follow_up_panel(here.db, here.person, here.now)
+follow_up_panel(here.db, here.by)
 with st.container(key="inbox"):
     left, right = st.columns(WIDTHS, gap="medium")
     with left:

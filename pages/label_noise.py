@@ -69,7 +69,7 @@ def _send(found: Ranked, ranking: Ranking) -> None:
         seed = f"{ask.batch_id} {resources.now().isoformat()}" if mixed else None
         case_ids = compute(choose_labels, ask, ranking, int(top), seed)
         listed = [line.case_id for line in found.first]
-        sent = request_second_looks(db, person, case_ids, resources.now(), shown=listed)
+        sent = request_second_looks(db, person.at(resources.now()), case_ids, shown=listed)
         rest = f" {sent.undecided} were not sent: they are not screened to their end." if sent.undecided else ""
         st.success(f"{sent.opened} texts wait in the inbox now; {sent.there_before} were there before.{rest}")
 

@@ -105,7 +105,7 @@ def save(pipeline: PipelineConfig) -> None:
     seen: dict[str, int] = st.session_state["pipeline_seen"]  # the newest versions when this draft was begun
     if st.button("Save as a new version", type="primary", disabled=not may_draft, key="pipeline_save"):
         try:
-            made = keep_version(db, person, pipeline, note, seen.get(pipeline.name, 0), resources.now())
+            made = keep_version(db, person.at(resources.now()), pipeline, note, seen.get(pipeline.name, 0))
         except StalePipeline as stale:
             st.error(f"{sentence(stale)} Open that one, or give this draft another name.", icon=":material/edit:")
             return

@@ -60,7 +60,7 @@ def start(typed: Typed, pipeline: PipelineConfig) -> None:
     press = press_of(st.session_state.get("press"), typed, pipeline, now)
     given, st.session_state["press"] = replace(typed, key=press.key), press
     try:
-        st.query_params["case"] = hand_in(db, person, given, resources.configuration(pipeline), settings, now)
+        st.query_params["case"] = hand_in(db, person.at(now), given, resources.configuration(pipeline), settings)
     except TurnsRefused as refusal:
         st.error(f"It cannot be read as a conversation: {refusal}.", icon=":material/edit:")
         return
@@ -73,7 +73,7 @@ def buttons(single: SingleText | None, running: bool) -> None:
     stop, new = st.columns(2)
     if stop.button("Stop", icon=":material/stop_circle:", shortcut="esc", disabled=not running, width="stretch"):
         if single is not None and running:
-            single_texts.stop(db, person, single.case_id, resources.now())
+            single_texts.stop(db, person.at(resources.now()), single.case_id)
         st.rerun()
     new.button("New text", icon=":material/note_add:", disabled=running, width="stretch", on_click=clear)
 
@@ -90,8 +90,8 @@ def retry_button(single: SingleText) -> None:
     if single.error is None or single.state == "cancelled":
         return
     if st.button("Try again", icon=":material/replay:", key=f"retry_{single.case_id}"):
-        single_texts.watch(db, person, single.case_id, resources.now())  # first, or a worker finds it unwatched
-        batches.retry_failed(db, person, single.batch_id, resources.now())
+        single_texts.watch(db, person.at(resources.now()), single.case_id)  # first, or a worker finds it unwatched
+        batches.retry_failed(db, person.at(resources.now()), single.batch_id)
         st.rerun()
 
 
@@ -114,11 +114,11 @@ with left:
 with right:
     now = resources.now()
     with st.container(key=PLACE):
-        follow(single, person, now)
+        follow(single, person.at(now))
         if single is None:
             for part in empty_html(resources.usual_pipeline()):
                 st.html(part)
         else:
-            watched_view(single, person, now)
+            watched_view(single, person.at(now))
     if single is not None:
         retry_button(single)

@@ -63,7 +63,7 @@ def configuration_panel() -> None:
 def cost_panel() -> None:
     """What the last days cost; a call without a known price is said to be one."""
     st.subheader("Cost by day")
-    found = daily_costs(db, person, resources.now())
+    found = daily_costs(db, person.at(resources.now()))
     if not found:
         st.caption("No call was made in the last 30 days.")
         return

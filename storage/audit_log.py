@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, func, insert, select, text
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_key import AuditKey, site_key
 from storage.database import Database
@@ -74,14 +74,7 @@ def serialise(conn: Connection) -> None:
         conn.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
 
 
-def append(
-    conn: Connection,
-    actor: Actor,
-    action: str,
-    subject: str | None,
-    details: Mapping[str, Detail],
-    now: datetime,
-) -> int:
+def append(conn: Connection, by: Acting, action: str, subject: str | None, details: Mapping[str, Detail]) -> int:
     """Add one event inside the caller's transaction and return its number.
 
     Call it last in the transaction: on PostgreSQL the log's lock is held from here to the commit. SQLite's
@@ -96,8 +89,8 @@ def append(
     key = site_key()
     row: dict[str, Any] = {
         "seq": seq,
-        "at": now,
-        "actor": actor.id,
+        "at": by.now,
+        "actor": by.id,
         "action": action,
         "subject": subject,
         "details": body,
@@ -107,12 +100,12 @@ def append(
     return int(seq)
 
 
-def record_refusal(db: Database, actor: Actor, refused: StrEnum, now: datetime, subject: str | None = None) -> None:
+def record_refusal(db: Database, by: Acting, refused: StrEnum, subject: str | None = None) -> None:
     """Write down that this person or program asked for what is not granted to them, an action or a scope; ``subject``
     is the case, where it was of one.
     """
     with db.write() as conn:
-        append(conn, actor, "refused", subject, {"asked": refused.value}, now)
+        append(conn, by, "refused", subject, {"asked": refused.value})
 
 
 def anchor(db: Database) -> Anchor:

@@ -1,12 +1,11 @@
 """Blind first: nobody is served the engine's view of a case that is open before they have rated it themselves."""
 
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, false, or_, select
 
 from screening.labels import Outcome
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from screening.review.reach import Reach
 from screening.review.triage import Tier
@@ -43,23 +42,23 @@ def counts_as_with_clinicians(actor: Actor, case_id: ColumnElement[str]) -> Colu
     return withheld(actor, case_id) if is_allowed(actor, Action.CLAIM_NEXT) else false()
 
 
-def reveal(conn: Connection, actor: Actor, case_id: str, now: datetime, *, open_at_once: bool = False) -> None:
+def reveal(conn: Connection, by: Acting, case_id: str, *, open_at_once: bool = False) -> None:
     """Allow this person the engine's view of one case, and record that they have it, in the caller's transaction.
 
     Raises Forbidden, or NotYetRated while the case is open and they have not rated it. A P0 case that they hold may
     be opened at once: their rating then is not blind.
     """
-    rated = conn.execute(select(has_rated(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    rated = conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
     entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
-    holding = entry is not None and entry.holder == actor.id and entry.lease_expires_at > now
-    require(actor, Action.VIEW_EVIDENCE, actor.id if rated or holding else None)
+    holding = entry is not None and entry.holder == by.id and entry.lease_expires_at > by.now
+    require(by.actor, Action.VIEW_EVIDENCE, by.id if rated or holding else None)
     if entry is not None and entry.closed_at is None and not rated and not (holding and _urgent(entry, open_at_once)):
         raise NotYetRated("rate the text first: what the engine says of it is shown afterwards")
-    _remember(conn, actor, case_id, now, before_rating=not rated)
+    _remember(conn, by, case_id, before_rating=not rated)
 
 
-def _remember(conn: Connection, actor: Actor, case_id: str, now: datetime, *, before_rating: bool) -> None:
-    row = {"case_id": case_id, "reviewer": actor.id, "before_rating": before_rating, "at": now}
+def _remember(conn: Connection, by: Acting, case_id: str, *, before_rating: bool) -> None:
+    row = {"case_id": case_id, "reviewer": by.id, "before_rating": before_rating, "at": by.now}
     conn.execute(insert_into(conn, reveals).values(row).on_conflict_do_nothing())
 
 
@@ -106,16 +105,16 @@ def _was_listed(conn: Connection, case_id: str) -> bool:
     return conn.execute(query.where(or_(settled_by_itself, closed_once))).first() is not None
 
 
-def see_readings(conn: Connection, actor: Actor, case_id: str, now: datetime) -> None:
+def see_readings(conn: Connection, by: Acting, case_id: str) -> None:
     """Allow this person everybody's readings of a case, in the caller's transaction. While it is open these are for
     those who have read it, and for seniors once two readers disagree: a reading of a senior's own is no longer blind
     then. Raises Forbidden, Unread.
     """
-    mine = conn.execute(select(has_rated(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
-    require(actor, Action.VIEW_RATINGS, actor.id if mine else None)
+    mine = conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    require(by.actor, Action.VIEW_RATINGS, by.id if mine else None)
     entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
     if entry is None or mine:
         return
-    if entry.closed_at is None and not (entry.reading == "third" and is_allowed(actor, Action.ADJUDICATE)):
+    if entry.closed_at is None and not (entry.reading == "third" and is_allowed(by.actor, Action.ADJUDICATE)):
         raise Unread("the readings so far are shown once you have read the case")
-    _remember(conn, actor, case_id, now, before_rating=True)
+    _remember(conn, by, case_id, before_rating=True)

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator
 from sqlalchemy import Connection, insert, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from screening.review.triage import Tier
@@ -251,29 +251,29 @@ def _plan(settings: SiteSettings) -> AuditPlan:
     )
 
 
-def change(db: Database, actor: Actor, settings: SiteSettings, based_on: int, now: datetime) -> SettingsVersion:
+def change(db: Database, by: Acting, settings: SiteSettings, based_on: int) -> SettingsVersion:
     """A new version, made from version ``based_on``; StaleSettings when that is not the one in force. The same change
     by the same person a second time is the version that the first made.
 
     The stop button is not moved by this: whatever ``settings`` says of it, it stays as it is.
     """
-    require(actor, Action.CHANGE_SETTINGS)
+    require(by.actor, Action.CHANGE_SETTINGS)
     with db.write() as conn:
         serialise(conn)
         before = current_in(conn)
-        if (before.version, before.by) == (based_on + 1, actor.id) and before.settings == settings.model_copy(
+        if (before.version, before.by) == (based_on + 1, by.id) and before.settings == settings.model_copy(
             update={"stopped": before.settings.stopped}
         ):
             return before
         if before.version != based_on:
             raise StaleSettings("the settings were changed in the meantime")
         after = settings.model_copy(update={"stopped": before.settings.stopped})
-        return _add(conn, actor, before, after, "settings_changed", now)
+        return _add(conn, by, before, after, "settings_changed")
 
 
-def accept_model_name(db: Database, actor: Actor, name: str, now: datetime) -> SettingsVersion:
+def accept_model_name(db: Database, by: Acting, name: str) -> SettingsVersion:
     """Let answers under this name of a model count from now on, in what begins after it; twice changes nothing."""
-    require(actor, Action.CHANGE_SETTINGS)
+    require(by.actor, Action.CHANGE_SETTINGS)
     with db.write() as conn:
         serialise(conn)
         before = current_in(conn)
@@ -281,7 +281,7 @@ def accept_model_name(db: Database, actor: Actor, name: str, now: datetime) -> S
             return before
         names = (*before.settings.accepted_model_names, name)
         after = before.settings.model_copy(update={"accepted_model_names": names})
-        return _add(conn, actor, before, after, "model_name_accepted", now)
+        return _add(conn, by, before, after, "model_name_accepted")
 
 
 def with_accepted_names(settings: Settings, site: SiteSettings) -> Settings:
@@ -290,37 +290,35 @@ def with_accepted_names(settings: Settings, site: SiteSettings) -> Settings:
     return settings.model_copy(update={"accepted_model_names": tuple(names)})
 
 
-def stop(db: Database, actor: Actor, now: datetime) -> SettingsVersion:
+def stop(db: Database, by: Acting) -> SettingsVersion:
     """Press the stop button; pressing it twice changes nothing."""
-    require(actor, Action.STOP)
-    return _switch(db, actor, True, "stopped", now)
+    require(by.actor, Action.STOP)
+    return _switch(db, by, True, "stopped")
 
 
-def start(db: Database, actor: Actor, now: datetime) -> SettingsVersion:
+def start(db: Database, by: Acting) -> SettingsVersion:
     """Release the stop button."""
-    require(actor, Action.START)
-    return _switch(db, actor, False, "started", now)
+    require(by.actor, Action.START)
+    return _switch(db, by, False, "started")
 
 
-def _switch(db: Database, actor: Actor, stopped: bool, action: str, now: datetime) -> SettingsVersion:
+def _switch(db: Database, by: Acting, stopped: bool, action: str) -> SettingsVersion:
     with db.write() as conn:
         serialise(conn)
         before = current_in(conn)
         if before.settings.stopped is stopped:
             return before
-        return _add(conn, actor, before, before.settings.model_copy(update={"stopped": stopped}), action, now)
+        return _add(conn, by, before, before.settings.model_copy(update={"stopped": stopped}), action)
 
 
-def _add(
-    conn: Connection, actor: Actor, before: SettingsVersion, after: SiteSettings, action: str, now: datetime
-) -> SettingsVersion:
+def _add(conn: Connection, by: Acting, before: SettingsVersion, after: SiteSettings, action: str) -> SettingsVersion:
     body = after.model_dump(mode="json")
     version = before.version + 1
-    conn.execute(insert(settings_versions).values(version=version, body=body, by=actor.id, at=now))
+    conn.execute(insert(settings_versions).values(version=version, body=body, by=by.id, at=by.now))
     old = before.settings.model_dump(mode="json")
     changed = sorted(name for name in body if body[name] != old[name])
-    append(conn, actor, action, f"settings/{version}", {"changed": changed}, now)
-    return SettingsVersion(version=version, settings=after, by=actor.id, at=now)
+    append(conn, by, action, f"settings/{version}", {"changed": changed})
+    return SettingsVersion(version=version, settings=after, by=by.id, at=by.now)
 
 
 def _version(row: Any) -> SettingsVersion:

@@ -222,6 +222,18 @@ def test_what_writes_to_the_database_says_so_in_its_name() -> None:
     assert not silent, "a verb that says so, please: reveal_ what is shown and logged, export_ what is taken away"
 
 
+def test_who_acts_and_when_are_one_value() -> None:
+    apart = []
+    for name, path in MODULES.items():
+        for item in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+                parameters = (*item.args.args, *item.args.kwonlyargs)
+                types = {one.arg: ast.unparse(one.annotation) for one in parameters if one.annotation}
+                if "Actor" in types.values() and types.get("now") == "datetime":
+                    apart.append(f"{name}.{item.name}")
+    assert not apart, "`by: Acting`, please"
+
+
 def test_no_path_or_host_of_a_machine_is_committed() -> None:
     words = ["pypi" + ".org", "python" + "hosted", "/wo" + "rk/", "npm" + "js.org", "deb" + "ian.org"]
     pattern = "|".join(word.replace(".", r"\.") for word in words)

@@ -234,19 +234,19 @@ def test_what_reviewers_write_and_read_is_not_in_the_audit_log(
 ) -> None:
     register(db, ANN, SENIOR)
     first, second = fill(db, (Tier.P1, Tier.P2))
-    claim = claims.claim_next(db, ANN, NOW)
+    claim = claims.claim_next(db, ANN.at(NOW))
     assert claim is not None
-    reveal_text(db, ANN, first, NOW, claim.token)
+    reveal_text(db, ANN.at(NOW), first, claim.token)
     filled = form("unsafe", 4, note=f"Because of {WORD}.")
-    submit_rating(db, ANN, first, claim.token, filled, NOW, "a" * 32)
-    reveal_evidence(db, ANN, first, NOW)
-    other = claims.claim_next(db, ANN, NOW)
+    submit_rating(db, ANN.at(NOW), first, claim.token, filled, "a" * 32)
+    reveal_evidence(db, ANN.at(NOW), first)
+    other = claims.claim_next(db, ANN.at(NOW))
     assert other is not None and other.case_id == second
-    inbox.hold(db, ANN, second, other.token, f"I know somebody called {WORD}", NOW)
-    if made := reveal_versions(db, SENIOR, first, NOW):  # one reading was enough
-        amend(db, SENIOR, first, RatingLabel("safe"), f"As {WORD} says.", made[-1].version, NOW + MINUTE)
+    inbox.hold(db, ANN.at(NOW), second, other.token, f"I know somebody called {WORD}")
+    if made := reveal_versions(db, SENIOR.at(NOW), first):  # one reading was enough
+        amend(db, SENIOR.at(NOW + MINUTE), first, RatingLabel("safe"), f"As {WORD} says.", made[-1].version)
     else:
-        adjudicate(db, SENIOR, first, RatingLabel("unsafe"), f"As {WORD} says.", NOW + MINUTE)
+        adjudicate(db, SENIOR.at(NOW + MINUTE), first, RatingLabel("unsafe"), f"As {WORD} says.")
     require_silent("tables", *facts(db))
     with db.read() as conn:
         assert conn.execute(select(audit_events.c.seq)).all()
@@ -276,5 +276,5 @@ def test_a_form_that_is_refused_does_not_tell_what_was_written() -> None:
 
 def test_the_audit_log_refuses_a_message(db: Database) -> None:
     with pytest.raises(ValueError, match="identifiers, not text") as refused, db.write() as conn:
-        append(conn, ANN, "noted", None, {"note": f"{WORD} " * 20}, NOW)
+        append(conn, ANN.at(NOW), "noted", None, {"note": f"{WORD} " * 20})
     require_silent("exception", everything_of(refused.value))

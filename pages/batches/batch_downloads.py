@@ -69,4 +69,4 @@ def _results(db: Database, one: BatchSummary) -> Iterator[StreamedFile]:
 
 
 def _make(lines: Export, db: Database, batch_id: str, who: Actor) -> Iterator[str | bytes]:
-    return lines(db, who, batch_id, resources.now())
+    return lines(db, who.at(resources.now()), batch_id)

@@ -2,18 +2,17 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 
 from screening.datasets.columnar import Kind, parquet_parts
 from screening.datasets.export import csv_lines, json_array_lines, jsonl_lines, label_studio_task
 from screening.datasets.rows import rejected_csv
 from screening.labels import Label
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from storage.batches.exports import export_rejected, export_results
 from storage.batches.results import Result
 from storage.database import Database
 
-Export = Callable[[Database, Actor, str, datetime], Iterator[str | bytes]]
+Export = Callable[[Database, Acting, str], Iterator[str | bytes]]
 """One batch as a file for one person; it is in the audit log before its first line, and raises Forbidden at once."""
 
 RESULT_KINDS: Mapping[str, Kind] = {
@@ -32,26 +31,26 @@ def result_fields(result: Result) -> dict[str, object]:
     return {"id": result.external_id, **named, "reason": result.reason or result.error, **noted}
 
 
-def results_csv(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:
+def results_csv(db: Database, by: Acting, batch_id: str) -> Iterator[str]:
     """The results for a spreadsheet."""
-    rows = (list(result_fields(result).values()) for result in export_results(db, actor, batch_id, now))
+    rows = (list(result_fields(result).values()) for result in export_results(db, by, batch_id))
     return csv_lines(RESULT_COLUMNS, rows)
 
 
-def results_jsonl(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:
+def results_jsonl(db: Database, by: Acting, batch_id: str) -> Iterator[str]:
     """The results with nothing changed."""
-    return jsonl_lines(result_fields(result) for result in export_results(db, actor, batch_id, now))
+    return jsonl_lines(result_fields(result) for result in export_results(db, by, batch_id))
 
 
-def results_parquet(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[bytes]:
+def results_parquet(db: Database, by: Acting, batch_id: str) -> Iterator[bytes]:
     """The results for programs that read columns."""
-    rows = (result_fields(result) for result in export_results(db, actor, batch_id, now))
+    rows = (result_fields(result) for result in export_results(db, by, batch_id))
     return parquet_parts(RESULT_KINDS, rows)
 
 
-def results_label_studio(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:
+def results_label_studio(db: Database, by: Acting, batch_id: str) -> Iterator[str]:
     """The results as tasks for Label Studio: the engine's label as a prediction, without texts."""
-    return json_array_lines(_task(result) for result in export_results(db, actor, batch_id, now))
+    return json_array_lines(_task(result) for result in export_results(db, by, batch_id))
 
 
 def _task(result: Result) -> dict[str, object]:
@@ -67,6 +66,6 @@ RESULTS: Mapping[str, Export] = {
 """By the names that the command line has for them."""
 
 
-def rejected_rows_csv(db: Database, actor: Actor, batch_id: str, now: datetime) -> Iterator[str]:
+def rejected_rows_csv(db: Database, by: Acting, batch_id: str) -> Iterator[str]:
     """The rejected rows of a batch, with row, line and why."""
-    return rejected_csv(export_rejected(db, actor, batch_id, now))
+    return rejected_csv(export_rejected(db, by, batch_id))

@@ -28,7 +28,7 @@ from screening.engine.pipeline import PipelineConfig
 from screening.engine.screen import Reason
 from screening.engine.whole_way import most_calls
 from screening.labels import Label, Outcome
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.settings import Settings
 from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, Flag
 from storage.batches.batch_state import BatchState
@@ -82,9 +82,7 @@ def press_of(last: Press | None, typed: Typed, pipeline: PipelineConfig, now: da
     return Press(content=content, key=secrets.token_hex(16), at=now)
 
 
-def hand_in(
-    db: Database, actor: Actor, typed: Typed, configuration: Configuration, settings: Settings, now: datetime
-) -> str:
+def hand_in(db: Database, by: Acting, typed: Typed, configuration: Configuration, settings: Settings) -> str:
     """Submit one text or conversation, and the reply to it where there is one, under this configuration; the case's
     id.
 
@@ -94,13 +92,13 @@ def hand_in(
     new = NewBatch(
         name=NAME,
         kind="interactive",
-        configuration_version=save_configuration(db, configuration, now),
+        configuration_version=save_configuration(db, configuration, by.now),
         seed=settings.seed,
         audit_rate=settings.audit_rate,
         reach=current(db).settings.reach(labelled=False),
         submission=typed.key,
     )
-    return submit(db, actor, case, new, now)
+    return submit(db, by, case, new)
 
 
 def _case(typed: Typed, take: Receive) -> NewCase:

@@ -8,7 +8,6 @@ ended, or where more changed than parts can say. Who may ask: `pages.components.
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -26,7 +25,7 @@ from pages.components.http import LIVE_TEXT
 from pages.components.seats import Body, Seat, Seats
 from pages.components.sign_in import asking, browser_of
 from pages.components.singletons import singleton
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from storage.batches import live, single_texts
 from storage.batches.single_texts import SingleText, UnknownText
@@ -125,11 +124,11 @@ def _see(case_id: str, actor: Actor) -> Seen:
         return Seen(at=at)
     if single.ended:
         return Seen(at=at)
-    marks, parts = parts_of(single, actor, resources.now())
+    marks, parts = parts_of(single, actor.at(resources.now()))
     return Seen(at=at, marks=marks, parts=parts)
 
 
-def follow(single: SingleText | None, actor: Actor, now: datetime) -> None:
+def follow(single: SingleText | None, by: Acting) -> None:
     """What the browser needs to keep the view of this text up to date; nothing to ask where none is being screened.
 
     Always drawn, so that nothing moves when a text begins or ends.
@@ -137,32 +136,32 @@ def follow(single: SingleText | None, actor: Actor, now: datetime) -> None:
     asks = single is not None and not single.ended
     data = {"every": EVERY_S, "place": f".st-key-{PLACE}", "address": "", "have": ""}
     if single is not None and asks:
-        data |= {"address": _address(single.case_id), "have": ",".join(parts_of(single, actor, now)[0])}
+        data |= {"address": _address(single.case_id), "have": ",".join(parts_of(single, by)[0])}
     _component()(data=data, key=KEY, on_again_change=_nothing, on_stale_change=_forget_seat)
 
 
-def watched_view(single: SingleText, actor: Actor, now: datetime) -> None:
+def watched_view(single: SingleText, by: Acting) -> None:
     """The text as it stands, in the same two places from the first draw to the verdict: nothing moves when it ends."""
     if not single.ended:
-        single_texts.watch(resources.database(), actor, single.case_id, now)
-    st.html(_status(single, actor, now))
-    st.html(view_html(single, now))
+        single_texts.watch(resources.database(), by, single.case_id)
+    st.html(_status(single, by))
+    st.html(view_html(single, by.now))
 
 
-def parts_of(single: SingleText, actor: Actor, now: datetime) -> tuple[list[str], tuple[str, ...]]:
+def parts_of(single: SingleText, by: Acting) -> tuple[list[str], tuple[str, ...]]:
     """What changes while the text is being screened, each part on its own, in the page's order; before it the marks by
     which a browser says which parts it has: first what lasts, then each part.
     """
-    lasting, changing = parts_html(single, now)
-    parts = (_status(single, actor, now), *changing)
+    lasting, changing = parts_html(single, by.now)
+    parts = (_status(single, by), *changing)
     return [f"{crc32(part.encode()):x}" for part in (lasting, *parts)], parts
 
 
-def _status(single: SingleText, actor: Actor, now: datetime) -> str:
-    may_read = any(is_allowed(actor, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
+def _status(single: SingleText, by: Acting) -> str:
+    may_read = any(is_allowed(by.actor, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
     help_text = resources.site().help_text if single.ended else ""  # said beside an outcome alone
-    silence = None if single.ended else worker_look().silence(resources.database(), now)
-    return status_html(single, now, help_text, may_read=may_read, silence=silence)
+    silence = None if single.ended else worker_look().silence(resources.database(), by.now)
+    return status_html(single, by.now, help_text, may_read=may_read, silence=silence)
 
 
 def _told(seat: Seat, actor: Actor, have: str, *, gzip: bool) -> Response:

@@ -115,7 +115,7 @@ def uploader(scope: Scope, *, sign_in: bool) -> Actor:
     except (SessionEnded, Unidentified, ValueError):
         raise Refused(401, "Your session has ended: sign in again.") from None
     if not is_allowed(person, Action.CREATE_BATCH):
-        record_refusal(resources.database(), person, Action.CREATE_BATCH, resources.now())
+        record_refusal(resources.database(), person.at(resources.now()), Action.CREATE_BATCH)
         raise Refused(403, "Your role does not let you create batches.")
     return person
 

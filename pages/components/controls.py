@@ -34,14 +34,14 @@ def stop_panel(db: Database, person: Actor, site: SiteSettings, *, key: str = "p
     if not site.stopped:
         st.write("From then on every new decision goes to a clinician, whatever the agents say. Readings go on.")
         if st.button("Stop all decisions", key=f"stop_{key}", type="primary", icon=":material/stop_circle:"):
-            settings_store.stop(db, person, resources.now())
+            settings_store.stop(db, person.at(resources.now()))
             st.rerun()
         return
     st.write("The stop button is pressed: every new decision goes to a clinician.")
     if not is_allowed(person, Action.START):
         st.write("A senior or an administrator can start again.")
     elif st.button("Start again", key=f"start_{key}", icon=":material/play_arrow:"):
-        settings_store.start(db, person, resources.now())
+        settings_store.start(db, person.at(resources.now()))
         st.rerun()
 
 

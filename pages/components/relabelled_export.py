@@ -36,7 +36,7 @@ def relabelled_files(batch_id: str, *, with_text: bool = True, as_of: int | None
 
     def lines(written: Callable[[Iterable[RelabelledRow]], Written], who: Actor) -> Written:
         now = resources.now()
-        rows = export_relabelled(resources.database(), who, batch_id, key, now, with_text=with_text, as_of=as_of)
+        rows = export_relabelled(resources.database(), who.at(now), batch_id, key, with_text=with_text, as_of=as_of)
         return written(rows)
 
     stem = f"relabelled-{batch_id[:12]}" + ("" if as_of is None else f"-as-of-{as_of}")

@@ -10,7 +10,7 @@ from jobs.intake import text_limits
 from pages.components import http
 from pages.components.singletons import singleton
 from screening.engine.pipeline import PipelineConfig, preset
-from screening.review.actors import LOCAL_USER, Actor
+from screening.review.actors import LOCAL_USER, Acting, Actor
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
 from storage.batches.kept_preset import with_kept_preset
@@ -50,6 +50,11 @@ def actor() -> Actor:
     if signed_in is None:
         st.stop()
     return signed_in
+
+
+def acting() -> Acting:
+    """Who is asking, and this moment."""
+    return actor().at(now())
 
 
 @singleton

@@ -15,7 +15,7 @@ def save(db: Database, person: Actor, shown: SettingsVersion, filled: Mapping[st
     """A new version: the one shown with what was filled in. What came of it is said under the key ``said``."""
     settings = shown.settings.model_dump() | dict(filled)
     try:
-        made = change(db, person, SiteSettings.model_validate(settings), shown.version, resources.now())
+        made = change(db, person.at(resources.now()), SiteSettings.model_validate(settings), shown.version)
     except StaleSettings:
         st.error("Somebody else changed the settings meanwhile. Theirs are in force; nothing of yours was saved.")
     except ValidationError as wrong:

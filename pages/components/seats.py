@@ -115,5 +115,5 @@ def _answer(seat: S, make: Callable[[S, Actor], Response]) -> Response:
     try:
         return make(seat, who)
     except Forbidden as refused:  # the browser asks no more after it
-        record_refusal(resources.database(), who, refused.action, resources.now(), seat.case_id)
+        record_refusal(resources.database(), who.at(resources.now()), refused.action, seat.case_id)
         raise

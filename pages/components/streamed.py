@@ -122,7 +122,7 @@ def _begin(offer: Offer) -> Iterator[bytes]:
     try:
         return chain([next(parts, b"")], parts)
     except Forbidden as refused:
-        record_refusal(resources.database(), who, refused.action, resources.now())
+        record_refusal(resources.database(), who.at(resources.now()), refused.action)
         raise
 
 

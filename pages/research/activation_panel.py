@@ -63,7 +63,7 @@ def _put_in_force(
     db: Database, person: Actor, version: PipelineVersion, reason: str, figures: Mapping[str, Any] | None
 ) -> None:
     try:
-        activate(db, person, version.pipeline.name, version.number, reason, resources.now(), figures)
+        activate(db, person.at(resources.now()), version.pipeline.name, version.number, reason, figures)
     except ReasonMissing as missing:
         st.error(sentence(missing), icon=":material/edit:")
         return

@@ -70,6 +70,6 @@ def _buttons(db: Database, person: Actor, proposed: Allocation, *, held: bool) -
         use = st.button("Use for batches from now on", type="primary", key="allocation_use")
         end = st.button("Read all with the plan's π again", key="allocation_end", disabled=not held)
     if use or end:
-        version = allocate(db, person, proposed if use else Allocation(), resources.now())
+        version = allocate(db, person.at(resources.now()), proposed if use else Allocation())
         st.session_state["allocation_said"] = f"Allocation {version} holds for batches that begin from now on."
         st.rerun()

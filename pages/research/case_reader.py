@@ -91,7 +91,7 @@ def _text(db: Database, person: Actor, case: CaseInCell) -> None:
     seen: dict[str, CaseText | None] = st.session_state.setdefault("reader_texts", {})
     if case.case_id not in seen:
         try:
-            seen[case.case_id] = reveal_text(db, person, case.case_id, resources.now())
+            seen[case.case_id] = reveal_text(db, person.at(resources.now()), case.case_id)
         except Forbidden as refused:
             remember_refusal(refused, case.case_id)
             seen[case.case_id] = None
@@ -110,7 +110,7 @@ def _alike(db: Database, person: Actor, ids: Sequence[str], case: CaseInCell) ->
     key = f"alike_{hash(tuple(near))}"
     texts: Mapping[str, str] = st.session_state.get(key) or {}
     try:
-        texts = texts or take_texts_to_compare(db, person, near, resources.now())
+        texts = texts or take_texts_to_compare(db, person.at(resources.now()), near)
     except Forbidden as refused:
         remember_refusal(refused)
         st.caption("Your role does not let you compare texts.")
@@ -149,13 +149,13 @@ def _tags(db: Database, person: Actor, case: CaseInCell) -> None:
 
 def _tag(db: Database, person: Actor, case_id: str, words: str) -> None:
     try:
-        add_tag(db, person, case_id, words, resources.now())
+        add_tag(db, person.at(resources.now()), case_id, words)
     except (ValueError, Waiting) as refused:
         st.toast(_plain(str(refused)))
 
 
 def _untag(db: Database, person: Actor, case_id: str, tag: str) -> None:
-    remove_tag(db, person, case_id, tag, resources.now())
+    remove_tag(db, person.at(resources.now()), case_id, tag)
 
 
 def _remarks(db: Database, person: Actor, case: CaseInCell) -> None:
@@ -166,7 +166,7 @@ def _remarks(db: Database, person: Actor, case: CaseInCell) -> None:
         with st.form(f"remark_{case.case_id}", clear_on_submit=True, border=False):
             words = st.text_area("New remark", max_chars=4_000, height=80)
             if st.form_submit_button("Keep this remark") and words.strip():
-                add_remark(db, person, case.case_id, words, resources.now())
+                add_remark(db, person.at(resources.now()), case.case_id, words)
                 st.rerun()
 
 

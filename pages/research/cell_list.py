@@ -158,6 +158,6 @@ def starts_of(db: Database, person: Actor, case_ids: Sequence[str]) -> Mapping[s
     """The masked beginning of each text; each is one view in the audit log, however often the page is drawn."""
     seen: MutableMapping[str, str] = st.session_state.setdefault("text_starts", {})
     if missing := [case_id for case_id in case_ids if case_id not in seen]:
-        found = reveal_text_starts(db, person, missing, resources.now())
+        found = reveal_text_starts(db, person.at(resources.now()), missing)
         seen.update({case_id: mask_line(start) for case_id, start in found.items()})
     return seen

@@ -101,7 +101,7 @@ def _begin(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig])
     st.caption(f"At the worst {int(most) * worst:,} calls; they are paid like any others.")
     known = known_models_or_refuse(pipelines[name])
     if st.button("Compare", icon=":material/compare_arrows:", key="compare_begin", disabled=not known):
-        begin_comparison(db, person, batch.id, trial_of(db, pipelines, name, int(most), caps), resources.now())
+        begin_comparison(db, person.at(resources.now()), batch.id, trial_of(db, pipelines, name, int(most), caps))
         st.rerun()
 
 
@@ -127,7 +127,7 @@ def _show(db: Database, person: Actor, one: Comparison) -> None:
     if one.running and not one.shadow:
         st.caption("The worker goes on with it; reload to see more.")
         if is_allowed(person, Action.CREATE_BATCH) and st.button("Stop comparing", key="compare_stop"):
-            end_comparison(db, person, one.id, "stopped", resources.now())
+            end_comparison(db, person.at(resources.now()), one.id, "stopped")
             st.rerun()
     if found.withheld:
         st.caption(f"{found.withheld:,} texts are left out until they are read: they may yet be read blind.")

@@ -36,7 +36,7 @@ def readings_files(batch_id: str | None) -> list[StreamedFile]:
 
 def _lines(batch_id: str | None, kind: str, who: Actor) -> Iterator[str] | Iterator[bytes]:
     key = resources.settings().pseudonym_secret
-    found = export_readings(resources.database(), who, key, resources.now(), batch_id)
+    found = export_readings(resources.database(), who.at(resources.now()), key, batch_id)
     return written(found, kind)
 
 

@@ -134,7 +134,7 @@ def _views(db: Database, person: Actor, chosen: Mapping[str, str]) -> None:
         with st.popover("Save view", disabled=not chosen), st.form("save_view", clear_on_submit=True, border=False):
             name = st.text_input("Name of this view", max_chars=NAME_LIMIT)
             if st.form_submit_button("Save") and name.strip():
-                save_view(db, person, Place.RESULTS, name, urlencode(chosen), resources.now())
+                save_view(db, person.at(resources.now()), Place.RESULTS, name, urlencode(chosen))
                 st.rerun()
         if kept:
             with st.popover("Forget a view"):

@@ -31,7 +31,7 @@ def shadow_panel(
     else:
         st.text(f"{title_of(running)}. {spent_words(running)}")
         if may and st.button("End the shadow", icon=":material/stop_circle:", key="shadow_end"):
-            end_comparison(db, person, running.id, "ended by hand", resources.now())
+            end_comparison(db, person.at(resources.now()), running.id, "ended by hand")
             st.rerun()
     if may:
         _set(db, person, pipelines, in_force)
@@ -53,5 +53,5 @@ def _set(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig], i
     known = known_models_or_refuse(others[name])
     if st.button("Set as shadow", icon=":material/layers:", key="shadow_begin", disabled=not known):
         trial = trial_of(db, others, name, int(most), caps)
-        begin_shadow(db, person, in_force.version, trial, resources.now())
+        begin_shadow(db, person.at(resources.now()), in_force.version, trial)
         st.rerun()

@@ -63,10 +63,10 @@ def _record(
         return
     try:
         if closed:
-            adjudication.amend(here.db, here.person, case_id, label, reason, made[-1].version, here.now)
+            adjudication.amend(here.db, here.by, case_id, label, reason, made[-1].version)
         else:
             method: Literal[Method.DISCUSSION, Method.SENIOR] = Method.DISCUSSION if discussed else Method.SENIOR
-            adjudication.adjudicate(here.db, here.person, case_id, label, reason, here.now, method)
+            adjudication.adjudicate(here.db, here.by, case_id, label, reason, method)
     except (ReasonNeeded, StaleVersion, NotAvailable) as refused:
         alert.error(sentence(refused), icon=":material/edit_note:")
         return

@@ -74,8 +74,8 @@ def _left_open(seats: Seats[OpenInbox], now: datetime) -> list[tuple[OpenInbox, 
 def _given_back(db: Database, seat: OpenInbox, case_id: str, now: datetime) -> bool:
     with suppress(SessionEnded, Unidentified, Forbidden, LeaseLost):  # a session that ended gave it back itself
         who = seat.who()
-        for claim in claims.my_claims(db, who, now):
+        for claim in claims.my_claims(db, who.at(now)):
             if claim.case_id == case_id:
-                inbox.release(db, who, case_id, claim.token, now, NOTE)
+                inbox.release(db, who.at(now), case_id, claim.token, NOTE)
                 return True
     return False

@@ -12,7 +12,7 @@ from pages.review import inbox_desk
 from pages.review.desk_marks import received_form
 from pages.review.inbox_desk import Desk, Here, clear, keep, memory, say
 from pages.review.standing_words import filled_in, standing_words
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.rating_form import RatingForm
 from screening.review.triage import Tier
@@ -106,7 +106,7 @@ def _lost(here: Here, request: Request) -> str:
     """Why the case is not in their hands, in words."""
     case_id = request.case or ""
     try:
-        found = standing(here.db, here.person, case_id, request.token, here.now)
+        found = standing(here.db, here.by, case_id, request.token)
         draft = filled_in(load_draft(here.db, here.person, case_id))
     except (KeyError, Forbidden):
         return "This case is not in your hands."
@@ -131,9 +131,9 @@ def _alive(at: At, request: Request) -> None:
 def _draft(at: At, request: Request) -> None:
     case_id = request.case or ""
     if at.desk is None or at.desk.case_id != case_id:
-        standing(at.db, at.here.person, case_id, None, at.here.now)  # KeyError: no such case
+        standing(at.db, at.here.by, case_id, None)  # KeyError: no such case
     try:
-        save_draft(at.db, at.here.person, case_id, request.form, at.here.now)
+        save_draft(at.db, at.here.by, case_id, request.form)
     except ValueError as wrong:
         raise Refused(sentence(wrong)) from wrong
     _alive(at, request)
@@ -199,15 +199,15 @@ def _note_is_sent(at: At, request: Request) -> None:
     """The note for the next reader has gone with the case: it is in the draft no more."""
     draft = dict(load_draft(at.db, at.here.person, request.case or "") or {})
     if request.note and draft.pop("leaving", None):
-        save_draft(at.db, at.here.person, request.case or "", draft, at.here.now)
+        save_draft(at.db, at.here.by, request.case or "", draft)
 
 
-def _who_and_which(at: At, request: Request) -> tuple[Database, Actor, str, str]:
-    return at.db, at.here.person, request.case or "", request.token
+def _who_and_which(at: At, request: Request) -> tuple[Database, Acting, str, str]:
+    return at.db, at.here.by, request.case or "", request.token
 
 
 def _hand_over(at: At, request: Request) -> None:
-    inbox.hand_over(*_who_and_which(at, request), request.to, request.note, at.here.now)
+    inbox.hand_over(*_who_and_which(at, request), request.to, request.note)
     _note_is_sent(at, request)
     name = next((each.name for each in colleagues(at.db, at.here.person) if each.id == request.to), "a colleague")
     clear()
@@ -216,7 +216,7 @@ def _hand_over(at: At, request: Request) -> None:
 
 def _second(at: At, request: Request) -> None:
     desk = _on_desk(at, request)
-    inbox.ask_second_opinion(*_who_and_which(at, request), at.here.now, request.note)
+    inbox.ask_second_opinion(*_who_and_which(at, request), request.note)
     _note_is_sent(at, request)
     keep(replace(desk, asked=True))
 
@@ -250,21 +250,19 @@ _ACTS: Mapping[str, Callable[[At, Request], None]] = {
     "revise": _revise,
     "skip": _leaving(
         "Skipped. It does not come back to you soon.",
-        lambda at, request: inbox.skip(*_who_and_which(at, request), at.here.now, request.note),
+        lambda at, request: inbox.skip(*_who_and_which(at, request), request.note),
     ),
     "not_me": _leaving(
         "Given back. It does not come to you again.",
-        lambda at, request: inbox.decline(*_who_and_which(at, request), at.here.now),
+        lambda at, request: inbox.decline(*_who_and_which(at, request)),
     ),
     "second": _second,
     "hold": _leaving(
         "Set aside for you; your note is kept.",
-        lambda at, request: inbox.hold(*_who_and_which(at, request), request.note, at.here.now),
+        lambda at, request: inbox.hold(*_who_and_which(at, request), request.note),
     ),
     "hand_over": _hand_over,
-    "release": _leaving(
-        "Given back.", lambda at, request: inbox.release(*_who_and_which(at, request), at.here.now, request.note)
-    ),
+    "release": _leaving("Given back.", lambda at, request: inbox.release(*_who_and_which(at, request), request.note)),
     "at_once": _at_once,
     "uncover": _uncover,
     "take": _take,

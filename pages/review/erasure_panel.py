@@ -49,9 +49,9 @@ def _request(db: Database, person: Actor, request: erasure.Request) -> None:
         with st.container(horizontal=True):
             mine = request.requested_by == person.id
             if st.button("Erase for good", key=f"confirm_{request.id}", disabled=mine, type="primary"):
-                _try(lambda: erasure.confirm(db, person, request.id, resources.now()))
+                _try(lambda: erasure.confirm(db, person.at(resources.now()), request.id))
             if st.button("Withdraw", key=f"withdraw_{request.id}"):
-                erasure.withdraw(db, person, request.id, resources.now())
+                erasure.withdraw(db, person.at(resources.now()), request.id)
                 st.rerun()
         if mine:
             st.caption("Somebody else has to confirm what you asked for.")
@@ -77,7 +77,7 @@ def _form(db: Database, person: Actor) -> None:
     if pressed and not sure:
         st.error("Look at the number of cases first, and say that you did.")
     elif pressed:
-        _try(lambda: erasure.erase(db, person, which, reason, resources.now()))
+        _try(lambda: erasure.erase(db, person.at(resources.now()), which, reason))
 
 
 def _try(act) -> None:  # type: ignore[no-untyped-def]
@@ -132,6 +132,6 @@ def _retention(db: Database, person: Actor, shown: SettingsVersion) -> None:
     if pressed:
         save(db, person, shown, filled, "erasure_said")
     if st.button("Dry run: what is past its time"):
-        gone = retention.would_go(db, person, resources.now())
+        gone = retention.would_go(db, person.at(resources.now()))
         told = ", ".join(f"{count:,} {name}" for name, count in gone.items() if count)
         st.info(f"Past their time now: {told}." if told else "Nothing is past its time, or no time is set.")

@@ -12,7 +12,7 @@ from pages.components.where_to_act import where_html
 from pages.components.words import sentence
 from pages.review.inbox_words import due_words, plain_name
 from pages.review.readings_view import who
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
 from storage.database import Database
@@ -28,21 +28,21 @@ FOR_WORDS = {
 HOW_WORDS = {How.DONE: "Done", How.HANDED_ON: "Handed on outside"}
 
 
-def follow_up_panel(db: Database, person: Actor, now: datetime) -> None:
+def follow_up_panel(db: Database, by: Acting) -> None:
     """Nothing where nothing is open; opened by itself while something is overdue."""
-    if not is_allowed(person, Action.FOLLOW_UP, person.id):
+    if not is_allowed(by.actor, Action.FOLLOW_UP, by.id):
         return
     if said := st.session_state.pop("follow_up_said", None):
         st.toast(said)
-    found = follow_ups.open_ones(db, person, now)
+    found = follow_ups.open_ones(db, by)
     if not found.shown and not found.others:
         return
-    late = any(one.due_at <= now for one in found.shown)
-    with st.expander(heading(found, now), expanded=late, icon=":material/assignment_late:", key="follow_ups"):
+    late = any(one.due_at <= by.now for one in found.shown)
+    with st.expander(heading(found, by.now), expanded=late, icon=":material/assignment_late:", key="follow_ups"):
         if found.others:
             st.caption(others_words(found))
         for one in found.shown:
-            _one(db, person, one, now)
+            _one(db, by, one)
 
 
 def heading(found: Open, now: datetime) -> str:
@@ -58,12 +58,12 @@ def others_words(found: Open) -> str:
     return f"{found.others} more with colleagues{late}. Which cases these are is not shown to you."
 
 
-def _one(db: Database, person: Actor, one: FollowUp, now: datetime) -> None:
+def _one(db: Database, by: Acting, one: FollowUp) -> None:
     with st.container(border=True, key=f"follow_up_{one.id}"):
         name = plain_name(one.external_id, one.case_id).replace("_", "\\_")
-        label = f"{FOR_WORDS[one.disposition]} · {name} · {due_words(one.due_at, now)}"
+        label = f"{FOR_WORDS[one.disposition]} · {name} · {due_words(one.due_at, by.now)}"
         st.page_link(FOLDER / "case.py", label=label, query_params={"case": one.case_id})
-        seen_to_by = "you" if one.who == person.id else visible(one.who_name)
+        seen_to_by = "you" if one.who == by.id else visible(one.who_name)
         st.text(f"With {seen_to_by}, since {one.opened_at:%Y-%m-%d %H:%M} UTC")
         if one.note:
             st.text(visible(f"Noted before: {one.note}"))
@@ -73,14 +73,14 @@ def _one(db: Database, person: Actor, one: FollowUp, now: datetime) -> None:
         with st.container(horizontal=True, vertical_alignment="bottom"):
             for how in How:
                 if st.button(HOW_WORDS[how], key=f"follow_up_{how.value}_{one.id}"):
-                    _act(partial(follow_ups.close, db, person, one.id, how, note, resources.now()), "Closed.")
-            people = {other.id: visible(other.name) for other in colleagues(db, person)}
+                    _act(partial(follow_ups.close, db, by.actor.at(resources.now()), one.id, how, note), "Closed.")
+            people = {other.id: visible(other.name) for other in colleagues(db, by.actor)}
             if people:
                 to = st.selectbox(
                     "Colleague", list(people), index=None, format_func=people.__getitem__, key=f"follow_up_to_{one.id}"
                 )
                 if st.button("Give to them", key=f"follow_up_give_{one.id}", disabled=to is None) and to is not None:
-                    _act(lambda: follow_ups.hand_to(db, person, one.id, to, note, resources.now()), "Handed over.")
+                    _act(lambda: follow_ups.hand_to(db, by.actor.at(resources.now()), one.id, to, note), "Handed over.")
 
 
 def closed_follow_ups(db: Database, person: Actor, case_id: str, key: str) -> None:

@@ -22,14 +22,14 @@ def group_panel(here: Here, desk: Desk | None) -> None:
         return
     token = desk.claim.token if desk.claim else None
     try:
-        number = count_near(here.db, here.person, desk.case_id, here.now, token)
+        number = count_near(here.db, here.by, desk.case_id, token)
     except Forbidden:  # a colleague has taken it meanwhile: the desk says so
         return
     if not number:
         return
     with st.container(key="group_texts", gap="small"):
         if st.session_state.get(OPEN) == desk.case_id:
-            near = reveal_near_texts(here.db, here.person, desk.case_id, here.now, token)
+            near = reveal_near_texts(here.db, here.by, desk.case_id, token)
             st.caption("Other texts of the same author or group in this file, the nearest. No outcomes are shown here.")
             _show("Before it", near.before)
             _show("After it", near.after)

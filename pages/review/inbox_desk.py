@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 import streamlit as st
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingForm
 from screening.review.triage import Tier
@@ -45,6 +45,11 @@ class Here:
     person: Actor
     site: SiteSettings
     now: datetime
+
+    @property
+    def by(self) -> Acting:
+        """This person, now."""
+        return self.person.at(self.now)
 
     @property
     def lease(self) -> timedelta:
@@ -158,7 +163,7 @@ def clear() -> None:
 
 
 def _find(here: Here, case_id: str) -> Desk:
-    held = next((claim for claim in claims.my_claims(here.db, here.person, here.now) if claim.case_id == case_id), None)
+    held = next((claim for claim in claims.my_claims(here.db, here.by) if claim.case_id == case_id), None)
     if held is not None:
         return open_desk(here, held)
     desk = Desk(case_id=case_id)
@@ -177,11 +182,9 @@ def my_rating(here: Here, case_id: str) -> Rating | None:
 def place(here: Here, desk: Desk) -> Standing:
     """Where the case of an unread desk is now; the desk takes up a lease that another page of theirs renewed."""
     token = desk.claim.token if desk.claim else None
-    found = standing(here.db, here.person, desk.case_id, token, here.now)
+    found = standing(here.db, here.by, desk.case_id, token)
     if found.place is Place.ELSEWHERE:
-        held = next(
-            claim for claim in claims.my_claims(here.db, here.person, here.now) if claim.case_id == desk.case_id
-        )
+        held = next(claim for claim in claims.my_claims(here.db, here.by) if claim.case_id == desk.case_id)
         keep(replace(desk, claim=held) if desk.text else open_desk(here, held))
         return Standing(place=Place.HELD)
     return found
@@ -193,7 +196,7 @@ def renew(here: Here, desk: Desk) -> Desk:
     if desk.mine or claim is None or not here.now < claim.expires_at <= here.now + RENEW_BELOW * here.lease:
         return desk
     try:
-        claim = claims.renew(here.db, here.person, desk.case_id, claim.token, here.now, here.lease)
+        claim = claims.renew(here.db, here.by, desk.case_id, claim.token, here.lease)
     except LeaseLost:
         claim = None
     return keep(replace(desk, claim=claim))
@@ -217,14 +220,14 @@ def uncover(here: Here, desk: Desk) -> Desk:
 
 def _with_text(here: Here, desk: Desk) -> Desk:
     token = desk.claim.token if desk.claim else None
-    text = desk.text or reveal_text(here.db, here.person, desk.case_id, here.now, token)
-    left = notes(here.db, here.person, desk.case_id, here.now, token)
+    text = desk.text or reveal_text(here.db, here.by, desk.case_id, token)
+    left = notes(here.db, here.by, desk.case_id, token)
     return replace(desk, text=text, left=left)
 
 
 def take_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
     """The next case onto the desk. None when none is free."""
-    claim = _find_left_behind(here) or claims.claim_next(here.db, here.person, here.now, here.lease, tiers)
+    claim = _find_left_behind(here) or claims.claim_next(here.db, here.by, here.lease, tiers)
     memory().ahead = None
     if claim is None:
         clear()
@@ -234,37 +237,37 @@ def take_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
 
 def _find_left_behind(here: Here) -> Claim | None:
     """A case that this person holds and has not read, after a reload for instance; not before a more urgent one."""
-    held = claims.my_claims(here.db, here.person, here.now)
+    held = claims.my_claims(here.db, here.by)
     if not held:
         return None
-    free = counts(here.db, here.person, here.now, None).free_by_tier
+    free = counts(here.db, here.by, None).free_by_tier
     return None if any(number and tier < held[0].tier for tier, number in free.items()) else held[0]
 
 
 def take(here: Here, case_id: str) -> None:
     """A chosen case onto the desk. Raises Forbidden, NotAvailable."""
-    lay(open_desk(here, claims.claim(here.db, here.person, case_id, here.now, here.lease)))
+    lay(open_desk(here, claims.claim(here.db, here.by, case_id, here.lease)))
 
 
 def save(
     here: Here, case_id: str, token: str, form: RatingForm, rating_id: str, tiers: Collection[Tier] | None
 ) -> Receipt:
     """Store the reading, and send the next text ahead where it can wait. Raises LeaseLost, Forbidden."""
-    receipt = ratings.submit_rating(here.db, here.person, case_id, token, form, here.now, submission_id=rating_id)
+    receipt = ratings.submit_rating(here.db, here.by, case_id, token, form, submission_id=rating_id)
     mine = my_rating(here, case_id)
     desk: Desk | None = st.session_state.get(_DESK)
     if mine is not None and desk is not None and desk.case_id == case_id:
         keep(replace(desk, mine=mine, receipt=receipt, evidence=None))
         name = desk.text.external_id if desk.text else ""
         memory().last = LastSaved(case_id=case_id, rating=mine, name=name)
-    waits = covers_texts() or claims.my_claims(here.db, here.person, here.now)  # what they hold already comes next
-    memory().ahead = None if waits else send_ahead(here.db, here.person, here.now, tiers)
+    waits = covers_texts() or claims.my_claims(here.db, here.by)  # what they hold already comes next
+    memory().ahead = None if waits else send_ahead(here.db, here.by, tiers)
     return receipt
 
 
 def revise(here: Here, desk: Desk, form: RatingForm, reason: str, rating_id: str) -> None:
     """Store a changed reading with its reason. Raises ReasonNeeded."""
-    receipt = ratings.revise(here.db, here.person, desk.case_id, form, reason, here.now, submission_id=rating_id)
+    receipt = ratings.revise(here.db, here.by, desk.case_id, form, reason, submission_id=rating_id)
     keep(replace(desk, mine=my_rating(here, desk.case_id), receipt=receipt))
     last = memory().last
     if last is not None and last.case_id == desk.case_id:
@@ -273,22 +276,22 @@ def revise(here: Here, desk: Desk, form: RatingForm, reason: str, rating_id: str
 
 def undo(here: Here, case_id: str, rating_id: str) -> None:
     """The case back in their hands, unread. Raises NotAvailable once that is too late."""
-    lay(open_desk(here, take_back(here.db, here.person, case_id, rating_id, here.now, here.lease)))
+    lay(open_desk(here, take_back(here.db, here.by, case_id, rating_id, here.lease)))
     memory().last = None
 
 
 def open_at_once(here: Here, desk: Desk) -> None:
     """The evidence of a P0 case before the reading, which then is not blind."""
-    shown = reveal_evidence(here.db, here.person, desk.case_id, here.now, open_at_once=True)
+    shown = reveal_evidence(here.db, here.by, desk.case_id, open_at_once=True)
     keep(replace(desk, evidence=shown))
 
 
 def reveal(here: Here, desk: Desk) -> None:
     """What the engine said, and what others did, once this person's own reading is in."""
-    shown = reveal_evidence(here.db, here.person, desk.case_id, here.now)
-    given = ratings.reveal_ratings(here.db, here.person, desk.case_id, here.now)
+    shown = reveal_evidence(here.db, here.by, desk.case_id)
+    given = ratings.reveal_ratings(here.db, here.by, desk.case_id)
     others = tuple({each.reviewer: each for each in given if each.reviewer != here.person.id}.values())
-    left = notes(here.db, here.person, desk.case_id, here.now)
+    left = notes(here.db, here.by, desk.case_id)
     keep(replace(desk, evidence=shown, others=others, left=left))
 
 
@@ -301,8 +304,8 @@ def show_read(here: Here, case_id: str) -> None:
 
 def finish(here: Here, desk: Desk | None) -> None:
     """Nothing stays with this person: neither a case nor a text sent ahead."""
-    discard_ahead(here.db, here.person, here.now)
+    discard_ahead(here.db, here.by)
     memory().ahead = None
-    inbox.release_all(here.db, here.person, here.now, note="finished for now")
+    inbox.release_all(here.db, here.by, note="finished for now")
     if desk is None or not desk.busy:
         clear()

@@ -31,7 +31,7 @@ from pages.review.inbox_words import (
     waiting_words,
     why_words,
 )
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.triage import Tier
 from storage.database import Database
@@ -67,22 +67,22 @@ class View:
     sort: Sort = Sort.URGENT
 
 
-def snapshot(db: Database, actor: Actor, now: datetime, view: View) -> Mapping[str, Any]:
+def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
     """Counts and list as this person may see them. Never any of a text."""
-    found = counts(db, actor, now, view.tiers)
+    found = counts(db, by, view.tiers)
     return {
-        "at": f"{now:%H:%M:%S} UTC",
+        "at": f"{by.now:%H:%M:%S} UTC",
         "words": counts_words(found),
         "empty": waiting_words(found),
-        "still": looks().lines(db, now),
+        "still": looks().lines(db, by.now),
         "waits": found.open,
         "urgent": sum(found.open_by_tier[tier] for tier in URGENT) - _taken_count(found),
         "newest": None if found.newest_urgent is None else found.newest_urgent.timestamp(),
-        "done": exposure.read_since(db, actor, now.replace(hour=0, minute=0, second=0, microsecond=0)),
+        "done": exposure.read_since(db, by.actor, by.now.replace(hour=0, minute=0, second=0, microsecond=0)),
         "late": late_words(sum(found.late_by_tier.values())),
         "pills": [_pill(found, tier, view.tiers) for tier in Tier],
-        **_rows(db, actor, now, view, found),
-        **_disputed_cases(db, actor, now),
+        **_rows(db, by, view, found),
+        **_disputed_cases(db, by),
     }
 
 
@@ -102,21 +102,21 @@ def _pill(found: Counts, tier: Tier, chosen: Collection[Tier] | None) -> Mapping
     }
 
 
-def _rows(db: Database, actor: Actor, now: datetime, view: View, found: Counts) -> Mapping[str, Any]:
-    browse = is_allowed(actor, Action.BROWSE_QUEUE)
+def _rows(db: Database, by: Acting, view: View, found: Counts) -> Mapping[str, Any]:
+    browse = is_allowed(by.actor, Action.BROWSE_QUEUE)
     if browse and view.find:
-        texts = view.texts and is_allowed(actor, Action.VIEW_TEXT)
+        texts = view.texts and is_allowed(by.actor, Action.VIEW_TEXT)
         search = Search(words=view.find, texts=texts, tiers=view.tiers, sort=view.sort)
-        waiting = find(db, actor, now, search, limit=MOST_ROWS)
+        waiting = find(db, by, search, limit=MOST_ROWS)
         of = len(waiting)
     elif browse:
-        waiting = queue(db, actor, now, view.tiers, limit=view.rows, sort=view.sort)
+        waiting = queue(db, by, view.tiers, limit=view.rows, sort=view.sort)
         of = found.open - found.outside_filter
     else:
-        waiting = set_aside(db, actor, now) if is_allowed(actor, Action.CLAIM_NEXT) else ()
+        waiting = set_aside(db, by) if is_allowed(by.actor, Action.CLAIM_NEXT) else ()
         of = len(waiting)
-    named = is_allowed(actor, Action.CLAIM_NAMED, actor.id)
-    return {"browse": browse, "rows": [_row(row, now, named=named) for row in waiting[: view.rows]], "of": of}
+    named = is_allowed(by.actor, Action.CLAIM_NAMED, by.id)
+    return {"browse": browse, "rows": [_row(row, by.now, named=named) for row in waiting[: view.rows]], "of": of}
 
 
 def _row(row: Waiting, now: datetime, *, named: bool) -> Mapping[str, Any]:
@@ -136,9 +136,9 @@ def _row(row: Waiting, now: datetime, *, named: bool) -> Mapping[str, Any]:
     }
 
 
-def _disputed_cases(db: Database, actor: Actor, now: datetime) -> Mapping[str, Any]:
+def _disputed_cases(db: Database, by: Acting) -> Mapping[str, Any]:
     """Cases on which two readers disagree, for whoever decides them: each with the address of its page."""
-    if not is_allowed(actor, Action.ADJUDICATE):
+    if not is_allowed(by.actor, Action.ADJUDICATE):
         return {"disputed": []}
     return {
         "disputed": [
@@ -146,10 +146,10 @@ def _disputed_cases(db: Database, actor: Actor, now: datetime) -> Mapping[str, A
                 "href": f"/case?case={each.case_id}",
                 "name": list_name(each.external_id, each.case_id),
                 "tier": each.tier.name,
-                "left": due_words(each.due_at, now),
+                "left": due_words(each.due_at, by.now),
                 "mine": each.read_by_me,
             }
-            for each in disagreements(db, actor, limit=5)
+            for each in disagreements(db, by.actor, limit=5)
         ]
     }
 
@@ -179,7 +179,7 @@ async def _serve(request: Request) -> Response:
         db, now = resources.database(), resources.now()
         seat.asks(now, on_desk)
         closed_pages().give_back(db, seats(), now)
-        return JSONResponse(snapshot(db, who, now, view))
+        return JSONResponse(snapshot(db, who.at(now), view))
 
     return await seats().serve(request, told)
 

@@ -40,7 +40,7 @@ def live_queue(here: Here, desk: Desk | None, view: View) -> str:
 
     Returned is what is said on an empty desk.
     """
-    may, now = is_allowed(here.person, Action.CLAIM_NEXT), snapshot(here.db, here.person, here.now, view)
+    may, now = is_allowed(here.person, Action.CLAIM_NEXT), snapshot(here.db, here.by, view)
     data = {
         "now": now,
         "address": _address(),
@@ -113,7 +113,7 @@ def break_prompt(here: Here, desk: Desk | None, today: exposure.Exposure) -> Non
         with st.container(horizontal=True):
             if st.button("Take a break", key="take_break", shortcut=key_of("B"), type="primary"):
                 finish(here, desk)
-                exposure.take_break(here.db, here.person, here.now)
+                exposure.take_break(here.db, here.by)
                 say("Nothing is held by you. Come back when you are ready.")
                 st.rerun()
             if st.button("Go on", key="put_off_break"):

@@ -39,7 +39,7 @@ def act(here: Here, asked: object) -> str:
     try:
         match request.get("kind"):
             case "keep":
-                save_view(here.db, here.person, Place.INBOX, name, _plain(request.get("query")), here.now)
+                save_view(here.db, here.by, Place.INBOX, name, _plain(request.get("query")))
                 return "The filter is kept."
             case "forget":
                 forget_view(here.db, here.person, Place.INBOX, name)
@@ -47,11 +47,11 @@ def act(here: Here, asked: object) -> str:
             case "assign":
                 cases = request.get("cases")
                 chosen = [str(each) for each in cases] if isinstance(cases, list) else []
-                return assigned_words(assign(here.db, here.person, chosen, str(request.get("to", "")), here.now))
+                return assigned_words(assign(here.db, here.by, chosen, str(request.get("to", ""))))
     except (ValueError, NotAvailable) as refused:
         return sentence(refused)
     except Forbidden as refused:
-        record_refusal(here.db, here.person, refused.action, here.now)
+        record_refusal(here.db, here.by, refused.action)
         return "Your role does not let you do this."
     return "This was not understood: reload the page."
 

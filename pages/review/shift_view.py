@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.components import resources
 from screening.research.results_table import rate_text
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.triage import Tier
 from screening.statistics.metrics import Proportion
 from storage.review.shift import Left, Shift, TierShift, shift_of
@@ -49,9 +49,9 @@ def wait_words(wait: timedelta | None) -> str:
     return f"{seconds // 3_600} h {seconds % 3_600 // 60} min"
 
 
-def first_look_figure(person: Actor, now: datetime) -> tuple[str, str, str]:
+def first_look_figure(by: Acting) -> tuple[str, str, str]:
     """How soon somebody looked at what is most urgent, over the last days, as of this minute."""
-    return first_look_words(_lately(person, now.replace(second=0, microsecond=0)))
+    return first_look_words(_lately(by.actor, by.now.replace(second=0, microsecond=0)))
 
 
 def first_look_words(found: TierShift) -> tuple[str, str, str]:

@@ -30,7 +30,7 @@ def worklist_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     if len(picked) == 1:
         case_link(picked[0].case_id)
     if st.button(f"Acknowledge {len(picked):,}", disabled=not picked, type="primary", key="acknowledge"):
-        count = acknowledge(db, person, [row.case_id for row in picked], resources.now())
+        count = acknowledge(db, person.at(resources.now()), [row.case_id for row in picked])
         st.session_state["worklist_said"] = f"{count:,} acknowledged."
         st.rerun()
 

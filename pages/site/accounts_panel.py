@@ -44,13 +44,15 @@ def _one(db: Database, person: Actor, account: Account) -> None:
     roles = st.multiselect("Roles", list(Role), sorted(account.roles), format_func=str.title, key=f"roles_{account.id}")
     with st.container(horizontal=True):
         if st.button("Save roles", key=f"save_{account.id}", type="primary"):
-            _done(account, lambda: set_roles(db, person, account.id, frozenset(roles), resources.now()), "Roles saved.")
+            _done(
+                account, lambda: set_roles(db, person.at(resources.now()), account.id, frozenset(roles)), "Roles saved."
+            )
         if st.button("End sessions", key=f"revoke_{account.id}", help="Refused at their next action; drafts are kept."):
-            _done(account, lambda: revoke(db, person, account.id, resources.now()), "Sessions ended.")
+            _done(account, lambda: revoke(db, person.at(resources.now()), account.id), "Sessions ended.")
         word = "Switch off" if account.active else "Switch on"
         if st.button(word, key=f"active_{account.id}"):
             switched = not account.active
-            _done(account, lambda: set_active(db, person, account.id, switched, resources.now()), f"{word}: done.")
+            _done(account, lambda: set_active(db, person.at(resources.now()), account.id, switched), f"{word}: done.")
 
 
 def _done(account: Account, act: Callable[[], object], said: str) -> None:

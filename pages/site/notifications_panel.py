@@ -77,13 +77,13 @@ def _recipient(db: Database, person: Actor, one: Recipient) -> None:
             st.text(visible(one.problem))
         with st.container(horizontal=True):
             if one.kind is not Kind.MONITOR and st.button("Send a test", key=f"test_{one.id}", disabled=not one.active):
-                _done(lambda: outbox.send_test(db, person, one.id, resources.now()), "The test is on its way.")
+                _done(lambda: outbox.send_test(db, person.at(resources.now()), one.id), "The test is on its way.")
             word = "Switch off" if one.active else "Switch on"
             if st.button(word, key=f"switch_{one.id}"):
                 active = not one.active
-                _done(lambda: recipients.set_active(db, person, one.id, active, resources.now()), f"{word}: done.")
+                _done(lambda: recipients.set_active(db, person.at(resources.now()), one.id, active), f"{word}: done.")
             if st.button("Remove", key=f"remove_{one.id}"):
-                _done(lambda: recipients.remove_recipient(db, person, one.id, resources.now()), "Removed.")
+                _done(lambda: recipients.remove_recipient(db, person.at(resources.now()), one.id), "Removed.")
 
 
 def _facts(one: Recipient) -> str:
@@ -142,7 +142,7 @@ def _save_new(
         new = NewRecipient(
             name=name, kind=kind, target=target.strip(), shown=shown, step=step, events=events, quiet=quiet
         )
-        _made, secret = recipients.add_recipient(db, person, new, resources.now())
+        _made, secret = recipients.add_recipient(db, person.at(resources.now()), new)
     except (ValueError, NotSent) as refused:
         st.error(sentence(refused), icon=":material/error:")
         return

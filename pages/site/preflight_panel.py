@@ -43,7 +43,7 @@ def _names(db: Database, person: Actor, found: preflights.Preflight) -> None:
         st.warning("The server also answers under this name. No answer under it counts unless it is accepted.")
         st.code(name, language=None, wrap_lines=True)
         if is_allowed(person, Action.CHANGE_SETTINGS) and st.button("Accept this name", key=f"accept_name_{number}"):
-            accept_model_name(db, person, name, resources.now())
+            accept_model_name(db, person.at(resources.now()), name)
             st.rerun()
 
 
@@ -59,7 +59,7 @@ def _override_form(db: Database, person: Actor, configuration: Configuration) ->
         if not st.form_submit_button("Allow this configuration"):
             return
     try:
-        preflights.override(db, person, preflights.preflight_key(configuration), reason, resources.now())
+        preflights.override(db, person.at(resources.now()), preflights.preflight_key(configuration), reason)
     except ValueError as refusal:
         st.error(sentence(refusal))
     else:

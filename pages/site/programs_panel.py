@@ -53,7 +53,7 @@ def _one(db: Database, person: Actor, one: Program) -> None:
         if one.revoked_at is not None:
             st.caption(f"Revoked {one.revoked_at:%Y-%m-%d %H:%M} UTC.")
         elif st.button("Revoke the token", key=f"revoke_program_{one.id}", icon=":material/key_off:"):
-            revoke_program(db, person, one.id, resources.now())
+            revoke_program(db, person.at(resources.now()), one.id)
             st.rerun()
 
 
@@ -70,7 +70,7 @@ def _add(db: Database, person: Actor) -> None:
         if webhook.strip():
             target_of(webhook, private=resources.settings().notify_private_addresses)
         now = resources.now()
-        made = make_program(db, person, name, scopes, int(per_minute), now, webhook.strip() or None)
+        made = make_program(db, person.at(now), name, scopes, int(per_minute), webhook.strip() or None)
     except ValueError as wrong:
         st.error(sentence(wrong))
         return

@@ -1,6 +1,7 @@
 """Who acts: a person with roles, or the program itself."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 
@@ -20,6 +21,23 @@ class Actor:
     id: str
     name: str
     roles: frozenset[Role]
+
+    def at(self, now: datetime) -> "Acting":
+        """This person, doing something at this moment."""
+        return Acting(self, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """Who does something, and when: what every fact that is written down says of itself."""
+
+    actor: Actor
+    now: datetime
+
+    @property
+    def id(self) -> str:
+        """The account's."""
+        return self.actor.id
 
 
 LOCAL_USER = Actor(id="local", name="Local user", roles=frozenset(Role))

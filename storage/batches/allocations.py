@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, insert, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.statistics.verification import Allocation
 from storage.audit_log import append
@@ -38,15 +38,15 @@ def current_allocation(db: Database) -> AllocationVersion | None:
     return AllocationVersion(version=row.version, allocation=Allocation(probabilities=row.probabilities), at=row.at)
 
 
-def allocate(db: Database, actor: Actor, allocation: Allocation, now: datetime) -> int:
+def allocate(db: Database, by: Acting, allocation: Allocation) -> int:
     """Put an allocation in force for batches that begin from now on; its version. Raises Forbidden.
 
     Batches that have begun keep theirs: what a case is audited with was fixed before it came in.
     """
-    require(actor, Action.CHANGE_SETTINGS)
-    row = {"probabilities": dict(allocation.probabilities), "by": actor.id, "at": now}
+    require(by.actor, Action.CHANGE_SETTINGS)
+    row = {"probabilities": dict(allocation.probabilities), "by": by.id, "at": by.now}
     with db.write() as conn:
         version = int(conn.execute(insert(audit_allocations).values(row).returning(_VERSION)).scalar_one())
         said = [f"{doubt} {probability:g}" for doubt, probability in allocation.probabilities.items()]
-        append(conn, actor, "audit_allocated", f"audit_allocations/{version}", {"probabilities": said}, now)
+        append(conn, by, "audit_allocated", f"audit_allocations/{version}", {"probabilities": said})
     return version

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, func, insert, select, update
 
-from screening.review.actors import SYSTEM, Actor
+from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from storage import audit_log
@@ -109,21 +109,21 @@ class BatchSummary:
     progress: Progress
 
 
-def create_batch(db: Database, actor: Actor, new: NewBatch, now: datetime, entropy: Entropy | None = None) -> str:
+def create_batch(db: Database, by: Acting, new: NewBatch, entropy: Entropy | None = None) -> str:
     """Begin a batch that takes in rows, and return its id; with a submission known before, that one's. Raises
     Forbidden.
     """
-    require(actor, Action.SCREEN_TEXT if new.kind == "interactive" else Action.CREATE_BATCH)
-    batch_id = new_id(now, entropy) if entropy else new_id(now)
+    require(by.actor, Action.SCREEN_TEXT if new.kind == "interactive" else Action.CREATE_BATCH)
+    batch_id = new_id(by.now, entropy) if entropy else new_id(by.now)
     row = asdict(new)
     row |= {"id": batch_id, "configuration": row.pop("configuration_version"), "intake": dict(new.intake)}
     row["reach"] = new.reach.value
     key = row.pop("submission")
     with db.write() as conn:
         row["audit_allocation"] = allocation_in_force(conn)
-        if key is not None and (known := keep_first_result(conn, actor, new.kind, key, batch_id, now)) != batch_id:
+        if key is not None and (known := keep_first_result(conn, by, new.kind, key, batch_id)) != batch_id:
             return known
-        conn.execute(insert(batches), {**row, "created_by": actor.id, "created_at": now})
+        conn.execute(insert(batches), {**row, "created_by": by.id, "created_at": by.now})
         tallies.open_tallies(conn, batch_id)
         detail: dict[str, Any] = {
             "kind": new.kind,
@@ -132,47 +132,47 @@ def create_batch(db: Database, actor: Actor, new: NewBatch, now: datetime, entro
             "audit_allocation": row["audit_allocation"],
             "reach": new.reach.value,
         }
-        audit_log.append(conn, actor, "batch_created", batch_id, detail, now)
+        audit_log.append(conn, by, "batch_created", batch_id, detail)
     return batch_id
 
 
-def pause(db: Database, actor: Actor, batch_id: str, now: datetime, why: str | None = None) -> None:
+def pause(db: Database, by: Acting, batch_id: str, why: str | None = None) -> None:
     """Make no further calls for this batch; a case under way stops after the node it is at."""
     with db.write() as conn:
-        add_event(conn, actor, batch_id, BatchEvent.PAUSED, now, {"why": why} if why else {})
+        add_event(conn, by, batch_id, BatchEvent.PAUSED, {"why": why} if why else {})
 
 
-def resume(db: Database, actor: Actor, batch_id: str, now: datetime) -> None:
+def resume(db: Database, by: Acting, batch_id: str) -> None:
     """Go on with a paused batch. A cap is lifted by `change_caps`, not by this."""
     with db.write() as conn:
-        add_event(conn, actor, batch_id, BatchEvent.RESUMED, now)
+        add_event(conn, by, batch_id, BatchEvent.RESUMED)
 
 
-def cancel(db: Database, actor: Actor, batch_id: str, now: datetime) -> None:
+def cancel(db: Database, by: Acting, batch_id: str) -> None:
     """End a batch for good: pending cases stay pending and are shown as pending."""
     with db.write() as conn:
-        add_event(conn, actor, batch_id, BatchEvent.CANCELLED, now)
+        add_event(conn, by, batch_id, BatchEvent.CANCELLED)
 
 
-def retry_failed(db: Database, actor: Actor, batch_id: str, now: datetime) -> int:
+def retry_failed(db: Database, by: Acting, batch_id: str) -> int:
     """Take up again the cases whose last attempt failed; returns how many. Raises BatchCancelled."""
     with db.write() as conn:
         require_going(conn, batch_id)
         statement = update(pending_cases).where(
             pending_cases.c.batch_id == batch_id, pending_cases.c.ready_at.is_(None)
         )
-        count = conn.execute(statement.values(ready_at=now, not_before=None)).rowcount
-        add_event(conn, actor, batch_id, BatchEvent.RETRIED, now, {"cases": count})
+        count = conn.execute(statement.values(ready_at=by.now, not_before=None)).rowcount
+        add_event(conn, by, batch_id, BatchEvent.RETRIED, {"cases": count})
     return count
 
 
-def change_caps(db: Database, actor: Actor, batch_id: str, caps: Caps, now: datetime) -> None:
+def change_caps(db: Database, by: Acting, batch_id: str, caps: Caps) -> None:
     """Set other caps; a batch that they stopped, or that was paused for them, goes on where the new ones leave room."""
     with db.write() as conn:
         before = standing(conn, batch_id, count_failed=False)
-        add_event(conn, actor, batch_id, BatchEvent.CAPS, now, asdict(caps))
+        add_event(conn, by, batch_id, BatchEvent.CAPS, asdict(caps))
         if before.state is BatchState.PAUSED and before.why in CAP_REACHED:
-            add_event(conn, actor, batch_id, BatchEvent.RESUMED, now)
+            add_event(conn, by, batch_id, BatchEvent.RESUMED)
 
 
 def batch_state(db: Database, batch_id: str) -> BatchState:
@@ -225,23 +225,18 @@ def find_batch(db: Database, actor: Actor, batch_id: str, *, now: datetime | Non
 
 
 def add_event(
-    conn: Connection,
-    actor: Actor,
-    batch_id: str,
-    event: BatchEvent,
-    now: datetime,
-    detail: Mapping[str, Any] | None = None,
+    conn: Connection, by: Acting, batch_id: str, event: BatchEvent, detail: Mapping[str, Any] | None = None
 ) -> None:
     """Record what was done to a batch, in the caller's transaction and in the audit log."""
     owner = conn.execute(select(batches.c.created_by).where(batches.c.id == batch_id)).scalar()
     if owner is None:
         raise UnknownBatch(batch_id)
-    if actor != SYSTEM:
-        require(actor, Action.CONTROL_BATCH, owner)
+    if by.actor != SYSTEM:
+        require(by.actor, Action.CONTROL_BATCH, owner)
     details = dict(detail or {})
-    row = {"batch_id": batch_id, "event": event.value, "detail": details, "actor": actor.id, "at": now}
+    row = {"batch_id": batch_id, "event": event.value, "detail": details, "actor": by.id, "at": by.now}
     conn.execute(insert(batch_events), row)
-    audit_log.append(conn, actor, f"batch_{event.value}", batch_id, details, now)
+    audit_log.append(conn, by, f"batch_{event.value}", batch_id, details)
 
 
 def _summary(row: Row[Any], progress: Progress) -> BatchSummary:
@@ -282,13 +277,13 @@ def _rate(conn: Connection, batch_id: str, started_at: datetime, until: datetime
     return float(count / (until - since).total_seconds())
 
 
-def keep_first_result(conn: Connection, actor: Actor, kind: str, key: str, result: str, now: datetime) -> str:
+def keep_first_result(conn: Connection, by: Acting, kind: str, key: str, result: str) -> str:
     """``result`` where this person's key is new, and what the first press under it came to where it is not.
 
     In the caller's transaction: on PostgreSQL a second press waits here until the first is committed or undone.
     """
-    row = {"id": key, "actor": actor.id, "kind": kind, "result": result, "at": now}
+    row = {"id": key, "actor": by.id, "kind": kind, "result": result, "at": by.now}
     if insert_once(conn, submissions, row):
         return result
-    known = select(submissions.c.result).where(submissions.c.id == key, submissions.c.actor == actor.id)
+    known = select(submissions.c.result).where(submissions.c.id == key, submissions.c.actor == by.id)
     return str(conn.execute(known.where(submissions.c.kind == kind)).scalar_one())

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy import BigInteger, case, func, select, type_coerce, union_all
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from storage.database import Database
 from storage.schema import comparison_outcomes, node_runs
@@ -24,12 +24,12 @@ class DayCost:
     unpriced_calls: int
 
 
-def daily_costs(db: Database, actor: Actor, now: datetime, days: int = 30) -> tuple[DayCost, ...]:
+def daily_costs(db: Database, by: Acting, days: int = 30) -> tuple[DayCost, ...]:
     """The last days with calls, the newest first: those that decide, on the day their node ended, and those of
     comparisons and shadows, on the day their case was done.
     """
-    require(actor, Action.VIEW_BATCHES)
-    since = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
+    require(by.actor, Action.VIEW_BATCHES)
+    since = by.now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
     run, tried = node_runs.c, comparison_outcomes.c
     paid = union_all(
         select(run.ended_at.label("at"), run.calls, (run.input_tokens + run.output_tokens).label("tokens"),

@@ -68,7 +68,7 @@ def settle(
         _go_on(conn, entry, placement, now, settings)
     elif placement is None:
         conn.execute(delete(inbox_entries).where(_entry.case_id == case_id))
-        append(conn, SYSTEM, "left_inbox", case_id, {"screened": True}, now)
+        append(conn, SYSTEM.at(now), "left_inbox", case_id, {"screened": True})
         return
     else:
         changed = {"why": placement.why.value, **_urgency(placement.tier, now, settings)}

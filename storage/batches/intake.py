@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select
 
 from screening.datasets.rows import NewCase, RejectedRow
-from screening.review.actors import SYSTEM, Actor
+from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from screening.statistics.verification.audit import audit_coin
 from screening.text.received import ReceivedText
@@ -92,19 +92,19 @@ def last_row(db: Database, batch_id: str) -> int:
         return _last_row(conn, batch_id)
 
 
-def close_intake(db: Database, actor: Actor, batch_id: str, now: datetime) -> None:
+def close_intake(db: Database, by: Acting, batch_id: str) -> None:
     """Record that all rows are in. Calling it again changes nothing."""
     with db.write() as conn:
         owner = _alone(conn, batch_id)
-        if actor != SYSTEM and actor.id != owner:
-            require(actor, Action.CONTROL_BATCH, owner)
+        if by.actor != SYSTEM and by.id != owner:
+            require(by.actor, Action.CONTROL_BATCH, owner)
         if BatchEvent.INTAKE_CLOSED in _events(conn, batch_id):
             return
         event = {"batch_id": batch_id, "event": BatchEvent.INTAKE_CLOSED.value, "detail": {}}
-        conn.execute(insert(batch_events), {**event, "actor": actor.id, "at": now})
+        conn.execute(insert(batch_events), {**event, "actor": by.id, "at": by.now})
         sums = totals(conn, [batch_id])[batch_id]
         detail = {"accepted": sums.accepted, "rejected": sums.rejected}
-        audit_log.append(conn, actor, BatchEvent.INTAKE_CLOSED.value, batch_id, detail, now)
+        audit_log.append(conn, by, BatchEvent.INTAKE_CLOSED.value, batch_id, detail)
 
 
 def takes_rows(db: Database, batch_id: str) -> bool:

@@ -104,7 +104,7 @@ def record_error(
         elif not stops_batch or place.kind == "interactive":
             park(conn, case_id)
         elif standing(conn, place.batch_id, count_failed=False).allows_calls:
-            add_event(conn, SYSTEM, place.batch_id, BatchEvent.PAUSED, now, {"why": kind[:LONGEST_KIND]})
+            add_event(conn, SYSTEM.at(now), place.batch_id, BatchEvent.PAUSED, {"why": kind[:LONGEST_KIND]})
 
 
 def record_interruption(db: Database, case_id: str, now: datetime, *, calls: int = 0) -> None:

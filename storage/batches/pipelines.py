@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, func, insert, select, update
 
 from screening.engine.pipeline import PipelineConfig, require_decidable
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append, serialise
 from storage.database import Database
@@ -55,15 +55,13 @@ class ReasonMissing(ValueError):
     """A version is put in force with a comparison, or with a written reason."""
 
 
-def keep_version(
-    db: Database, actor: Actor, pipeline: PipelineConfig, note: str, based_on: int, now: datetime
-) -> PipelineVersion:
+def keep_version(db: Database, by: Acting, pipeline: PipelineConfig, note: str, based_on: int) -> PipelineVersion:
     """Save as the next version of its name; the newest version itself when nothing differs from it.
 
     ``based_on`` is the number of the newest version that the writer saw, 0 for none. Raises StalePipeline, and
     UndecidableError for a pipeline that could never decide.
     """
-    require(actor, Action.DRAFT_PIPELINE)
+    require(by.actor, Action.DRAFT_PIPELINE)
     require_decidable(pipeline)
     with db.write() as conn:
         serialise(conn)
@@ -73,9 +71,9 @@ def keep_version(
         number = 1 if newest is None else newest.number + 1
         if based_on != number - 1:
             raise StalePipeline(f"version {number - 1} of {pipeline.name} was saved in the meantime")
-        made = PipelineVersion(pipeline=pipeline, number=number, note=note.strip(), by=actor.id, at=now)
+        made = PipelineVersion(pipeline=pipeline, number=number, note=note.strip(), by=by.id, at=by.now)
         conn.execute(insert(pipeline_versions).values(_row(made)))
-        append(conn, actor, "pipeline_saved", f"{pipeline.name}/{number}", {"version": pipeline.version}, now)
+        append(conn, by, "pipeline_saved", f"{pipeline.name}/{number}", {"version": pipeline.version})
     return made
 
 
@@ -99,20 +97,14 @@ def get_version(db: Database, name: str, number: int | None = None) -> PipelineV
 
 
 def activate(
-    db: Database,
-    actor: Actor,
-    name: str,
-    number: int,
-    reason: str,
-    now: datetime,
-    comparison: Mapping[str, Any] | None = None,
+    db: Database, by: Acting, name: str, number: int, reason: str, comparison: Mapping[str, Any] | None = None
 ) -> Activation:
     """Put a version in force for what is handed in from now on; cases already handed in end with theirs.
 
     Putting the version in force that is so already changes nothing. A shadow of the one before ends.
     Raises UnknownPipeline, and ReasonMissing without a comparison and without a reason.
     """
-    require(actor, Action.ACTIVATE_PIPELINE)
+    require(by.actor, Action.ACTIVATE_PIPELINE)
     if not reason.strip() and comparison is None:
         raise ReasonMissing("say why, or compare it with the version in force first")
     with db.write() as conn:
@@ -122,13 +114,13 @@ def activate(
         before = _last_activation(conn)
         if before is not None and (before.name, before.number) == (name, number):
             return before
-        row = {"name": name, "number": number, "reason": reason.strip(), "comparison": comparison, "at": now}
-        conn.execute(insert(pipeline_activations).values(**row, by=actor.id))
+        row = {"name": name, "number": number, "reason": reason.strip(), "comparison": comparison, "at": by.now}
+        conn.execute(insert(pipeline_activations).values(**row, by=by.id))
         beside = and_(comparisons.c.batch_id.is_(None), comparisons.c.ended_at.is_(None))
-        ended = {"ended_at": now, "ended_why": "another pipeline in force"}
+        ended = {"ended_at": by.now, "ended_why": "another pipeline in force"}
         conn.execute(update(comparisons).where(beside).values(ended))
-        append(conn, actor, "pipeline_activated", f"{name}/{number}", {"compared": comparison is not None}, now)
-    return Activation(name=name, number=number, reason=reason.strip(), comparison=comparison, by=actor.id, at=now)
+        append(conn, by, "pipeline_activated", f"{name}/{number}", {"compared": comparison is not None})
+    return Activation(name=name, number=number, reason=reason.strip(), comparison=comparison, by=by.id, at=by.now)
 
 
 def active_version(db: Database) -> PipelineVersion | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.samplers.probes import Probed
 from storage.audit_log import append, serialise
@@ -75,9 +75,9 @@ def keep(db: Database, configuration: str, found: Probed, now: datetime) -> None
         )
 
 
-def override(db: Database, actor: Actor, configuration: str, reason: str, now: datetime) -> None:
+def override(db: Database, by: Acting, configuration: str, reason: str) -> None:
     """Allow a configuration whose latest try failed, in writing. NothingToOverride; ValueError for a short reason."""
-    require(actor, Action.CHANGE_SETTINGS)
+    require(by.actor, Action.CHANGE_SETTINGS)
     reason = reason.strip()
     if len(reason) < LEAST_REASON:
         raise ValueError(f"say in at least {LEAST_REASON} characters why this model may be asked all the same")
@@ -87,9 +87,9 @@ def override(db: Database, actor: Actor, configuration: str, reason: str, now: d
         if found is None or found.allows:
             raise NothingToOverride("there is no failed try of this configuration to override")
         conn.execute(
-            insert(preflight_overrides), {"preflight_id": found.id, "by": actor.id, "reason": reason, "at": now}
+            insert(preflight_overrides), {"preflight_id": found.id, "by": by.id, "reason": reason, "at": by.now}
         )
-        append(conn, actor, "preflight_overridden", configuration, {"preflight": found.id, "reason": reason[:100]}, now)
+        append(conn, by, "preflight_overridden", configuration, {"preflight": found.id, "reason": reason[:100]})
 
 
 def _latest(conn: Connection, configuration: str) -> Preflight | None:

@@ -14,7 +14,7 @@ from screening.engine.distribution import read_distribution
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.screen import NodeRun, Reason
 from screening.labels import Outcome
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden
 from screening.text.conversation import Thread, thread_of
 from storage.batches import batches, intake, live
@@ -91,7 +91,7 @@ class SingleText:
         return self.outcome is not None or self.error is not None or self.state is BatchState.CANCELLED
 
 
-def submit(db: Database, actor: Actor, case: NewCase, new: NewBatch, now: datetime) -> str:
+def submit(db: Database, by: Acting, case: NewCase, new: NewBatch) -> str:
     """Hand in one text or conversation, and a chatbot's reply to it where there is one, under a batch of its own
     (``new`` must be interactive), and return the case's id.
 
@@ -99,10 +99,10 @@ def submit(db: Database, actor: Actor, case: NewCase, new: NewBatch, now: dateti
     """
     if new.kind != "interactive":
         raise ValueError("a single text makes an interactive batch")
-    batch_id = batches.create_batch(db, actor, new, now)
+    batch_id = batches.create_batch(db, by, new)
     with suppress(IntakeClosed):  # an earlier press under the same key has done it all
-        intake.add_rows(db, batch_id, [case], now)
-    intake.close_intake(db, actor, batch_id, now)
+        intake.add_rows(db, batch_id, [case], by.now)
+    intake.close_intake(db, by, batch_id)
     with db.read() as conn:
         return str(conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalar_one())
 
@@ -140,19 +140,19 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
     )
 
 
-def watch(db: Database, actor: Actor, case_id: str, now: datetime) -> None:
+def watch(db: Database, by: Acting, case_id: str) -> None:
     """Record that the submitter is still watching. Raises UnknownText, Forbidden."""
     with db.read() as conn:
-        _own_row(conn, actor, case_id)
-    live.record_viewer(db, case_id, now)
+        _own_row(conn, by.actor, case_id)
+    live.record_viewer(db, case_id, by.now)
 
 
-def stop(db: Database, actor: Actor, case_id: str, now: datetime) -> None:
+def stop(db: Database, by: Acting, case_id: str) -> None:
     """End the screening of this text for good: it stays pending and undecided. Raises UnknownText, Forbidden."""
     with db.read() as conn:
-        row = _own_row(conn, actor, case_id)
-    batches.cancel(db, actor, row.batch_id, now)
-    live.forget_viewer(db, case_id, now)  # the worker lets go at once of what nobody watches
+        row = _own_row(conn, by.actor, case_id)
+    batches.cancel(db, by, row.batch_id)
+    live.forget_viewer(db, case_id, by.now)  # the worker lets go at once of what nobody watches
 
 
 def _own_row(conn: Connection, actor: Actor, case_id: str) -> Row[Any]:

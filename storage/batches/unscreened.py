@@ -211,7 +211,7 @@ def _enter(conn: Connection, rows: Sequence[Any], causes: Sequence[str], now: da
         enter(conn, row.id, unscreened_placement(row.flags["text"] + row.flags["reply"]), now, cause)
     for batch_id in sorted({row.batch_id for row in rows}):
         entered = sum(row.batch_id == batch_id for row in rows)
-        append(conn, SYSTEM, "entered_unscreened", batch_id, {"cases": entered, "cause": causes[0]}, now)
+        append(conn, SYSTEM.at(now), "entered_unscreened", batch_id, {"cases": entered, "cause": causes[0]})
 
 
 def _error(which: Callable[[ColumnElement[int]], ColumnElement[int]]) -> ColumnElement[int]:

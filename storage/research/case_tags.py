@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, func, insert, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.blindness import withheld
@@ -43,34 +43,34 @@ def tidy_tag(words: str) -> str:
     return tag
 
 
-def add_tag(db: Database, actor: Actor, case_id: str, words: str, now: datetime) -> str:
+def add_tag(db: Database, by: Acting, case_id: str, words: str) -> str:
     """Tag a case; twice is once. The tag as it is kept. Raises Forbidden, Waiting, ValueError, KeyError."""
     tag = tidy_tag(words)
     with db.write() as conn:
-        _require(conn, actor, case_id)
-        row = {"case_id": case_id, "tag": tag, "by": actor.id, "at": now}
+        _require(conn, by.actor, case_id)
+        row = {"case_id": case_id, "tag": tag, "by": by.id, "at": by.now}
         conn.execute(insert_into(conn, case_tags).values(row).on_conflict_do_nothing())
-        append(conn, actor, "case_tagged", case_id, {"tag": tag}, now)
+        append(conn, by, "case_tagged", case_id, {"tag": tag})
     return tag
 
 
-def remove_tag(db: Database, actor: Actor, case_id: str, tag: str, now: datetime) -> None:
+def remove_tag(db: Database, by: Acting, case_id: str, tag: str) -> None:
     """Remove a tag. Raises Forbidden, Waiting, KeyError."""
     with db.write() as conn:
-        _require(conn, actor, case_id)
+        _require(conn, by.actor, case_id)
         conn.execute(delete(case_tags).where(case_tags.c.case_id == case_id, case_tags.c.tag == tag))
-        append(conn, actor, "case_untagged", case_id, {"tag": tag}, now)
+        append(conn, by, "case_untagged", case_id, {"tag": tag})
 
 
-def add_remark(db: Database, actor: Actor, case_id: str, words: str, now: datetime) -> None:
+def add_remark(db: Database, by: Acting, case_id: str, words: str) -> None:
     """Write a remark on a case. Raises Forbidden, Waiting, ValueError for none or one too long, KeyError."""
     remark = words.strip()
     if not remark or len(remark) > REMARK_LIMIT:
         raise ValueError(f"a remark has 1 to {REMARK_LIMIT:,} characters")
     with db.write() as conn:
-        _require(conn, actor, case_id)
-        conn.execute(insert(case_remarks), {"case_id": case_id, "author": actor.id, "remark": remark, "at": now})
-        append(conn, actor, "case_remarked", case_id, {"characters": len(remark)}, now)
+        _require(conn, by.actor, case_id)
+        conn.execute(insert(case_remarks), {"case_id": case_id, "author": by.id, "remark": remark, "at": by.now})
+        append(conn, by, "case_remarked", case_id, {"characters": len(remark)})
 
 
 def remarks(db: Database, actor: Actor, case_id: str) -> tuple[Remark, ...]:

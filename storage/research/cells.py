@@ -6,12 +6,11 @@ others: neither a filter, nor an order, nor a neighbour tells what became of it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Select, case, func, null, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.accepted import accepted_label
 from storage.audit_log import append
@@ -103,17 +102,17 @@ def listed_case(db: Database, actor: Actor, case_id: str) -> CaseInCell | None:
 
 
 def take_texts_to_compare(
-    db: Database, actor: Actor, case_ids: Sequence[str], now: datetime, characters: int = 4_000
+    db: Database, by: Acting, case_ids: Sequence[str], characters: int = 4_000
 ) -> Mapping[str, str]:
     """The beginnings of texts, to be compared by the program and not shown; what waits for this person's reading is
     left out. One line in the audit log says how many. Raises Forbidden.
     """
-    require(actor, Action.VIEW_TEXT)
+    require(by.actor, Action.VIEW_TEXT)
     beginning = func.substr(cases.c.text, 1, characters).label("beginning")
-    query = select(cases.c.id, beginning).where(cases.c.id.in_(case_ids), ~withheld(actor, cases.c.id))
+    query = select(cases.c.id, beginning).where(cases.c.id.in_(case_ids), ~withheld(by.actor, cases.c.id))
     with db.write() as conn:
         found = {row.id: row.beginning for row in conn.execute(query.order_by(cases.c.row))}
-        append(conn, actor, "texts_compared", None, {"cases": len(found)}, now)
+        append(conn, by, "texts_compared", None, {"cases": len(found)})
     return found
 
 
@@ -165,16 +164,14 @@ def groups(db: Database, actor: Actor, batch_id: str) -> tuple[str, ...]:
         return tuple(conn.execute(query.limit(MOST_CHOICES)).scalars())
 
 
-def reveal_text_starts(
-    db: Database, actor: Actor, case_ids: Sequence[str], now: datetime, characters: int = 80
-) -> Mapping[str, str]:
+def reveal_text_starts(db: Database, by: Acting, case_ids: Sequence[str], characters: int = 80) -> Mapping[str, str]:
     """The beginning of each text, each one a view in the audit log. Raises Forbidden."""
-    require(actor, Action.VIEW_TEXT)
+    require(by.actor, Action.VIEW_TEXT)
     beginning = func.substr(cases.c.text, 1, characters).label("beginning")
     with db.write() as conn:
         rows = conn.execute(select(cases.c.id, beginning).where(cases.c.id.in_(case_ids)).order_by(cases.c.id)).all()
         for row in rows:
-            append(conn, actor, "text_viewed", row.id, {"characters": characters}, now)
+            append(conn, by, "text_viewed", row.id, {"characters": characters})
     return {row.id: row.beginning for row in rows}
 
 

@@ -20,7 +20,7 @@ from sqlalchemy import (
     update,
 )
 
-from screening.review.actors import SYSTEM, Actor
+from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from storage.accepted import accepted_label
 from storage.audit_log import append
@@ -101,37 +101,37 @@ class Trial:
     caps: Caps = field(default_factory=Caps)
 
 
-def begin_comparison(db: Database, actor: Actor, batch_id: str, trial: Trial, now: datetime) -> str:
+def begin_comparison(db: Database, by: Acting, batch_id: str, trial: Trial) -> str:
     """Try it on a batch's settled cases; the worker does the rest. The same again while one like it runs gives that
     one. Raises Forbidden.
     """
-    require(actor, Action.CREATE_BATCH)
-    require(actor, Action.VIEW_RESULTS)
+    require(by.actor, Action.CREATE_BATCH)
+    require(by.actor, Action.VIEW_RESULTS)
     with db.write() as conn:
-        return _begin(conn, actor, trial, now, batch_id=batch_id)
+        return _begin(conn, by, trial, batch_id=batch_id)
 
 
-def begin_shadow(db: Database, actor: Actor, beside: str, trial: Trial, now: datetime) -> str:
+def begin_shadow(db: Database, by: Acting, beside: str, trial: Trial) -> str:
     """Try it on each new case that the pipeline of version ``beside`` settles from now on. One shadow at a time:
     another one that runs ends. Raises Forbidden.
     """
-    require(actor, Action.ACTIVATE_PIPELINE)
+    require(by.actor, Action.ACTIVATE_PIPELINE)
     with db.write() as conn:
         other = comparisons.c.configuration != trial.configuration
         for before in conn.execute(select(comparisons.c.id).where(_shadow_of_now(), other)).scalars().all():
-            _end(conn, actor, before, "another shadow", now)
-        return _begin(conn, actor, trial, now, beside=beside)
+            _end(conn, by, before, "another shadow")
+        return _begin(conn, by, trial, beside=beside)
 
 
-def _begin(conn: Connection, actor: Actor, trial: Trial, now: datetime, **place: str) -> str:
+def _begin(conn: Connection, by: Acting, trial: Trial, **place: str) -> str:
     wanted = {"configuration": trial.configuration, "name": trial.name, "most_cases": trial.most_cases, **place}
     same = select(comparisons.c.id).filter_by(**wanted).where(comparisons.c.ended_at.is_(None))
     if (found := conn.execute(same).scalar()) is not None:
         return str(found)
-    row: dict[str, Any] = {"id": new_id(now), "created_by": actor.id, "created_at": now, **wanted}
+    row: dict[str, Any] = {"id": new_id(by.now), "created_by": by.id, "created_at": by.now, **wanted}
     caps = {"max_calls": trial.caps.max_calls, "max_cost_usd": trial.caps.max_cost_usd}
     conn.execute(insert(comparisons).values(row | caps))
-    append(conn, actor, "comparison_begun", str(row["id"]), {**place, "cases": trial.most_cases}, now)
+    append(conn, by, "comparison_begun", str(row["id"]), {**place, "cases": trial.most_cases})
     return str(row["id"])
 
 
@@ -139,20 +139,20 @@ def _shadow_of_now() -> ColumnElement[bool]:
     return and_(comparisons.c.batch_id.is_(None), comparisons.c.ended_at.is_(None))
 
 
-def end_comparison(db: Database, actor: Actor, comparison_id: str, why: str, now: datetime) -> None:
+def end_comparison(db: Database, by: Acting, comparison_id: str, why: str) -> None:
     """No further case is asked about; what was found stays. The worker (SYSTEM) may give one up. Raises Forbidden."""
     with db.write() as conn:
         found = conn.execute(select(comparisons.c.batch_id).where(comparisons.c.id == comparison_id)).first()
-        if actor != SYSTEM:
+        if by.actor != SYSTEM:
             shadow = found is not None and found.batch_id is None
-            require(actor, Action.ACTIVATE_PIPELINE if shadow else Action.CREATE_BATCH)
-        _end(conn, actor, comparison_id, why, now)
+            require(by.actor, Action.ACTIVATE_PIPELINE if shadow else Action.CREATE_BATCH)
+        _end(conn, by, comparison_id, why)
 
 
-def _end(conn: Connection, actor: Actor, comparison_id: str, why: str, now: datetime) -> None:
+def _end(conn: Connection, by: Acting, comparison_id: str, why: str) -> None:
     ended = update(comparisons).where(comparisons.c.id == comparison_id, comparisons.c.ended_at.is_(None))
-    if conn.execute(ended.values(ended_at=now, ended_why=why[:40])).rowcount:
-        append(conn, actor, "comparison_ended", comparison_id, {"why": why[:40]}, now)
+    if conn.execute(ended.values(ended_at=by.now, ended_why=why[:40])).rowcount:
+        append(conn, by, "comparison_ended", comparison_id, {"why": why[:40]})
 
 
 def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:

@@ -5,12 +5,11 @@ Only closed cases: an open one may yet be read by whoever looks at the table.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Select, func, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
 from screening.review.triage import Tier
@@ -78,12 +77,12 @@ def open_disagreements(db: Database, actor: Actor, batch_id: str | None = None) 
         return int(conn.execute(one).scalar_one())
 
 
-def export_readings(db: Database, actor: Actor, key: str, now: datetime, batch_id: str | None = None) -> ReadingTable:
+def export_readings(db: Database, by: Acting, key: str, batch_id: str | None = None) -> ReadingTable:
     """The same table to take away: the export is in the audit log before it is read."""
-    require(actor, Action.EXPORT)
+    require(by.actor, Action.EXPORT)
     with db.write() as conn:
-        append(conn, actor, "exported", batch_id, {"kind": "readings"}, now)
-    return reading_table(db, actor, key, batch_id)
+        append(conn, by, "exported", batch_id, {"kind": "readings"})
+    return reading_table(db, by.actor, key, batch_id)
 
 
 def switches(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> tuple[Switch, ...]:

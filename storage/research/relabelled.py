@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from screening.research.binding import model_words, pipeline_version, prompt_version, rule_words
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
 from storage.accepted import accepted_label
@@ -103,31 +103,24 @@ class DatasetVersion:
 
 
 def export_relabelled(
-    db: Database,
-    actor: Actor,
-    batch_id: str,
-    key: str,
-    now: datetime,
-    *,
-    with_text: bool = True,
-    as_of: int | None = None,
+    db: Database, by: Acting, batch_id: str, key: str, *, with_text: bool = True, as_of: int | None = None
 ) -> Iterator[RelabelledRow]:
     """The rows of a batch in order, read a page at a time; ``key`` is the site's pseudonym key. ``as_of`` is the number
     of accepted labels to go back to; 0 is the file as it came, None all there are.
 
     The export is in the audit log before the first row is read. Raises Forbidden, KeyError for an unknown batch.
     """
-    require(actor, Action.EXPORT)
+    require(by.actor, Action.EXPORT)
     with db.write() as conn:
         intake = conn.execute(select(batches.c.intake).where(batches.c.id == batch_id)).first()
         if intake is None:
             raise KeyError(batch_id)
         version = dataset_version(conn, batch_id, as_of)
         told: dict[str, str | int | bool] = {"kind": "relabelled", "version": version.name, "as_of": version.as_of}
-        append(conn, actor, "exported", batch_id, told | {"text": with_text}, now)
+        append(conn, by, "exported", batch_id, told | {"text": with_text})
     return _rows(
         db,
-        actor,
+        by.actor,
         batch_id,
         _Export(key=key, batch_id=batch_id, version=version, source=intake.intake, with_text=with_text),
     )

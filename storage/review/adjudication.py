@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Integer, bindparam, func, insert, select, update
 
-from screening.review.actors import LOCAL_USER, SYSTEM, Actor
+from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.rating_form import RatingForm, RatingLabel
 from screening.review.triage import Tier
@@ -61,32 +61,29 @@ class Adjudication:
     at: datetime
 
 
-def settle(
-    conn: Connection, reader: Actor, case_id: str, reading: str, form: RatingForm, settings: SiteSettings, now: datetime
-) -> Next:
+def settle(conn: Connection, by: Acting, case_id: str, reading: str, form: RatingForm, settings: SiteSettings) -> Next:
     """What a new reading does to its case, in the transaction that stored it."""
     if reading == "first":
-        why = second_reading_due(conn, reader, case_id, form, settings)
+        why = second_reading_due(conn, by.actor, case_id, form, settings)
         if why is None:
-            return _close_alone(conn, case_id, form, reader, None, now)
-        return _wait(conn, case_id, why, reader, now)
+            return _close_alone(conn, case_id, form, by, None)
+        return _wait(conn, case_id, why, by)
     labels = {row.label for row in latest_readings(conn, case_id)}
     if reading == "second" and len(labels) == 1:
-        return close(conn, case_id, form.label, Method.AGREEMENT, SYSTEM, None, now)
+        return close(conn, case_id, form.label, Method.AGREEMENT, SYSTEM.at(by.now), None)
     if reading == "second":
-        return _dispute(conn, case_id, reader, now)
+        return _dispute(conn, case_id, by)
     return Next.SENIOR
 
 
 def resettle(
     conn: Connection,
-    reader: Actor,
+    by: Acting,
     case_id: str,
     form: RatingForm,
     before: RatingLabel,
     reason: str,
     settings: SiteSettings,
-    now: datetime,
 ) -> Next:
     """What a revised reading does to its case: it never leaves a closed case with a label its reader took back."""
     entry = conn.execute(select(_entry.closed_at, _entry.reading).where(_entry.case_id == case_id)).one()
@@ -99,44 +96,34 @@ def resettle(
     if accepted.label is form.label:
         return Next.CLOSED
     if len(latest_readings(conn, case_id)) > 1 or accepted.method is not Method.SINGLE:
-        return _dispute(conn, case_id, reader, now)
-    why = second_reading_due(conn, reader, case_id, form, settings, before)
+        return _dispute(conn, case_id, by)
+    why = second_reading_due(conn, by.actor, case_id, form, settings, before)
     if why is None:
-        return _close_alone(conn, case_id, form, reader, reason, now)
-    return _wait(conn, case_id, why, reader, now)
+        return _close_alone(conn, case_id, form, by, reason)
+    return _wait(conn, case_id, why, by)
 
 
-def _close_alone(
-    conn: Connection, case_id: str, form: RatingForm, reader: Actor, reason: str | None, now: datetime
-) -> Next:
+def _close_alone(conn: Connection, case_id: str, form: RatingForm, by: Acting, reason: str | None) -> Next:
     """One reading closes the case. Where it needed another and nobody else is there to give it, that stays open."""
     if doubtful_safe(conn, case_id, form):
-        open_second_reading(conn, reader, case_id, now)
-    return close(conn, case_id, form.label, Method.SINGLE, reader, reason, now)
+        open_second_reading(conn, by, case_id)
+    return close(conn, case_id, form.label, Method.SINGLE, by, reason)
 
 
-def _wait(conn: Connection, case_id: str, why: Why, reader: Actor, now: datetime) -> Next:
+def _wait(conn: Connection, case_id: str, why: Why, by: Acting) -> Next:
     if why is not Why.ASKED:
-        request(conn, SYSTEM.id, case_id, why, now)
+        request(conn, SYSTEM.id, case_id, why, by.now)
     conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(reading="second", closed_at=None))
     return Next.SECOND_READING
 
 
-def _dispute(conn: Connection, case_id: str, reader: Actor, now: datetime) -> Next:
-    request(conn, SYSTEM.id, case_id, Why.DISAGREEMENT, now)
+def _dispute(conn: Connection, case_id: str, by: Acting) -> Next:
+    request(conn, SYSTEM.id, case_id, Why.DISAGREEMENT, by.now)
     conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(reading="third", closed_at=None))
     return Next.SENIOR
 
 
-def close(
-    conn: Connection,
-    case_id: str,
-    label: RatingLabel,
-    method: Method,
-    by: Actor,
-    reason: str | None,
-    now: datetime,
-) -> Next:
+def close(conn: Connection, case_id: str, label: RatingLabel, method: Method, by: Acting, reason: str | None) -> Next:
     """Accept a label: a new version beside the readings it rests on; the case leaves the inbox."""
     last = conn.execute(select(func.max(adjudications.c.version)).where(adjudications.c.case_id == case_id)).scalar()
     conn.execute(
@@ -148,12 +135,12 @@ def close(
             by=by.id,
             reason=reason,
             rating_ids=[row.id for row in latest_readings(conn, case_id)],
-            at=now,
+            at=by.now,
         )
     )
     kept = ("holder", "token", "lease_expires_at", "held_by", "handed_to", "reserved_until", "ahead_for", "ahead_until")
     free = dict.fromkeys(kept)
-    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(closed_at=now, **free))
+    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(closed_at=by.now, **free))
     return Next.CLOSED
 
 
@@ -220,11 +207,10 @@ class Disagreement:
 
 def adjudicate(
     db: Database,
-    actor: Actor,
+    by: Acting,
     case_id: str,
     label: RatingLabel,
     reason: str,
-    now: datetime,
     method: Literal[Method.SENIOR, Method.DISCUSSION] = Method.SENIOR,
 ) -> Adjudication:
     """A senior's decision on an open case that has at least one reading.
@@ -232,23 +218,23 @@ def adjudicate(
     Raises Forbidden, ReasonNeeded, or NotAvailable when it is closed, unread, or being read at the moment, or when
     one of two readers who disagree would decide between them alone.
     """
-    require(actor, Action.ADJUDICATE)
+    require(by.actor, Action.ADJUDICATE)
     _needs(reason)
     with db.write() as conn:
         entry = _lock(conn, case_id)
-        if entry is not None and (done := _done(conn, actor, case_id, label, method, reason)) is not None:
+        if entry is not None and (done := _done(conn, by.actor, case_id, label, method, reason)) is not None:
             return done
         if entry is None or entry.closed_at is not None:
             raise NotAvailable("this case is not open")
-        if entry.holder not in (None, actor.id) and entry.lease_expires_at > now:
+        if entry.holder not in (None, by.id) and entry.lease_expires_at > by.now:
             raise NotAvailable("somebody is reading this case at the moment")
         readers = [reading.reviewer for reading in latest_readings(conn, case_id)]
         if not readers:
             raise NotAvailable("nobody has read this case yet")
-        if method is Method.SENIOR and is_party(actor, readers):
+        if method is Method.SENIOR and is_party(by.actor, readers):
             raise NotAvailable("you are one of the two readers: somebody else decides, or you do in a discussion")
-        close(conn, case_id, label, method, actor, reason.strip(), now)
-        return _record(conn, actor, case_id, "adjudicated", now)
+        close(conn, case_id, label, method, by, reason.strip())
+        return _record(conn, by, case_id, "adjudicated")
 
 
 def is_party(actor: Actor, readers: Sequence[str]) -> bool:
@@ -259,14 +245,12 @@ def is_party(actor: Actor, readers: Sequence[str]) -> bool:
     return actor != LOCAL_USER and len(readers) > 1 and actor.id in readers[:2]
 
 
-def amend(
-    db: Database, actor: Actor, case_id: str, label: RatingLabel, reason: str, based_on: int, now: datetime
-) -> Adjudication:
+def amend(db: Database, by: Acting, case_id: str, label: RatingLabel, reason: str, based_on: int) -> Adjudication:
     """A new version of a closed case's label; ``based_on`` is the version the senior was looking at.
 
     Raises Forbidden, ReasonNeeded, StaleVersion, or NotAvailable when the case is not closed.
     """
-    require(actor, Action.ADJUDICATE)
+    require(by.actor, Action.ADJUDICATE)
     _needs(reason)
     with db.write() as conn:
         entry = _lock(conn, case_id)
@@ -275,13 +259,13 @@ def amend(
         made = versions_in(conn, case_id)
         if not made:
             raise NotAvailable("this case was closed without a label: what it held was erased")
-        done = _done(conn, actor, case_id, label, Method.AMENDMENT, reason)
+        done = _done(conn, by.actor, case_id, label, Method.AMENDMENT, reason)
         if done is not None and done.version == based_on + 1:
             return done
         if made[-1].version != based_on:
             raise StaleVersion("the case was amended in the meantime")
-        close(conn, case_id, label, Method.AMENDMENT, actor, reason.strip(), now)
-        return _record(conn, actor, case_id, "amended", now)
+        close(conn, case_id, label, Method.AMENDMENT, by, reason.strip())
+        return _record(conn, by, case_id, "amended")
 
 
 def _done(
@@ -297,9 +281,9 @@ def _done(
     )
 
 
-def _record(conn: Connection, actor: Actor, case_id: str, action: str, now: datetime) -> Adjudication:
+def _record(conn: Connection, by: Acting, case_id: str, action: str) -> Adjudication:
     made = versions_in(conn, case_id)[-1]
-    append(conn, actor, action, case_id, {"version": made.version, "method": made.method.value}, now)
+    append(conn, by, action, case_id, {"version": made.version, "method": made.method.value})
     return made
 
 
@@ -312,10 +296,10 @@ def _needs(reason: str) -> None:
         raise ReasonNeeded("say why")
 
 
-def reveal_versions(db: Database, actor: Actor, case_id: str, now: datetime) -> tuple[Adjudication, ...]:
+def reveal_versions(db: Database, by: Acting, case_id: str) -> tuple[Adjudication, ...]:
     """All versions of a case's label, the first one first, for whom its readings are. Raises Forbidden, Unread."""
     with db.write() as conn:
-        see_readings(conn, actor, case_id, now)
+        see_readings(conn, by, case_id)
         return versions_in(conn, case_id)
 
 

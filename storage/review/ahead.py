@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select, update
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from storage.audit_log import append
@@ -39,32 +39,32 @@ class SentAhead:
 
 
 def send_ahead(
-    db: Database, actor: Actor, now: datetime, tiers: Collection[Tier] | None = None, keep: timedelta = AHEAD
+    db: Database, by: Acting, tiers: Collection[Tier] | None = None, keep: timedelta = AHEAD
 ) -> SentAhead | None:
     """The text that "the next one" would give now, kept free for this person for ``keep``.
 
     None where nothing is free or the case due next is P0 or P1. What was sent to them before is given up.
     """
-    require(actor, Action.CLAIM_NEXT)
-    require(actor, Action.VIEW_TEXT, actor.id)
+    require(by.actor, Action.CLAIM_NEXT)
+    require(by.actor, Action.VIEW_TEXT, by.id)
     with db.write() as conn:
-        before = take_back(conn, actor, now)
-        sent = _reserve(conn, actor, now, tiers, now + min(keep, AHEAD))
-        again = None if sent is None or before.get(sent.text.case_id) != actor.id else sent.text.case_id
-        note_ahead(conn, actor, {case_id: to for case_id, to in before.items() if case_id != again}, now)
+        before = take_back(conn, by)
+        sent = _reserve(conn, by, tiers, by.now + min(keep, AHEAD))
+        again = None if sent is None or before.get(sent.text.case_id) != by.id else sent.text.case_id
+        note_ahead(conn, by, {case_id: to for case_id, to in before.items() if case_id != again})
         if sent is not None and again is None:
-            append(conn, actor, "sent_ahead", sent.text.case_id, {"tier": int(sent.tier)}, now)
+            append(conn, by, "sent_ahead", sent.text.case_id, {"tier": int(sent.tier)})
     return sent
 
 
-def _reserve(
-    conn: Connection, actor: Actor, now: datetime, tiers: Collection[Tier] | None, until: datetime
-) -> SentAhead | None:
-    due_first = next(iter(by_urgency(conn, actor, now, tiers)), ())
+def _reserve(conn: Connection, by: Acting, tiers: Collection[Tier] | None, until: datetime) -> SentAhead | None:
+    due_first = next(iter(by_urgency(conn, by, tiers)), ())
     row = conn.execute(
         update(inbox_entries)
-        .where(_entry.case_id == next_free(actor, now, due_first), _entry.tier.in_([int(tier) for tier in MAY_WAIT]))
-        .values(ahead_for=actor.id, ahead_until=until)
+        .where(
+            _entry.case_id == next_free(by.actor, by.now, due_first), _entry.tier.in_([int(tier) for tier in MAY_WAIT])
+        )
+        .values(ahead_for=by.id, ahead_until=until)
         .returning(*inbox_entries.c)
     ).first()
     return None if row is None else _reservation(conn, row)
@@ -82,10 +82,10 @@ def _reservation(conn: Connection, entry: Any) -> SentAhead:
     )
 
 
-def discard_ahead(db: Database, actor: Actor, now: datetime) -> int:
+def discard_ahead(db: Database, by: Acting) -> int:
     """Give up what was sent ahead and not opened, as leaving the inbox does; how many of theirs that was."""
-    require(actor, Action.CLAIM_NEXT)
+    require(by.actor, Action.CLAIM_NEXT)
     with db.write() as conn:
-        back = take_back(conn, actor, now)
-        note_ahead(conn, actor, back, now)
-    return sum(to == actor.id for to in back.values())
+        back = take_back(conn, by)
+        note_ahead(conn, by, back)
+    return sum(to == by.id for to in back.values())

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select, update
 
-from screening.review.actors import Actor, Role
+from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from storage.audit_log import append
@@ -29,25 +29,25 @@ class Assigned:
     refused: Mapping[str, str]
 
 
-def assign(db: Database, actor: Actor, case_ids: Sequence[str], to: str, now: datetime) -> Assigned:
+def assign(db: Database, by: Acting, case_ids: Sequence[str], to: str) -> Assigned:
     """Reserve these cases for ``to``, an account's id, each as it stands now: one taken meanwhile is left alone.
 
     Raises Forbidden, NotAvailable where that person cannot read cases, ValueError for none or too many.
     """
-    require(actor, Action.ASSIGN)
+    require(by.actor, Action.ASSIGN)
     chosen = sorted(set(case_ids))
     if not 1 <= len(chosen) <= MOST:
         raise ValueError(f"choose 1 to {MOST} cases")
     given, refused = [], {}
     with db.write() as conn:
-        senior = _senior(conn, actor, to)
+        senior = _senior(conn, by.actor, to)
         for case_id in chosen:  # in one order, so that two who do this at once wait in line and not for each other
             entry = conn.execute(select(inbox_entries).where(_entry.case_id == case_id).with_for_update()).first()
-            reason = _kept(conn, entry, to, now, senior=senior)
+            reason = _kept(conn, entry, to, by.now, senior=senior)
             if reason:
                 refused[case_id] = reason
             else:
-                _give(conn, actor, entry, to, now)
+                _give(conn, by, entry, to)
                 given.append(case_id)
     return Assigned(given=tuple(given), refused=refused)
 
@@ -79,8 +79,8 @@ def _kept(conn: Connection, entry: Any, to: str, now: datetime, *, senior: bool)
     return "was given back by them: not me" if conn.execute(said.where(skips.c.reason == "not_me")).first() else ""
 
 
-def _give(conn: Connection, actor: Actor, entry: Any, to: str, now: datetime) -> None:
-    until = now + RESERVATIONS.get(Tier(entry.tier), RESERVATION)
-    values = {"held_by": actor.id, "handed_to": to, "reserved_until": until}
+def _give(conn: Connection, by: Acting, entry: Any, to: str) -> None:
+    until = by.now + RESERVATIONS.get(Tier(entry.tier), RESERVATION)
+    values = {"held_by": by.id, "handed_to": to, "reserved_until": until}
     conn.execute(update(inbox_entries).where(_entry.case_id == entry.case_id).values(values))
-    append(conn, actor, "assigned", entry.case_id, {"to": to, "until": until.isoformat()}, now)
+    append(conn, by, "assigned", entry.case_id, {"to": to, "until": until.isoformat()})

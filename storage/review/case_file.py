@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.triage import Tier
 from storage.batches.batch_state import was_cancelled
 from storage.batches.case_texts import text_for_agents
@@ -68,14 +68,14 @@ class CaseFile:
     entry: Entry | None
 
 
-def reveal_case_file(db: Database, actor: Actor, case_id: str, now: datetime) -> CaseFile:
+def reveal_case_file(db: Database, by: Acting, case_id: str) -> CaseFile:
     """The file of a case, under the same blind-first check as its evidence.
 
     Raises Forbidden, NotYetRated, KeyError for an unknown case.
     """
     with db.write() as conn:
         row = _row(conn, case_id)
-        reveal(conn, actor, case_id, now)
+        reveal(conn, by, case_id)
         errors, entry = _errors(conn, case_id), _entry(conn, case_id)
         failed = row.pending is not None and row.ready_at is None
         waits_for_retry = failed and not was_cancelled(conn, row.batch_id)

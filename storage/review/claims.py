@@ -28,7 +28,7 @@ from sqlalchemy import (
     update,
 )
 
-from screening.review.actors import SYSTEM, Actor, Role
+from screening.review.actors import SYSTEM, Acting, Actor, Role
 from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Tier
 from storage.audit_log import append
@@ -217,8 +217,7 @@ def new_token() -> str:
 
 def claim_next(
     db: Database,
-    actor: Actor,
-    now: datetime,
+    by: Acting,
     lease: timedelta = LEASE,
     tiers: Collection[Tier] | None = None,
     token: Callable[[], str] = new_token,
@@ -227,38 +226,31 @@ def claim_next(
 
     What had been sent ahead to them is that case, or is given up: whatever is more urgent comes first.
     """
-    require(actor, Action.CLAIM_NEXT)
+    require(by.actor, Action.CLAIM_NEXT)
     with db.write() as conn:
-        ahead = take_back(conn, actor, now)
-        for among in by_urgency(conn, actor, now, tiers):
-            due_next = _entry.case_id == next_free(actor, now, among)
-            if (taken := _take(conn, due_next, actor, now, lease, token())) is not None:
-                note_ahead(conn, actor, ahead, now, taken.case_id)
-                append(conn, actor, "claimed", taken.case_id, {"tier": int(taken.tier)}, now)
+        ahead = take_back(conn, by)
+        for among in by_urgency(conn, by, tiers):
+            due_next = _entry.case_id == next_free(by.actor, by.now, among)
+            if (taken := _take(conn, due_next, by, lease, token())) is not None:
+                note_ahead(conn, by, ahead, taken.case_id)
+                append(conn, by, "claimed", taken.case_id, {"tier": int(taken.tier)})
                 return taken
-        note_ahead(conn, actor, ahead, now)
+        note_ahead(conn, by, ahead)
     return None
 
 
-def by_urgency(
-    conn: Connection, actor: Actor, now: datetime, tiers: Collection[Tier] | None
-) -> Sequence[Collection[Tier] | None]:
+def by_urgency(conn: Connection, by: Acting, tiers: Collection[Tier] | None) -> Sequence[Collection[Tier] | None]:
     """The tiers of a filter, the one whose next case is due first in front: each is an index of its own, so that
     a filter does not read past the cases it leaves out. Tiers without a free case are not in it; no filter is None.
     """
     if tiers is None:
         return [None]
-    heads = [(conn.execute(earliest(actor, now, tier)).first(), tier) for tier in sorted(set(tiers))]
+    heads = [(conn.execute(earliest(by.actor, by.now, tier)).first(), tier) for tier in sorted(set(tiers))]
     return [[tier] for head, tier in sorted((tuple(head), tier) for head, tier in heads if head is not None)]
 
 
 def claim(
-    db: Database,
-    actor: Actor,
-    case_id: str,
-    now: datetime,
-    lease: timedelta = LEASE,
-    token: Callable[[], str] = new_token,
+    db: Database, by: Acting, case_id: str, lease: timedelta = LEASE, token: Callable[[], str] = new_token
 ) -> Claim:
     """A chosen case: any for a senior; for a reviewer one that was handed to them, or that they held last.
 
@@ -266,30 +258,28 @@ def claim(
     """
     with db.write() as conn:
         row = _entry_row(conn, case_id)
-        require(actor, Action.CLAIM_NAMED, actor.id if actor.id in (row.handed_to, row.holder) else row.holder)
-        unheld = or_(~is_leased(now), _entry.holder == actor.id, _entry.holder.is_(None))
-        free = and_(unheld, ~read_by(actor), not_ahead_for_others(actor, now))
-        if row.reading == "third" and not is_allowed(actor, Action.ADJUDICATE):
+        require(by.actor, Action.CLAIM_NAMED, by.id if by.id in (row.handed_to, row.holder) else row.holder)
+        unheld = or_(~is_leased(by.now), _entry.holder == by.id, _entry.holder.is_(None))
+        free = and_(unheld, ~read_by(by.actor), not_ahead_for_others(by.actor, by.now))
+        if row.reading == "third" and not is_allowed(by.actor, Action.ADJUDICATE):
             raise NotAvailable("two readers disagree: this reading is a senior's")
         if row.closed_at is not None:
             raise NotAvailable("this case is closed")
-        taken = _take(conn, and_(_entry.case_id == case_id, is_open(), free), actor, now, lease, token())
+        taken = _take(conn, and_(_entry.case_id == case_id, is_open(), free), by, lease, token())
         if taken is None:
             raise NotAvailable("somebody else holds this case, or its reading is not yours")
-        append(conn, actor, "claimed", case_id, {"tier": int(taken.tier), "named": True}, now)
+        append(conn, by, "claimed", case_id, {"tier": int(taken.tier), "named": True})
     return taken
 
 
-def _take(
-    conn: Connection, which: ColumnElement[bool], actor: Actor, now: datetime, lease: timedelta, token: str
-) -> Claim | None:
+def _take(conn: Connection, which: ColumnElement[bool], by: Acting, lease: timedelta, token: str) -> Claim | None:
     row = conn.execute(
         update(inbox_entries)
         .where(which)
         .values(
-            holder=actor.id,
+            holder=by.id,
             token=token,
-            lease_expires_at=now + lease,
+            lease_expires_at=by.now + lease,
             held_by=None,
             handed_to=None,
             reserved_until=None,
@@ -313,13 +303,13 @@ def _claim(row: Any) -> Claim:
     )
 
 
-def take_back(conn: Connection, actor: Actor, now: datetime) -> Mapping[str, str]:
+def take_back(conn: Connection, by: Acting) -> Mapping[str, str]:
     """What had been sent ahead to this person, or to anybody whose minute is over, is reserved no more.
 
     The ids, and to whom each had been sent. Rows that another transaction is claiming are left to it.
     """
     over = and_(
-        is_open(), _entry.ahead_until.is_not(None), or_(_entry.ahead_for == actor.id, _entry.ahead_until <= now)
+        is_open(), _entry.ahead_until.is_not(None), or_(_entry.ahead_for == by.id, _entry.ahead_until <= by.now)
     )
     rows = conn.execute(
         select(_entry.case_id, _entry.ahead_for).where(over).with_for_update(skip_locked=True, of=inbox_entries)
@@ -331,38 +321,36 @@ def take_back(conn: Connection, actor: Actor, now: datetime) -> Mapping[str, str
     return found
 
 
-def note_ahead(
-    conn: Connection, actor: Actor, ahead: Mapping[str, str], now: datetime, opened: str | None = None
-) -> None:
+def note_ahead(conn: Connection, by: Acting, ahead: Mapping[str, str], opened: str | None = None) -> None:
     """Write to the audit log which of the cases sent ahead were opened, and which were not opened in time."""
     for case_id, to in sorted(ahead.items()):
-        if to != actor.id:
-            append(conn, SYSTEM, "ahead_discarded", case_id, {"sent_to": to}, now)
+        if to != by.id:
+            append(conn, SYSTEM.at(by.now), "ahead_discarded", case_id, {"sent_to": to})
         else:
-            append(conn, actor, "ahead_opened" if case_id == opened else "ahead_discarded", case_id, {}, now)
+            append(conn, by, "ahead_opened" if case_id == opened else "ahead_discarded", case_id, {})
 
 
-def my_claims(db: Database, actor: Actor, now: datetime) -> tuple[Claim, ...]:
+def my_claims(db: Database, by: Acting) -> tuple[Claim, ...]:
     """The cases this person holds now, most urgent first; after a reload they continue with these."""
-    require(actor, Action.CLAIM_NEXT)
-    query = select(inbox_entries).where(is_open(), is_leased(now), _entry.holder == actor.id)
+    require(by.actor, Action.CLAIM_NEXT)
+    query = select(inbox_entries).where(is_open(), is_leased(by.now), _entry.holder == by.id)
     with db.read() as conn:
         rows = conn.execute(query).all()  # few: put in order here, else the index of that order is read from end to end
     return tuple(_claim(row) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id)))
 
 
-def holds(actor: Actor, case_id: str, token: str, now: datetime) -> ColumnElement[bool]:
+def holds(by: Acting, case_id: str, token: str) -> ColumnElement[bool]:
     """The condition that this person's lease on this case is current; part of every write under a lease."""
-    return and_(_entry.case_id == case_id, _entry.token == token, _entry.holder == actor.id, is_leased(now), is_open())
+    return and_(_entry.case_id == case_id, _entry.token == token, _entry.holder == by.id, is_leased(by.now), is_open())
 
 
-def renew(db: Database, actor: Actor, case_id: str, token: str, now: datetime, lease: timedelta = LEASE) -> Claim:
+def renew(db: Database, by: Acting, case_id: str, token: str, lease: timedelta = LEASE) -> Claim:
     """The same claim with a later expiry, after a sign of activity. Raises LeaseLost."""
     with db.write() as conn:
         row = conn.execute(
             update(inbox_entries)
-            .where(holds(actor, case_id, token, now))
-            .values(lease_expires_at=now + lease)
+            .where(holds(by, case_id, token))
+            .values(lease_expires_at=by.now + lease)
             .returning(*inbox_entries.c)
         ).first()
     if row is None:

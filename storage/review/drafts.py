@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.database import Database, insert_into
 from storage.schema import drafts
@@ -16,13 +16,13 @@ LONGEST_DRAFT = 20_000
 """Characters of a draft as JSON: a form with a long note is a quarter of it."""
 
 
-def save_draft(db: Database, actor: Actor, case_id: str, body: Mapping[str, Any], now: datetime) -> None:
+def save_draft(db: Database, by: Acting, case_id: str, body: Mapping[str, Any]) -> None:
     """Keep what this person has filled in so far, over what they had before. ValueError when it is too long."""
-    require(actor, Action.RATE, actor.id)
+    require(by.actor, Action.RATE, by.id)
     if len(json.dumps(dict(body))) > LONGEST_DRAFT:
         raise ValueError("the draft is too long to be kept")
     with db.write() as conn:
-        keep(conn, actor.id, case_id, body, now)
+        keep(conn, by.id, case_id, body, by.now)
 
 
 def keep(conn: Connection, reviewer: str, case_id: str, body: Mapping[str, Any], now: datetime) -> None:

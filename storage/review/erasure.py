@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select, update
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.batches.batch_state import BatchEvent, was_cancelled
@@ -115,22 +115,22 @@ def look(db: Database, actor: Actor, which: Selection) -> Erasure:
         return Erasure(cases=len(ids), rejected=_count_rejected(conn, which), backups=_backups(conn, ids))
 
 
-def erase(db: Database, actor: Actor, which: Selection, reason: str, now: datetime) -> Erasure:
+def erase(db: Database, by: Acting, which: Selection, reason: str) -> Erasure:
     """Erase, or ask for it where the site wants two people. Raises Forbidden, NotErased."""
-    require(actor, Action.ERASE)
+    require(by.actor, Action.ERASE)
     if not reason.strip():
         raise NotErased("say why: who asked for it, and when")
     with db.write() as conn:
         ids = _possible(conn, which)
-        request_id = new_id(now)
+        request_id = new_id(by.now)
         row = {"id": request_id, "kind": which.by.value, "value": which.value, "reason": reason.strip()[:1_000]}
-        conn.execute(insert(erasure_requests).values(**row, requested_by=actor.id, requested_at=now))
-        append(conn, actor, "erasure_requested", request_id, {"by": which.by.value, "cases": len(ids)}, now)
+        conn.execute(insert(erasure_requests).values(**row, requested_by=by.id, requested_at=by.now))
+        append(conn, by, "erasure_requested", request_id, {"by": which.by.value, "cases": len(ids)})
         if current_in(conn).settings.erasure_by_two:
             return Erasure(
                 cases=len(ids), rejected=_count_rejected(conn, which), backups=_backups(conn, ids), waits_for=request_id
             )
-        done = _carry_out(conn, actor, request_id, which, ids, now)
+        done = _carry_out(conn, by, request_id, which, ids)
     _forget_pages(db)
     return done
 
@@ -153,27 +153,27 @@ def waiting(db: Database, actor: Actor) -> tuple[Request, ...]:
     )
 
 
-def confirm(db: Database, actor: Actor, request_id: str, now: datetime) -> Erasure:
+def confirm(db: Database, by: Acting, request_id: str) -> Erasure:
     """Carry out what somebody else asked for. Raises Forbidden, NotErased."""
-    require(actor, Action.ERASE)
+    require(by.actor, Action.ERASE)
     with db.write() as conn:
         row = _waiting_request(conn, request_id)
-        if row.requested_by == actor.id:
+        if row.requested_by == by.id:
             raise NotErased("somebody else has to confirm what you asked for")
         which = Selection(by=By(row.kind), value=row.value)
-        done = _carry_out(conn, actor, request_id, which, _possible(conn, which), now)
+        done = _carry_out(conn, by, request_id, which, _possible(conn, which))
     _forget_pages(db)
     return done
 
 
-def withdraw(db: Database, actor: Actor, request_id: str, now: datetime) -> None:
+def withdraw(db: Database, by: Acting, request_id: str) -> None:
     """Take back or turn down a request; nothing is erased. Raises Forbidden, NotErased."""
-    require(actor, Action.ERASE)
+    require(by.actor, Action.ERASE)
     with db.write() as conn:
         row = _waiting_request(conn, request_id)
-        values = {"withdrawn_at": now, "value": _hash(row.value)}
+        values = {"withdrawn_at": by.now, "value": _hash(row.value)}
         conn.execute(update(erasure_requests).where(_request.id == request_id).values(values))
-        append(conn, actor, "erasure_withdrawn", request_id, {}, now)
+        append(conn, by, "erasure_withdrawn", request_id, {})
 
 
 def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now: datetime) -> None:
@@ -213,15 +213,13 @@ def _empty(conn: Connection, ids: Sequence[str]) -> None:
             conn.execute(update(table).where(key == found[0]).values(fields=kept))
 
 
-def _carry_out(
-    conn: Connection, actor: Actor, request_id: str, which: Selection, ids: Sequence[str], now: datetime
-) -> Erasure:
+def _carry_out(conn: Connection, by: Acting, request_id: str, which: Selection, ids: Sequence[str]) -> Erasure:
     backups = _backups(conn, ids)
-    erase_rows(conn, ids, request_id, now)
+    erase_rows(conn, ids, request_id, by.now)
     rejected = _erase_rejected(conn, which)
-    done = {"done_by": actor.id, "done_at": now, "cases": len(ids), "value": _hash(which.value)}
+    done = {"done_by": by.id, "done_at": by.now, "cases": len(ids), "value": _hash(which.value)}
     conn.execute(update(erasure_requests).where(_request.id == request_id).values(done))
-    append(conn, actor, "erased", request_id, {"cases": len(ids), "rejected": rejected}, now)
+    append(conn, by, "erased", request_id, {"cases": len(ids), "rejected": rejected})
     return Erasure(cases=len(ids), rejected=rejected, backups=backups)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.text.conversation import Thread, thread_of
 from storage.audit_log import append
@@ -85,31 +85,31 @@ class Evidence:
     number: int = 1  # of the case among those of its pipeline, where error levels follow a schedule
 
 
-def reveal_text(db: Database, actor: Actor, case_id: str, now: datetime, token: str | None = None) -> CaseText:
+def reveal_text(db: Database, by: Acting, case_id: str, token: str | None = None) -> CaseText:
     """The text and the reply to it, for whoever holds the case (by the token), has rated it, or may see any.
 
     Each call is one view in the audit log. Raises Forbidden, KeyError for an unknown case.
     """
     with db.write() as conn:
-        require(actor, Action.VIEW_TEXT, actor.id if owns_text(conn, actor, case_id, token, now) else None)
+        require(by.actor, Action.VIEW_TEXT, by.id if owns_text(conn, by, case_id, token) else None)
         row = conn.execute(select(*TEXT_COLUMNS).where(cases.c.id == case_id)).first()
         if row is None:
             raise KeyError(case_id)
-        append(conn, actor, "text_viewed", case_id, {}, now)
+        append(conn, by, "text_viewed", case_id, {})
     return text_of(case_id, row)
 
 
-def owns_text(conn: Connection, actor: Actor, case_id: str, token: str | None, now: datetime) -> bool:
+def owns_text(conn: Connection, by: Acting, case_id: str, token: str | None) -> bool:
     """Whether the actor holds the case by this token, or has rated it."""
     entry = inbox_entries.c
     holding = select(entry.case_id).where(
         entry.case_id == case_id,
-        entry.holder == actor.id,
+        entry.holder == by.id,
         entry.token == token,
-        entry.lease_expires_at > now,
+        entry.lease_expires_at > by.now,
         is_open(),
     )
-    rated = select(ratings.c.id).where(ratings.c.case_id == case_id, ratings.c.reviewer == actor.id)
+    rated = select(ratings.c.id).where(ratings.c.case_id == case_id, ratings.c.reviewer == by.id)
     return conn.execute(rated.limit(1)).first() is not None or (
         token is not None and conn.execute(holding).first() is not None
     )
@@ -118,7 +118,7 @@ def owns_text(conn: Connection, actor: Actor, case_id: str, token: str | None, n
 _OF_A_CASE = (cases.c.number, cases.c.reference, cases.c.reference_value, cases.c.where_to_act)
 
 
-def reveal_evidence(db: Database, actor: Actor, case_id: str, now: datetime, *, open_at_once: bool = False) -> Evidence:
+def reveal_evidence(db: Database, by: Acting, case_id: str, *, open_at_once: bool = False) -> Evidence:
     """The engine's view of the case. Raises Forbidden, NotYetRated (blind first), KeyError for an unknown case.
 
     ``open_at_once`` opens a P0 case that the actor holds before they rate it; the rating then is not blind.
@@ -127,9 +127,9 @@ def reveal_evidence(db: Database, actor: Actor, case_id: str, now: datetime, *, 
         found = conn.execute(select(*_OF_A_CASE).where(cases.c.id == case_id)).first()
         if found is None:
             raise KeyError(case_id)
-        reveal(conn, actor, case_id, now, open_at_once=open_at_once)
+        reveal(conn, by, case_id, open_at_once=open_at_once)
         result = _evidence(conn, case_id, found)
-        append(conn, actor, "evidence_viewed", case_id, {"before_rating": open_at_once}, now)
+        append(conn, by, "evidence_viewed", case_id, {"before_rating": open_at_once})
     return result
 
 

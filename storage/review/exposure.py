@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import BindParameter, Connection, String, bindparam, func, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database
@@ -56,11 +56,11 @@ def read_since(db: Database, actor: Actor, since: datetime) -> int:
         return int(conn.execute(_READ, {"actor": actor.id, "since": since}).scalar_one())
 
 
-def take_break(db: Database, actor: Actor, now: datetime) -> None:
+def take_break(db: Database, by: Acting) -> None:
     """Start the count since the last break again; leases and drafts are not changed."""
-    require(actor, Action.VIEW_CARE, actor.id)
+    require(by.actor, Action.VIEW_CARE, by.id)
     with db.write() as conn:
-        append(conn, actor, "break_taken", None, {}, now)
+        append(conn, by, "break_taken", None, {})
 
 
 def _opened_after(conn: Connection, actor: Actor, pause: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Select, func, insert, or_, select, update
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from screening.review.rating_form import Disposition
 from storage.audit_log import append
@@ -91,21 +91,21 @@ class Open:
     others_overdue: int
 
 
-def open_follow_up(conn: Connection, actor: Actor, case_id: str, disposition: Disposition, now: datetime) -> bool:
+def open_follow_up(conn: Connection, by: Acting, case_id: str, disposition: Disposition) -> bool:
     """Open one where the disposition asks for it and the case has none open, in the transaction of the reading.
 
     Whoever read the case sees to it until they hand it on. Taking the disposition back closes nothing: somebody may
     have begun to act.
     """
-    return disposition in FOLLOWED and _open(conn, actor, case_id, For(disposition.value), now)
+    return disposition in FOLLOWED and _open(conn, by, case_id, For(disposition.value))
 
 
-def open_second_reading(conn: Connection, actor: Actor, case_id: str, now: datetime) -> bool:
+def open_second_reading(conn: Connection, by: Acting, case_id: str) -> bool:
     """Keep in sight that a reading of safe needs another one, where nobody else could give it; as above."""
-    return _open(conn, actor, case_id, For.SECOND_READING, now)
+    return _open(conn, by, case_id, For.SECOND_READING)
 
 
-def _open(conn: Connection, actor: Actor, case_id: str, what: For, now: datetime) -> bool:
+def _open(conn: Connection, by: Acting, case_id: str, what: For) -> bool:
     if _open_on(conn, case_id) is not None:
         return False
     urgent, safeguarding = current_in(conn).settings.follow_up_minutes
@@ -114,23 +114,23 @@ def _open(conn: Connection, actor: Actor, case_id: str, what: For, now: datetime
         insert(follow_ups).values(
             case_id=case_id,
             disposition=what.value,
-            opened_by=actor.id,
-            opened_at=now,
-            who=actor.id,
-            due_at=now + timedelta(minutes=minutes),
+            opened_by=by.id,
+            opened_at=by.now,
+            who=by.id,
+            due_at=by.now + timedelta(minutes=minutes),
         )
     )
-    append(conn, actor, "follow_up_opened", case_id, {}, now)
+    append(conn, by, "follow_up_opened", case_id, {})
     return True
 
 
-def open_ones(db: Database, actor: Actor, now: datetime, limit: int = 50) -> Open:
+def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
     """The follow-ups that are open: one's own, those one opened, and for seniors all that give no reading away."""
-    require(actor, Action.FOLLOW_UP, actor.id)
-    shown, hidden = _open_statements(actor)
+    require(by.actor, Action.FOLLOW_UP, by.id)
+    shown, hidden = _open_statements(by.actor)
     with db.read() as conn:
         rows = conn.execute(shown.limit(limit)).all()
-        others, late = conn.execute(hidden, {"now": now}).one()
+        others, late = conn.execute(hidden, {"now": by.now}).one()
     return Open(shown=tuple(map(_follow_up, rows)), others=others, others_overdue=late)
 
 
@@ -161,10 +161,10 @@ def _follow_up(row: Any) -> FollowUp:
     )
 
 
-def hand_to(db: Database, actor: Actor, follow_up_id: int, to: str, note: str, now: datetime) -> None:
+def hand_to(db: Database, by: Acting, follow_up_id: int, to: str, note: str) -> None:
     """Have a colleague see to it from now on. Raises Forbidden, NotOpen, NoteMissing, KeyError for no such person."""
     with db.write() as conn:
-        case_id, said = _require_open(conn, actor, follow_up_id, note)
+        case_id, said = _require_open(conn, by.actor, follow_up_id, note)
         person = conn.execute(select(accounts.c.active, accounts.c.roles).where(accounts.c.id == to)).first()
         if person is None or not person.active or not {"reviewer", "senior"} & set(person.roles):
             raise KeyError(to)
@@ -173,19 +173,19 @@ def hand_to(db: Database, actor: Actor, follow_up_id: int, to: str, note: str, n
             "case_id": case_id,
             "reviewer": to,
             "before_rating": True,
-            "at": now,
+            "at": by.now,
         }  # their reading would not be blind
         conn.execute(insert_into(conn, reveals).values(told).on_conflict_do_nothing())
-        append(conn, actor, "follow_up_handed", case_id, {"to": to}, now)
+        append(conn, by, "follow_up_handed", case_id, {"to": to})
 
 
-def close(db: Database, actor: Actor, follow_up_id: int, how: How, note: str, now: datetime) -> None:
+def close(db: Database, by: Acting, follow_up_id: int, how: How, note: str) -> None:
     """It was seen to, or somebody outside took it on. Raises Forbidden, NotOpen, NoteMissing."""
     with db.write() as conn:
-        case_id, said = _require_open(conn, actor, follow_up_id, note)
-        values: Mapping[str, Any] = {"closed_at": now, "closed_by": actor.id, "how": how.value, "note": said}
+        case_id, said = _require_open(conn, by.actor, follow_up_id, note)
+        values: Mapping[str, Any] = {"closed_at": by.now, "closed_by": by.id, "how": how.value, "note": said}
         conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(values))
-        append(conn, actor, "follow_up_closed", case_id, {"how": how.value}, now)
+        append(conn, by, "follow_up_closed", case_id, {"how": how.value})
 
 
 def closed_ones(db: Database, actor: Actor, case_id: str) -> tuple[Closed, ...]:

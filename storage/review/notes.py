@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, and_, exists, insert, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from storage.blindness import has_rated
 from storage.database import Database
@@ -26,7 +26,7 @@ class Note:
     at: datetime
 
 
-def notes(db: Database, actor: Actor, case_id: str, now: datetime, token: str | None = None) -> tuple[Note, ...]:
+def notes(db: Database, by: Acting, case_id: str, token: str | None = None) -> tuple[Note, ...]:
     """The notes on a case, the oldest first, for whoever may see its text. Raises Forbidden.
 
     What a second opinion was asked with, and whatever its readers wrote, stays hidden until the actor has read the
@@ -41,20 +41,17 @@ def notes(db: Database, actor: Actor, case_id: str, now: datetime, token: str | 
         .order_by(table.id)
     )
     with db.read() as conn:
-        rated = bool(conn.execute(select(has_rated(actor, cases.c.id)).where(cases.c.id == case_id)).scalar())
+        rated = bool(conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar())
         holding = (
-            token is not None
-            and conn.execute(select(inbox_entries.c.case_id).where(holds(actor, case_id, token, now))).first()
+            token is not None and conn.execute(select(inbox_entries.c.case_id).where(holds(by, case_id, token))).first()
         )
-        require(actor, Action.VIEW_TEXT, actor.id if rated or holding else None)
+        require(by.actor, Action.VIEW_TEXT, by.id if rated or holding else None)
         rows = conn.execute(query if rated else query.where(table.kind.not_in(OPINIONS), ~by_reader)).all()
     return tuple(Note(author=row.display_name or row.author, kind=row.kind, note=row.note, at=row.at) for row in rows)
 
 
-def add_note(
-    conn: Connection, actor: Actor, case_id: str, kind: str, note: str, now: datetime, to: str | None = None
-) -> None:
+def add_note(conn: Connection, by: Acting, case_id: str, kind: str, note: str, to: str | None = None) -> None:
     """Keep a note beside the case, inside the caller's transaction."""
     conn.execute(
-        insert(case_notes).values(case_id=case_id, author=actor.id, kind=kind, handed_to=to, note=note.strip(), at=now)
+        insert(case_notes).values(case_id=case_id, author=by.id, kind=kind, handed_to=to, note=note.strip(), at=by.now)
     )

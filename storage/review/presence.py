@@ -30,4 +30,4 @@ def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
 
 def _give_back(db: Database, actor: Actor | None, now: datetime, note: str) -> None:
     if actor is not None and actor.roles & READERS:
-        release_all(db, actor, now, note)
+        release_all(db, actor.at(now), note)

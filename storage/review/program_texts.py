@@ -104,7 +104,7 @@ def hand_out(db: Database, program: Program, case_id: str, now: datetime, *, out
             raise UnknownText(case_id)
         found = _program_text(row, outcome=outcome)
         if outcome and found.state is State.SETTLED:
-            append(conn, program.actor, "outcome_fetched", case_id, {}, now)
+            append(conn, program.actor.at(now), "outcome_fetched", case_id, {})
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, case, func, select, union_all
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from storage.database import Database
@@ -107,19 +107,18 @@ class Counts:
 
 def queue(
     db: Database,
-    actor: Actor,
-    now: datetime,
+    by: Acting,
     tiers: Collection[Tier] | None = None,
     limit: int = 50,
     offset: int = 0,
     sort: Sort = Sort.URGENT,
 ) -> tuple[Waiting, ...]:
     """Open cases, in the order they are due where no other is asked for. For supervisors."""
-    require(actor, Action.BROWSE_QUEUE)
-    query = _list(actor, None if tiers is None else frozenset(tiers), limit, offset, sort)
+    require(by.actor, Action.BROWSE_QUEUE)
+    query = _list(by.actor, None if tiers is None else frozenset(tiers), limit, offset, sort)
     with db.read() as conn:
-        rows = conn.execute(query, moment(now)).all()
-    return tuple(waiting_of(row, now) for row in rows)
+        rows = conn.execute(query, moment(by.now)).all()
+    return tuple(waiting_of(row, by.now) for row in rows)
 
 
 @lru_cache(maxsize=KEPT)
@@ -179,15 +178,15 @@ def waiting_of(row: Any, now: datetime) -> Waiting:
     )
 
 
-def counts(db: Database, actor: Actor, now: datetime, tiers: Collection[Tier] | None = None) -> Counts:
+def counts(db: Database, by: Acting, tiers: Collection[Tier] | None = None) -> Counts:
     """How many cases wait and what keeps them from this person.
 
     All open cases of a tier are a tally; only those that may not be free are looked at.
     """
-    require(actor, Action.VIEW_COUNTS)
+    require(by.actor, Action.VIEW_COUNTS)
     with db.read() as conn:
-        rows = conn.execute(_cases_looked_at(actor), moment(now)).all()
-        every, late, newest = open_by_tier(conn), late_by_tier(conn, now), newest_entry(conn, Tier.P0)
+        rows = conn.execute(_cases_looked_at(by.actor), moment(by.now)).all()
+        every, late, newest = open_by_tier(conn), late_by_tier(conn, by.now), newest_entry(conn, Tier.P0)
     return replace(_counts(rows, every, late, set(Tier if tiers is None else tiers)), newest_urgent=newest)
 
 
@@ -239,12 +238,14 @@ def _first(moments: Iterable[datetime | None]) -> datetime | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def set_aside(db: Database, actor: Actor, now: datetime) -> tuple[Waiting, ...]:
+def set_aside(db: Database, by: Acting) -> tuple[Waiting, ...]:
     """Cases set aside by this person or handed to them, still reserved: the ones they may claim by name."""
-    require(actor, Action.CLAIM_NEXT)
-    mine = and_(is_open(), _entry.reserved_until.is_not(None), _entry.reserved_until > now)
-    query = select(inbox_entries, state(actor, now).label("state"), cases.c.external_id)
-    theirs = query.join(cases, cases.c.id == _entry.case_id).where(mine, _entry.handed_to == actor.id)
+    require(by.actor, Action.CLAIM_NEXT)
+    mine = and_(is_open(), _entry.reserved_until.is_not(None), _entry.reserved_until > by.now)
+    query = select(inbox_entries, state(by.actor, by.now).label("state"), cases.c.external_id)
+    theirs = query.join(cases, cases.c.id == _entry.case_id).where(mine, _entry.handed_to == by.id)
     with db.read() as conn:
         rows = conn.execute(theirs).all()  # few: put in order here, so that the index of what is reserved serves
-    return tuple(waiting_of(row, now) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id)))
+    return tuple(
+        waiting_of(row, by.now) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id))
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden, require
 from screening.review.rating_form import FORM_VERSION, RatingForm, RatingLabel
 from storage.audit_log import append
@@ -50,43 +50,39 @@ class Rating:
     at: datetime
 
 
-def submit_rating(
-    db: Database, actor: Actor, case_id: str, token: str, form: RatingForm, now: datetime, submission_id: str
-) -> Receipt:
+def submit_rating(db: Database, by: Acting, case_id: str, token: str, form: RatingForm, submission_id: str) -> Receipt:
     """Store a reading by whoever holds the case, give the case back, and settle it, in one transaction.
 
     ``submission_id`` (see `identifiers.new_id`) makes a repeated submit harmless: it becomes the rating's id.
     Raises Forbidden, and LeaseLost without the current token; the form is then kept as a draft.
     """
-    require(actor, Action.RATE, actor.id)
+    require(by.actor, Action.RATE, by.id)
     try:
         with db.write() as conn:
-            return _submit(conn, actor, case_id, token, form, now, submission_id)
+            return _submit(conn, by, case_id, token, form, submission_id)
     except LeaseLost:
-        save_draft(db, actor, case_id, form.model_dump(mode="json"), now)
+        save_draft(db, by, case_id, form.model_dump(mode="json"))
         raise
 
 
-def _submit(
-    conn: Connection, actor: Actor, case_id: str, token: str, form: RatingForm, now: datetime, submission_id: str
-) -> Receipt:
+def _submit(conn: Connection, by: Acting, case_id: str, token: str, form: RatingForm, submission_id: str) -> Receipt:
     reading = conn.execute(
         update(inbox_entries)
-        .where(holds(actor, case_id, token, now))
+        .where(holds(by, case_id, token))
         .values(holder=None, token=None, lease_expires_at=None)
         .returning(_entry.reading)
     ).scalar()
     if reading is None:
-        if _is_stored(conn, actor, case_id, submission_id):
+        if _is_stored(conn, by.actor, case_id, submission_id):
             return Receipt(rating_id=submission_id, next=None, repeated=True)
         raise LeaseLost("the lease on this case is not yours any more; what you filled in is kept as a draft")
-    _may_read(conn, actor, case_id, reading)
-    blind = is_blind(conn, actor, case_id, first=True)
-    _insert(conn, actor, case_id, 1, reading, form, now, submission_id, blind=blind)
-    discard(conn, actor, case_id)
-    following = settle(conn, actor, case_id, reading, form, current_in(conn).settings, now)
-    open_follow_up(conn, actor, case_id, form.disposition, now)
-    append(conn, actor, "rated", case_id, {"rating": submission_id, "blind": blind, "next": following.value}, now)
+    _may_read(conn, by.actor, case_id, reading)
+    blind = is_blind(conn, by.actor, case_id, first=True)
+    _insert(conn, by, case_id, 1, reading, form, submission_id, blind=blind)
+    discard(conn, by.actor, case_id)
+    following = settle(conn, by, case_id, reading, form, current_in(conn).settings)
+    open_follow_up(conn, by, case_id, form.disposition)
+    append(conn, by, "rated", case_id, {"rating": submission_id, "blind": blind, "next": following.value})
     return Receipt(rating_id=submission_id, next=following)
 
 
@@ -99,9 +95,7 @@ def _may_read(conn: Connection, actor: Actor, case_id: str, reading: str) -> Non
         require(actor, Action.READ_SECOND, reader)
 
 
-def revise(
-    db: Database, actor: Actor, case_id: str, form: RatingForm, reason: str, now: datetime, submission_id: str
-) -> Receipt:
+def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str, submission_id: str) -> Receipt:
     """A new version of the actor's own reading, usually after the reveal; the earlier versions stay.
 
     Raises Forbidden when they have none, ReasonNeeded, and nothing else: no lease is needed for one's own reading.
@@ -110,16 +104,16 @@ def revise(
         raise ReasonNeeded("say why you change your reading")
     with db.write() as conn:
         conn.execute(select(_entry.case_id).where(_entry.case_id == case_id).with_for_update())
-        before = _last(conn, actor, case_id)
-        require(actor, Action.RATE, None if before is None else before.reviewer)
-        if _is_stored(conn, actor, case_id, submission_id):
+        before = _last(conn, by.actor, case_id)
+        require(by.actor, Action.RATE, None if before is None else before.reviewer)
+        if _is_stored(conn, by.actor, case_id, submission_id):
             return Receipt(rating_id=submission_id, next=None, repeated=True)
-        blind, version = is_blind(conn, actor, case_id, first=False), before.version + 1
-        _insert(conn, actor, case_id, version, before.reading, form, now, submission_id, blind=blind, reason=reason)
+        blind, version = is_blind(conn, by.actor, case_id, first=False), before.version + 1
+        _insert(conn, by, case_id, version, before.reading, form, submission_id, blind=blind, reason=reason)
         settings, was = current_in(conn).settings, RatingLabel(before.label)
-        following = resettle(conn, actor, case_id, form, was, reason.strip(), settings, now)
-        open_follow_up(conn, actor, case_id, form.disposition, now)
-        append(conn, actor, "revised", case_id, {"rating": submission_id, "next": following.value}, now)
+        following = resettle(conn, by, case_id, form, was, reason.strip(), settings)
+        open_follow_up(conn, by, case_id, form.disposition)
+        append(conn, by, "revised", case_id, {"rating": submission_id, "next": following.value})
     return Receipt(rating_id=submission_id, next=following)
 
 
@@ -138,12 +132,11 @@ def _is_stored(conn: Connection, actor: Actor, case_id: str, submission_id: str)
 
 def _insert(
     conn: Connection,
-    actor: Actor,
+    by: Acting,
     case_id: str,
     version: int,
     reading: str,
     form: RatingForm,
-    now: datetime,
     rating_id: str,
     *,
     blind: bool,
@@ -154,7 +147,7 @@ def _insert(
         insert(ratings).values(
             id=rating_id,
             case_id=case_id,
-            reviewer=actor.id,
+            reviewer=by.id,
             version=version,
             blind=blind,
             reading=reading,
@@ -163,7 +156,7 @@ def _insert(
             certainty=form.certainty,
             fields=body,
             reason=None if reason is None else reason.strip(),
-            at=now,
+            at=by.now,
         )
     )
 
@@ -194,8 +187,8 @@ def my_rating(db: Database, actor: Actor, case_id: str) -> Rating | None:
     return None if row is None else rating_of(row)
 
 
-def reveal_ratings(db: Database, actor: Actor, case_id: str, now: datetime) -> tuple[Rating, ...]:
+def reveal_ratings(db: Database, by: Acting, case_id: str) -> tuple[Rating, ...]:
     """All versions of all readings of a case, in the order they were given. Raises Forbidden, Unread."""
     with db.write() as conn:
-        see_readings(conn, actor, case_id, now)
+        see_readings(conn, by, case_id)
         return tuple(ratings_in(conn, [case_id])[case_id])

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, Delete, Table, Update, delete, func, or_, select, update
 
-from screening.review.actors import SYSTEM, Actor
+from screening.review.actors import SYSTEM, Acting
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database
@@ -26,15 +26,15 @@ AT_ONCE = 500
 """Texts erased in one round: the next round goes on."""
 
 
-def would_go(db: Database, actor: Actor, now: datetime) -> Mapping[str, int]:
+def would_go(db: Database, by: Acting) -> Mapping[str, int]:
     """A dry run: how much of each kind is past its time now, by the site's settings. Raises Forbidden."""
-    require(actor, Action.VIEW_SETTINGS)
+    require(by.actor, Action.VIEW_SETTINGS)
     with db.read() as conn:
         settings = current_in(conn).settings
-        texts = {"texts": len(_old_texts(conn, settings, now, None))} if settings.keep_texts_days else {}
+        texts = {"texts": len(_old_texts(conn, settings, by.now, None))} if settings.keep_texts_days else {}
         return texts | {
             name: conn.execute(select(func.count()).select_from(table).where(old)).scalar_one()
-            for name, (table, old) in _old_rows(settings, now).items()
+            for name, (table, old) in _old_rows(settings, by.now).items()
         }
 
 
@@ -53,7 +53,7 @@ def expire(db: Database, now: datetime) -> Mapping[str, int]:
             if count:
                 gone[name] = count
         if gone:
-            append(conn, SYSTEM, "expired", None, dict(gone), now)
+            append(conn, SYSTEM.at(now), "expired", None, dict(gone))
     if gone:
         db.forget()
     return gone

@@ -1,12 +1,11 @@
 """Other texts of the same author or group, for whoever has a case before them: texts alone, nothing of any outcome."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database
@@ -26,21 +25,21 @@ class NearTexts:
     after: tuple[CaseText, ...]
 
 
-def count_near(db: Database, actor: Actor, case_id: str, now: datetime, token: str | None = None) -> int:
+def count_near(db: Database, by: Acting, case_id: str, token: str | None = None) -> int:
     """How many texts `reveal_near_texts` would show. Raises as it does."""
     with db.read() as conn:
-        own = _of(conn, actor, case_id, now, token)
+        own = _of(conn, by, case_id, token)
         return 0 if own is None else sum(len(conn.execute(query).all()) for query in _near(own, _case.id))
 
 
-def reveal_near_texts(db: Database, actor: Actor, case_id: str, now: datetime, token: str | None = None) -> NearTexts:
+def reveal_near_texts(db: Database, by: Acting, case_id: str, token: str | None = None) -> NearTexts:
     """The texts themselves, for whoever may read the case's own. Raises Forbidden, KeyError for an unknown case.
 
     Each text is in the audit log as ``near_text_viewed`` with the case for which it was read: it is no look at a case
     of the inbox, and nobody has taken it.
     """
     with db.write() as conn:
-        own = _of(conn, actor, case_id, now, token)
+        own = _of(conn, by, case_id, token)
         if own is None:
             return NearTexts(before=(), after=())
         columns = _case.id, _case.external_id, _case.text, _case.reply
@@ -52,13 +51,13 @@ def reveal_near_texts(db: Database, actor: Actor, case_id: str, now: datetime, t
             for query in _near(own, *columns)
         )
         for shown in (*before, *after):
-            append(conn, actor, "near_text_viewed", shown.case_id, {"beside": case_id}, now)
+            append(conn, by, "near_text_viewed", shown.case_id, {"beside": case_id})
     return NearTexts(before=before[::-1], after=after)
 
 
-def _of(conn: Connection, actor: Actor, case_id: str, now: datetime, token: str | None) -> Any:
+def _of(conn: Connection, by: Acting, case_id: str, token: str | None) -> Any:
     """Where the case stands; None where it has no group."""
-    require(actor, Action.VIEW_TEXT, actor.id if owns_text(conn, actor, case_id, token, now) else None)
+    require(by.actor, Action.VIEW_TEXT, by.id if owns_text(conn, by, case_id, token) else None)
     columns = _case.batch_id, _case.group_name, _case.row
     row = conn.execute(select(*columns).where(_case.id == case_id)).first()
     if row is None:

@@ -6,13 +6,12 @@ Each search is bounded: names by an index and its first matches, batches among t
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection, Select, or_, select, union
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from screening.text.word_parts import holds
@@ -45,13 +44,13 @@ class Search:
     sort: Sort = Sort.URGENT
 
 
-def find(db: Database, actor: Actor, now: datetime, search: Search, limit: int = 50) -> tuple[Waiting, ...]:
+def find(db: Database, by: Acting, search: Search, limit: int = 50) -> tuple[Waiting, ...]:
     """Open cases whose id or group begins with the words or whose batch has them in its name; and those with all of
     them in text or reply, for whoever may read every text. Raises Forbidden.
     """
-    require(actor, Action.BROWSE_QUEUE)
+    require(by.actor, Action.BROWSE_QUEUE)
     if search.texts:
-        require(actor, Action.VIEW_TEXT)
+        require(by.actor, Action.VIEW_TEXT)
     wanted = search.words.strip()[:LONGEST]
     if not wanted:
         return ()
@@ -62,12 +61,12 @@ def find(db: Database, actor: Actor, now: datetime, search: Search, limit: int =
             | (_with_words(conn, wanted, search.tiers) if search.texts else set())
         )
         query = (
-            select(inbox_entries, cases.c.external_id, state(actor, now).label("state"))
+            select(inbox_entries, cases.c.external_id, state(by.actor, by.now).label("state"))
             .join(cases, cases.c.id == _entry.case_id)
             .where(_entry.case_id.in_(sorted(found)), is_open(), in_tiers(search.tiers))
         )
         rows = conn.execute(query.order_by(*sorted_by(_entry, search.sort)).limit(limit)).all()
-    return tuple(waiting_of(row, now) for row in rows)
+    return tuple(waiting_of(row, by.now) for row in rows)
 
 
 def _cases_named(conn: Connection, words: str) -> set[str]:

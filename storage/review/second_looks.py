@@ -2,11 +2,10 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from sqlalchemy import Connection, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.triage import audit_placement
 from storage.audit_log import append
@@ -29,7 +28,7 @@ class SecondLooks:
 
 
 def request_second_looks(
-    db: Database, actor: Actor, case_ids: Sequence[str], now: datetime, *, shown: Collection[str] = ()
+    db: Database, by: Acting, case_ids: Sequence[str], *, shown: Collection[str] = ()
 ) -> SecondLooks:
     """Open an inbox entry for each of these cases that has an outcome and none yet; returns how many these are.
 
@@ -37,7 +36,7 @@ def request_second_looks(
     way enters no audit estimate: whoever picks the cases would pick the answer. Of ``shown`` cases the actor has seen
     the engine's view: a reading of their own of these is not blind. Raises Forbidden, ValueError for too many cases.
     """
-    require(actor, Action.REQUEST_REVIEW)
+    require(by.actor, Action.REQUEST_REVIEW)
     if len(case_ids) > MOST:
         raise ValueError(f"at most {MOST} cases at a time")
     with db.write() as conn:
@@ -47,14 +46,14 @@ def request_second_looks(
         opened, share = 0, current_in(conn).settings.audit_urgent_share
         decided = sorted(conn.execute(settled).scalars())  # by id: the order of the list must not show either
         for case_id in decided:
-            opened += enter(conn, case_id, audit_placement(case_id, share), now)
-        _remember(conn, actor, shown, now)
-        append(conn, actor, "second_look_requested", None, {"asked": len(case_ids), "opened": opened}, now)
+            opened += enter(conn, case_id, audit_placement(case_id, share), by.now)
+        _remember(conn, by, shown)
+        append(conn, by, "second_look_requested", None, {"asked": len(case_ids), "opened": opened})
     undecided = len(set(case_ids).difference(decided))
     return SecondLooks(opened=opened, there_before=len(decided) - opened, undecided=undecided)
 
 
-def _remember(conn: Connection, actor: Actor, shown: Collection[str], now: datetime) -> None:
+def _remember(conn: Connection, by: Acting, shown: Collection[str]) -> None:
     for case_id in sorted(shown):
-        row = {"case_id": case_id, "reviewer": actor.id, "before_rating": True, "at": now}
+        row = {"case_id": case_id, "reviewer": by.id, "before_rating": True, "at": by.now}
         conn.execute(insert_into(conn, reveals).values(row).on_conflict_do_nothing())

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from sqlalchemy import select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.rating_form import RatingLabel
 from storage.database import Database
@@ -34,10 +34,10 @@ class Standing:
     label: RatingLabel | None = None
 
 
-def standing(db: Database, actor: Actor, case_id: str, token: str | None, now: datetime) -> Standing:
+def standing(db: Database, by: Acting, case_id: str, token: str | None) -> Standing:
     """Where the case is now, without its text and with no label but this person's own. Raises Forbidden, KeyError."""
-    require(actor, Action.CLAIM_NEXT)
-    own = ratings.c.case_id == case_id, ratings.c.reviewer == actor.id
+    require(by.actor, Action.CLAIM_NEXT)
+    own = ratings.c.case_id == case_id, ratings.c.reviewer == by.id
     with db.read() as conn:
         entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
         mine = conn.execute(
@@ -45,12 +45,12 @@ def standing(db: Database, actor: Actor, case_id: str, token: str | None, now: d
         ).first()
     if entry is None:
         raise KeyError(case_id)
-    leased = entry.holder is not None and entry.lease_expires_at > now and entry.closed_at is None
-    if leased and entry.holder == actor.id:
+    leased = entry.holder is not None and entry.lease_expires_at > by.now and entry.closed_at is None
+    if leased and entry.holder == by.id:
         return Standing(place=Place.HELD if entry.token == token else Place.ELSEWHERE)
     closed = entry.closed_at is not None
     if mine is not None:
         return Standing(place=Place.READ, closed=closed, at=mine.at, label=RatingLabel(mine.label))
-    reserved = entry.reserved_until is not None and entry.reserved_until > now and entry.handed_to != actor.id
+    reserved = entry.reserved_until is not None and entry.reserved_until > by.now and entry.handed_to != by.id
     place = Place.CLOSED if closed else Place.TAKEN if leased or reserved else Place.FREE
     return Standing(place=place, closed=closed)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, exists, insert, select, update
 
-from screening.review.actors import SYSTEM, Actor
+from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database
@@ -34,9 +34,7 @@ class TooLate(NotAvailable):
     """It is too late to take the reading back: from now on it can only be changed, with a reason."""
 
 
-def take_back(
-    db: Database, actor: Actor, case_id: str, rating_id: str, now: datetime, lease: timedelta = LEASE
-) -> Claim:
+def take_back(db: Database, by: Acting, case_id: str, rating_id: str, lease: timedelta = LEASE) -> Claim:
     """The case in this person's hands again, and the reading as their draft. Raises Forbidden, TooLate.
 
     It is too late once the time is over, the engine's view was served to them, they changed the reading, or somebody
@@ -46,19 +44,19 @@ def take_back(
         entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id).with_for_update()).first()
         row = conn.execute(select(ratings).where(ratings.c.id == rating_id)).first()
         if row is not None and entry is not None:
-            require(actor, Action.RATE, row.reviewer)
-            _in_time(conn, row, entry, case_id, now)
-            _move(conn, row, now)
-            theirs = {"holder": actor.id, "token": new_token(), "lease_expires_at": now}
+            require(by.actor, Action.RATE, row.reviewer)
+            _in_time(conn, row, entry, case_id, by.now)
+            _move(conn, row, by.now)
+            theirs = {"holder": by.id, "token": new_token(), "lease_expires_at": by.now}
             conn.execute(
                 update(inbox_entries)
                 .where(inbox_entries.c.case_id == case_id)
                 .values(closed_at=None, reading=row.reading, **theirs)
             )
-            append(conn, actor, "reading_taken_back", case_id, {"rating": rating_id}, now)
-        elif not _was_taken_back(conn, actor, rating_id):
+            append(conn, by, "reading_taken_back", case_id, {"rating": rating_id})
+        elif not _was_taken_back(conn, by.actor, rating_id):
             raise TooLate("there is no such reading of yours")
-    return claim(db, actor, case_id, now, lease)
+    return claim(db, by, case_id, lease)
 
 
 def _was_taken_back(conn: Connection, actor: Actor, rating_id: str) -> bool:

@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, and_, exists, func, select
 
 from screening.labels import Outcome
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from storage.audit_log import append
@@ -58,9 +58,9 @@ def worklist(db: Database, actor: Actor, batch_id: str, limit: int = 50) -> Work
     return Worklist(cases=tuple(Listed(**row._mapping) for row in rows), waiting=int(waiting))
 
 
-def acknowledge(db: Database, actor: Actor, case_ids: Sequence[str], now: datetime) -> int:
+def acknowledge(db: Database, by: Acting, case_ids: Sequence[str]) -> int:
     """Say that these were seen; returns how many nobody had acknowledged before. Raises Forbidden, ValueError."""
-    require(actor, Action.ACKNOWLEDGE)
+    require(by.actor, Action.ACKNOWLEDGE)
     if len(case_ids) > MOST:
         raise ValueError(f"at most {MOST} cases at a time")
     joined = (
@@ -69,13 +69,13 @@ def acknowledge(db: Database, actor: Actor, case_ids: Sequence[str], now: dateti
         .join(batches, batches.c.id == cases.c.batch_id)
     )
     with db.write() as conn:
-        known = conn.execute(joined.where(cases.c.id.in_(case_ids), _waits(actor)).order_by(cases.c.id)).scalars()
+        known = conn.execute(joined.where(cases.c.id.in_(case_ids), _waits(by.actor)).order_by(cases.c.id)).scalars()
         count = 0
         for case_id in known.all():
-            count += insert_once(conn, acknowledgements, {"case_id": case_id, "by": actor.id, "at": now})
-            seen = {"case_id": case_id, "reviewer": actor.id, "before_rating": True, "at": now}
+            count += insert_once(conn, acknowledgements, {"case_id": case_id, "by": by.id, "at": by.now})
+            seen = {"case_id": case_id, "reviewer": by.id, "before_rating": True, "at": by.now}
             conn.execute(insert_into(conn, reveals).values(seen).on_conflict_do_nothing())
-            append(conn, actor, "acknowledged", case_id, {}, now)
+            append(conn, by, "acknowledged", case_id, {})
     return count
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from screening.review.actors import Actor, Role
+from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, require
 from storage.audit_log import append, serialise
 from storage.database import Database
@@ -97,7 +97,7 @@ def enter(
         account = _first_admin(conn, account or _register(conn, sign_in, now), first_admins, now)
         ended = _refusal(conn, account, sign_in, now, current_in(conn).settings)
         if ended is None and active and _touch(conn, account, sign_in, now):
-            append(conn, account.actor, "signed_in", account.id, {}, now)
+            append(conn, account.actor.at(now), "signed_in", account.id, {})
     if ended is not None:
         raise SessionEnded(ended, account.actor)
     return account.actor
@@ -135,7 +135,7 @@ def _register(conn: Connection, sign_in: SignIn, now: datetime) -> Account:
     name, nobody = sign_in.display_name, frozenset[Role]()
     made = Account(id=new_id(now), subject=sign_in.subject, display_name=name, roles=nobody, active=True)
     conn.execute(insert(accounts).values(asdict(made) | {"roles": [], "created_at": now}))
-    append(conn, made.actor, "registered", made.id, {}, now)
+    append(conn, made.actor.at(now), "registered", made.id, {})
     return made
 
 
@@ -147,7 +147,7 @@ def _first_admin(conn: Connection, account: Account, first_admins: Collection[st
         return account
     roles = sorted({*account.roles, Role.ADMIN})
     conn.execute(update(accounts).where(accounts.c.id == account.id).values(roles=roles))
-    append(conn, account.actor, "roles_set", account.id, {"roles": [role.value for role in roles]}, now)
+    append(conn, account.actor.at(now), "roles_set", account.id, {"roles": [role.value for role in roles]})
     return replace(account, roles=frozenset(roles))
 
 
@@ -165,16 +165,16 @@ def sign_out(db: Database, sign_in: SignIn, now: datetime) -> Actor | None:
             .values(ended_at=now)
         )
         if account is not None:
-            append(conn, account.actor, "signed_out", account.id, {}, now)
+            append(conn, account.actor.at(now), "signed_out", account.id, {})
     return None if account is None else account.actor
 
 
-def revoke(db: Database, actor: Actor, account_id: str, now: datetime) -> int:
+def revoke(db: Database, by: Acting, account_id: str) -> int:
     """End all sessions of a person and return how many were open: they are refused at their next action."""
-    require(actor, Action.MANAGE_ACCOUNTS)
+    require(by.actor, Action.MANAGE_ACCOUNTS)
     with db.write() as conn:
-        ended = _end_sessions(conn, account_id, now)
-        append(conn, actor, "sessions_revoked", account_id, {"sessions": ended}, now)
+        ended = _end_sessions(conn, account_id, by.now)
+        append(conn, by, "sessions_revoked", account_id, {"sessions": ended})
     return ended
 
 
@@ -183,21 +183,19 @@ def _end_sessions(conn: Connection, account_id: str, now: datetime) -> int:
     return conn.execute(update(sessions).where(*still_open).values(ended_at=now)).rowcount
 
 
-def set_roles(db: Database, actor: Actor, account_id: str, roles: frozenset[Role], now: datetime) -> Account:
+def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role]) -> Account:
     """What a person may do from now on, sessions that are open included. KeyError, LastAdmin."""
     details = {"roles": sorted(role.value for role in roles)}
-    return _change(db, actor, account_id, {"roles": details["roles"]}, "roles_set", details, now)
+    return _change(db, by, account_id, {"roles": details["roles"]}, "roles_set", details)
 
 
-def set_active(db: Database, actor: Actor, account_id: str, active: bool, now: datetime) -> Account:
+def set_active(db: Database, by: Acting, account_id: str, active: bool) -> Account:
     """Switch an account off (its sessions end) or on again. KeyError, LastAdmin."""
-    return _change(db, actor, account_id, {"active": active}, "active_set", {"active": active}, now)
+    return _change(db, by, account_id, {"active": active}, "active_set", {"active": active})
 
 
-def _change(
-    db: Database, actor: Actor, account_id: str, values: dict[str, Any], action: str, details: Any, now: datetime
-) -> Account:
-    require(actor, Action.MANAGE_ACCOUNTS)
+def _change(db: Database, by: Acting, account_id: str, values: dict[str, Any], action: str, details: Any) -> Account:
+    require(by.actor, Action.MANAGE_ACCOUNTS)
     with db.write() as conn:
         serialise(conn)  # two admins who switch each other off: one of them stays
         conn.execute(update(accounts).where(accounts.c.id == account_id).values(**values))
@@ -207,8 +205,8 @@ def _change(
         if not _admins(conn):
             raise LastAdmin("this is the last account that can manage accounts")
         if not changed.active:
-            _end_sessions(conn, account_id, now)
-        append(conn, actor, action, account_id, details, now)
+            _end_sessions(conn, account_id, by.now)
+        append(conn, by, action, account_id, details)
     return changed
 
 

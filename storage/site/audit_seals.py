@@ -72,7 +72,7 @@ def seal(db: Database, now: datetime) -> int:
             begin = _last_seal(conn, name)
             rows, digest = _digest(conn, _KINDS[name], begin, until, site_key())
             span = {"from": _micros(begin), "until": _micros(until)}
-            append(conn, SYSTEM, SEALED, name, {**span, "rows": rows, "digest": digest}, now)
+            append(conn, SYSTEM.at(now), SEALED, name, {**span, "rows": rows, "digest": digest})
     return len(new)
 
 

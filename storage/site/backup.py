@@ -78,7 +78,7 @@ def back_up(db: Database, to: Path, now: datetime) -> Manifest:
         raise FileExistsError(f"{to.name} is there already")
     to.parent.mkdir(parents=True, exist_ok=True)
     with db.write() as conn:
-        audit_log.append(conn, SYSTEM, "backup_begun", None, {}, now)
+        audit_log.append(conn, SYSTEM.at(now), "backup_begun", None, {})
     with _nameless(to.parent) as file:
         with ZipFile(file, "w", ZIP_DEFLATED) as archive:
             manifest = (_copy_sqlite if db.kind == "sqlite" else _dump)(db, archive, now)
@@ -125,7 +125,7 @@ def restore(db: Database, source: Path, now: datetime) -> Manifest:
     db.prepare()
     with db.write() as conn:
         made = manifest.made_at.isoformat()
-        audit_log.append(conn, SYSTEM, "restored", None, {"made_at": made, "events": manifest.anchor.count}, now)
+        audit_log.append(conn, SYSTEM.at(now), "restored", None, {"made_at": made, "events": manifest.anchor.count})
     return manifest
 
 

@@ -53,7 +53,7 @@ def move(source: Database, target: Database, now: datetime) -> Moved:
     if not proof.ok:
         raise MoveRefused(f"the audit log is not whole: event {proof.seq} {proof.problem}; do not use this database")
     with target.write() as new:
-        audit_log.append(new, SYSTEM, "moved", None, {"events": moved.anchor.count}, now)
+        audit_log.append(new, SYSTEM.at(now), "moved", None, {"events": moved.anchor.count})
     return moved
 
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, insert, or_, select, update
 
-from screening.review.actors import SYSTEM, Actor
+from screening.review.actors import SYSTEM, Acting
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from storage.audit_log import append
@@ -143,13 +143,13 @@ def after_quiet(moment: datetime, quiet: tuple[int, int], time_zone: str) -> dat
     return (whole + timedelta(minutes=(end - minute) % MINUTES_A_DAY)).astimezone(moment.tzinfo)
 
 
-def send_test(db: Database, actor: Actor, recipient_id: str, now: datetime) -> None:
+def send_test(db: Database, by: Acting, recipient_id: str) -> None:
     """A message to this recipient alone that says it is a test."""
-    require(actor, Action.CHANGE_SETTINGS)
+    require(by.actor, Action.CHANGE_SETTINGS)
     with db.write() as conn:
         (found,) = [one for one in active_recipients(conn) if one.id == recipient_id]
-        tell(conn, found, Notice(event="test"), now)
-        append(conn, actor, "notification_test", recipient_id, {}, now)
+        tell(conn, found, Notice(event="test"), by.now)
+        append(conn, by, "notification_test", recipient_id, {})
 
 
 def somebody(db: Database) -> bool:
@@ -210,7 +210,7 @@ def record_sent(db: Database, message: Message, now: datetime) -> None:
     with db.write() as conn:
         conn.execute(update(notifications).where(_out.id == message.id).values(sent_at=now, error=None))
         record_state(conn, message.recipient_id, None, now)
-        append(conn, SYSTEM, "notification_sent", message.id, _details(message), now)
+        append(conn, SYSTEM.at(now), "notification_sent", message.id, _details(message))
 
 
 def record_needless(db: Database, message: Message, now: datetime) -> None:
@@ -218,7 +218,7 @@ def record_needless(db: Database, message: Message, now: datetime) -> None:
     with db.write() as conn:
         values = {"given_up_at": now, "taken_until": None, "error": "no longer so"}
         conn.execute(update(notifications).where(_out.id == message.id).values(values))
-        append(conn, SYSTEM, "notification_needless", message.id, _details(message), now)
+        append(conn, SYSTEM.at(now), "notification_needless", message.id, _details(message))
 
 
 def record_failed(db: Database, message: Message, problem: str, now: datetime) -> None:
@@ -239,7 +239,7 @@ def record_failed(db: Database, message: Message, problem: str, now: datetime) -
         if message.attempt == PASSED_ON_AFTER and message.notice.event != "test":
             for other in _next_after(conn, message):
                 tell(conn, other, message.notice, now)
-        append(conn, SYSTEM, "notification_failed", message.id, _details(message) | {"problem": problem[:80]}, now)
+        append(conn, SYSTEM.at(now), "notification_failed", message.id, _details(message) | {"problem": problem[:80]})
 
 
 def record_state(conn: Connection, recipient_id: str, problem: str | None, now: datetime) -> None:
@@ -281,7 +281,7 @@ def record_heartbeat(db: Database, recipient_id: str, problem: str | None, now: 
         record_state(conn, recipient_id, problem, now)
         if before is not None and (before.tried_at is None or (before.problem is None) is not (problem is None)):
             action = "heartbeat_sent" if problem is None else "heartbeat_failed"
-            append(conn, SYSTEM, action, recipient_id, {}, now)
+            append(conn, SYSTEM.at(now), action, recipient_id, {})
 
 
 def link(settings: SiteSettings) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
 
-from screening.review.actors import Actor, Role
+from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database
@@ -67,44 +67,38 @@ class Made:
 
 
 def make_program(
-    db: Database,
-    actor: Actor,
-    name: str,
-    scopes: Collection[Scope],
-    per_minute: int,
-    now: datetime,
-    webhook: str | None = None,
+    db: Database, by: Acting, name: str, scopes: Collection[Scope], per_minute: int, webhook: str | None = None
 ) -> Made:
     """A program with a new token. Raises Forbidden, and ValueError for a name, scopes or a limit that are none."""
-    require(actor, Action.MANAGE_ACCOUNTS)
+    require(by.actor, Action.MANAGE_ACCOUNTS)
     if not name.strip() or not scopes or not 1 <= per_minute <= MOST_PER_MINUTE:
         raise ValueError(f"a program has a name, at least one scope, and 1 to {MOST_PER_MINUTE:,} requests a minute")
     token, secret = PREFIX + secrets.token_urlsafe(32), secrets.token_hex(32) if webhook else None
     row: dict[str, Any] = {
-        "id": new_id(now),
+        "id": new_id(by.now),
         "name": name.strip()[:100],
         "token_sha256": _hashed(token),
         "scopes": sorted(scopes),
         "per_minute": per_minute,
         "webhook": webhook,
         "webhook_secret": secret,
-        "created_by": actor.id,
-        "created_at": now,
+        "created_by": by.id,
+        "created_at": by.now,
     }
     with db.write() as conn:
         conn.execute(insert(programs).values(row))
-        append(conn, actor, "program_made", row["id"], {"scopes": row["scopes"], "per_minute": per_minute}, now)
+        append(conn, by, "program_made", row["id"], {"scopes": row["scopes"], "per_minute": per_minute})
         made = conn.execute(select(programs).where(_one.id == row["id"])).one()
     return Made(program=_program(made), token=token, webhook_secret=secret)
 
 
-def revoke_program(db: Database, actor: Actor, program_id: str, now: datetime) -> None:
+def revoke_program(db: Database, by: Acting, program_id: str) -> None:
     """Refuse its token from now on, also for a request that is under way. Twice is once. Raises Forbidden."""
-    require(actor, Action.MANAGE_ACCOUNTS)
+    require(by.actor, Action.MANAGE_ACCOUNTS)
     with db.write() as conn:
         in_force = update(programs).where(_one.id == program_id, _one.revoked_at.is_(None))
-        if conn.execute(in_force.values(revoked_at=now)).rowcount:
-            append(conn, actor, "program_revoked", program_id, {}, now)
+        if conn.execute(in_force.values(revoked_at=by.now)).rowcount:
+            append(conn, by, "program_revoked", program_id, {})
 
 
 def list_programs(db: Database, actor: Actor) -> tuple[Program, ...]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from storage.audit_log import append
@@ -78,12 +78,12 @@ def is_told(one: Recipient, event: str, tier: Tier | None) -> bool:
     return event not in wanted or wanted[event] in one.events
 
 
-def add_recipient(db: Database, actor: Actor, new: NewRecipient, now: datetime) -> tuple[Recipient, str | None]:
+def add_recipient(db: Database, by: Acting, new: NewRecipient) -> tuple[Recipient, str | None]:
     """A recipient, with the secret that signs a webhook's messages: told here, and never again. ValueError."""
-    require(actor, Action.CHANGE_SETTINGS)
+    require(by.actor, Action.CHANGE_SETTINGS)
     _check(new)
     secret = secrets.token_hex(32) if new.kind is Kind.WEBHOOK else None
-    recipient_id = new_id(now)
+    recipient_id = new_id(by.now)
     with db.write() as conn:
         conn.execute(
             insert(notification_recipients).values(
@@ -100,7 +100,7 @@ def add_recipient(db: Database, actor: Actor, new: NewRecipient, now: datetime) 
                 active=True,
             )
         )
-        append(conn, actor, "recipient_added", recipient_id, {"kind": new.kind.value, "step": new.step}, now)
+        append(conn, by, "recipient_added", recipient_id, {"kind": new.kind.value, "step": new.step})
         made = _recipients(conn, [recipient_id])[0]
     return made, secret
 
@@ -114,23 +114,23 @@ def _check(new: NewRecipient) -> None:
         raise ValueError("quiet hours are times of a day")
 
 
-def set_active(db: Database, actor: Actor, recipient_id: str, active: bool, now: datetime) -> None:
+def set_active(db: Database, by: Acting, recipient_id: str, active: bool) -> None:
     """Tell them from now on, or no longer; what is on its way to somebody switched off is dropped."""
-    require(actor, Action.CHANGE_SETTINGS)
+    require(by.actor, Action.CHANGE_SETTINGS)
     with db.write() as conn:
         conn.execute(update(notification_recipients).where(_one.id == recipient_id).values(active=active))
         if not active:
-            _drop_waiting(conn, recipient_id, now)
-        append(conn, actor, "recipient_switched", recipient_id, {"active": active}, now)
+            _drop_waiting(conn, recipient_id, by.now)
+        append(conn, by, "recipient_switched", recipient_id, {"active": active})
 
 
-def remove_recipient(db: Database, actor: Actor, recipient_id: str, now: datetime) -> None:
+def remove_recipient(db: Database, by: Acting, recipient_id: str) -> None:
     """Forget them with their target and all that was sent to them; the audit log keeps that it was."""
-    require(actor, Action.CHANGE_SETTINGS)
+    require(by.actor, Action.CHANGE_SETTINGS)
     with db.write() as conn:
         conn.execute(delete(notifications).where(notifications.c.recipient_id == recipient_id))
         conn.execute(delete(notification_recipients).where(_one.id == recipient_id))
-        append(conn, actor, "recipient_removed", recipient_id, {}, now)
+        append(conn, by, "recipient_removed", recipient_id, {})
 
 
 def list_recipients(db: Database, actor: Actor) -> tuple[Recipient, ...]:

@@ -1,12 +1,11 @@
 """How a person looks at a list (its filters and order), kept under a name: their own, for each kind of list."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from enum import StrEnum
 
 from sqlalchemy import ColumnElement, and_, bindparam, delete, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.database import Database, insert_into
 from storage.schema import saved_views as table
@@ -37,14 +36,14 @@ def saved_views(db: Database, actor: Actor, place: Place) -> Mapping[str, str]:
         return {row.name: row.query for row in conn.execute(_KEPT, {"who": actor.id, "where": place.value})}
 
 
-def save_view(db: Database, actor: Actor, place: Place, name: str, query: str, now: datetime) -> None:
+def save_view(db: Database, by: Acting, place: Place, name: str, query: str) -> None:
     """Keep a view; one of the same name is replaced. Raises Forbidden, ValueError for no name or one too long."""
-    require(actor, _ACTIONS[place])
+    require(by.actor, _ACTIONS[place])
     kept = " ".join(name.split())
     if not kept or len(kept) > NAME_LIMIT or not kept.isprintable() or len(query) > QUERY_LIMIT:
         raise ValueError(f"a view has a name of 1 to {NAME_LIMIT} printable characters")
     with db.write() as conn:
-        row = {"account": actor.id, "place": place.value, "name": kept, "query": query, "at": now}
+        row = {"account": by.id, "place": place.value, "name": kept, "query": query, "at": by.now}
         made = insert_into(conn, table).values(row)
         changed = {"query": made.excluded.query, "at": made.excluded.at}
         conn.execute(made.on_conflict_do_update(index_elements=["account", "place", "name"], set_=changed))

@@ -42,7 +42,7 @@ class Site:
         self.client = TestClient(create_app(db, self.settings, lambda: self.now, Limits(clock=lambda: 0.0)))
 
     def made(self, *scopes: Scope, per_minute: int = 100, webhook: str | None = None) -> Made:
-        return make_program(self.db, LOCAL_USER, "chat", scopes or set(Scope), per_minute, NOW, webhook)
+        return make_program(self.db, LOCAL_USER.at(NOW), "chat", scopes or set(Scope), per_minute, webhook)
 
     def submit(self, made: Made, key: str, **body: Any) -> tuple[int, dict[str, Any]]:
         headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": key}
@@ -120,7 +120,7 @@ def test_tokens_are_hashed_scoped_revocable_limited_and_logged(site: Site) -> No
     with pytest.raises(Forbidden):
         list_programs(site.db, ANN)
     other = site.made()
-    revoke_program(site.db, LOCAL_USER, other.program.id, NOW)
+    revoke_program(site.db, LOCAL_USER.at(NOW), other.program.id)
     assert site.submit(other, "k")[0] == 401 and site.client.get("/api/v1/texts").status_code == 401
     with site.db.read() as conn:
         logged = set(conn.execute(select(audit_events.c.action)).scalars())
@@ -134,7 +134,7 @@ def test_a_token_that_is_revoked_mid_request_stores_nothing(site: Site, monkeypa
     taken = program_texts.hand_in
 
     def revoked_just_before(*given: Any) -> tuple[str, bool]:
-        revoke_program(site.db, LOCAL_USER, made.program.id, NOW)
+        revoke_program(site.db, LOCAL_USER.at(NOW), made.program.id)
         return taken(*given)
 
     monkeypatch.setattr(program_texts, "hand_in", revoked_just_before)

@@ -24,7 +24,7 @@ def waiting_cases(database_url: str, count: int) -> Iterator[Database]:
     with opened.write() as conn:
         conn.execute(delete(inbox_entries))
     alone = settings_store.SiteSettings(second_reading_rate=0.0, break_after_texts=10_000)
-    settings_store.change(opened, LOCAL_USER, alone, settings_store.current(opened).version, datetime.now(UTC))
+    settings_store.change(opened, LOCAL_USER.at(datetime.now(UTC)), alone, settings_store.current(opened).version)
     fill(opened, [Tier.P2] * count, entered_at=[datetime.now(UTC)] * count)
     yield opened
     opened.close()

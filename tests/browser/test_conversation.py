@@ -57,7 +57,7 @@ def db(running_app: RunningApp) -> Iterator[Database]:
     with opened.write() as conn:
         conn.execute(delete(inbox_entries))
     alone = settings_store.SiteSettings(second_reading_rate=0.0, break_after_texts=10_000)
-    settings_store.change(opened, LOCAL_USER, alone, settings_store.current(opened).version, datetime.now(UTC))
+    settings_store.change(opened, LOCAL_USER.at(datetime.now(UTC)), alone, settings_store.current(opened).version)
     ids = fill(opened, [Tier.P2] * 2, entered_at=[datetime.now(UTC)] * 2)
     case = conversation()
     assert case.thread is not None

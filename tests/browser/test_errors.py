@@ -38,7 +38,7 @@ def batch_id(running_app: RunningApp) -> Iterator[str]:
         seed=7,
         intake={"provenance": "a jury of three", "label_column": "y"},
     )
-    made = create_batch(db, LOCAL_USER, new, NOW)
+    made = create_batch(db, LOCAL_USER.at(NOW), new)
     wanted = [(label, outcome) for label, outcome, count in CELLS for _ in range(count)]
     rows = [
         NewCase(
@@ -48,7 +48,7 @@ def batch_id(running_app: RunningApp) -> Iterator[str]:
         for row, (label, _) in enumerate(wanted, start=1)
     ]  # fmt: skip
     add_rows(db, made, rows, NOW)
-    close_intake(db, LOCAL_USER, made, NOW)
+    close_intake(db, LOCAL_USER.at(NOW), made)
     for case_id, (_, outcome) in zip(waiting(db), wanted, strict=True):
         if outcome is not None:
             decide(db, case_id, outcome)

@@ -47,7 +47,7 @@ def db(running_app: RunningApp) -> Iterator[Database]:
     opened = Database(running_app.database_url)
     register(opened, BO)
     certain = settings_store.SiteSettings(second_reading_rate=0.0)  # no case is read twice by chance
-    settings_store.change(opened, LOCAL_USER, certain, settings_store.current(opened).version, _now())
+    settings_store.change(opened, LOCAL_USER.at(_now()), certain, settings_store.current(opened).version)
     yield opened
     opened.close()
 
@@ -71,7 +71,7 @@ def _lease(db: Database, minutes: float) -> None:
     """A site setting, changed while the app runs."""
     settings = settings_store.current(db)
     new = settings.settings.model_copy(update={"lease_minutes": minutes, "break_after_texts": 1000})
-    settings_store.change(db, LOCAL_USER, new, settings.version, _now())
+    settings_store.change(db, LOCAL_USER.at(_now()), new, settings.version)
 
 
 def _rated(db: Database) -> int:
@@ -102,7 +102,7 @@ def test_five_cases_by_keyboard_alone(page: Page, db: Database) -> None:
     assert _rated(db) == before + 5
     page.keyboard.press("f")
     expect(page.get_by_text("Nothing is held by you")).to_be_visible()
-    assert claims.my_claims(db, LOCAL_USER, _now()) == ()
+    assert claims.my_claims(db, LOCAL_USER.at(_now())) == ()
     _read_second(db, disputed)
     _adjudicate(page, db, disputed)
 
@@ -135,12 +135,12 @@ def _ask_a_second_opinion(page: Page) -> str:
 def _read_second(db: Database, case_id: str) -> None:
     """Another reader, who is given it as the next case once what is more urgent is taken."""
     while True:
-        claim = claims.claim_next(db, BO, _now())
+        claim = claims.claim_next(db, BO.at(_now()))
         assert claim is not None
         if claim.case_id == case_id:
             break
-    ratings.submit_rating(db, BO, case_id, claim.token, form("unsafe", 5), _now(), new_id(_now()))
-    inbox.release_all(db, BO, _now())
+    ratings.submit_rating(db, BO.at(_now()), case_id, claim.token, form("unsafe", 5), new_id(_now()))
+    inbox.release_all(db, BO.at(_now()))
 
 
 def _adjudicate(page: Page, db: Database, case_id: str) -> None:

@@ -123,7 +123,7 @@ def test_what_one_looks_for_oneself_is_shown_at_once_and_a_pointer_left_lying_ho
 
 def test_a_case_of_mine_that_this_page_does_not_show_is_opened_from_the_list(page: Page, db: Database) -> None:
     mine = _come_in(db, Tier.P2)
-    claims.claim(db, LOCAL_USER, mine, datetime.now(UTC))
+    claims.claim(db, LOCAL_USER.at(datetime.now(UTC)), mine)
     page.goto("/inbox")
     page.get_by_label("Order of the list").select_option("newest")
     page.wait_for_url(re.compile("sort=newest"))
@@ -133,8 +133,8 @@ def test_a_case_of_mine_that_this_page_does_not_show_is_opened_from_the_list(pag
     assert case_in_address(page) == mine
     page.mouse.move(1200, 5)
     expect(_row(page, mine).get_by_text("on your desk")).to_be_visible()
-    [held] = [each for each in claims.my_claims(db, LOCAL_USER, datetime.now(UTC)) if each.case_id == mine]
-    inbox.release(db, LOCAL_USER, mine, held.token, datetime.now(UTC), note="seen")
+    [held] = [each for each in claims.my_claims(db, LOCAL_USER.at(datetime.now(UTC))) if each.case_id == mine]
+    inbox.release(db, LOCAL_USER.at(datetime.now(UTC)), mine, held.token, note="seen")
 
 
 def test_what_goes_leaves_the_list_and_a_hidden_tab_follows_too(page: Page, db: Database) -> None:
@@ -144,9 +144,9 @@ def test_what_goes_leaves_the_list_and_a_hidden_tab_follows_too(page: Page, db: 
     other = page.context.new_page()
     other.goto("about:blank")
     other.bring_to_front()  # the inbox is hidden now
-    claim = claims.claim(db, BO_SENIOR, case_id, datetime.now(UTC))
+    claim = claims.claim(db, BO_SENIOR.at(datetime.now(UTC)), case_id)
     expect(_row(page, case_id).get_by_text("held")).to_be_visible(timeout=SEEN_MS)
-    inbox.release(db, BO_SENIOR, case_id, claim.token, datetime.now(UTC), note="seen")
+    inbox.release(db, BO_SENIOR.at(datetime.now(UTC)), case_id, claim.token, note="seen")
     other.close()
 
 
@@ -188,7 +188,7 @@ def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database
     expect(banner).to_contain_text("An administrator mends it")
     assert violations(page) == []
     screenshot(page, "inbox-standstill")
-    cancel(db, LOCAL_USER, batch_id, now)
+    cancel(db, LOCAL_USER.at(now), batch_id)
     expect(banner).not_to_be_visible(timeout=2 * SEEN_MS)
 
 

@@ -34,9 +34,9 @@ def batch_id(running_app: RunningApp) -> Iterator[str]:
     _in_thread(lambda: made.append(asyncio.run(screening_of(db, sample_rows(), audit_rate=0.5, provenance=HOSTILE))))
     now = datetime.now(UTC)
     for _ in range(45):
-        claim = claim_next(db, LOCAL_USER, now)
+        claim = claim_next(db, LOCAL_USER.at(now))
         if claim is not None:
-            submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form("safe"), now, new_id(now))
+            submit_rating(db, LOCAL_USER.at(now), claim.case_id, claim.token, form("safe"), new_id(now))
     yield made[0]
     db.close()
 

@@ -182,7 +182,7 @@ def test_a_revoked_session_is_refused_in_every_tab(visitor: Page, db: Database) 
     expect(other.get_by_role("heading", name="Errors", exact=True)).to_be_visible()
     everybody = accounts.list_accounts(db, LOCAL_USER)
     rae = next(account for account in everybody if (account.subject or "").endswith("|rae"))
-    assert accounts.revoke(db, LOCAL_USER, rae.id, datetime.now(UTC)) >= 1
+    assert accounts.revoke(db, LOCAL_USER.at(datetime.now(UTC)), rae.id) >= 1
     for page in (visitor, other):
         page.get_by_role("link", name="Home", exact=True).click()
         expect(page.get_by_text("You were signed out")).to_be_visible()

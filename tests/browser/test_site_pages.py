@@ -24,16 +24,16 @@ TABS = ("Live configuration", "Site", "Stop", "Accounts", "Programs", "Model car
 def _read_twice(db: Database, cases: int) -> None:
     """Ann and Bo read every case; they agree on three of four."""
     register(db, ANN, BO)
-    change(db, ADMIN, SiteSettings(second_reading_rate=1.0), 0, NOW)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
     ids = fill(db, [Tier.P2] * cases, kind="interactive")
     for who in (ANN, BO):
         for number in range(cases):
-            claim = claims.claim_next(db, who, NOW)
+            claim = claims.claim_next(db, who.at(NOW))
             assert claim is not None
             at = ids.index(claim.case_id)
             label = "unsafe" if at % 2 or (at % 8 == 0 and who is BO) else "safe"
             filled = form(label, 4, ideation=3 if label == "unsafe" else 0)
-            submit_rating(db, who, claim.case_id, claim.token, filled, NOW, f"{who.id}{number:029}")
+            submit_rating(db, who.at(NOW), claim.case_id, claim.token, filled, f"{who.id}{number:029}")
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ def _lease(db: Database, minutes: float) -> None:
     """A site setting, changed while everybody is at work."""
     settings = settings_store.current(db)
     new = settings.settings.model_copy(update={"lease_minutes": minutes})
-    settings_store.change(db, LOCAL_USER, new, settings.version, datetime.now(UTC))
+    settings_store.change(db, LOCAL_USER.at(datetime.now(UTC)), new, settings.version)
 
 
 def _of_case(db: Database, case_id: str) -> tuple[str, str]:

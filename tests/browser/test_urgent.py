@@ -84,7 +84,7 @@ def _until(condition: Callable[[], object], within_s: float = 120.0) -> None:
 def _add(db: Database, kind: Kind, target: str) -> str | None:
     shown = describe(target, private=True) if kind is Kind.SERVICE else "ward"
     new = NewRecipient(name=kind.value, kind=kind, target=target, shown=shown)
-    return add_recipient(db, LOCAL_USER, new, datetime.now(UTC))[1]
+    return add_recipient(db, LOCAL_USER.at(datetime.now(UTC)), new)[1]
 
 
 def _row(page: Page, case_id: str):  # type: ignore[no-untyped-def]

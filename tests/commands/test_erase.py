@@ -35,7 +35,7 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict
 
 def _text(url: str, case_id: str) -> str:
     db = Database(url)
-    found = reveal_text(db, LOCAL_USER, case_id, NOW).text
+    found = reveal_text(db, LOCAL_USER.at(NOW), case_id).text
     db.close()
     return found
 
@@ -54,7 +54,7 @@ def test_look_then_erase(site: tuple[str, str], capsys: pytest.CaptureFixture[st
 def test_two_people_means_exit_code_3(site: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     url, case_id = site
     db = Database(url)
-    change(db, LOCAL_USER, SiteSettings(erasure_by_two=True), 0, NOW)
+    change(db, LOCAL_USER.at(NOW), SiteSettings(erasure_by_two=True), 0)
     db.close()
     code, found = _run(capsys, "erase", "--database", url, "--case", case_id, "--reason", "letter")
     assert (code, found["erased"], _text(url, case_id)) == (3, False, "one text")
@@ -66,7 +66,7 @@ def test_retention_says_what_goes_and_does_it(site: tuple[str, str], capsys: pyt
     url, case_id = site
     assert _run(capsys, "retention", "--database", url) == (0, {"dry_run": False, "gone": {}})
     db = Database(url)
-    change(db, LOCAL_USER, SiteSettings(keep_texts_days=1), 0, NOW)
+    change(db, LOCAL_USER.at(NOW), SiteSettings(keep_texts_days=1), 0)
     db.close()
     code, found = _run(capsys, "retention", "--database", url, "--dry-run")
     assert (code, found["gone"], _text(url, case_id)) == (0, {"texts": 1}, "one text")

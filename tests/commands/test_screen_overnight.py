@@ -28,7 +28,9 @@ def allow(url: str) -> None:
     db = Database(url)
     db.prepare()
     now = current(db)
-    change(db, LOCAL_USER, now.settings.model_copy(update={"overnight_allowed": True}), now.version, datetime.now(UTC))
+    change(
+        db, LOCAL_USER.at(datetime.now(UTC)), now.settings.model_copy(update={"overnight_allowed": True}), now.version
+    )
     db.close()
 
 

@@ -21,8 +21,8 @@ def log_url(tmp_path: Path) -> str:
     db = Database(url)
     db.prepare()
     for _ in range(2):
-        stop(db, LOCAL_USER, NOW)
-        start(db, LOCAL_USER, NOW)
+        stop(db, LOCAL_USER.at(NOW))
+        start(db, LOCAL_USER.at(NOW))
     db.close()
     return url
 

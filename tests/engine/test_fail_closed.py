@@ -185,7 +185,7 @@ def new_batch(db: Database, rows: Sequence[int] = range(1, len(TEXTS) + 1)) -> s
     take = receiver(SITE)
     cases = [NewCase(row=row, external_id=str(row), text=take(TEXTS[row - 1])) for row in rows]
     add_rows(db, batch_id, cases, system_clock())
-    close_intake(db, LOCAL_USER, batch_id, system_clock())
+    close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
     return batch_id
 
 
@@ -220,8 +220,8 @@ async def retried(db: Database, batch_id: str, work: Callable[[], Awaitable[None
     """What a person does when the fault is gone, until nothing is pending."""
     for _ in range(MOST_PASSES):
         if progress(db, batch_id).state is BatchState.PAUSED:
-            resume(db, LOCAL_USER, batch_id, system_clock())
-        retry_failed(db, LOCAL_USER, batch_id, system_clock())
+            resume(db, LOCAL_USER.at(system_clock()), batch_id)
+        retry_failed(db, LOCAL_USER.at(system_clock()), batch_id)
         await work()
         if progress(db, batch_id).pending == 0:
             return

@@ -62,7 +62,7 @@ def batch(db: Database, rows: int, *, kind: str = "batch", made_of: Agents | Non
         for row in range(1, rows + 1)
     )
     add_rows(db, batch_id, posts, now)
-    close_intake(db, LOCAL_USER, batch_id, now)
+    close_intake(db, LOCAL_USER.at(now), batch_id)
     return batch_id
 
 
@@ -72,7 +72,7 @@ def open_batch_of(db: Database, kind: str = "batch", made_of: Agents | None = No
     configuration = Configuration(pipeline=preset("recommended"), sampler=(made_of or agents()).describe(0))
     version = save_configuration(db, configuration, now)
     new = NewBatch(name="posts", configuration_version=version, seed=0, kind=kind)  # type: ignore[arg-type]
-    return create_batch(db, LOCAL_USER, new, now), now
+    return create_batch(db, LOCAL_USER.at(now), new), now
 
 
 @asynccontextmanager

@@ -46,7 +46,7 @@ def _begin(db: Database, settings: Settings, batch_id: str, most: int = 200, cap
     second = configuration(settings, Agents(settings), preset("paper"))
     version = save_configuration(db, second, system_clock())
     trial = Trial(configuration=version, name="paper", most_cases=most, caps=caps or Caps())
-    return begin_comparison(db, LOCAL_USER, batch_id, trial, system_clock())
+    return begin_comparison(db, LOCAL_USER.at(system_clock()), batch_id, trial)
 
 
 async def test_a_shadow_run_changes_nothing_but_its_own_tables(db: Database) -> None:
@@ -66,7 +66,7 @@ async def test_a_shadow_run_changes_nothing_but_its_own_tables(db: Database) -> 
     # Algorithm 1 needs 72 calls where the answers agree, the pooled rule 6 or 11.
     assert all(pair.second.calls >= 72 > pair.first.calls for pair in pairs.pairs if pair.first.outcome == "safe")
     assert verify(db).ok
-    request_second_looks(db, LOCAL_USER, [pairs.pairs[3].case_id], system_clock())
+    request_second_looks(db, LOCAL_USER.at(system_clock()), [pairs.pairs[3].case_id])
     left = paired_outcomes(db, LOCAL_USER, comparison)  # what may yet be read blind is not shown
     assert (len(left.pairs), left.withheld) == (29, 11) and pairs.pairs[3] not in left.pairs
 
@@ -86,7 +86,7 @@ async def test_what_was_stopped_goes_no_further(db: Database) -> None:
     batch_id = await screened(db, 12)
     comparison = _begin(db, settings, batch_id)
     assert await _comparing(db, settings).round() == 4
-    end_comparison(db, LOCAL_USER, comparison, "stopped", system_clock())
+    end_comparison(db, LOCAL_USER.at(system_clock()), comparison, "stopped")
     assert await _comparing(db, settings).round() == 0
     assert not list_comparisons(db, LOCAL_USER)[0].running
 
@@ -120,7 +120,7 @@ async def test_a_cap_ends_it_within_a_few_waves_and_what_was_paid_counts(db: Dat
     (found,) = list_comparisons(db, LOCAL_USER)
     spent = found.totals.calls + found.totals.lost_calls
     assert found.ended_why == "max_calls" and 300 <= spent <= 300 + AT_ONCE * 72 and found.done < 20
-    (today,) = daily_costs(db, LOCAL_USER, system_clock())
+    (today,) = daily_costs(db, LOCAL_USER.at(system_clock()))
     with db.read() as conn:
         deciding = conn.execute(select(func.sum(node_runs.c.calls))).scalar_one()
     assert today.calls == deciding + found.totals.calls > deciding and comparison == found.id
@@ -155,6 +155,6 @@ async def test_what_failed_is_put_off_and_its_calls_are_counted_as_lost(db: Data
 
 def test_readers_cannot_begin_one(db: Database) -> None:
     with pytest.raises(Forbidden):
-        begin_comparison(db, ANN, "x", Trial(configuration="y", name="z", most_cases=1), system_clock())
+        begin_comparison(db, ANN.at(system_clock()), "x", Trial(configuration="y", name="z", most_cases=1))
     with db.read() as conn:
         assert conn.execute(select(func.count()).select_from(metadata.tables["comparisons"])).scalar_one() == 0

@@ -61,7 +61,7 @@ async def test_the_server_receives_the_masked_copy_and_the_table_keeps_the_text(
         batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
         row = NewCase(row=1, external_id="1", text=receive(str(Row.text)), reply=receive(str(Row.reply)))
         add_rows(db, batch_id, [row], now)
-        close_intake(db, LOCAL_USER, batch_id, now)
+        close_intake(db, LOCAL_USER.at(now), batch_id)
         job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w")
         await LocalRunner(job, 4, until_done=True).run()
         await agents.aclose()

@@ -50,9 +50,9 @@ def _all_in_the_inbox(db: Database) -> bool:
 
 def _done(db: Database, batch_id: str) -> Callable[[], bool]:
     def look() -> bool:
-        retry_failed(db, LOCAL_USER, batch_id, system_clock())
+        retry_failed(db, LOCAL_USER.at(system_clock()), batch_id)
         if batch_state(db, batch_id) is BatchState.PAUSED:
-            resume(db, LOCAL_USER, batch_id, system_clock())
+            resume(db, LOCAL_USER.at(system_clock()), batch_id)
         return progress(db, batch_id).finished_at is not None
 
     return look
@@ -61,7 +61,7 @@ def _done(db: Database, batch_id: str) -> Callable[[], bool]:
 @pytest.mark.slow
 @pytest.mark.timeout(420)
 async def test_the_model_stops_during_a_batch_and_comes_back(db: Database) -> None:
-    change(db, LOCAL_USER, SiteSettings(unscreened_minutes=0.1), 0, system_clock())  # six seconds
+    change(db, LOCAL_USER.at(system_clock()), SiteSettings(unscreened_minutes=0.1), 0)  # six seconds
     server = StubServer(PLAN)
     async with server:
         url, port = server.url, int(server.url.rpartition(":")[2])
@@ -78,11 +78,11 @@ async def test_the_model_stops_during_a_batch_and_comes_back(db: Database) -> No
     with db.read() as conn:
         causes = set(conn.execute(select(inbox_entries.c.cause)).scalars()) - {None}
     assert causes <= {"connection", "timeout", "deadline"}, causes
-    claim = claim_next(db, LOCAL_USER, system_clock())
+    claim = claim_next(db, LOCAL_USER.at(system_clock()))
     while claim is not None and not claim.why.startswith("not_screened:"):
-        claim = claim_next(db, LOCAL_USER, system_clock())
+        claim = claim_next(db, LOCAL_USER.at(system_clock()))
     assert claim is not None
-    submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form("unsafe"), system_clock(), new_id(system_clock()))
+    submit_rating(db, LOCAL_USER.at(system_clock()), claim.case_id, claim.token, form("unsafe"), new_id(system_clock()))
     async with StubServer(PLAN, port=port):
         await until(_done(db, batch_id), within_s=200)
         await runner.__aexit__(None, None, None)

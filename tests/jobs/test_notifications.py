@@ -67,7 +67,7 @@ def notifier(db: Database, clock: Clock, name: str = "one", *, private: bool = T
 
 def webhook(db: Database, address: str, **more: Any) -> tuple[Recipient, str]:
     new = NewRecipient(name="ward", kind=Kind.WEBHOOK, target=address, shown="ward", **more)
-    made, secret = add_recipient(db, LOCAL_USER, new, NOW)
+    made, secret = add_recipient(db, LOCAL_USER.at(NOW), new)
     assert secret is not None
     return made, secret
 
@@ -82,7 +82,7 @@ def test_nothing_is_told_before_somebody_was_added(db: Database, clock: Clock) -
 
 def test_a_p0_case_is_told_signed_and_without_anything_of_it(db: Database, clock: Clock, receiver: Receiver) -> None:
     _made, secret = webhook(db, receiver.address)
-    change(db, LOCAL_USER, SiteSettings(public_address="https://site.example"), 0, NOW)
+    change(db, LOCAL_USER.at(NOW), SiteSettings(public_address="https://site.example"), 0)
     heartbeats.beat(db, "one", "worker", NOW)
     (case_id,) = fill(db, (Tier.P0,))
     assert notifier(db, clock).round() == 1
@@ -130,11 +130,11 @@ def test_the_next_in_the_order_is_told_of_what_nobody_opens(db: Database, clock:
         told.append(one.round())
         clock.now += 3 * MINUTE
     assert told == [1, 0, 1, 0], "at once the first; after five minutes the last"
-    claimed = claims.claim(db, SENIOR, case_id, clock.now)
+    claimed = claims.claim(db, SENIOR.at(clock.now), case_id)
     clock.now += 3 * MINUTE
     heartbeats.beat(db, "one", "worker", clock.now)
     assert one.round() == 1, "claimed is not opened: the last responder is told again"
-    reveal_text(db, SENIOR, case_id, clock.now, claimed.token)
+    reveal_text(db, SENIOR.at(clock.now), case_id, claimed.token)
     clock.now += 20 * MINUTE
     heartbeats.beat(db, "one", "worker", clock.now)
     assert one.round() == 0, "opened: nobody is told again"
@@ -176,12 +176,12 @@ def test_an_urgent_case_that_was_opened_and_given_back_is_told_as_overdue(
     webhook(db, receiver.address, events=frozenset({Event.OVERDUE}))
     one = notifier(db, clock)
     (case_id,) = fill(db, (Tier.P0,))
-    claimed = claims.claim(db, SENIOR, case_id, clock.now)
-    reveal_text(db, SENIOR, case_id, clock.now, claimed.token)
+    claimed = claims.claim(db, SENIOR.at(clock.now), case_id)
+    reveal_text(db, SENIOR.at(clock.now), case_id, claimed.token)
     clock.now += 8 * MINUTE
     heartbeats.beat(db, "one", "worker", clock.now)
     assert one.round() == 0, "somebody has it open"
-    inbox.release(db, SENIOR, case_id, claimed.token, clock.now, "called away")
+    inbox.release(db, SENIOR.at(clock.now), case_id, claimed.token, "called away")
     assert one.round() == 1 and [body["event"] for body in receiver.bodies] == ["overdue"]
     assert one.round() == 0, "told once"
 
@@ -202,7 +202,7 @@ def test_a_failing_channel_is_tried_again_with_the_same_key_and_the_next_is_told
     assert len(receiver.received) == 2 and len(keys) == 1, "told after three failed tries, repeated after its 500"
     (first,) = [one for one in list_recipients(db, LOCAL_USER) if one.id == broken.id]
     assert first.problem is not None and "no answer" in first.problem
-    set_active(db, LOCAL_USER, broken.id, False, clock.now)
+    set_active(db, LOCAL_USER.at(clock.now), broken.id, False)
     with db.read() as conn:
         left = conn.execute(select(notifications.c.given_up_at).where(notifications.c.sent_at.is_(None))).scalars()
         assert all(left)
@@ -278,7 +278,7 @@ def test_where_looking_takes_long_it_is_done_less_often(
 
 def test_a_monitor_hears_every_minute_and_not_without_a_worker(db: Database, clock: Clock, receiver: Receiver) -> None:
     new = NewRecipient(name="outside", kind=Kind.MONITOR, target=receiver.address, shown="outside")
-    add_recipient(db, LOCAL_USER, new, NOW)
+    add_recipient(db, LOCAL_USER.at(NOW), new)
     one = notifier(db, clock)
     one.round()
     assert receiver.received == []
@@ -292,7 +292,7 @@ def test_a_monitor_hears_every_minute_and_not_without_a_worker(db: Database, clo
 def test_the_test_button_sends_one_message(db: Database, clock: Clock, receiver: Receiver) -> None:
     made, _ = webhook(db, receiver.address)
     heartbeats.beat(db, "one", "worker", NOW)
-    outbox.send_test(db, LOCAL_USER, made.id, NOW)
+    outbox.send_test(db, LOCAL_USER.at(NOW), made.id)
     assert notifier(db, clock).round() == 1
     assert receiver.bodies[0]["event"] == "test" and receiver.bodies[0]["tier"] is None
 
@@ -302,7 +302,7 @@ def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, clock: Clock) -> 
         shown = describe(mailbox.address, private=True)
         assert shown.startswith("mailto://127.0.0.1")
         new = NewRecipient(name="ward", kind=Kind.SERVICE, target=mailbox.address, shown=shown)
-        add_recipient(db, LOCAL_USER, new, NOW)
+        add_recipient(db, LOCAL_USER.at(NOW), new)
         heartbeats.beat(db, "one", "worker", NOW)
         (case_id,) = fill(db, (Tier.P0,))
         assert notifier(db, clock).round() == 1
@@ -478,8 +478,8 @@ def test_what_somebody_opened_before_it_was_sent_is_not_told(db: Database, clock
 
 
 def _open(db: Database, case_id: str, clock: Clock) -> None:
-    claimed = claims.claim(db, SENIOR, case_id, clock.now)
-    reveal_text(db, SENIOR, case_id, clock.now, claimed.token)
+    claimed = claims.claim(db, SENIOR.at(clock.now), case_id)
+    reveal_text(db, SENIOR.at(clock.now), case_id, claimed.token)
 
 
 def test_what_is_urgent_is_tried_again_every_minute_and_the_rest_not_in_quiet_hours(db: Database, clock: Clock) -> None:
@@ -569,4 +569,4 @@ def test_twelve_hundred_rows_are_two_messages_at_most(db: Database, clock: Clock
 
 def test_people_without_the_right_set_nothing(db: Database) -> None:
     with pytest.raises(Exception, match="may not change settings"):
-        add_recipient(db, ANN, NewRecipient(name="x", kind=Kind.WEBHOOK, target="https://x", shown="x"), NOW)
+        add_recipient(db, ANN.at(NOW), NewRecipient(name="x", kind=Kind.WEBHOOK, target="https://x", shown="x"))

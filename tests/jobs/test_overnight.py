@@ -69,7 +69,7 @@ def labelled_batch(db: Database, settings: Settings, rows: int, *, caps: int | N
     now, agents = datetime.now(UTC), Agents(settings)
     version = save_configuration(db, configuration(settings, agents, preset("certified")), now)
     new = NewBatch(name="posts", configuration_version=version, seed=0, overnight=True, max_calls=caps)
-    batch_id = create_batch(db, LOCAL_USER, new, now)
+    batch_id = create_batch(db, LOCAL_USER.at(now), new)
     posts = [
         NewCase(
             row=row,
@@ -80,7 +80,7 @@ def labelled_batch(db: Database, settings: Settings, rows: int, *, caps: int | N
         for row in range(1, rows + 1)
     ]
     add_rows(db, batch_id, posts, now)
-    close_intake(db, LOCAL_USER, batch_id, now)
+    close_intake(db, LOCAL_USER.at(now), batch_id)
     return batch_id
 
 
@@ -172,7 +172,7 @@ async def test_a_request_that_keeps_failing_leaves_its_case_to_a_person(db: Data
     await work(db, settings).until_over(batch_id)
     assert batches.batch_state(db, batch_id) is BatchState.NEEDS_RETRY and len(server.batches.all) == MOST_TRIES
     server.plan = PLAN
-    assert batches.retry_failed(db, LOCAL_USER, batch_id, datetime.now(UTC)) == 3
+    assert batches.retry_failed(db, LOCAL_USER.at(datetime.now(UTC)), batch_id) == 3
     await work(db, settings).until_over(batch_id)
     assert batches.batch_state(db, batch_id) is BatchState.FINISHED
     await as_live(db, batch_id)
@@ -247,7 +247,7 @@ async def test_a_cap_on_calls_and_a_cancellation_hold(db: Database, stub: Stub) 
     assert batches.find_batch(db, LOCAL_USER, capped).progress.why == "max_calls" and not server.batches.all
     batch_id, own = labelled_batch(db, settings, 5), work(db, settings)
     await own.round()
-    batches.cancel(db, LOCAL_USER, batch_id, datetime.now(UTC))
+    batches.cancel(db, LOCAL_USER.at(datetime.now(UTC)), batch_id)
     await own.round()
     assert server.batches.all[0].cancelled and not overnight.open_ones(db, batch_id)
 
@@ -258,7 +258,7 @@ def test_it_is_off_until_allowed_and_for_labelled_files_on_the_messages_api_alon
     with pytest.raises(OvernightRefused, match="not allowed"):
         require_overnight(db, real, pipeline, 0)
     shown = current(db)
-    change(db, LOCAL_USER, shown.settings.model_copy(update={"overnight_allowed": True}), shown.version, NOW)
+    change(db, LOCAL_USER.at(NOW), shown.settings.model_copy(update={"overnight_allowed": True}), shown.version)
     require_overnight(db, real, pipeline, 0)
     with pytest.raises(OvernightRefused, match="3 rows have no reference label"):
         require_overnight(db, real, pipeline, 3)

@@ -26,15 +26,15 @@ THROUGH_ALL = "Our dog died and the house is so quiet now. I miss him at the doo
 
 async def test_cases_end_with_the_pipeline_they_began_with(db: Database) -> None:
     four = shipped_pipelines()["four_agents"].model_copy(update={"name": "ours"})
-    keep_version(db, ADMIN, four, "", 0, system_clock())
-    activate(db, ADMIN, "ours", 1, "tried", system_clock())
+    keep_version(db, ADMIN.at(system_clock()), four, "", 0)
+    activate(db, ADMIN.at(system_clock()), "ours", 1, "tried")
     settings = Settings(_env_file=None, sampler="simulated")
     version = save_configuration(db, configuration(settings, Agents(settings), four), system_clock())
     new = NewBatch(name="p", configuration_version=version, seed=settings.seed)
-    batch_id = create_batch(db, LOCAL_USER, new, system_clock())
+    batch_id = create_batch(db, LOCAL_USER.at(system_clock()), new)
     rows = [NewCase(row=row, external_id=str(row), text=receive(THROUGH_ALL)) for row in (1, 2, 3)]
     add_rows(db, batch_id, rows, system_clock())
-    close_intake(db, LOCAL_USER, batch_id, system_clock())
+    close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
     with db.write() as conn:  # no service deletes a version; whoever has the database could
         conn.execute(delete(pipeline_activations))
         conn.execute(delete(pipeline_versions))

@@ -33,7 +33,7 @@ def test_a_case_that_kills_its_worker_three_times_ends_with_a_human(
     add_rows(
         db, batch_id, (NewCase(row=row, external_id=str(row), text=receive(t)) for row, t in enumerate(texts, 1)), now
     )
-    close_intake(db, LOCAL_USER, batch_id, now)
+    close_intake(db, LOCAL_USER.at(now), batch_id)
     deaths = 0
     while progress(db, batch_id).finished_at is None:
         assert deaths <= MOST_STARTS, "killed once more than allowed"

@@ -87,7 +87,7 @@ async def test_a_model_that_says_safe_to_everything_screens_nothing_until_it_is_
         )
         with pytest.raises(SamplerError, match="allow it in writing"):
             await job.preflights.require(load_configuration(db, version), 0)  # type: ignore[union-attr]
-        preflights.override(db, ADMIN, name, REASON, NOW)
+        preflights.override(db, ADMIN.at(NOW), name, REASON)
         await job.preflights.require(load_configuration(db, version), 0)  # type: ignore[union-attr]
         await agents.aclose()
 
@@ -112,15 +112,15 @@ def test_an_override_needs_an_administrator_a_reason_and_a_failure(db: Database)
 
     preflights.keep(db, "c1", probed("safe"), NOW)
     with pytest.raises(Forbidden):
-        preflights.override(db, ANN, "c1", REASON, NOW)
+        preflights.override(db, ANN.at(NOW), "c1", REASON)
     with pytest.raises(ValueError, match="at least"):
-        preflights.override(db, ADMIN, "c1", "because", NOW)
-    preflights.override(db, ADMIN, "c1", REASON, NOW)
+        preflights.override(db, ADMIN.at(NOW), "c1", "because")
+    preflights.override(db, ADMIN.at(NOW), "c1", REASON)
     found = preflights.latest(db, "c1")
     assert found is not None and found.allows and not found.passed and found.reason == REASON
     assert "preflight_overridden" in [event.action for event in events(db, ADMIN)]
     with pytest.raises(preflights.NothingToOverride):
-        preflights.override(db, ADMIN, "c1", REASON, NOW)
+        preflights.override(db, ADMIN.at(NOW), "c1", REASON)
     preflights.keep(db, "c1", probed("unsafe"), NOW)
     found = preflights.latest(db, "c1")
     assert found is not None and found.passed and found.overridden_by is None
@@ -129,7 +129,7 @@ def test_an_override_needs_an_administrator_a_reason_and_a_failure(db: Database)
 
 def test_local_users_may_allow_it(db: Database) -> None:
     with pytest.raises(preflights.NothingToOverride):
-        preflights.override(db, LOCAL_USER, "never tried", REASON, NOW)
+        preflights.override(db, LOCAL_USER.at(NOW), "never tried", REASON)
 
 
 def test_presets_that_ask_alike_are_tried_once_and_another_model_anew() -> None:
@@ -167,9 +167,9 @@ async def test_another_name_has_the_model_tried_again_and_pauses_the_batch_until
         found = preflights.latest(db, name_of(db))
         assert found is not None and not found.passed and found.other_names == ("another-1",)
         with pytest.raises(Forbidden):
-            accept_model_name(db, ANN, "another-1", NOW)
-        site = accept_model_name(db, ADMIN, "another-1", NOW).settings
-        assert accept_model_name(db, ADMIN, "another-1", NOW).settings == site
+            accept_model_name(db, ANN.at(NOW), "another-1")
+        site = accept_model_name(db, ADMIN.at(NOW), "another-1").settings
+        assert accept_model_name(db, ADMIN.at(NOW), "another-1").settings == site
         assert [event.action for event in events(db, ADMIN)].count("model_name_accepted") == 1
         made_now = Agents(with_accepted_names(settings_of(stub), site))
         again = batch(db, 1, made_of=made_now)

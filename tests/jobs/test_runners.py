@@ -80,16 +80,16 @@ async def test_pause_resume_and_cancel(db: Database) -> None:
     batch_id = batch(db, 200)
     async with running(db, agents(0.1)):
         await until(lambda: _count(db, screenings) > 3)
-        pause(db, LOCAL_USER, batch_id, system_clock())
+        pause(db, LOCAL_USER.at(system_clock()), batch_id)
         await until(lambda: _unended(db) == 0)
         held = _count(db, node_runs)
         await until(lambda: batch_state(db, batch_id) is BatchState.PAUSED)
         other = batch(db, 10)
         await until(lambda: _done(db, other))
         assert _count(db, node_runs) - _count_of(db, other) == held, "a paused batch asks nothing"
-        resume(db, LOCAL_USER, batch_id, system_clock())
+        resume(db, LOCAL_USER.at(system_clock()), batch_id)
         await until(lambda: _count(db, node_runs) - _count_of(db, other) > held + 5)
-        cancel(db, LOCAL_USER, batch_id, system_clock())
+        cancel(db, LOCAL_USER.at(system_clock()), batch_id)
         await until(lambda: _unended(db) == 0)
     assert batch_state(db, batch_id) is BatchState.CANCELLED and progress(db, batch_id).pending > 0
 

@@ -85,7 +85,7 @@ async def test_a_decided_case_is_not_asked_at_all(db: Database) -> None:
 
 async def test_a_stopped_site_gives_every_case_to_a_human_without_a_call(db: Database) -> None:
     batch(db, 1)
-    settings_store.stop(db, LOCAL_USER, system_clock())
+    settings_store.stop(db, LOCAL_USER.at(system_clock()))
     (case_id,), agents = _column(db, cases.c.id), Noting()
     await _job(db, agents).screen_case(case_id)
     assert agents.asked == [] and _column(db, screenings.c.reason) == ["stopped"]
@@ -128,7 +128,7 @@ async def test_a_case_given_to_a_human_keeps_the_calls_and_the_cost_of_its_commi
     expected = cost_usd("claude-sonnet-4-6", made.usage)
     assert commit_run(db, case_id, 0, made, float(expected or 0)) and expected
     if reason == "stopped":
-        settings_store.stop(db, LOCAL_USER, system_clock())
+        settings_store.stop(db, LOCAL_USER.at(system_clock()))
     for number in range(MOST_STARTS if reason == "repeated_failure" else 0):
         record_start(db, case_id, f"worker {number}", system_clock())
     await _job(db, priced).screen_case(case_id)

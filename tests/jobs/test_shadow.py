@@ -51,7 +51,7 @@ def _shadow(db: Database, most: int = CASES, caps: Caps | None = None) -> str:
         db, configuration(SETTINGS, Agents(SETTINGS), preset("recommended", budget=50)), system_clock()
     )
     trial = Trial(configuration=version, name="fifty", most_cases=most, caps=caps or Caps())
-    return begin_shadow(db, ADMIN, IN_FORCE.version, trial, system_clock())
+    return begin_shadow(db, ADMIN.at(system_clock()), IN_FORCE.version, trial)
 
 
 def _comparing(db: Database) -> Comparing:
@@ -79,12 +79,12 @@ def _services(db: Database, batch_id: str, now: datetime) -> Mapping[str, object
     """What every reading service of a reviewer's, a senior's and a researcher's pages says at that moment."""
     everything = View(tiers=None)
     return {
-        **{f"inbox of {who.id}": snapshot(db, who, now, everything) for who in (ANN, SENIOR)},
-        "counts": queue.counts(db, ANN, now),
-        "claims": claims.my_claims(db, ANN, now),
-        "set aside": queue.set_aside(db, ANN, now),
+        **{f"inbox of {who.id}": snapshot(db, who.at(now), everything) for who in (ANN, SENIOR)},
+        "counts": queue.counts(db, ANN.at(now)),
+        "claims": claims.my_claims(db, ANN.at(now)),
+        "set aside": queue.set_aside(db, ANN.at(now)),
         "shift": shift.shift(db, SENIOR, now - timedelta(days=1), now + timedelta(days=1)),
-        "follow-ups": follow_ups.open_ones(db, SENIOR, now),
+        "follow-ups": follow_ups.open_ones(db, SENIOR.at(now)),
         "read": exposure.read_since(db, ANN, now - timedelta(days=1)),
         "batch": batches.find_batch(db, ANN, batch_id, now=now),
         "batches": batches.list_batches(db, SENIOR, now=now),
@@ -152,17 +152,17 @@ async def test_another_pipeline_in_force_another_shadow_a_cap_and_a_person_end_i
     assert _shadow(db) == first  # pressed twice
     version = save_configuration(db, configuration(SETTINGS, Agents(SETTINGS), preset("certified")), system_clock())
     begin_shadow(
-        db, ADMIN, IN_FORCE.version, Trial(configuration=version, name="certified", most_cases=5), system_clock()
+        db, ADMIN.at(system_clock()), IN_FORCE.version, Trial(configuration=version, name="certified", most_cases=5)
     )
-    keep_version(db, ADMIN, IN_FORCE.model_copy(update={"name": "ours"}), "", 0, system_clock())
-    activate(db, ADMIN, "ours", 1, "tried", system_clock())
+    keep_version(db, ADMIN.at(system_clock()), IN_FORCE.model_copy(update={"name": "ours"}), "", 0)
+    activate(db, ADMIN.at(system_clock()), "ours", 1, "tried")
     capped = _shadow(db, caps=Caps(max_calls=20))
     await screened(db, 5)
     await _shadow_everything(_comparing(db))
     by_hand = _shadow(db)
     with pytest.raises(Forbidden):
-        end_comparison(db, RESEARCHER, by_hand, "mine", system_clock())
-    end_comparison(db, ADMIN, by_hand, "ended by hand", system_clock())
+        end_comparison(db, RESEARCHER.at(system_clock()), by_hand, "mine")
+    end_comparison(db, ADMIN.at(system_clock()), by_hand, "ended by hand")
     ended = {one.id: one.ended_why for one in list_comparisons(db, ADMIN)}
     assert ended[first] == "another shadow" and ended[by_hand] == "ended by hand"
     assert sorted(set(ended.values()) - {"another shadow", "ended by hand"}) == [
@@ -175,9 +175,9 @@ async def test_another_pipeline_in_force_another_shadow_a_cap_and_a_person_end_i
 async def test_while_the_site_is_stopped_nothing_is_asked(db: Database) -> None:
     _shadow(db)
     await screened(db, 2)
-    stop(db, LOCAL_USER, system_clock())
+    stop(db, LOCAL_USER.at(system_clock()))
     assert await _comparing(db).round() == 0
-    start(db, LOCAL_USER, system_clock())
+    start(db, LOCAL_USER.at(system_clock()))
     assert await _comparing(db).round() == 2
 
 
@@ -185,4 +185,4 @@ def test_only_administrators_set_one(db: Database) -> None:
     trial = Trial(configuration="x", name="x", most_cases=1)
     for who in (ANN, SENIOR, RESEARCHER):
         with pytest.raises(Forbidden):
-            begin_shadow(db, who, IN_FORCE.version, trial, system_clock())
+            begin_shadow(db, who.at(system_clock()), IN_FORCE.version, trial)

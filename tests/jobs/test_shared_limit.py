@@ -67,7 +67,7 @@ def test_two_workers_never_exceed_the_limit_of_one_account(
     wait_for(lambda: service.counters.requests > 0, 30)
     time.sleep(64)
     requests, busiest = service.counters.requests, service.counters.busiest(60.0)
-    cancel(db, LOCAL_USER, batch_id, system_clock())
+    cancel(db, LOCAL_USER.at(system_clock()), batch_id)
     assert progress(db, batch_id).pending > 0, "there was too little to do"
     print(f"limit {limit} a minute: {busiest} in the busiest minute, {service.counters.busiest(1.0)} in a second")
     assert busiest <= limit
@@ -91,7 +91,7 @@ def test_a_live_text_passes_the_calls_of_a_batch_that_the_limit_holds_back(
     case_id = _live_text(db, chosen)
     wait_for(lambda: single_texts.look(db, LOCAL_USER, case_id).outcome is not None, 60)
     assert progress(db, batch_id).pending > 0, "there was too little to do"
-    cancel(db, LOCAL_USER, batch_id, system_clock())
+    cancel(db, LOCAL_USER.at(system_clock()), batch_id)
     asked = list(service.asked_at.items())
     ours = sorted(moment for (_, text), moments in asked if text == LIVE for moment in moments)
     others = [moment for (_, text), moments in asked if text != LIVE for moment in moments]
@@ -106,7 +106,7 @@ def _live_text(db: Database, chosen: Settings) -> str:
     now = system_clock()
     version = save_configuration(db, found, now)
     new = NewBatch(name="live", configuration_version=version, seed=0, kind="interactive")
-    return single_texts.submit(db, LOCAL_USER, NewCase(row=1, external_id="text", text=receive(LIVE)), new, now)
+    return single_texts.submit(db, LOCAL_USER.at(now), NewCase(row=1, external_id="text", text=receive(LIVE)), new)
 
 
 @given(per_minute=st.integers(1, 5000))

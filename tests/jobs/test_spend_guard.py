@@ -103,10 +103,10 @@ def test_a_paused_batch_lets_a_begun_node_end_and_a_cancelled_one_does_not(db: D
     batch_id, spend_guard = batch(db, ["a", "b"]), _spend_guard(db)
     with spend_guard.spend(batch_id) as begun, spend_guard.spend(batch_id) as fresh:
         begun.drew(3, 0.0)
-        batches.pause(db, LOCAL_USER, batch_id, NOW)
+        batches.pause(db, LOCAL_USER.at(NOW), batch_id)
         spend_guard.look(batch_id)
         assert spend_guard.permission(batch_id, begun) is Permission.GO
         assert spend_guard.permission(batch_id, fresh) is Permission.NONE
-        batches.cancel(db, LOCAL_USER, batch_id, NOW)
+        batches.cancel(db, LOCAL_USER.at(NOW), batch_id)
         spend_guard.look(batch_id)
         assert spend_guard.permission(batch_id, begun) is Permission.NONE and spend_guard.cancelled(batch_id)

@@ -76,7 +76,7 @@ def _ambiguous(db: Database, rows: int = 1) -> tuple[str, list[str]]:
     batch_id, now = open_batch_of(db)
     posts = (NewCase(row=row, external_id=f"p{row}", text=receive(AMBIGUOUS)) for row in range(1, rows + 1))
     add_rows(db, batch_id, posts, now)
-    intake.close_intake(db, LOCAL_USER, batch_id, now)
+    intake.close_intake(db, LOCAL_USER.at(now), batch_id)
     return batch_id, _column(db, cases.c.id)
 
 
@@ -105,13 +105,13 @@ async def test_calls_of_failed_waves_count_and_so_a_cap_ends_every_retry(
     chosen = settings(database_url, options)
     write_posts(tmp_path / "posts.csv", 30)
     batch_id = batch_from(db, tmp_path / "posts.csv", chosen)
-    change_caps(db, LOCAL_USER, batch_id, Caps(max_calls=40), system_clock())
+    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=40))
     async with contextlib.aclosing(Agents(chosen)) as made, running(db, made):
         await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and _unended(db) == 0)
     found = progress(db, batch_id)
     assert (found.why, found.lost_calls) == ("max_calls", found.calls)
     _require_accounted(db, batch_id, service.counters.requests)
-    retry_failed(db, LOCAL_USER, batch_id, system_clock())
+    retry_failed(db, LOCAL_USER.at(system_clock()), batch_id)
     assert progress(db, batch_id).state is BatchState.CAPPED
 
 
@@ -128,7 +128,7 @@ async def test_the_draws_of_earlier_waves_are_lost_with_the_wave_that_fails(db: 
 
 async def test_a_cap_is_passed_by_less_than_a_wave_for_all_cases_in_flight(db: Database) -> None:
     batch_id, agents = batch(db, 40), Metered()
-    change_caps(db, LOCAL_USER, batch_id, Caps(max_calls=50), system_clock())
+    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=50))
     async with running(db, agents):
         await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and _unended(db) == 0)
     assert agents.calls < 50 + max(request.count for request in agents.asked)
@@ -138,7 +138,7 @@ async def test_a_cap_is_passed_by_less_than_a_wave_for_all_cases_in_flight(db: D
 async def test_a_case_waits_for_what_becomes_of_calls_under_way_that_make_up_the_cap(db: Database) -> None:
     """It does not end and begin again all the while; and once they are known to use up the cap, it ends."""
     (batch_id, (first, second)), agents = _ambiguous(db, 2), Metered(held_from=0)
-    change_caps(db, LOCAL_USER, batch_id, Caps(max_calls=1), system_clock())
+    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=1))
     job = _job(db, agents)
     tasks = [asyncio.ensure_future(job.screen_case(first))]
     await until(lambda: len(agents.asked) == 1)
@@ -157,7 +157,7 @@ async def test_a_cancelled_batch_ends_its_waves_however_long_they_would_take(db:
     (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=1)
     task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))
     await until(lambda: len(agents.asked) == 2)
-    batches.cancel(db, LOCAL_USER, batch_id, system_clock())
+    batches.cancel(db, LOCAL_USER.at(system_clock()), batch_id)
     await asyncio.wait_for(task, 60)
     assert agents.broken_off == 1 and _unended(db) == 0
     _require_accounted(db, batch_id, agents.calls)
@@ -167,7 +167,7 @@ async def test_a_paused_batch_ends_the_nodes_that_have_begun_and_begins_none(db:
     (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=0)
     task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))
     await until(lambda: len(agents.asked) == 1)
-    batches.pause(db, LOCAL_USER, batch_id, system_clock())
+    batches.pause(db, LOCAL_USER.at(system_clock()), batch_id)
     await asyncio.sleep(2 * FRESH_S)
     agents.go.set()
     await asyncio.wait_for(task, 60)

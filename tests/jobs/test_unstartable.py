@@ -41,7 +41,7 @@ async def test_it_waits_for_a_retry_with_its_error_and_others_go_on(db: Database
             conn.execute(update(batches).where(batches.c.id == bad).values(configuration=known))
         assert errors == [("internal_error", "ValidationError")] * 3
         assert len(ended) == 3 and None not in ended
-        retry_failed(db, LOCAL_USER, bad, system_clock())
+        retry_failed(db, LOCAL_USER.at(system_clock()), bad)
         await until(lambda: progress(db, bad).finished_at is not None)
 
 

@@ -56,7 +56,7 @@ def batch(
         max_cost_usd=max_cost_usd,
         reach=reach,
     )
-    batch_id = create_batch(db, LOCAL_USER, new, NOW)
+    batch_id = create_batch(db, LOCAL_USER.at(NOW), new)
     labels = [{"S": Label.SAFE, "U": Label.UNSAFE}.get(one) for one in references]
     rows = [
         NewCase(row=row, external_id=f"p{row}", text=receive(text), reference=labels[row - 1] if labels else None)
@@ -64,7 +64,7 @@ def batch(
     ]
     add_rows(db, batch_id, rows, NOW)
     if closed:
-        close_intake(db, LOCAL_USER, batch_id, NOW)
+        close_intake(db, LOCAL_USER.at(NOW), batch_id)
     return batch_id
 
 

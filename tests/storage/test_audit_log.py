@@ -29,7 +29,7 @@ from tests.storage.inbox_cases import ADMIN, ANN, NOW, fill, form, register
 def log(db: Database, number: int) -> None:
     for index in range(number):
         with db.write() as conn:
-            append(conn, ANN, "text_viewed", f"case-{index}", {"index": index}, NOW + timedelta(seconds=index))
+            append(conn, ANN.at(NOW + timedelta(seconds=index)), "text_viewed", f"case-{index}", {"index": index})
 
 
 def test_an_untouched_log_verifies_and_an_empty_one_too(db: Database) -> None:
@@ -110,7 +110,7 @@ def test_a_chain_rewritten_from_the_start_is_found_by_the_anchor(db: Database) -
         conn.execute(delete(audit_events))
     log(db, 2)
     with db.write() as conn:
-        append(conn, ANN, "something_else", None, {}, NOW)
+        append(conn, ANN.at(NOW), "something_else", None, {})
     assert verify(db).ok
     assert not verify(db, [kept]).ok
 
@@ -124,7 +124,7 @@ def test_what_is_no_anchor_is_refused(line: str) -> None:
 def test_an_event_of_a_transaction_that_fails_is_not_there(db: Database) -> None:
     log(db, 1)
     with pytest.raises(ZeroDivisionError), db.write() as conn:
-        append(conn, ANN, "rated", "case", {}, NOW)
+        append(conn, ANN.at(NOW), "rated", "case", {})
         _ = 1 // 0
     assert verify(db).events == 1
 
@@ -132,7 +132,7 @@ def test_an_event_of_a_transaction_that_fails_is_not_there(db: Database) -> None
 def test_concurrent_writers_lose_nothing_and_keep_the_chain(db: Database) -> None:
     def write(number: int) -> None:
         with db.write() as conn:
-            append(conn, ANN, "text_viewed", f"case-{number}", {}, NOW)
+            append(conn, ANN.at(NOW), "text_viewed", f"case-{number}", {})
 
     with ThreadPoolExecutor(12) as pool:
         list(pool.map(write, range(120)))
@@ -143,7 +143,7 @@ def test_concurrent_writers_lose_nothing_and_keep_the_chain(db: Database) -> Non
 def test_a_detail_as_long_as_a_message_is_refused(db: Database) -> None:
     for value in ("x" * (LONGEST_DETAIL + 1), ["x" * (LONGEST_DETAIL + 1)]):
         with pytest.raises(ValueError, match="identifiers, not text"), db.write() as conn:
-            append(conn, ANN, "rated", "case", {"note": value}, NOW)
+            append(conn, ANN.at(NOW), "rated", "case", {"note": value})
 
 
 def test_only_those_who_may_see_the_log(db: Database) -> None:
@@ -204,7 +204,7 @@ def test_events_under_a_key_that_is_not_here_prove_nothing(db: Database, monkeyp
 
 
 def test_an_emptied_log_beside_full_tables_fails(db: Database) -> None:
-    change(db, ADMIN, SiteSettings(lease_minutes=9), 0, NOW)
+    change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=9), 0)
     assert verify(db).ok
     with db.write() as conn:
         conn.execute(delete(audit_events))
@@ -231,9 +231,9 @@ TAMPERED = {
 def test_what_is_changed_after_it_was_sealed_is_found(db: Database, how: str) -> None:
     register(db, ANN)
     (case_id,) = fill(db)
-    claim = claim_next(db, ANN, NOW)
+    claim = claim_next(db, ANN.at(NOW))
     assert claim is not None
-    submit_rating(db, ANN, case_id, claim.token, form("unsafe", 5), NOW, "a" * 32)
+    submit_rating(db, ANN.at(NOW), case_id, claim.token, form("unsafe", 5), "a" * 32)
     assert seal(db, NOW) == 0, "too young"
     assert seal(db, NOW + timedelta(minutes=5)) == 3
     assert seal(db, NOW + timedelta(minutes=6)) == 0, "nothing is new"
@@ -247,9 +247,9 @@ def test_what_is_changed_after_it_was_sealed_is_found(db: Database, how: str) ->
 def test_an_erased_note_breaks_no_seal(db: Database) -> None:
     register(db, ANN)
     (case_id,) = fill(db)
-    claim = claim_next(db, ANN, NOW)
+    claim = claim_next(db, ANN.at(NOW))
     assert claim is not None
-    submit_rating(db, ANN, case_id, claim.token, form("unsafe", 5, note="words"), NOW, "a" * 32)
+    submit_rating(db, ANN.at(NOW), case_id, claim.token, form("unsafe", 5, note="words"), "a" * 32)
     seal(db, NOW + timedelta(minutes=5))
     with db.write() as conn:
         fields = conn.execute(select(ratings.c.fields)).scalar_one()

@@ -47,13 +47,15 @@ WORLDS = [(ended,) * OPEN for ended in Outcome]
 def team(db: Database) -> None:
     """Four who read, and no second readings by a coin."""
     register(db, ANN, BO, HELEN, SENIOR)
-    change(db, ADMIN, SiteSettings(second_reading_rate=0.0), 0, NOW)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
 
 
 def _read(db: Database, who: Actor, case_id: str, label: str, *, certainty: int = 5) -> None:
-    claim = claims.claim(db, who, case_id, LATER) if Role.SENIOR in who.roles else claims.claim_next(db, who, LATER)
+    claim = (
+        claims.claim(db, who.at(LATER), case_id) if Role.SENIOR in who.roles else claims.claim_next(db, who.at(LATER))
+    )
     assert claim is not None and claim.case_id == case_id
-    submit_rating(db, who, case_id, claim.token, form(label, certainty), LATER, new_id(LATER))
+    submit_rating(db, who.at(LATER), case_id, claim.token, form(label, certainty), new_id(LATER))
 
 
 def _world(db: Database, endings: Sequence[Outcome], first_label: str = "unsafe") -> str:
@@ -66,7 +68,7 @@ def _world(db: Database, endings: Sequence[Outcome], first_label: str = "unsafe"
         for row, (group, reference, _) in enumerate(ROWS, start=1)
     ]
     add_rows(db, batch_id, rows, NOW)
-    close_intake(db, LOCAL_USER, batch_id, NOW)
+    close_intake(db, LOCAL_USER.at(NOW), batch_id)
     ended = [known for *_, known in ROWS if known is not None]
     for case_id, outcome in zip(waiting(db), [*ended, *endings], strict=True):
         decide(db, case_id, outcome, 0.25)  # sums of quarters are exact, in whatever order a database adds them up
@@ -78,7 +80,7 @@ def _world(db: Database, endings: Sequence[Outcome], first_label: str = "unsafe"
         agreed = "unsafe" if known is U else "safe"  # what reads otherwise than the engine waits for a second reader
         _read(db, HELEN, case_id, first_label if case_id == ids[-OPEN] else agreed)
     again, other = ids[-OPEN], "safe" if first_label == "unsafe" else "insufficient_information"
-    revise(db, HELEN, again, form(other, 1), "read again", LATER, new_id(LATER))
+    revise(db, HELEN.at(LATER), again, form(other, 1), "read again", new_id(LATER))
     return batch_id
 
 
@@ -208,7 +210,7 @@ def test_who_may_have_seen_a_case_in_a_list_gives_a_second_look_that_is_not_blin
 ) -> None:
     """Lists remember nobody; the moments are the same, so that no clock decides."""
     _, case_id = _one(db, S)
-    assert request_second_looks(db, RESEARCHER, [case_id], LATER).opened == 1
+    assert request_second_looks(db, RESEARCHER.at(LATER), [case_id]).opened == 1
     _read(db, who, case_id, "safe")
     mine = my_rating(db, who, case_id)
     assert mine is not None and mine.blind is blind
@@ -232,7 +234,7 @@ def test_a_reading_revised_by_who_may_see_results_is_not_blind(db: Database, who
     team(db)
     _, case_id = _one(db, H)
     _read(db, who, case_id, "safe", certainty=1)
-    revise(db, who, case_id, form("safe", 2), "surer", LATER, new_id(LATER))
+    revise(db, who.at(LATER), case_id, form("safe", 2), "surer", new_id(LATER))
     mine = my_rating(db, who, case_id)
     assert mine is not None and mine.blind is blind
 
@@ -240,7 +242,7 @@ def test_a_reading_revised_by_who_may_see_results_is_not_blind(db: Database, who
 def _reopened(db: Database, case_id: str) -> None:
     """Closed as unsafe by Ann, who then changes her mind: softened, so a second reader is due."""
     _read(db, ANN, case_id, "unsafe")
-    revise(db, ANN, case_id, form("safe", 5), "looked again", LATER, new_id(LATER))
+    revise(db, ANN.at(LATER), case_id, form("safe", 5), "looked again", new_id(LATER))
 
 
 def test_a_label_taken_back_stands_nowhere_until_it_is_decided_again(db: Database) -> None:
@@ -255,7 +257,7 @@ def test_a_label_taken_back_stands_nowhere_until_it_is_decided_again(db: Databas
         cell = Cell(batch_id=batch_id, reference="unsafe", outcome="human_review", labels="adjudicated")
         assert cell_page(db, who, cell).waiting == 0
     own = replace(ALL_ROLES, id=ANN.id)
-    (row,) = export_relabelled(db, own, batch_id, "key", LATER)
+    (row,) = export_relabelled(db, own.at(LATER), batch_id, "key")
     assert (row.withheld, row.adjudicated_label, row.final_label, row.final_source) == (
         False,
         None,
@@ -266,7 +268,7 @@ def test_a_label_taken_back_stands_nowhere_until_it_is_decided_again(db: Databas
     assert [case.adjudicated for case in cell_page(db, own, here).cases] == [False]
     _read(db, BO, case_id, "safe")
     assert adjudicated_labels(db, SENIOR, batch_id) == {case_id: RatingLabel.SAFE}
-    (row,) = export_relabelled(db, own, batch_id, "key", LATER)
+    (row,) = export_relabelled(db, own.at(LATER), batch_id, "key")
     assert (row.adjudicated_label, row.final_source) == ("safe", "adjudicated")
     assert [one.outcome for one in results(db, SENIOR, batch_id)] != [IN_INBOX]
 
@@ -284,7 +286,7 @@ def test_what_a_batch_of_one_row_cost_tells_nothing_of_how_it_ended(db: Database
 
 def test_a_cap_is_reached_also_for_those_from_whom_the_calls_are_withheld(db: Database) -> None:
     batch_id = batch(db, ["one", "two"], audit_rate=1.0)
-    change_caps(db, LOCAL_USER, batch_id, Caps(max_calls=6), NOW)
+    change_caps(db, LOCAL_USER.at(NOW), batch_id, Caps(max_calls=6))
     decide(db, waiting(db)[0], S)
     found = progress(db, batch_id, actor=SENIOR)
     assert (found.state, found.calls, found.left_out) == (BatchState.CAPPED, 0, 1)

@@ -33,8 +33,8 @@ def test_a_commit_of_anybody_else_is_seen_once(sqlite_url: str) -> None:
 
 ACTS: tuple[Callable[[Database, str], object], ...] = (
     lambda db, _batch_id: batch(db, ["another text"]),
-    lambda db, batch_id: resume(db, LOCAL_USER, batch_id, LATER),
-    lambda db, batch_id: retry_failed(db, LOCAL_USER, batch_id, LATER),
+    lambda db, batch_id: resume(db, LOCAL_USER.at(LATER), batch_id),
+    lambda db, batch_id: retry_failed(db, LOCAL_USER.at(LATER), batch_id),
 )
 
 
@@ -42,7 +42,7 @@ ACTS: tuple[Callable[[Database, str], object], ...] = (
 def test_whoever_listens_is_told_of_new_work(postgresql_db: Database, act: Callable[[Database, str], object]) -> None:
     batch_id = batch(postgresql_db, ["a text"])
     record_error(postgresql_db, waiting(postgresql_db)[0], "refused", "no", NOW)
-    pause(postgresql_db, LOCAL_USER, batch_id, NOW + timedelta(seconds=1))
+    pause(postgresql_db, LOCAL_USER.at(NOW + timedelta(seconds=1)), batch_id)
     with psycopg.connect(postgresql_db.conninfo, autocommit=True) as listening:
         listening.execute(f"LISTEN {NEW_WORK}")
         act(postgresql_db, batch_id)

@@ -34,8 +34,8 @@ def test_a_new_site_runs_on_the_defaults(db: Database) -> None:
 
 
 def test_a_change_is_a_version_that_says_what_changed(db: Database) -> None:
-    change(db, ADMIN, SiteSettings(lease_minutes=10), 0, NOW)
-    change(db, ADMIN, SiteSettings(lease_minutes=10, help_text="Local help line"), 1, NOW + MINUTE)
+    change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=10), 0)
+    change(db, ADMIN.at(NOW + MINUTE), SiteSettings(lease_minutes=10, help_text="Local help line"), 1)
     assert [(one.version, one.settings.lease_minutes, one.by) for one in history(db, ANN)] == [
         (2, 10, "ada"),
         (1, 10, "ada"),
@@ -45,20 +45,20 @@ def test_a_change_is_a_version_that_says_what_changed(db: Database) -> None:
         {"changed": ["lease_minutes"]},
     ]
     with pytest.raises(StaleSettings):
-        change(db, ADMIN, SiteSettings(), 1, NOW)
+        change(db, ADMIN.at(NOW), SiteSettings(), 1)
     with pytest.raises(Forbidden):
-        change(db, SENIOR, SiteSettings(), 2, NOW)
+        change(db, SENIOR.at(NOW), SiteSettings(), 2)
 
 
 def test_everybody_can_stop_and_not_everybody_can_start(db: Database) -> None:
-    stop(db, ANN, NOW)
-    assert stop(db, ANN, NOW).version == 1, "pressing it twice is once"
+    stop(db, ANN.at(NOW))
+    assert stop(db, ANN.at(NOW)).version == 1, "pressing it twice is once"
     assert is_stopped(db)
-    change(db, ADMIN, SiteSettings(lease_minutes=5, stopped=False), 1, NOW)
+    change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=5, stopped=False), 1)
     assert is_stopped(db), "a change of settings does not move the button"
     with pytest.raises(Forbidden):
-        start(db, ANN, NOW)
-    start(db, SENIOR, NOW)
+        start(db, ANN.at(NOW))
+    start(db, SENIOR.at(NOW))
     assert not is_stopped(db)
     assert current(db).settings.lease_minutes == 5
     assert [event.action for event in events(db, ADMIN)] == ["started", "settings_changed", "stopped"]
@@ -66,7 +66,7 @@ def test_everybody_can_stop_and_not_everybody_can_start(db: Database) -> None:
 
 def test_many_hands_on_the_button_make_one_version(db: Database) -> None:
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: stop(db, ANN, NOW).version, range(16)))
+        made = list(pool.map(lambda _: stop(db, ANN.at(NOW)).version, range(16)))
     assert set(made) == {1}
 
 
@@ -108,16 +108,16 @@ def test_settings_kept_before_the_plan_was_one_still_load(db: Database) -> None:
 
 def test_the_plan_knows_when_it_was_last_changed_and_how_often(db: Database) -> None:
     two_allowed = SiteSettings(audit_allowed_misses=2)
-    change(db, ADMIN, two_allowed, 0, NOW)
-    change(db, ADMIN, two_allowed.model_copy(update={"lease_minutes": 9}), 1, NOW + MINUTE)
-    stop(db, ANN, NOW + 2 * MINUTE)
+    change(db, ADMIN.at(NOW), two_allowed, 0)
+    change(db, ADMIN.at(NOW + MINUTE), two_allowed.model_copy(update={"lease_minutes": 9}), 1)
+    stop(db, ANN.at(NOW + 2 * MINUTE))
     assert audit_plan(db) == AuditPlan(at_most=0.05, confidence=0.95, allowed_misses=2, since=NOW, changes=1)
-    change(db, ADMIN, SiteSettings(lease_minutes=9), 3, NOW + 3 * MINUTE)
+    change(db, ADMIN.at(NOW + 3 * MINUTE), SiteSettings(lease_minutes=9), 3)
     assert (audit_plan(db).since, audit_plan(db).changes) == (NOW + 3 * MINUTE, 2), "back to the default is a change"
     assert events(db, ADMIN)[0].details == {"changed": ["audit_allowed_misses"]}
 
 
 def test_the_wording_of_the_break_prompt_is_kept_and_what_changed_is_named(db: Database) -> None:
-    change(db, ADMIN, SiteSettings(break_wording="  Ein Glas Wasser?\nAlles bleibt, wie es ist. "), 0, NOW)
+    change(db, ADMIN.at(NOW), SiteSettings(break_wording="  Ein Glas Wasser?\nAlles bleibt, wie es ist. "), 0)
     assert current(db).settings.break_wording == "Ein Glas Wasser?\nAlles bleibt, wie es ist."
     assert events(db, ADMIN)[0].details == {"changed": ["break_wording"]}

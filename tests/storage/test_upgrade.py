@@ -121,5 +121,5 @@ def test_work_under_way_goes_on(first_version: Database) -> None:
         entered = set(conn.execute(select(inbox_entries.c.case_id)).scalars())
     assert entered == set(IDS[:20]), "what an old batch calls unsafe is counted, as when it began"
     register(first_version, ANN, BO)
-    claim = claims.claim_next(first_version, ANN, NOW + timedelta(minutes=1))
+    claim = claims.claim_next(first_version, ANN.at(NOW + timedelta(minutes=1)))
     assert claim is not None and claim.case_id in entered - {IDS[0]}, "the open lease stands"

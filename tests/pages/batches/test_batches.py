@@ -185,13 +185,13 @@ def test_files_leave_out_what_is_yet_to_be_read_and_the_page_says_so(
     said = " ".join(one.value for one in page.caption)
     assert 'Left out of 1 row (in the results it says "in the inbox")' in said and "readings stay blind" in said
     assert "take it as one for a clinician" in said
-    lines = list(csv.DictReader(results_csv(page_database, LOCAL_USER, batch_id, NOW)))
+    lines = list(csv.DictReader(results_csv(page_database, LOCAL_USER.at(NOW), batch_id)))
     hidden = lines[0]
     known = ("\ufeff" + '"id"', "row", "reference", "outcome")
     assert [hidden[name] for name in known] == ["p1", "1", "safe", "in the inbox"]
     assert {hidden[name] for name in ("node", "reason", "calls", "cost_usd", "delta")} == {""}
     assert [(one["outcome"], one["calls"], one["withheld"]) for one in lines[1:]] == [("safe", "6", "False")] * 2
-    twin = [json.loads(line) for line in results_jsonl(page_database, LOCAL_USER, batch_id, NOW)]
+    twin = [json.loads(line) for line in results_jsonl(page_database, LOCAL_USER.at(NOW), batch_id)]
     assert (twin[0]["outcome"], twin[0]["calls"], twin[0]["withheld"]) == ("in the inbox", None, True)
 
 

@@ -28,7 +28,9 @@ def behind_a_model(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> 
 
 def _allow(db: Database) -> None:
     now = current(db)
-    change(db, LOCAL_USER, now.settings.model_copy(update={"overnight_allowed": True}), now.version, datetime.now(UTC))
+    change(
+        db, LOCAL_USER.at(datetime.now(UTC)), now.settings.model_copy(update={"overnight_allowed": True}), now.version
+    )
 
 
 def _uploaded(open_page: Opener, content: str) -> AppTest:

@@ -74,8 +74,8 @@ def test_a_saved_version_whose_model_the_service_no_longer_has_is_neither_put_in
     worker, *others = preset("recommended").nodes
     nodes = (worker.model_copy(update={"model": "claude-hiaku-4-5"}), *others)
     ours = preset("recommended").model_copy(update={"name": "ours", "nodes": nodes})
-    keep_version(page_database, LOCAL_USER, ours, "", 0, NOW)  # simulated agents went by any name
-    accept_model_name(page_database, LOCAL_USER, "another-name", NOW)
+    keep_version(page_database, LOCAL_USER.at(NOW), ours, "", 0)  # simulated agents went by any name
+    accept_model_name(page_database, LOCAL_USER.at(NOW), "another-name")
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
     restart()
@@ -84,7 +84,7 @@ def test_a_saved_version_whose_model_the_service_no_longer_has_is_neither_put_in
     assert page.button(key="pipeline_activate").disabled and page.button(key="shadow_begin").disabled
     assert "pipeline_probe" not in [button.key for button in page.button]
     resources.database().close()
-    accept_model_name(page_database, LOCAL_USER, "claude-hiaku-4-5", NOW)
+    accept_model_name(page_database, LOCAL_USER.at(NOW), "claude-hiaku-4-5")
     restart()
     page = open_page("pipelines")
     assert not page.error and "pipeline_probe" in [button.key for button in page.button]
@@ -145,7 +145,7 @@ def test_whoever_saves_on_an_old_version_is_told(open_page: Opener, page_databas
     page = open_page("pipelines")
     page.text_input(key="pipeline_1_name").set_value("ours").run()
     other = preset("recommended", budget=50).model_copy(update={"name": "ours"})
-    keep_version(page_database, LOCAL_USER, other, "", 0, NOW)
+    keep_version(page_database, LOCAL_USER.at(NOW), other, "", 0)
     page.button(key="pipeline_save").click().run()
     assert "Version 1 of ours was saved in the meantime" in page.error[0].value
     assert [one.number for one in list_versions(page_database, LOCAL_USER, "ours")] == [1]
@@ -167,7 +167,7 @@ def test_with_a_model_a_version_is_tried_on_unsafe_texts_before_it_is_put_in_for
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
     restart()
     ours = preset("recommended").model_copy(update={"name": "ours"})
-    keep_version(page_database, LOCAL_USER, ours, "", 0, NOW)
+    keep_version(page_database, LOCAL_USER.at(NOW), ours, "", 0)
     page = open_page("pipelines")
     assert page.button(key="pipeline_activate").disabled
     page.button(key="pipeline_probe").click().run()

@@ -38,7 +38,7 @@ def case_id(page_database: Database) -> str:
     settings = Settings(_env_file=None, sampler="simulated")
     kept = configuration(settings, Agents(settings), preset("recommended"))
     typed = Typed(text="A canary <b>sang</b>.")
-    return hand_in(page_database, LOCAL_USER, typed, kept, settings, datetime.now(UTC))
+    return hand_in(page_database, LOCAL_USER.at(datetime.now(UTC)), typed, kept, settings)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_what_did_not_change_is_a_tiny_answer(case_id: str, client: TestClient, 
 
 
 def _lasting(case_id: str, now: datetime) -> str:
-    return parts_of(single_texts.look(resources.database(), LOCAL_USER, case_id), LOCAL_USER, now)[0][0]
+    return parts_of(single_texts.look(resources.database(), LOCAL_USER, case_id), LOCAL_USER.at(now))[0][0]
 
 
 def test_that_no_worker_answers_is_said_within_seconds_with_the_last_sign_of_life(
@@ -132,7 +132,7 @@ def test_that_no_answer_comes_is_said_with_the_moment_of_the_last(page_database:
     def said(seconds: float) -> str:
         now = began + timedelta(seconds=seconds)
         heartbeats.beat(page_database, "one", "worker", now)
-        return parts_of(single_texts.look(page_database, LOCAL_USER, case_id), LOCAL_USER, now)[1][0]
+        return parts_of(single_texts.look(page_database, LOCAL_USER, case_id), LOCAL_USER.at(now))[1][0]
 
     assert "Asking the agents" in said(9) and "No answer" not in said(9)
     assert "No answer has come since 09:00:00 UTC" in said(11) == said(15)
@@ -234,11 +234,11 @@ def test_whose_watching_ended_is_not_kept_going_by_others(
 ) -> None:
     settings = Settings(_env_file=None, sampler="simulated")
     kept = configuration(settings, Agents(settings), preset("recommended"))
-    other = hand_in(page_database, LOCAL_USER, Typed(text="Another."), kept, settings, datetime.now(UTC))
+    other = hand_in(page_database, LOCAL_USER.at(datetime.now(UTC)), Typed(text="Another."), kept, settings)
     pages = {each: seats().take(_seat(each)) for each in (case_id, other)}
     for page in pages.values():
         client.get(page)
-    single_texts.stop(page_database, LOCAL_USER, case_id, datetime.now(UTC))
+    single_texts.stop(page_database, LOCAL_USER.at(datetime.now(UTC)), case_id)
     left, watched = _seen(page_database, case_id), _aged(page_database, other)
     clock[0] += SEEN_EVERY_S
     client.get(pages[other])

@@ -80,16 +80,16 @@ def test_whoever_may_create_batches_sends_files_and_nobody_else(
 def test_a_role_taken_away_an_account_switched_off_and_a_session_ended_count_at_once(
     sent: Callable[[str], int], page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_roles(page_database, ADMIN, RESEARCHER.id, frozenset({Role.REVIEWER}), NOW)
+    set_roles(page_database, ADMIN.at(NOW), RESEARCHER.id, frozenset({Role.REVIEWER}))
     assert sent(RESEARCHER.id) == 403
-    set_roles(page_database, ADMIN, RESEARCHER.id, frozenset({Role.RESEARCHER}), NOW)
+    set_roles(page_database, ADMIN.at(NOW), RESEARCHER.id, frozenset({Role.RESEARCHER}))
     assert sent(RESEARCHER.id) == 200
-    set_active(page_database, ADMIN, RESEARCHER.id, False, NOW)
+    set_active(page_database, ADMIN.at(NOW), RESEARCHER.id, False)
     assert sent(RESEARCHER.id) == 401
-    set_active(page_database, ADMIN, RESEARCHER.id, True, NOW)
+    set_active(page_database, ADMIN.at(NOW), RESEARCHER.id, True)
     monkeypatch.setattr(resources, "now", lambda: NOW + timedelta(minutes=31))
     assert sent(RESEARCHER.id) == 401, "idle"
-    revoke(page_database, ADMIN, RESEARCHER.id, NOW)
+    revoke(page_database, ADMIN.at(NOW), RESEARCHER.id)
     assert sent(RESEARCHER.id) == 401
 
 

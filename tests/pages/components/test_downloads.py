@@ -80,13 +80,13 @@ def test_a_role_that_was_taken_away_takes_along_what_was_already_offered(
         return {label: _client().get(address).status_code for label, address in links.items()}
 
     assert set(given().values()) == {200}
-    set_roles(page_database, ADMIN, RESEARCHER.id, frozenset({Role.SENIOR}), NOW)
+    set_roles(page_database, ADMIN.at(NOW), RESEARCHER.id, frozenset({Role.SENIOR}))
     assert given() == dict.fromkeys(RESULTS, 200) | dict.fromkeys(RELABELLED, 403)
-    set_roles(page_database, ADMIN, RESEARCHER.id, frozenset(), NOW)
+    set_roles(page_database, ADMIN.at(NOW), RESEARCHER.id, frozenset())
     answers = [_client().get(address) for address in links.values()]
     assert {answer.status_code for answer in answers} == {403}
     assert {answer.text for answer in answers} == {"Your role does not let you have this file."}
-    set_active(page_database, ADMIN, RESEARCHER.id, False, NOW)
+    set_active(page_database, ADMIN.at(NOW), RESEARCHER.id, False)
     assert set(given().values()) == {401}
 
 
@@ -116,10 +116,10 @@ def test_a_button_that_makes_its_file_when_pressed_asks_the_role_again(
     for place in (st, DeltaGenerator):
         monkeypatch.setattr(place, "download_button", taken)
     screened(page_database, sample_rows(every=60))
-    set_roles(page_database, ADMIN, RESEARCHER.id, frozenset({Role.SENIOR}), NOW)  # who may see all three
+    set_roles(page_database, ADMIN.at(NOW), RESEARCHER.id, frozenset({Role.SENIOR}))  # who may see all three
     assert not signed_in(name).exception
     assert made and all(make() for make in made)
-    set_roles(page_database, ADMIN, RESEARCHER.id, frozenset({Role.REVIEWER}), NOW)
+    set_roles(page_database, ADMIN.at(NOW), RESEARCHER.id, frozenset({Role.REVIEWER}))
     for make in made:
         with pytest.raises(Forbidden):
             make()
@@ -148,5 +148,5 @@ def test_rejected_rows_of_a_file_are_for_whoever_may_begin_a_batch(
     kept = uploads.keep(folder, "texts.csv", io.BytesIO(CONFLICTING), RESEARCHER.id)
     (address,) = _links(signed_in("batches", upload=kept.token)).values()
     assert _client().get(address).status_code == 200
-    set_roles(page_database, ADMIN, RESEARCHER.id, frozenset({Role.REVIEWER}), NOW)
+    set_roles(page_database, ADMIN.at(NOW), RESEARCHER.id, frozenset({Role.REVIEWER}))
     assert _client().get(address).status_code == 403

@@ -65,7 +65,7 @@ def test_of_two_accounts_of_one_name_the_one_chosen_gets_the_role(open_page: Ope
 def test_of_two_colleagues_of_one_name_the_one_chosen_gets_the_case(open_page: Opener, page_database: Database) -> None:
     register(page_database, ONE, TWO)
     [case_id] = fill(page_database)
-    claims.claim(page_database, LOCAL_USER, case_id, datetime.now(UTC))
+    claims.claim(page_database, LOCAL_USER.at(datetime.now(UTC)), case_id)
     page = open_page("inbox", case=case_id)
     names = dict(map(reversed, desk(page)["case"]["colleagues"]))
     assert len(names) == 2, "told apart"
@@ -94,9 +94,9 @@ def test_of_two_batches_of_one_name_the_one_chosen_is_shown(
 
 def test_agreement_in_the_older_of_two_batches_of_one_name(open_page: Opener, page_database: Database) -> None:
     [older], [newer] = fill(page_database), fill(page_database)
-    claim = claims.claim(page_database, LOCAL_USER, older, datetime.now(UTC))
-    reading = form("safe", 5), datetime.now(UTC), new_id(datetime.now(UTC))
-    ratings.submit_rating(page_database, LOCAL_USER, older, claim.token, *reading)
+    claim = claims.claim(page_database, LOCAL_USER.at(datetime.now(UTC)), older)
+    reading = form("safe", 5), new_id(datetime.now(UTC))
+    ratings.submit_rating(page_database, LOCAL_USER.at(datetime.now(UTC)), older, claim.token, *reading)
     with page_database.write() as conn:
         found = {row.id: row.batch_id for row in conn.execute(select(cases.c.id, cases.c.batch_id))}
         for batch_id in found.values():
@@ -112,9 +112,9 @@ def test_the_audit_log_tells_people_of_one_name_apart(open_page: Opener, page_da
     register(page_database, ONE, TWO)
     [case_id] = fill(page_database)
     for who in (ONE, TWO):
-        claim = claims.claim_next(page_database, who, NOW)
+        claim = claims.claim_next(page_database, who.at(NOW))
         assert claim is not None
-        inbox.decline(page_database, who, case_id, claim.token, NOW)
+        inbox.decline(page_database, who.at(NOW), case_id, claim.token)
     page = open_page("audit")
     page = _box(page, "Person").set_value("kim1").run()
     assert set(page.dataframe[0].value["Who"]) == {"Dr Kim · kim1"}

@@ -131,7 +131,7 @@ def test_a_role_taken_away_ends_what_polls(
     monkeypatch.setattr(st, "rerun", _rerun)
     tick = sign_in.poll_session(lambda: ticks.append("tick"))
     tick()
-    set_roles(page_database, ADMIN, ANN.id, frozenset({Role.ADMIN}), clock.now)
+    set_roles(page_database, ADMIN.at(clock.now), ANN.id, frozenset({Role.ADMIN}))
     with pytest.raises(_Rerun):
         tick()
     assert ticks == ["tick"]
@@ -163,7 +163,7 @@ def test_no_address_signs_somebody_out(
     signed = create_signed_value(get_cookie_secret(), http.SIGNED_IN_COOKIE, claims).decode()
     client.cookies.set(http.SIGNED_IN_COOKIE, signed)
     assert client.get(address).status_code == 405
-    revoke(page_database, LOCAL_USER, ANN.id, clock.now)
+    revoke(page_database, LOCAL_USER.at(clock.now), ANN.id)
     clock.now += 31 * MINUTE
     assert client.get(address).text == "forgotten"
 
@@ -214,7 +214,7 @@ def test_a_text_that_somebody_else_handed_in_is_not_shown_and_the_asking_is_in_t
 
 def test_a_revoked_session_is_refused(visit: Opener, clock: Clock, page_database: Database) -> None:
     page = visit(ANN.id)
-    revoke(page_database, LOCAL_USER, ANN.id, clock.now)
+    revoke(page_database, LOCAL_USER.at(clock.now), ANN.id)
     page.run()
     assert "You were signed out" in _said(page) and not page.text_area
 
@@ -270,7 +270,7 @@ def test_a_download_asks_the_session_when_it_is_pressed(
     monkeypatch.setattr("streamlit.user_info._get_user_info", lambda: claims)
     make, who = sign_in.check_before(Action.SCREEN_TEXT, lambda: "file"), sign_in.asking()
     assert make() == "file" and who() == ANN
-    set_roles(page_database, ADMIN, ANN.id, frozenset({Role.ADMIN}), NOW)
+    set_roles(page_database, ADMIN.at(NOW), ANN.id, frozenset({Role.ADMIN}))
     assert who().roles == {Role.ADMIN}
     with pytest.raises(Forbidden):
         make()

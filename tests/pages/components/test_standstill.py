@@ -73,7 +73,7 @@ def test_the_pages_carry_it_while_it_lasts(open_page: Opener, page_database: Dat
     def shown() -> str:
         looks.forget()  # else a look of three seconds ago serves
         if page == "inbox":  # whose own poll carries it
-            return " ".join(snapshot(page_database, LOCAL_USER, system_clock(), View())["still"])
+            return " ".join(snapshot(page_database, LOCAL_USER.at(system_clock()), View())["still"])
         return _all(open_page(page) if page else open_page())
 
     assert said in shown()

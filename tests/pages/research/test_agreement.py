@@ -28,14 +28,16 @@ def _shown(page: AppTest) -> str:
 def _read_twice(db: Database, cases: int) -> None:
     """Both readers read every case; they agree, now on unsafe and now on safe."""
     register(db, ANN, BO)
-    change(db, ADMIN, SiteSettings(second_reading_rate=1.0), 0, NOW)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
     fill(db, [Tier.P2] * cases, kind="interactive")
     for who in (ANN, BO):
         for number in range(cases):
-            claim = claims.claim_next(db, who, NOW)
+            claim = claims.claim_next(db, who.at(NOW))
             assert claim is not None
             label = "unsafe" if int(claim.case_id, 16) % 2 else "safe"
-            submit_rating(db, who, claim.case_id, claim.token, form(label, 5, ideation=1), NOW, f"{who.id}{number:029}")
+            submit_rating(
+                db, who.at(NOW), claim.case_id, claim.token, form(label, 5, ideation=1), f"{who.id}{number:029}"
+            )
 
 
 def test_without_a_closed_case_the_page_says_so(open_page: Opener) -> None:
@@ -45,12 +47,12 @@ def test_without_a_closed_case_the_page_says_so(open_page: Opener) -> None:
 
 def test_disagreements_that_wait_are_said_to_be_missing(open_page: Opener, page_database: Database) -> None:
     register(page_database, ANN, BO)
-    change(page_database, ADMIN, SiteSettings(second_reading_rate=1.0), 0, NOW)
+    change(page_database, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
     fill(page_database, [Tier.P2], kind="interactive")
     for who, label in ((ANN, "safe"), (BO, "unsafe")):
-        claim = claims.claim_next(page_database, who, NOW)
+        claim = claims.claim_next(page_database, who.at(NOW))
         assert claim is not None
-        submit_rating(page_database, who, claim.case_id, claim.token, form(label, 5), NOW, who.id * 16)
+        submit_rating(page_database, who.at(NOW), claim.case_id, claim.token, form(label, 5), who.id * 16)
     page = open_page("agreement")
     assert "1 more on which readers disagree wait" in page.warning[0].value
 
@@ -68,11 +70,11 @@ def test_figures_come_with_cases_and_reasons(open_page: Opener, page_database: D
 
 def test_the_matrix_is_logged_and_only_for_researchers(page_database: Database) -> None:
     _read_twice(page_database, 2)
-    found = export_readings(page_database, RESEARCHER, "key", NOW)
+    found = export_readings(page_database, RESEARCHER.at(NOW), "key")
     assert found == reading_table(page_database, RESEARCHER, "key")
     assert events(page_database, SENIOR)[0].details == {"kind": "readings"}
     with pytest.raises(Forbidden):
-        export_readings(page_database, SENIOR, "key", NOW)
+        export_readings(page_database, SENIOR.at(NOW), "key")
 
 
 TABLE = ReadingTable(

@@ -160,7 +160,7 @@ def test_a_page_that_is_gone_gives_way_to_the_first(open_page: Opener, page_data
 @pytest.fixture
 def rows(page_database: Database) -> Iterator[list[relabelled.RelabelledRow]]:
     """The rows of a relabelled data set."""
-    yield list(export_relabelled(page_database, LOCAL_USER, _whole(page_database), "key", LATER))
+    yield list(export_relabelled(page_database, LOCAL_USER.at(LATER), _whole(page_database), "key"))
 
 
 def test_the_csv_runs_no_formula_and_the_jsonl_loses_nothing(rows: list[relabelled.RelabelledRow]) -> None:
@@ -176,6 +176,6 @@ def test_the_csv_runs_no_formula_and_the_jsonl_loses_nothing(rows: list[relabell
 def test_a_text_that_no_database_can_hold_comes_back_exactly(page_database: Database) -> None:
     strange = "cut \ud83d off \x00 here"
     batch_id = batch(page_database, [strange])
-    rows = export_relabelled(page_database, LOCAL_USER, batch_id, "key", LATER)
+    rows = export_relabelled(page_database, LOCAL_USER.at(LATER), batch_id, "key")
     (line,) = relabelled_export.as_jsonl(rows)
     assert json.loads(line)["text"] == strange

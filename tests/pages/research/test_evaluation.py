@@ -63,10 +63,10 @@ def _read(db: Database, most: int) -> None:
     """Read so many of the cases that wait, as safe and unsafe by turns: some close, some wait for a further reader."""
     now = datetime.now(UTC)
     for number in range(most):
-        claim = claim_next(db, LOCAL_USER, now)
+        claim = claim_next(db, LOCAL_USER.at(now))
         assert claim is not None
         label = "unsafe" if number % 2 else "safe"
-        submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form(label), now, new_id(now))
+        submit_rating(db, LOCAL_USER.at(now), claim.case_id, claim.token, form(label), new_id(now))
 
 
 @pytest.mark.parametrize("who", [RESEARCHER, LOCAL_USER], ids=["researcher", "reads as well"])

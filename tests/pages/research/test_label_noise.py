@@ -73,8 +73,8 @@ def test_agreements_are_drawn_from_supported_labels_and_never_twice() -> None:
 
 def rate(db: Database, case_id: str, label: str) -> None:
     now = datetime.now(UTC)
-    held = claim(db, READER, case_id, now)
-    submit_rating(db, READER, case_id, held.token, form(label), now, new_id(now))
+    held = claim(db, READER.at(now), case_id)
+    submit_rating(db, READER.at(now), case_id, held.token, form(label), new_id(now))
 
 
 def test_the_relabelled_data_set_corrects_what_was_adjudicated(page_database: Database) -> None:
@@ -83,7 +83,7 @@ def test_the_relabelled_data_set_corrects_what_was_adjudicated(page_database: Da
     places = {item.id: place for place, item in enumerate(batch.items)}
     fixed = [identity for identity, right in planted().items() if right == "safe"]
     case_ids = [batch.case_ids[places[identity]] for identity in fixed]
-    request_second_looks(page_database, LOCAL_USER, case_ids, datetime.now(UTC))
+    request_second_looks(page_database, LOCAL_USER.at(datetime.now(UTC)), case_ids)
     for case_id in case_ids:
         rate(page_database, case_id, "safe")
     before, after = measured(page_database, batch.batch_id, None)
@@ -91,7 +91,7 @@ def test_the_relabelled_data_set_corrects_what_was_adjudicated(page_database: Da
     assert after.metrics.accuracy.numerator > before.metrics.accuracy.numerator
     assert measured(page_database, batch.batch_id, 0)[1].metrics == before.metrics
     assert measured(page_database, batch.batch_id, 1)[1].changed == 1
-    rows = export_relabelled(page_database, LOCAL_USER, batch.batch_id, "key", datetime.now(UTC), with_text=False)
+    rows = export_relabelled(page_database, LOCAL_USER.at(datetime.now(UTC)), batch.batch_id, "key", with_text=False)
     lines = [json.loads(line) for line in as_jsonl(rows)]
     assert len(lines) == 120 and all(line["text"] is None for line in lines)
     final = {line["id"]: (line["reference"], line["final_label"], line["final_source"]) for line in lines}
@@ -103,13 +103,13 @@ def test_who_has_seen_the_list_is_not_blind_any_more(page_database: Database) ->
     batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=10), audit_rate=0.0))
     case_id = rank_labels(page_database, asked(page_database, batch.batch_id), Ranking.EVIDENCE).first[0].case_id
     now = datetime.now(UTC)
-    request_second_looks(page_database, LOCAL_USER, [case_id], now, shown=[case_id])
+    request_second_looks(page_database, LOCAL_USER.at(now), [case_id], shown=[case_id])
     assert case_id in waiting_for_a_reading(page_database, LOCAL_USER, batch.batch_id)
-    held = claim(page_database, LOCAL_USER, case_id, now)
-    submit_rating(page_database, LOCAL_USER, case_id, held.token, form("safe"), now, new_id(now))
+    held = claim(page_database, LOCAL_USER.at(now), case_id)
+    submit_rating(page_database, LOCAL_USER.at(now), case_id, held.token, form("safe"), new_id(now))
     (row,) = [
         row
-        for row in export_relabelled(page_database, LOCAL_USER, batch.batch_id, "key", now)
+        for row in export_relabelled(page_database, LOCAL_USER.at(now), batch.batch_id, "key")
         if row.case_id == case_id
     ]
     assert [reading.blind for reading in row.ratings] == [False]
@@ -155,7 +155,7 @@ def test_the_ledger_and_the_counts_of_a_version_open_their_cases(open_page: Open
     fixed = [batch.case_ids[places[identity]] for identity, right in planted().items() if right == "safe"][:3]
     kept = next(case_id for case_id, item in zip(batch.case_ids, batch.items, strict=True)
                 if item.reference is Label.SAFE and case_id not in fixed)  # fmt: skip
-    request_second_looks(page_database, LOCAL_USER, [*fixed, kept], datetime.now(UTC))
+    request_second_looks(page_database, LOCAL_USER.at(datetime.now(UTC)), [*fixed, kept])
     for case_id in (*fixed, kept):
         rate(page_database, case_id, "safe")
     app = open_page("label_noise")
@@ -183,7 +183,7 @@ def test_a_reading_taken_back_and_given_otherwise_changes_the_figures_of_the_pag
     batch_id = screened(page_database, sample_rows(every=4), audit_rate=0.0)
     found = recorded_batch(page_database, LOCAL_USER, batch_id)
     case_id = next(c for c, item in zip(found.case_ids, found.items, strict=True) if item.reference is Label.UNSAFE)
-    request_second_looks(page_database, LOCAL_USER, [case_id], datetime.now(UTC))
+    request_second_looks(page_database, LOCAL_USER.at(datetime.now(UTC)), [case_id])
     rate(page_database, case_id, "safe")
     app = open_page("label_noise")
     app.session_state["labels_tab"] = "Relabelled data set"
@@ -192,8 +192,8 @@ def test_a_reading_taken_back_and_given_otherwise_changes_the_figures_of_the_pag
     with page_database.read() as conn:
         given = conn.execute(select(ratings.c.id)).scalar_one()
     now = datetime.now(UTC)
-    again = take_back(page_database, READER, case_id, given, now)
-    submit_rating(page_database, READER, case_id, again.token, form("unsafe"), now, new_id(now))
+    again = take_back(page_database, READER.at(now), case_id, given)
+    submit_rating(page_database, READER.at(now), case_id, again.token, form("unsafe"), new_id(now))
     app.run()
     assert not app.exception, app.exception
     assert app.button_group[-1].options[:2] == ["Adjudicated 1", "Label changed 0"]
@@ -203,7 +203,7 @@ def test_a_case_that_is_open_again_leaves_no_entry_in_the_ledger(page_database: 
     register(page_database, READER)
     batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=10), audit_rate=0.0))
     case_id = rank_labels(page_database, asked(page_database, batch.batch_id), Ranking.EVIDENCE).first[0].case_id
-    request_second_looks(page_database, LOCAL_USER, [case_id], datetime.now(UTC))
+    request_second_looks(page_database, LOCAL_USER.at(datetime.now(UTC)), [case_id])
     rate(page_database, case_id, "safe")
     assert [entry.case_id for entry in ledger(page_database, LOCAL_USER, batch.batch_id, "key").entries] == [case_id]
     with page_database.write() as conn:
@@ -217,11 +217,11 @@ def test_the_data_card_counts_the_rows_of_its_version(page_database: Database) -
     batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=10), audit_rate=0.0))
     wrong = next(case_id for case_id, item in zip(batch.case_ids, batch.items, strict=True)
                  if item.reference is Label.UNSAFE)  # fmt: skip
-    request_second_looks(page_database, LOCAL_USER, [wrong], datetime.now(UTC))
+    request_second_looks(page_database, LOCAL_USER.at(datetime.now(UTC)), [wrong])
     rate(page_database, wrong, "safe")
 
     def card(as_of: int) -> str:
-        rows = export_relabelled(page_database, LOCAL_USER, batch.batch_id, "key", datetime.now(UTC), as_of=as_of)
+        rows = export_relabelled(page_database, LOCAL_USER.at(datetime.now(UTC)), batch.batch_id, "key", as_of=as_of)
         return "".join(as_data_card(rows))
 
     assert "1 labels changed by clinicians" in card(1) and "0 labels changed by clinicians" in card(0)

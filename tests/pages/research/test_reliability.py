@@ -213,8 +213,8 @@ def test_nothing_read_is_undefined_not_zero() -> None:
 
 def read_all(db: Database, label: str = "safe") -> int:
     now, count = datetime.now(UTC), 0
-    while (claim := claim_next(db, LOCAL_USER, now)) is not None:
-        submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form(label), now, new_id(now))
+    while (claim := claim_next(db, LOCAL_USER.at(now))) is not None:
+        submit_rating(db, LOCAL_USER.at(now), claim.case_id, claim.token, form(label), new_id(now))
         count += 1
     return count
 
@@ -242,7 +242,7 @@ def test_a_plan_that_was_changed_is_said_with_its_date(open_page: Opener, read: 
     assert "at most 5 % of unsafe texts called safe, at 95 % confidence; it needs 59" in said
     assert "never changed" in said
     now = datetime.now(UTC)
-    change(page_database, LOCAL_USER, SiteSettings(audit_allowed_misses=2), 0, now)
+    change(page_database, LOCAL_USER.at(now), SiteSettings(audit_allowed_misses=2), 0)
     app = open_page("reliability")
     said = " ".join(one.value for one in app.caption)
     assert not app.exception and f"Last changed on {now:%Y-%m-%d %H:%M} UTC (once in all)" in said
@@ -345,12 +345,12 @@ def test_without_a_batch_nothing_is_claimed(open_page: Opener) -> None:
 def test_a_reading_after_the_reveal_is_left_out_and_counted(page_database: Database) -> None:
     screened(page_database, sample_rows(every=10), audit_rate=1.0)
     now = datetime.now(UTC)
-    claim = claim_next(page_database, LOCAL_USER, now)
+    claim = claim_next(page_database, LOCAL_USER.at(now))
     assert claim is not None
     with page_database.write() as conn:
         row = {"case_id": claim.case_id, "reviewer": LOCAL_USER.id, "before_rating": True, "at": now}
         conn.execute(insert(reveals).values(row))
-    submit_rating(page_database, LOCAL_USER, claim.case_id, claim.token, form("safe"), now, new_id(now))
+    submit_rating(page_database, LOCAL_USER.at(now), claim.case_id, claim.token, form("safe"), new_id(now))
     (measured,) = measured_configurations(page_database, LOCAL_USER)
     found = audit_sample(page_database, LOCAL_USER, measured.version)
     assert found.not_blind == 1 and not any(case.read for case, _ in found.counted)

@@ -113,7 +113,7 @@ def test_cases_are_tagged_from_the_reader_and_the_most_alike_are_found(
 ) -> None:
     batch_id = decided(page_database)
     listed = cell_page(page_database, LOCAL_USER, Cell(batch_id=batch_id, outcome="safe")).ids
-    add_tag(page_database, LOCAL_USER, listed[0], "lyrics", NOW)
+    add_tag(page_database, LOCAL_USER.at(NOW), listed[0], "lyrics")
     page = open_page("results", batch=batch_id, outcome="safe", case=listed[1])
     page.button(key=f"tag_{listed[1]}_1").click().run()
     assert tag_counts(page_database, LOCAL_USER, batch_id) == {"lyrics": 2}

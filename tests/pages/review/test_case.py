@@ -31,8 +31,8 @@ def _shown(page: AppTest) -> str:
 
 
 def _read(db: Database, case_id: str) -> None:
-    claim = claims.claim(db, LOCAL_USER, case_id, _now())
-    ratings.submit_rating(db, LOCAL_USER, case_id, claim.token, form("safe", 5), _now(), new_id(_now()))
+    claim = claims.claim(db, LOCAL_USER.at(_now()), case_id)
+    ratings.submit_rating(db, LOCAL_USER.at(_now()), case_id, claim.token, form("safe", 5), new_id(_now()))
 
 
 def _evidence(draws: str, label: str | None, ended: str, node: str = "worker") -> Evidence:
@@ -146,7 +146,7 @@ def test_nothing_of_a_cancelled_batch_is_offered_another_try(open_page: Opener, 
     case_id = _failed(page_database)
     with page_database.read() as conn:
         batch_id = conn.execute(cases.select()).one().batch_id
-    cancel(page_database, LOCAL_USER, batch_id, _now())
+    cancel(page_database, LOCAL_USER.at(_now()), batch_id)
     page = open_page("case", case=case_id)
     assert "3 calls made in vain" in _shown(page)
     assert not [button for button in page.button if button.key == "retry"]

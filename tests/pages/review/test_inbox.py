@@ -142,10 +142,10 @@ def test_a_mark_is_kept_in_the_text_as_received_and_the_end_not_reached_is_recor
 
 def test_another_readers_marks_come_with_the_reveal(open_page: Opener, page_database: Database, case_id: str) -> None:
     register(page_database, BO, CY)
-    claim = claims.claim_next(page_database, BO, _now())
+    claim = claims.claim_next(page_database, BO.at(_now()))
     assert claim is not None
     marked = form("insufficient_information").model_copy(update={"marks": (TextMark(start=0, end=6),)})
-    ratings.submit_rating(page_database, BO, case_id, claim.token, marked, _now(), new_id(_now()))
+    ratings.submit_rating(page_database, BO.at(_now()), case_id, claim.token, marked, new_id(_now()))
     page = take_next(open_page("inbox"))
     assert desk(page)["case"]["id"] == case_id and "'end': 6" not in _shown(page)
     [other] = desk(save(page))["read"]["others"]
@@ -243,7 +243,7 @@ def test_the_next_text_is_sent_ahead_with_the_save_where_it_can_wait(
     first, second = fill(page_database, [Tier.P2, Tier.P3])
     page = save(take_next(open_page("inbox")))
     assert desk(page)["ahead"]["id"] == second and desk(page)["ahead"]["text"] == "canary text number 2"
-    assert claims.my_claims(page_database, LOCAL_USER, _now()) == ()
+    assert claims.my_claims(page_database, LOCAL_USER.at(_now())) == ()
     page = take_next(page)
     assert page.query_params["case"] in (second, [second]) and desk(page)["draft"].get("label") is None and first
 
@@ -254,7 +254,7 @@ def test_a_case_in_hand_comes_before_the_next(open_page: Opener, page_database: 
     case = desk(page)["case"]["id"]
     page = take_next(page)
     assert not answer(page)["ok"] and desk(page)["case"]["id"] == case
-    assert len(claims.my_claims(page_database, LOCAL_USER, _now())) == 1
+    assert len(claims.my_claims(page_database, LOCAL_USER.at(_now()))) == 1
 
 
 def test_a_case_left_by_a_reload_comes_first_unless_another_is_more_urgent(
@@ -281,16 +281,16 @@ def test_my_readings_are_listed_with_what_became_of_them(
     assert "You have read no case yet." in _shown(open_page("inbox"))
     save(take_next(open_page("inbox")))
     assert "unsafe, sure · accepted</p>" in _shown(open_page("inbox"))
-    made = adjudication.reveal_versions(page_database, LOCAL_USER, case_id, _now())
-    adjudication.amend(page_database, LOCAL_USER, case_id, made[-1].label.__class__("safe"), "discussed", 1, _now())
+    made = adjudication.reveal_versions(page_database, LOCAL_USER.at(_now()), case_id)
+    adjudication.amend(page_database, LOCAL_USER.at(_now()), case_id, made[-1].label.__class__("safe"), "discussed", 1)
     assert "≠ accepted otherwise: safe" in _shown(open_page("inbox"))
 
 
 def test_finish_leaves_nothing_in_hand(open_page: Opener, page_database: Database) -> None:
     fill(page_database, [Tier.P2, Tier.P3])
     page = ask(save(take_next(open_page("inbox"))), "finish", case=None)
-    assert claims.my_claims(page_database, LOCAL_USER, _now()) == () and desk(page)["ahead"] is None
-    assert desk(page)["said"] == "Nothing is held by you." and counts(page_database, BO, _now()).free == 1
+    assert claims.my_claims(page_database, LOCAL_USER.at(_now())) == () and desk(page)["ahead"] is None
+    assert desk(page)["said"] == "Nothing is held by you." and counts(page_database, BO.at(_now())).free == 1
 
 
 def test_an_urgent_case_is_not_skipped_without_a_note(open_page: Opener, page_database: Database) -> None:
@@ -313,13 +313,13 @@ def test_a_p0_case_may_be_opened_at_once_and_is_then_not_blind(open_page: Opener
     assert desk(page)["case"]["evidence"]
     page = save(page)
     assert desk(page)["read"]["blind"] is False
-    assert [each.blind for each in ratings.reveal_ratings(page_database, LOCAL_USER, urgent, _now())] == [False]
+    assert [each.blind for each in ratings.reveal_ratings(page_database, LOCAL_USER.at(_now()), urgent)] == [False]
 
 
 def test_a_case_that_is_not_in_hand_shows_nothing_of_itself(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
-    claims.claim_next(page_database, BO, _now())
+    claims.claim_next(page_database, BO.at(_now()))
     page = open_page("inbox", case=case_id)
     assert desk(page)["stage"] == "named" and TEXT not in _shown(page)
     page = ask(page, "take", case=case_id)
@@ -329,7 +329,7 @@ def test_a_case_that_is_not_in_hand_shows_nothing_of_itself(
 def test_a_link_to_a_case_of_somebody_elses_is_no_dead_end(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
-    claims.claim_next(page_database, BO, _now())
+    claims.claim_next(page_database, BO.at(_now()))
     [other] = fill(page_database)
     page = take_next(open_page("inbox", case=case_id))
     assert page.query_params["case"] in (other, [other])
@@ -347,16 +347,16 @@ def test_a_break_is_offered_between_cases_and_loses_nothing(open_page: Opener, p
     before = settings_store.current(page_database)
     words = "{texts} read. **Tea** <img src=x onerror=alert(1)>?"
     few = before.settings.model_copy(update={"break_after_texts": 1, "break_wording": words})
-    settings_store.change(page_database, LOCAL_USER, few, before.version, _now())
+    settings_store.change(page_database, LOCAL_USER.at(_now()), few, before.version)
     page = take_next(open_page("inbox"))
     assert not [button for button in page.button if button.key == "take_break"]  # never in the midst of a case
     page = save(page).run()
     assert "1 read. **Tea** &lt;img src=x onerror=alert(1)&gt;?" in _shown(page), "plain text, never markup"
     page = _press(page, "take_break")
     assert "Come back when you are ready" in desk(page)["said"]
-    assert claims.my_claims(page_database, LOCAL_USER, _now()) == ()
-    assert len(ratings.reveal_ratings(page_database, LOCAL_USER, first, _now())) == 1
-    assert counts(page_database, LOCAL_USER, _now()).free == 1 and second
+    assert claims.my_claims(page_database, LOCAL_USER.at(_now())) == ()
+    assert len(ratings.reveal_ratings(page_database, LOCAL_USER.at(_now()), first)) == 1
+    assert counts(page_database, LOCAL_USER.at(_now())).free == 1 and second
 
 
 def test_every_open_case_is_in_the_counts_once() -> None:
@@ -385,11 +385,11 @@ def test_the_disagreement_is_for_a_senior_to_decide(open_page: Opener, page_data
     register(page_database, BO)
     page = save(ask(take_next(open_page("inbox")), "second"), "safe", 5)
     assert desk(page)["read"]["becomes"] == "A second reader will read it too."
-    claim = claims.claim_next(page_database, BO, _now())
+    claim = claims.claim_next(page_database, BO.at(_now()))
     assert claim is not None
-    ratings.submit_rating(page_database, BO, disputed, claim.token, form("unsafe"), _now(), new_id(_now()))
+    ratings.submit_rating(page_database, BO.at(_now()), disputed, claim.token, form("unsafe"), new_id(_now()))
     assert [each.case_id for each in adjudication.disagreements(page_database, LOCAL_USER)] == [disputed]
-    (listed,) = snapshot(page_database, LOCAL_USER, _now(), View())["disputed"]
+    (listed,) = snapshot(page_database, LOCAL_USER.at(_now()), View())["disputed"]
     assert listed["mine"] and listed["href"].endswith(disputed)
     page = open_page("case", case=disputed)
     page = _press(page, f"record_{disputed}_0")

@@ -40,7 +40,7 @@ def test_it_counts_what_waits_and_what_is_late_and_names_no_text(db: Database) -
     ids = fill(db, [Tier.P0, Tier.P1, Tier.P3])
     with db.write() as conn:
         conn.execute(update(cases).where(cases.c.id == ids[2]).values(external_id="<b>\u202e[x](http://out.example)"))
-    told = snapshot(db, SENIOR, NOW + TARGETS[Tier.P0] + MINUTE, View())
+    told = snapshot(db, SENIOR.at(NOW + TARGETS[Tier.P0] + MINUTE), View())
     assert (told["waits"], told["urgent"], told["late"]) == (3, 2, "1 late")
     assert [(pill["open"], pill["late"]) for pill in told["pills"]] == [(1, "1 late"), (1, ""), (0, ""), (1, "")]
     first, _, last = told["rows"]
@@ -50,43 +50,43 @@ def test_it_counts_what_waits_and_what_is_late_and_names_no_text(db: Database) -
 
 def test_what_is_in_other_hands_is_not_urgent_for_me(db: Database) -> None:
     fill(db, [Tier.P0, Tier.P1])
-    claims.claim_next(db, ANN, NOW)
-    assert snapshot(db, BO, NOW, View())["urgent"] == snapshot(db, ANN, NOW, View())["urgent"] == 1
+    claims.claim_next(db, ANN.at(NOW))
+    assert snapshot(db, BO.at(NOW), View())["urgent"] == snapshot(db, ANN.at(NOW), View())["urgent"] == 1
 
 
 def test_a_new_p0_case_moves_the_mark_on_and_nothing_else_does(db: Database) -> None:
     fill(db, [Tier.P1])
-    assert snapshot(db, ANN, NOW, View())["newest"] is None
+    assert snapshot(db, ANN.at(NOW), View())["newest"] is None
     fill(db, [Tier.P0], entered_at=[NOW])
-    first = snapshot(db, ANN, NOW, View())["newest"]
+    first = snapshot(db, ANN.at(NOW), View())["newest"]
     fill(db, [Tier.P1, Tier.P0], entered_at=[NOW, NOW + MINUTE])
-    assert snapshot(db, ANN, NOW, View())["newest"] == first + 60
+    assert snapshot(db, ANN.at(NOW), View())["newest"] == first + 60
 
 
 def test_a_reader_sees_only_what_is_set_aside_for_them_and_a_researcher_no_list(db: Database) -> None:
     _first, second = fill(db, [Tier.P1, Tier.P3])
-    claim = claims.claim(db, SENIOR, second, NOW)
-    from_senior = inbox.hold(db, SENIOR, second, claim.token, "later", NOW)
+    claim = claims.claim(db, SENIOR.at(NOW), second)
+    from_senior = inbox.hold(db, SENIOR.at(NOW), second, claim.token, "later")
     assert from_senior > NOW
-    assert snapshot(db, ANN, NOW, View())["rows"] == []
-    assert [row["id"] for row in snapshot(db, SENIOR, NOW, View())["rows"]][-1] == second
-    assert snapshot(db, RESEARCHER, NOW, View())["rows"] == []
-    assert not any(row["free"] for row in snapshot(db, ADMIN, NOW, View())["rows"])
+    assert snapshot(db, ANN.at(NOW), View())["rows"] == []
+    assert [row["id"] for row in snapshot(db, SENIOR.at(NOW), View())["rows"]][-1] == second
+    assert snapshot(db, RESEARCHER.at(NOW), View())["rows"] == []
+    assert not any(row["free"] for row in snapshot(db, ADMIN.at(NOW), View())["rows"])
 
 
 def test_the_list_says_8_of_12_and_a_filter_narrows_it(db: Database) -> None:
     fill(db, [Tier.P1] * 3 + [Tier.P3] * 9)
-    told = snapshot(db, BOTH, NOW, View())
+    told = snapshot(db, BOTH.at(NOW), View())
     assert (len(told["rows"]), told["of"]) == (8, 12)
-    assert snapshot(db, BOTH, NOW, View(tiers=[Tier.P1]))["of"] == 3
-    assert len(snapshot(db, BOTH, NOW, View(rows=40))["rows"]) == 12
+    assert snapshot(db, BOTH.at(NOW), View(tiers=[Tier.P1]))["of"] == 3
+    assert len(snapshot(db, BOTH.at(NOW), View(rows=40))["rows"]) == 12
 
 
 def test_what_was_sent_ahead_to_others_is_taken_for_a_minute(db: Database) -> None:
     fill(db)
-    send_ahead(db, ANN, NOW)
-    assert snapshot(db, BOTH, NOW, View())["rows"][0]["state"] == "taken"
-    assert snapshot(db, BOTH, NOW + timedelta(seconds=60), View())["rows"][0]["state"] == ""
+    send_ahead(db, ANN.at(NOW))
+    assert snapshot(db, BOTH.at(NOW), View())["rows"][0]["state"] == "taken"
+    assert snapshot(db, BOTH.at(NOW + timedelta(seconds=60)), View())["rows"][0]["state"] == ""
 
 
 def test_cases_are_found_by_id_group_and_batch(db: Database) -> None:
@@ -99,15 +99,15 @@ def test_cases_are_found_by_id_group_and_batch(db: Database) -> None:
         conn.execute(update(batches).where(batches.c.id == of_other).values(name="Night_shift.csv"))
 
     def found(words: str) -> list[str]:
-        return [each.case_id for each in find(db, BOTH, NOW, Search(words=words))]
+        return [each.case_id for each in find(db, BOTH.at(NOW), Search(words=words))]
 
     assert found("post-2") == [second] and found("post-") == [second, first]
     assert found(first) == [first]
     assert (found("forum_"), found("night_SHIFT"), found("100%")) == ([other], [other], [other])
     assert found("forumx") == found("%") == found("Night-shift") == found(" ") == found("canary") == []
-    assert [each.case_id for each in find(db, BOTH, NOW, Search(words="post", tiers=[Tier.P1]))] == [second]
+    assert [each.case_id for each in find(db, BOTH.at(NOW), Search(words="post", tiers=[Tier.P1]))] == [second]
     with pytest.raises(Forbidden):
-        find(db, ANN, NOW, Search(words="post-2"))
+        find(db, ANN.at(NOW), Search(words="post-2"))
 
 
 def test_words_of_a_text_are_looked_for_where_asked_and_where_the_role_may_read(db: Database) -> None:
@@ -117,7 +117,7 @@ def test_words_of_a_text_are_looked_for_where_asked_and_where_the_role_may_read(
         conn.execute(update(cases).where(cases.c.id == second).values(text="day", reply="Which bridge, by night?"))
 
     def found(words: str, *, texts: bool = True) -> list[str]:
-        return [each.case_id for each in find(db, BOTH, NOW, Search(words=words, texts=texts))]
+        return [each.case_id for each in find(db, BOTH.at(NOW), Search(words=words, texts=texts))]
 
     assert found("night bridge") == [second, first]
     assert (found("100%"), found("10_%"), found("bridge sure"), found("bridge", texts=False)) == (
@@ -126,10 +126,10 @@ def test_words_of_a_text_are_looked_for_where_asked_and_where_the_role_may_read(
         [first],
         [],
     )
-    assert [row["id"] for row in snapshot(db, BOTH, NOW, View(find="sure", texts=True))["rows"]] == [first]
-    assert snapshot(db, ADMIN, NOW, View(find="sure", texts=True))["rows"] == [], "who runs the site reads no texts"
+    assert [row["id"] for row in snapshot(db, BOTH.at(NOW), View(find="sure", texts=True))["rows"]] == [first]
+    assert snapshot(db, ADMIN.at(NOW), View(find="sure", texts=True))["rows"] == [], "who runs the site reads no texts"
     with pytest.raises(Forbidden):
-        find(db, ADMIN, NOW, Search(words="sure", texts=True))
+        find(db, ADMIN.at(NOW), Search(words="sure", texts=True))
 
 
 @pytest.mark.parametrize("words", ["", "post"])
@@ -140,7 +140,7 @@ def test_the_list_is_sorted_as_asked_inside_a_filter_too(db: Database, words: st
 
     def order(sort: Sort, chosen: list[Tier] | None = None) -> list[str]:
         view = View(tiers=chosen, sort=sort, find=words)
-        return [row["id"] for row in snapshot(db, BOTH, NOW, view)["rows"]]
+        return [row["id"] for row in snapshot(db, BOTH.at(NOW), view)["rows"]]
 
     assert order(Sort.LONGEST) == [oldest, middle, urgent, newest]
     assert order(Sort.NEWEST) == [newest, urgent, middle, oldest]
@@ -149,9 +149,9 @@ def test_the_list_is_sorted_as_asked_inside_a_filter_too(db: Database, words: st
 
 
 def test_filters_are_kept_for_each_person_and_each_list(db: Database) -> None:
-    save_view(db, ANN, Place.INBOX, " late  ones ", "tiers=P0", NOW)
-    save_view(db, ANN, Place.INBOX, "late ones", "tiers=P1", NOW)
-    save_view(db, BOTH, Place.RESULTS, "late ones", "outcome=safe", NOW)
+    save_view(db, ANN.at(NOW), Place.INBOX, " late  ones ", "tiers=P0")
+    save_view(db, ANN.at(NOW), Place.INBOX, "late ones", "tiers=P1")
+    save_view(db, BOTH.at(NOW), Place.RESULTS, "late ones", "outcome=safe")
     assert saved_views(db, ANN, Place.INBOX) == {"late ones": "tiers=P1"}
     assert saved_views(db, BOTH, Place.INBOX) == saved_views(db, BO, Place.INBOX) == {}
     forget_view(db, BOTH, Place.INBOX, "late ones")
@@ -159,7 +159,7 @@ def test_filters_are_kept_for_each_person_and_each_list(db: Database) -> None:
     with pytest.raises(Forbidden):
         saved_views(db, ANN, Place.RESULTS)
     with pytest.raises(ValueError, match="a name"):
-        save_view(db, ANN, Place.INBOX, "\u202e", "", NOW)
+        save_view(db, ANN.at(NOW), Place.INBOX, "\u202e", "")
 
 
 def test_whatever_a_browser_asks_of_the_list_is_answered_in_words(db: Database) -> None:
@@ -207,7 +207,7 @@ def test_a_closed_tab_gives_its_case_back_and_a_page_that_lies_open_keeps_it(
     now = resources.now()
     (case_id,) = fill(page_database, [Tier.P0], entered_at=[now])
     of_ann, reloaded, of_bo = (seats().take(OpenInbox(browser="", who=lambda who=who: who)) for who in (ANN, ANN, BO))  # type: ignore[misc]
-    claim = claims.claim_next(page_database, ANN, now)
+    claim = claims.claim_next(page_database, ANN.at(now))
     assert claim is not None
     for address in (of_ann, of_bo):
         _ask(address, case=case_id if address == of_ann else "")
@@ -217,11 +217,11 @@ def test_a_closed_tab_gives_its_case_back_and_a_page_that_lies_open_keeps_it(
     assert _ask(of_bo)["urgent"] == 0, "the page that was loaded again has it on its desk"
     _later(monkeypatch, GONE_AFTER / 2)
     assert _ask(of_bo)["urgent"] == 1, "no page has"
-    taken = claims.claim_next(page_database, BO, resources.now())
+    taken = claims.claim_next(page_database, BO.at(resources.now()))
     assert taken is not None
     [released] = [event for event in events(page_database, ADMIN) if event.action == "released"]
     assert (released.actor, released.subject) == (ANN.id, case_id)
-    told = [note.note for note in notes(page_database, BO, case_id, resources.now(), taken.token)]
+    told = [note.note for note in notes(page_database, BO.at(resources.now()), case_id, taken.token)]
     assert told == [NOTE]
 
 
@@ -230,16 +230,16 @@ def test_a_case_that_its_reader_left_or_took_elsewhere_is_let_alone(page_databas
     first, second = fill(page_database, [Tier.P1, Tier.P2], entered_at=[now] * 2)
     seat = OpenInbox(browser="", who=lambda: ANN)
     seats().take(seat)
-    held = claims.claim_next(page_database, ANN, now)
+    held = claims.claim_next(page_database, ANN.at(now))
     assert held is not None and held.case_id == first
     seat.asks(now, second)  # not theirs
     assert closed_pages().give_back(page_database, seats(), now + 2 * GONE_AFTER) == 0
-    assert [one.case_id for one in claims.my_claims(page_database, ANN, now)] == [first]
+    assert [one.case_id for one in claims.my_claims(page_database, ANN.at(now))] == [first]
 
 
 def test_a_closed_case_is_not_found(db: Database) -> None:
     fill(db, entered=False)
-    assert find(db, BOTH, NOW, Search(words="post-1")) == ()
+    assert find(db, BOTH.at(NOW), Search(words="post-1")) == ()
 
 
 def test_a_seat_is_good_for_its_browser_and_the_oldest_is_forgotten() -> None:

@@ -22,18 +22,18 @@ def test_the_shift_page_shows_every_tier(open_page: Opener, page_database: Datab
 def test_a_follow_up_stays_on_the_inbox_until_it_is_closed(open_page: Opener, page_database: Database) -> None:
     (case_id,) = fill(page_database, entered=False)
     with page_database.write() as conn:
-        open_follow_up(conn, LOCAL_USER, case_id, Disposition.URGENT, NOW)
+        open_follow_up(conn, LOCAL_USER.at(NOW), case_id, Disposition.URGENT)
         conn.execute(follow_ups.update().values(note="ring the **sister** first"))
     page = open_page("inbox")
     assert not page.exception
     assert "Noted before: ring the **sister** first" in [text.value for text in page.text]
-    (one,) = open_ones(page_database, LOCAL_USER, NOW + 90 * MINUTE).shown
+    (one,) = open_ones(page_database, LOCAL_USER.at(NOW + 90 * MINUTE)).shown
     assert any("1 follow-up open, 1 overdue" in expander.label for expander in page.expander)
     page.button(key=f"follow_up_done_{one.id}").click().run()
     assert any("Say in a note" in error.value for error in page.error)
     page.text_input(key=f"follow_up_note_{one.id}").set_value("called, is with family")
     page.button(key=f"follow_up_done_{one.id}").click().run()
-    assert open_ones(page_database, LOCAL_USER, NOW).shown == ()
+    assert open_ones(page_database, LOCAL_USER.at(NOW)).shown == ()
     assert not any("follow-up" in expander.label for expander in page.expander)
     said = [text.value for text in open_page("case", case=case_id).text]
     assert any(each.startswith("Urgent · done by you") for each in said)

@@ -15,8 +15,8 @@ from tests.storage.inbox_cases import ANN, NOW, register
 
 def _some_events(db: Database, count: int = 3) -> None:
     for version in range(count - 1):
-        change(db, LOCAL_USER, SiteSettings(lease_minutes=version + 1), version, NOW)
-    stop(db, LOCAL_USER, NOW)
+        change(db, LOCAL_USER.at(NOW), SiteSettings(lease_minutes=version + 1), version)
+    stop(db, LOCAL_USER.at(NOW))
 
 
 def test_the_newest_event_comes_first_with_names_for_ids(open_page: Opener, page_database: Database) -> None:

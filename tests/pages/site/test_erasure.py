@@ -36,17 +36,17 @@ def test_a_case_is_looked_for_and_then_erased(open_page: Opener, page_database: 
     assert any("1 case would be erased. No backup" in one.value for one in page.info)
     page = _press(page, "Erase")
     assert any("Look at the number" in one.value for one in page.error)
-    assert reveal_text(page_database, LOCAL_USER, case_id, NOW).text == "one text"
+    assert reveal_text(page_database, LOCAL_USER.at(NOW), case_id).text == "one text"
     page.checkbox(key="erase_sure").set_value(True)
     page = _press(page, "Erase")
     assert any("1 case erased." in one.value for one in page.success)
-    assert reveal_text(page_database, LOCAL_USER, case_id, NOW).text == ERASED
+    assert reveal_text(page_database, LOCAL_USER.at(NOW), case_id).text == ERASED
 
 
 def test_backups_that_may_still_hold_it_are_named_on_the_page(open_page: Opener, page_database: Database) -> None:
     case_id, taken = _case(page_database), NOW + timedelta(days=1)
     with page_database.write() as conn:
-        append(conn, LOCAL_USER, "backup_begun", None, {}, taken)
+        append(conn, LOCAL_USER.at(taken), "backup_begun", None, {})
     page = open_page("settings")
     page.text_input(key="erase_value").set_value(case_id)
     page = _press(page, "Show how many")
@@ -68,7 +68,7 @@ def test_with_two_people_the_request_waits_and_nobody_confirms_their_own(
     page = _press(page, "Save times")
     found = current(page_database).settings
     assert (found.erasure_by_two, found.keep_texts_days) == (True, 90)
-    asked = erasure.erase(page_database, LOCAL_USER, Selection(by=By.CASE, value=case_id), "letter", NOW)
+    asked = erasure.erase(page_database, LOCAL_USER.at(NOW), Selection(by=By.CASE, value=case_id), "letter")
     page = open_page("settings")
     assert page.button(key=f"confirm_{asked.waits_for}").disabled
     page = _press(page, "Dry run: what is past its time")

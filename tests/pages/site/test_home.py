@@ -67,8 +67,8 @@ def test_late_cases_are_told_with_the_first_of_them(page_database: Database) -> 
     [(tier, at)] = due.items()
     for after, said in ((-MINUTE, "first due in 1 min"), (MINUTE, "2 late, the first by 1 min")):
         now = at + after
-        assert said in waiting_html(counts(page_database, LOCAL_USER, now), due, now)
-    many = replace(counts(page_database, LOCAL_USER, now), late_by_tier={tier: MOST_LATE + 1})
+        assert said in waiting_html(counts(page_database, LOCAL_USER.at(now)), due, now)
+    many = replace(counts(page_database, LOCAL_USER.at(now)), late_by_tier={tier: MOST_LATE + 1})
     assert f"over {MOST_LATE} late" in waiting_html(many, due, now)
 
 

@@ -85,7 +85,7 @@ def test_an_administrator_fixes_the_plan_and_sees_what_it_takes(open_page: Opene
 
 
 def test_saving_the_other_settings_keeps_the_plan(open_page: Opener, page_database: Database) -> None:
-    settings_store.change(page_database, LOCAL_USER, SiteSettings(audit_at_most=0.02), 0, NOW)
+    settings_store.change(page_database, LOCAL_USER.at(NOW), SiteSettings(audit_at_most=0.02), 0)
     page = open_page("settings")
     page.number_input(key="lease_minutes_v1").set_value(20.0)
     _press(page, "Save as a new version")
@@ -105,7 +105,7 @@ def test_a_break_prompt_without_words_is_not_saved(open_page: Opener, page_datab
 def test_a_save_on_an_old_version_is_refused(open_page: Opener, page_database: Database) -> None:
     page = open_page("settings")
     page.number_input(key="lease_minutes_v0").set_value(20.0)
-    settings_store.change(page_database, LOCAL_USER, SiteSettings(lease_minutes=7), 0, NOW)
+    settings_store.change(page_database, LOCAL_USER.at(NOW), SiteSettings(lease_minutes=7), 0)
     _press(page, "Save as a new version")
     assert settings_store.current(page_database).settings.lease_minutes == 7
 

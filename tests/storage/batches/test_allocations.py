@@ -41,7 +41,7 @@ def facts(db: Database, batch_id: str) -> list[tuple[str, str, float, bool, bool
 
 
 def test_the_coin_of_intake_is_held_against_the_probability_of_the_doubt(db: Database) -> None:
-    allocate(db, LOCAL_USER, CLOSE, NOW)
+    allocate(db, LOCAL_USER.at(NOW), CLOSE)
     found = facts(db, settled(db))
     assert {(doubt, probability) for _, doubt, probability, _, _ in found} == {("none", 0.1), ("close", 0.6)}
     for case_id, _, probability, audited, entered in found:
@@ -52,9 +52,9 @@ def test_the_coin_of_intake_is_held_against_the_probability_of_the_doubt(db: Dat
 
 def test_a_batch_keeps_the_allocation_that_was_in_force_when_it_began(db: Database) -> None:
     before = batch(db, TEXTS[:5], audit_rate=0.1)
-    first = allocate(db, LOCAL_USER, CLOSE, NOW)
+    first = allocate(db, LOCAL_USER.at(NOW), CLOSE)
     between = batch(db, TEXTS[:5], audit_rate=0.1)
-    second = allocate(db, LOCAL_USER, Allocation(), NOW)
+    second = allocate(db, LOCAL_USER.at(NOW), Allocation())
     with db.read() as conn:
         bound = dict(map(tuple, conn.execute(select(batches.c.id, batches.c.audit_allocation))))
     assert (bound[before], bound[between]) == (None, first) and second > first
@@ -67,7 +67,7 @@ def test_a_batch_keeps_the_allocation_that_was_in_force_when_it_began(db: Databa
 
 
 def test_only_what_is_called_safe_and_is_under_audit_is_read_more_often(db: Database) -> None:
-    allocate(db, LOCAL_USER, CLOSE, NOW)
+    allocate(db, LOCAL_USER.at(NOW), CLOSE)
     assert {one[2:] for one in facts(db, settled(db, audit_rate=0.0))} == {(0.0, False, False)}
     called_unsafe = batch(db, ["one"], audit_rate=0.1)
     (case_id,) = waiting(db)
@@ -79,7 +79,7 @@ def test_only_what_is_called_safe_and_is_under_audit_is_read_more_often(db: Data
 
 
 def test_estimates_use_the_recorded_probability_and_the_guarantee_the_coin_of_the_batch(db: Database) -> None:
-    allocate(db, LOCAL_USER, CLOSE, NOW)
+    allocate(db, LOCAL_USER.at(NOW), CLOSE)
     found = facts(db, settled(db))
     sample = audit_sample(db, LOCAL_USER, CONFIGURATION.version)
     tallies = {each.probability: (each.cases, each.selected) for each in tally_by_stratum(sample.counted)}
@@ -93,8 +93,8 @@ def test_estimates_use_the_recorded_probability_and_the_guarantee_the_coin_of_th
 
 def test_putting_one_in_force_is_an_administrator_s_and_in_the_audit_log(db: Database) -> None:
     with pytest.raises(Forbidden):
-        allocate(db, ANN, CLOSE, NOW)
-    allocate(db, LOCAL_USER, CLOSE, NOW)
+        allocate(db, ANN.at(NOW), CLOSE)
+    allocate(db, LOCAL_USER.at(NOW), CLOSE)
     with db.read() as conn:
         event = conn.execute(select(audit_events).where(audit_events.c.action == "audit_allocated")).one()
     assert json.loads(event.details) == {"probabilities": ["close 0.6"]} and event.actor == LOCAL_USER.id

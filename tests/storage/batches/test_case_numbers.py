@@ -31,7 +31,7 @@ SCHEDULED = check(
 def _batch(db: Database, pipeline: PipelineConfig, seed: int = 0) -> str:
     kept = Configuration(pipeline=pipeline, sampler=agents().describe(seed))
     version = save_configuration(db, kept, system_clock())
-    return create_batch(db, LOCAL_USER, NewBatch(name="p", configuration_version=version, seed=seed), system_clock())
+    return create_batch(db, LOCAL_USER.at(system_clock()), NewBatch(name="p", configuration_version=version, seed=seed))
 
 
 def _rows(first: int, last: int) -> list[NewCase]:
@@ -59,7 +59,7 @@ def test_numbers_go_on_over_the_batches_of_a_pipeline_and_nothing_else_is_counte
 async def test_a_case_is_decided_at_the_level_of_its_number(db: Database) -> None:
     batch_id = _batch(db, SCHEDULED)
     add_rows(db, batch_id, _rows(1, 40), system_clock())
-    close_intake(db, LOCAL_USER, batch_id, system_clock())
+    close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
     with db.read() as conn:
         last = conn.execute(select(cases.c.id).where(cases.c.row == 40)).scalar_one()
     found = case_for_screening(db, last)

@@ -22,10 +22,10 @@ def test_each_day_has_its_calls_and_what_is_known_of_their_cost(db: Database) ->
     _spend(db, second, None, 0)
     _spend(db, third, 0.5, 2)
     _spend(db, old, 9.0, 40)
-    today, earlier = daily_costs(db, LOCAL_USER, NOW)
+    today, earlier = daily_costs(db, LOCAL_USER.at(NOW))
     assert (today.day, today.calls, today.cost_usd, today.unpriced_calls) == (NOW.date(), 2 * calls, 0.25, calls)
     assert (earlier.day, earlier.cost_usd, earlier.unpriced_calls) == ((NOW - timedelta(days=2)).date(), 0.5, 0)
 
 
 def test_no_calls_are_no_days(db: Database) -> None:
-    assert daily_costs(db, LOCAL_USER, NOW) == ()
+    assert daily_costs(db, LOCAL_USER.at(NOW)) == ()

@@ -29,9 +29,9 @@ def _batch(db: Database) -> str:
 @pytest.mark.parametrize("who", [SENIOR, RESEARCHER])
 def test_they_are_logged_before_the_first_row(db: Database, who: Actor) -> None:
     batch_id = _batch(db)
-    rows = export_results(db, who, batch_id, LATER)
+    rows = export_results(db, who.at(LATER), batch_id)
     assert _exports(db) == [(who.id, batch_id, "results")]
-    others = export_rejected(db, who, batch_id, LATER)
+    others = export_rejected(db, who.at(LATER), batch_id)
     assert _exports(db) == [(who.id, batch_id, "rejected"), (who.id, batch_id, "results")]
     assert list(rows) == list(results(db, who, batch_id)) and list(others) == list(read_rejected(db, who, batch_id))
 
@@ -41,13 +41,13 @@ def test_whoever_may_not_have_them_is_refused_at_once_and_nothing_has_left(db: D
     for who in (ANN, ADMIN):
         for export in (export_results, export_rejected):
             with pytest.raises(Forbidden):
-                export(db, who, batch_id, LATER)
+                export(db, who.at(LATER), batch_id)
     assert not _exports(db)
 
 
 def test_what_the_program_writes_is_logged_as_the_programs(db: Database) -> None:
     batch_id = _batch(db)
-    assert len(list(export_results(db, SYSTEM, batch_id, LATER))) == 2
+    assert len(list(export_results(db, SYSTEM.at(LATER), batch_id))) == 2
     assert _exports(db) == [("system", batch_id, "results")]
 
 
@@ -55,10 +55,10 @@ def test_tags_and_remarks_leave_with_the_rows_and_not_with_those_that_wait(db: D
     batch_id = batch(db, ["one", "two"])
     first, second = waiting(db)
     decide(db, first)
-    add_tag(db, RESEARCHER, first, "lyrics", NOW)
-    add_tag(db, RESEARCHER, first, "a, b", NOW)
-    add_remark(db, RESEARCHER, first, "from a song", NOW)
-    add_tag(db, RESEARCHER, second, "sarcasm", NOW)
+    add_tag(db, RESEARCHER.at(NOW), first, "lyrics")
+    add_tag(db, RESEARCHER.at(NOW), first, "a, b")
+    add_remark(db, RESEARCHER.at(NOW), first, "from a song")
+    add_tag(db, RESEARCHER.at(NOW), second, "sarcasm")
     decide(db, second, Outcome.HUMAN_REVIEW)  # and now it waits for a reading
-    noted = [(row.tags, row.remarks) for row in export_results(db, RESEARCHER, batch_id, NOW)]
+    noted = [(row.tags, row.remarks) for row in export_results(db, RESEARCHER.at(NOW), batch_id)]
     assert noted == [(("a, b", "lyrics"), ("from a song",)), ((), ())]

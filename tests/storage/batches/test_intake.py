@@ -65,7 +65,7 @@ def test_two_that_add_the_same_rows_at_once_add_each_once_and_close_once(db: Dat
     def take_in(chunk: int) -> str:
         try:
             add_rows(db, batch_id, rows, NOW, chunk=chunk)
-            close_intake(db, SYSTEM, batch_id, NOW)
+            close_intake(db, SYSTEM.at(NOW), batch_id)
         except IntakeClosed:
             return "closed by the other"
         return "through"
@@ -131,7 +131,7 @@ def test_rows_out_of_order_are_refused(db: Database) -> None:
 
 def test_a_closed_or_cancelled_batch_takes_no_more(db: Database) -> None:
     closed, cancelled = batch(db), batch(db, closed=False)
-    cancel(db, LOCAL_USER, cancelled, NOW)
+    cancel(db, LOCAL_USER.at(NOW), cancelled)
     for batch_id in (closed, cancelled):
         assert not takes_rows(db, batch_id)
         with pytest.raises(IntakeClosed):
@@ -141,15 +141,15 @@ def test_a_closed_or_cancelled_batch_takes_no_more(db: Database) -> None:
 def test_closing_twice_is_closing_once(db: Database) -> None:
     batch_id = batch(db, ["one text"], closed=False)
     assert batch_state(db, batch_id) is BatchState.TAKING_IN
-    close_intake(db, LOCAL_USER, batch_id, NOW)
-    close_intake(db, SYSTEM, batch_id, LATER)
+    close_intake(db, LOCAL_USER.at(NOW), batch_id)
+    close_intake(db, SYSTEM.at(LATER), batch_id)
     assert batch_state(db, batch_id) is BatchState.RUNNING
 
 
 def test_nobody_fills_or_closes_what_is_not_theirs(db: Database) -> None:
     stranger = Actor(id="ann", name="Ann", roles=frozenset({Role.SENIOR}))
     with pytest.raises(Forbidden):
-        close_intake(db, stranger, batch(db, closed=False), NOW)
+        close_intake(db, stranger.at(NOW), batch(db, closed=False))
     with pytest.raises(UnknownBatch):
         add_rows(db, "0" * 32, [_case(1)], NOW)
     assert not takes_rows(db, "0" * 32) and last_row(db, "0" * 32) == 0

@@ -36,7 +36,7 @@ def test_nothing_is_watched_for_ever(db: Database) -> None:
     gone, watched = take(db, 2, interactive=True)
     for case_id in (gone, watched):
         _age(db, case_id, AFTER * 2)
-    single_texts.watch(db, LOCAL_USER, watched, NOW)
+    single_texts.watch(db, LOCAL_USER.at(NOW), watched)
     assert live.find_unwatched(db, NOW, AFTER) == [gone]
     live.withdraw(db, gone, NOW)
     assert live.find_unwatched(db, NOW, AFTER) == []
@@ -51,7 +51,7 @@ def test_those_who_watch_are_noted_together_and_who_left_is_not_brought_back(db:
     watched, other, left = take(db, 3, interactive=True)
     for case_id in (watched, other):
         _age(db, case_id, AFTER * 2)
-    single_texts.stop(db, LOCAL_USER, left, NOW)
+    single_texts.stop(db, LOCAL_USER.at(NOW), left)
     live.withdraw(db, other, NOW)
     live.record_viewers(db, [watched, other, left], NOW)
     assert live.find_unwatched(db, NOW, AFTER) == [left]
@@ -63,7 +63,7 @@ def test_a_text_that_was_stopped_is_let_go_of_at_once(db: Database) -> None:
     batch(db, ["a text"], kind="interactive")
     (case_id,) = waiting(db)
     assert live.find_unwatched(db, NOW, AFTER) == []
-    single_texts.stop(db, LOCAL_USER, case_id, NOW)
+    single_texts.stop(db, LOCAL_USER.at(NOW), case_id)
     assert live.find_unwatched(db, NOW, AFTER) == [case_id]
 
 

@@ -75,7 +75,7 @@ def test_a_failed_case_waits_for_a_retry_request_and_stays_pending(db: Database)
     assert (found.pending, found.failed, found.lost_calls, found.state) == (2, 1, 3, BatchState.RUNNING)
     decide(db, second)
     assert batch_state(db, batch_id) is BatchState.NEEDS_RETRY
-    assert retry_failed(db, LOCAL_USER, batch_id, LATER) == 1
+    assert retry_failed(db, LOCAL_USER.at(LATER), batch_id) == 1
     assert waiting(db) == [first]
     assert record_start(db, first, "worker", LATER) == 1, "an error is an orderly end, not a dead worker"
 
@@ -98,9 +98,9 @@ def test_work_is_looked_for_past_all_that_waits_for_a_person(db: Database) -> No
 def test_nothing_of_a_cancelled_batch_is_taken_up_again(db: Database) -> None:
     batch_id = batch(db, TEXTS[:2])
     record_error(db, waiting(db)[0], "timeout", "no answer in 30 s", NOW)
-    batches.cancel(db, LOCAL_USER, batch_id, NOW)
+    batches.cancel(db, LOCAL_USER.at(NOW), batch_id)
     with pytest.raises(BatchCancelled, match="was cancelled"):
-        retry_failed(db, LOCAL_USER, batch_id, LATER)
+        retry_failed(db, LOCAL_USER.at(LATER), batch_id)
     assert progress(db, batch_id).failed == 1
 
 
@@ -108,7 +108,7 @@ def test_a_retried_case_comes_after_those_never_tried(db: Database) -> None:
     batch_id = batch(db, TEXTS[:3])
     first, second, third = waiting(db)
     record_error(db, first, "timeout", "", NOW)
-    retry_failed(db, LOCAL_USER, batch_id, LATER)
+    retry_failed(db, LOCAL_USER.at(LATER), batch_id)
     assert waiting(db) == [second, third, first]
 
 
@@ -119,7 +119,7 @@ def test_a_fault_that_is_not_the_cases_pauses_its_batch(db: Database) -> None:
     record_error(db, waiting(db)[0] if waiting(db) else first, "bad_key", "again", NOW, stops_batch=True)
     found = progress(db, batch_id)
     assert (found.state, found.why, found.failed) == (BatchState.PAUSED, "bad_key", 0)
-    batches.resume(db, LOCAL_USER, batch_id, LATER)
+    batches.resume(db, LOCAL_USER.at(LATER), batch_id)
     assert waiting(db)[0] == first
 
 
@@ -131,7 +131,7 @@ def test_a_single_text_says_what_stopped_it_and_can_be_tried_again(db: Database)
     shown = single_texts.look(db, LOCAL_USER, case_id)
     assert (shown.error, shown.state, shown.ended) == ("spend_cap", BatchState.NEEDS_RETRY, True)
     assert waiting(db) == []
-    assert retry_failed(db, LOCAL_USER, batch_id, LATER) == 1
+    assert retry_failed(db, LOCAL_USER.at(LATER), batch_id) == 1
     shown = single_texts.look(db, LOCAL_USER, case_id)
     assert (shown.error, shown.state, shown.ended) == (None, BatchState.RUNNING, False)
     assert waiting(db) == [case_id]
@@ -143,7 +143,7 @@ def test_what_came_in_is_ready_at_once_whatever_the_clock_of_who_took_it_in(db: 
     add_rows(db, batch_id, [NewCase(row=1, external_id="p1", text=receive("a text"))], now)
     (case_id,) = waiting(db)
     record_error(db, case_id, "timeout", "", now)
-    retry_failed(db, LOCAL_USER, batch_id, now)
+    retry_failed(db, LOCAL_USER.at(now), batch_id)
     assert waiting(db) == [case_id]
 
 
@@ -151,10 +151,10 @@ def test_what_came_in_is_ready_at_once_whatever_the_clock_of_who_took_it_in(db: 
 def test_a_stopped_batch_gives_out_nothing_and_allows_no_call(db: Database, stop: str) -> None:
     batch_id, other = batch(db, TEXTS), batch(db, ["another"])
     case_id = _first_of(db, batch_id)
-    getattr(batches, stop)(db, LOCAL_USER, batch_id, NOW)
+    getattr(batches, stop)(db, LOCAL_USER.at(NOW), batch_id)
     assert {place[0] for place in _rows(db, waiting(db))} == {other}
     assert not batch_standing(db, batch_id).allows_calls
-    batches.resume(db, LOCAL_USER, batch_id, LATER)
+    batches.resume(db, LOCAL_USER.at(LATER), batch_id)
     assert (case_id in waiting(db)) is (stop == "pause"), "a cancelled batch stays cancelled"
     assert progress(db, batch_id).pending == 6
 
@@ -172,7 +172,7 @@ def test_a_cap_on_calls_stops_the_batch_and_a_higher_one_lets_it_go_on(db: Datab
     found = progress(db, batch_id)
     assert (found.state, found.why, found.calls) == (BatchState.CAPPED, "max_calls", 12)
     assert waiting(db) == []
-    change_caps(db, LOCAL_USER, batch_id, Caps(max_calls=100), LATER)
+    change_caps(db, LOCAL_USER.at(LATER), batch_id, Caps(max_calls=100))
     assert len(waiting(db)) == 4
 
 
@@ -218,9 +218,9 @@ def test_only_the_owner_or_an_admin_controls_a_batch_and_each_control_is_in_the_
     ann = Actor(id="ann", name="Ann", roles=frozenset({Role.SENIOR, Role.RESEARCHER}))
     for control in (batches.pause, batches.resume, batches.cancel, batches.retry_failed):
         with pytest.raises(Forbidden):
-            control(db, ann, batch_id, NOW)
-    batches.pause(db, SYSTEM, batch_id, NOW)
-    batches.cancel(db, Actor(id="root", name="R", roles=frozenset({Role.ADMIN})), batch_id, NOW)
+            control(db, ann.at(NOW), batch_id)
+    batches.pause(db, SYSTEM.at(NOW), batch_id)
+    batches.cancel(db, Actor(id="root", name="R", roles=frozenset({Role.ADMIN})).at(NOW), batch_id)
     with db.read() as conn:
         logged = conn.execute(select(audit_events.c.action).order_by(audit_events.c.seq)).scalars().all()
     assert logged == ["batch_created", "intake_closed", "batch_paused", "batch_cancelled"]

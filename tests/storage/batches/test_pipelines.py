@@ -25,41 +25,41 @@ def _named(name: str = "ours", budget: int = 100) -> PipelineConfig:
 
 
 def test_each_change_is_a_version_and_the_same_again_is_none(db: Database) -> None:
-    first = keep_version(db, RESEARCHER, _named(), " copied ", 0, NOW)
-    second = keep_version(db, RESEARCHER, _named(budget=50), "cheaper", 1, NOW + MINUTE)
-    assert keep_version(db, RESEARCHER, _named(budget=50), "pressed twice", 1, NOW + 2 * MINUTE) == second
+    first = keep_version(db, RESEARCHER.at(NOW), _named(), " copied ", 0)
+    second = keep_version(db, RESEARCHER.at(NOW + MINUTE), _named(budget=50), "cheaper", 1)
+    assert keep_version(db, RESEARCHER.at(NOW + 2 * MINUTE), _named(budget=50), "pressed twice", 1) == second
     assert list_versions(db, ANN, "ours") == (second, first)
     assert (first.note, second.title) == ("copied", "ours v2")
     assert get_version(db, "ours") == second and get_version(db, "ours", 1) == first
 
 
 def test_whoever_saves_on_an_old_version_is_told(db: Database) -> None:
-    keep_version(db, RESEARCHER, _named(), "", 0, NOW)
+    keep_version(db, RESEARCHER.at(NOW), _named(), "", 0)
     with pytest.raises(StalePipeline, match="version 1 of ours was saved"):
-        keep_version(db, ADMIN, _named(budget=50), "", 0, NOW)
+        keep_version(db, ADMIN.at(NOW), _named(budget=50), "", 0)
 
 
 def test_the_version_in_force_is_chosen_with_a_reason_or_a_comparison(db: Database) -> None:
-    keep_version(db, RESEARCHER, _named(), "", 0, NOW)
-    keep_version(db, RESEARCHER, _named(budget=50), "", 1, NOW)
+    keep_version(db, RESEARCHER.at(NOW), _named(), "", 0)
+    keep_version(db, RESEARCHER.at(NOW), _named(budget=50), "", 1)
     assert active_version(db) is None
     with pytest.raises(ReasonMissing):
-        activate(db, ADMIN, "ours", 1, "  ", NOW)
+        activate(db, ADMIN.at(NOW), "ours", 1, "  ")
     with pytest.raises(UnknownPipeline):
-        activate(db, ADMIN, "ours", 3, "why not", NOW)
-    activate(db, ADMIN, "ours", 2, "half the price", NOW)
-    again = activate(db, ADMIN, "ours", 2, "pressed twice", NOW + MINUTE)
+        activate(db, ADMIN.at(NOW), "ours", 3, "why not")
+    activate(db, ADMIN.at(NOW), "ours", 2, "half the price")
+    again = activate(db, ADMIN.at(NOW + MINUTE), "ours", 2, "pressed twice")
     assert again.reason == "half the price" and active_version(db) == get_version(db, "ours", 2)
-    activate(db, ADMIN, "ours", 1, "", NOW + MINUTE, {"escalation": 0.1})  # an old one is taken up again
+    activate(db, ADMIN.at(NOW + MINUTE), "ours", 1, "", {"escalation": 0.1})  # an old one is taken up again
     assert [(one.number, one.comparison) for one in list_activations(db, ANN)] == [(1, {"escalation": 0.1}), (2, None)]
     assert active_version(db) == get_version(db, "ours", 1)
 
 
 def test_who_may_draft_and_who_may_put_in_force(db: Database) -> None:
     with pytest.raises(Forbidden):
-        keep_version(db, ANN, _named(), "", 0, NOW)
-    keep_version(db, RESEARCHER, _named(), "", 0, NOW)
+        keep_version(db, ANN.at(NOW), _named(), "", 0)
+    keep_version(db, RESEARCHER.at(NOW), _named(), "", 0)
     with pytest.raises(Forbidden):
-        activate(db, RESEARCHER, "ours", 1, "mine", NOW)
-    activate(db, ADMIN, "ours", 1, "tried", NOW)
+        activate(db, RESEARCHER.at(NOW), "ours", 1, "mine")
+    activate(db, ADMIN.at(NOW), "ours", 1, "tried")
     assert [event.action for event in events(db, ADMIN, limit=2)] == ["pipeline_activated", "pipeline_saved"]

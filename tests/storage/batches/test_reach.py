@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import select
 
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER, Actor
 from screening.review.reach import Reach
 from screening.review.triage import Tier
 from storage.batches.batches import find_batch, progress
@@ -53,12 +53,12 @@ def test_what_is_to_be_read_is_withheld_from_the_moment_of_its_outcome(db: Datab
 
 
 @pytest.mark.parametrize("reader", [ANN, SENIOR], ids=["reviewer", "senior"])
-def test_it_is_read_blind_and_the_tier_shown_is_kept(db: Database, reader: object) -> None:
+def test_it_is_read_blind_and_the_tier_shown_is_kept(db: Database, reader: Actor) -> None:
     settled(db, Reach.READ)
-    claim = claim_next(db, reader, LATER)  # type: ignore[arg-type]
+    claim = claim_next(db, reader.at(LATER))
     assert claim is not None and claim.tier is Tier.P1
-    submit_rating(db, reader, claim.case_id, claim.token, form("unsafe"), LATER, new_id(LATER))  # type: ignore[arg-type]
-    mine = my_rating(db, reader, claim.case_id)  # type: ignore[arg-type]
+    submit_rating(db, reader.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(LATER))
+    mine = my_rating(db, reader, claim.case_id)
     assert mine is not None and mine.blind
     with db.read() as conn:
         assert conn.execute(select(ratings.c.tier)).scalar_one() == Tier.P1
@@ -68,8 +68,8 @@ def test_it_is_read_blind_and_the_tier_shown_is_kept(db: Database, reader: objec
 
 def test_who_watched_a_single_text_does_not_read_it_blind(db: Database) -> None:
     settled(db, Reach.READ, kind="interactive")  # handed in by the local user
-    claim = claim_next(db, LOCAL_USER, LATER)
+    claim = claim_next(db, LOCAL_USER.at(LATER))
     assert claim is not None
-    submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form("unsafe"), LATER, new_id(NOW))
+    submit_rating(db, LOCAL_USER.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(NOW))
     mine = my_rating(db, LOCAL_USER, claim.case_id)
     assert mine is not None and not mine.blind

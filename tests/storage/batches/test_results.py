@@ -103,16 +103,16 @@ def test_a_case_is_shown_to_its_reader_and_to_all_once_it_is_closed(db: Database
     register(db, ANN, BO)
     batch_id = batch(db, TEXTS[:1])
     decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
-    claim = claims.claim_next(db, first_reader, LATER)
+    claim = claims.claim_next(db, first_reader.at(LATER))
     assert claim is not None
-    inbox.ask_second_opinion(db, first_reader, claim.case_id, claim.token, LATER)
-    submit_rating(db, first_reader, claim.case_id, claim.token, form("unsafe", 4), LATER, "a" * 32)
+    inbox.ask_second_opinion(db, first_reader.at(LATER), claim.case_id, claim.token)
+    submit_rating(db, first_reader.at(LATER), claim.case_id, claim.token, form("unsafe", 4), "a" * 32)
     seen = {who.id: [one.outcome for one in results(db, who, batch_id)] for who in (first_reader, SENIOR, RESEARCHER)}
     assert seen == {"ann": ["human_review"], "sue": [IN_INBOX], "rae": [IN_INBOX]}
     assert [withheld_rows(db, who, batch_id) for who in (first_reader, SENIOR)] == [0, 1]
-    again = claims.claim_next(db, BO, LATER)
+    again = claims.claim_next(db, BO.at(LATER))
     assert again is not None
-    submit_rating(db, BO, again.case_id, again.token, form("unsafe", 4), LATER, "b" * 32)
+    submit_rating(db, BO.at(LATER), again.case_id, again.token, form("unsafe", 4), "b" * 32)
     assert [(one.outcome, one.calls, one.withheld) for one in results(db, SENIOR, batch_id)] == [
         ("human_review", 6, False)
     ]

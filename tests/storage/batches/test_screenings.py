@@ -153,7 +153,7 @@ def test_what_the_pipeline_leaves_to_a_person_is_in_the_inbox_at_once(db: Databa
 
 def test_the_inbox_keeps_the_times_that_the_site_has_set(db: Database) -> None:
     settings = SiteSettings(target_minutes=(1, 2, 3, 4))
-    change(db, LOCAL_USER, settings, based_on=0, now=NOW)
+    change(db, LOCAL_USER.at(NOW), settings, based_on=0)
     decide(db, _only(db), Outcome.HUMAN_REVIEW)
     with db.read() as conn:
         entry = conn.execute(select(inbox_entries)).one()

@@ -28,7 +28,9 @@ from tests.storage.inbox_cases import ADMIN, ANN, NOW, SENIOR, fill, form, regis
 def hand_in(db: Database, key: str | None) -> str:
     version = save_configuration(db, CONFIGURATION, NOW)
     new = NewBatch(name="one", configuration_version=version, seed=1, kind="interactive", submission=key)
-    return submit(db, LOCAL_USER, NewCase(row=1, external_id="text", text=receive("Some words to screen.")), new, NOW)
+    return submit(
+        db, LOCAL_USER.at(NOW), NewCase(row=1, external_id="text", text=receive("Some words to screen.")), new
+    )
 
 
 def _counts(db: Database) -> list[int]:
@@ -60,24 +62,24 @@ def test_so_it_is_when_both_arrive_at_the_same_moment(db: Database) -> None:
 
 def test_settings_saved_twice_are_one_version_and_a_colleague_s_are_stale(db: Database) -> None:
     wanted = SiteSettings(lease_minutes=20)
-    assert [change(db, ADMIN, wanted, 0, NOW).version for _ in range(2)] == [1, 1]
+    assert [change(db, ADMIN.at(NOW), wanted, 0).version for _ in range(2)] == [1, 1]
     with pytest.raises(StaleSettings):
-        change(db, LOCAL_USER, wanted, 0, NOW)
+        change(db, LOCAL_USER.at(NOW), wanted, 0)
     with pytest.raises(StaleSettings):
-        change(db, ADMIN, SiteSettings(lease_minutes=25), 0, NOW)
+        change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=25), 0)
 
 
 def test_a_decision_pressed_twice_is_one_version(db: Database) -> None:
     register(db, ANN, SENIOR)
     [case_id] = fill(db)
-    claim = claim_next(db, ANN, NOW)
+    claim = claim_next(db, ANN.at(NOW))
     assert claim is not None
-    ask_second_opinion(db, ANN, case_id, claim.token, NOW)
-    submit_rating(db, ANN, case_id, claim.token, form("unsafe"), NOW, new_id(NOW))
-    decided = [adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "clear", NOW).version for _ in range(2)]
+    ask_second_opinion(db, ANN.at(NOW), case_id, claim.token)
+    submit_rating(db, ANN.at(NOW), case_id, claim.token, form("unsafe"), new_id(NOW))
+    decided = [adjudicate(db, SENIOR.at(NOW), case_id, RatingLabel.UNSAFE, "clear").version for _ in range(2)]
     with pytest.raises(NotAvailable):
-        adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "another one", NOW)
-    amended = [amend(db, SENIOR, case_id, RatingLabel.SAFE, "read again", 1, NOW).version for _ in range(2)]
+        adjudicate(db, SENIOR.at(NOW), case_id, RatingLabel.SAFE, "another one")
+    amended = [amend(db, SENIOR.at(NOW), case_id, RatingLabel.SAFE, "read again", 1).version for _ in range(2)]
     assert (decided, amended) == ([1, 1], [2, 2])
     with pytest.raises(StaleVersion):
-        amend(db, SENIOR, case_id, RatingLabel.UNSAFE, "read again", 1, NOW)
+        amend(db, SENIOR.at(NOW), case_id, RatingLabel.UNSAFE, "read again", 1)

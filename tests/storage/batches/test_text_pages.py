@@ -34,7 +34,7 @@ def test_pages_join_without_loss(db: Database, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(text_pages, "CHARACTERS", 300)
     batch_id = batch(db, WORDS, closed=False)
     add_rows(db, batch_id, [RejectedRow(row=row, reason="empty", detail="x" * 200) for row in range(13, 20)], NOW)
-    assert [row.text for row in export_relabelled(db, LOCAL_USER, batch_id, "key", NOW)] == WORDS
+    assert [row.text for row in export_relabelled(db, LOCAL_USER.at(NOW), batch_id, "key")] == WORDS
     assert [row.row for row in read_rejected(db, LOCAL_USER, batch_id)] == list(range(13, 20))
 
 

@@ -90,17 +90,17 @@ def test_what_failed_by_itself_enters_with_its_own_cause_while_the_others_go_on(
 
 def test_a_pause_by_a_person_brings_only_what_states_a_risk(db: Database) -> None:
     batch_id = undecided(db)
-    pause(db, LOCAL_USER, batch_id, NOW)
+    pause(db, LOCAL_USER.at(NOW), batch_id)
     assert bring_in(db, LATE) == 1 and entries(db) == [(0, "not_screened", PAUSED)]
     assert standstills(db, LATE) == ()  # nothing is broken
 
 
 def test_a_cap_brings_all_and_a_cancelled_batch_nothing(db: Database) -> None:
     capped, cancelled = undecided(db), undecided(db)
-    change_caps(db, LOCAL_USER, capped, Caps(max_cost_usd=0.0), NOW)
+    change_caps(db, LOCAL_USER.at(NOW), capped, Caps(max_cost_usd=0.0))
     with db.write() as conn:
-        add_event(conn, SYSTEM, cancelled, BatchEvent.PAUSED, NOW, {"why": "bad_key"})
-    cancel(db, LOCAL_USER, cancelled, NOW)
+        add_event(conn, SYSTEM.at(NOW), cancelled, BatchEvent.PAUSED, {"why": "bad_key"})
+    cancel(db, LOCAL_USER.at(NOW), cancelled)
     assert bring_in(db, LATE) == 3 and {cause for *_, cause in entries(db)} == {"max_cost"}
 
 
@@ -152,18 +152,18 @@ def test_other_caps_let_a_batch_that_was_paused_for_its_cap_go_on(db: Database) 
     """As one that is sent overnight is, before it passes the cap."""
     batch_id = undecided(db)
     with db.write() as conn:
-        add_event(conn, SYSTEM, batch_id, BatchEvent.PAUSED, NOW, {"why": "max_calls"})
-    change_caps(db, LOCAL_USER, batch_id, Caps(), NOW)
+        add_event(conn, SYSTEM.at(NOW), batch_id, BatchEvent.PAUSED, {"why": "max_calls"})
+    change_caps(db, LOCAL_USER.at(NOW), batch_id, Caps())
     assert batch_state(db, batch_id) is BatchState.RUNNING
-    pause(db, LOCAL_USER, batch_id, NOW)
-    change_caps(db, LOCAL_USER, batch_id, Caps(max_calls=9), NOW)
+    pause(db, LOCAL_USER.at(NOW), batch_id)
+    change_caps(db, LOCAL_USER.at(NOW), batch_id, Caps(max_calls=9))
     assert batch_state(db, batch_id) is BatchState.PAUSED, "somebody paused it"
 
 
 def test_after_a_resume_the_time_begins_again(db: Database) -> None:
     batch_id = undecided(db)
     fail(db, stops_batch=True)
-    resume(db, LOCAL_USER, batch_id, SOON)
+    resume(db, LOCAL_USER.at(SOON), batch_id)
     assert bring_in(db, LATE) == 0 and bring_in(db, SOON + timedelta(minutes=15)) == 3
 
 
@@ -180,7 +180,7 @@ def test_a_living_worker_whose_calls_fail_is_told_from_one_that_waits_its_turn(
     commit_run(db, moving, 0, run("EEEEEE", Label.ESCALATE))
     assert [one.cause for one in standstills(db, LATE)] == [NO_PROGRESS] * 2, other
     record_error(db, _ids(db, batch_id)[0], "unreachable", "no answer", NOW, stops_batch=False)
-    retry_failed(db, LOCAL_USER, batch_id, NOW)
+    retry_failed(db, LOCAL_USER.at(NOW), batch_id)
     assert bring_in(db, LATE) == 3 and {cause for *_, cause in entries(db)} == {"unreachable"}
     db.close()
 
@@ -232,18 +232,18 @@ def test_what_somebody_holds_stays_and_only_becomes_more_urgent(
     db: Database, outcome: Outcome, tier: int, why: str
 ) -> None:
     [case_id] = brought_in(db)
-    claim = claim_next(db, ANN, LATE)
+    claim = claim_next(db, ANN.at(LATE))
     assert claim is not None and claim.why == f"not_screened:{NO_WORKER}"
     decide(db, case_id, outcome)
     assert entries(db) == [(tier, why, None)]
-    submit_rating(db, ANN, case_id, claim.token, form("unsafe"), LATE, new_id(LATE))  # the lease still holds
+    submit_rating(db, ANN.at(LATE), case_id, claim.token, form("unsafe"), new_id(LATE))  # the lease still holds
 
 
 def test_no_reading_is_lost_and_one_outside_the_coin_enters_no_estimate(db: Database) -> None:
     [case_id] = brought_in(db, audit_rate=1e-12)
     _read(db, ANN, "unsafe")
     decide(db, case_id)  # the same entry, closed: no second one
-    assert len(entries(db)) == 1 and claim_next(db, BO, LATE) is None
+    assert len(entries(db)) == 1 and claim_next(db, BO.at(LATE)) is None
     found = audit_sample(db, LOCAL_USER, CONFIGURATION.version)
     assert [(case.selected, case.read) for case, _ in found.counted] == [(False, False)]
 
@@ -251,18 +251,18 @@ def test_no_reading_is_lost_and_one_outside_the_coin_enters_no_estimate(db: Data
 @pytest.mark.parametrize(("label", "again"), [("safe", True), ("unsafe", False)])
 def test_a_case_read_as_safe_that_is_then_called_unsafe_is_read_again(db: Database, label: str, again: bool) -> None:
     register(db, ANN, BO, ADMIN)
-    change(db, ADMIN, SiteSettings(second_reading_rate=0.0), 0, NOW)  # the label alone decides
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=0.0), 0)  # the label alone decides
     [case_id] = brought_in(db)
     _read(db, ANN, label)
     decide(db, case_id, Outcome.UNSAFE)
-    claim = claim_next(db, BO, LATE)
+    claim = claim_next(db, BO.at(LATE))
     assert (claim is not None) is again
 
 
 def _read(db: Database, reader: Actor, label: str) -> None:
-    claim = claim_next(db, reader, LATE)
+    claim = claim_next(db, reader.at(LATE))
     assert claim is not None and claim.tier is Tier.P2
-    submit_rating(db, reader, claim.case_id, claim.token, form(label), LATE, new_id(LATE))
+    submit_rating(db, reader.at(LATE), claim.case_id, claim.token, form(label), new_id(LATE))
 
 
 def test_a_person_needed_by_the_engine_keeps_its_reading_too(db: Database) -> None:
@@ -271,4 +271,4 @@ def test_a_person_needed_by_the_engine_keeps_its_reading_too(db: Database) -> No
     made = run("SESESE", None)
     commit_run(db, case_id, 0, made)
     assert commit(db, case_id, screening(Outcome.HUMAN_REVIEW, made, reason=Reason.EXHAUSTED))
-    assert len(entries(db)) == 1 and claim_next(db, BO, LATE) is None
+    assert len(entries(db)) == 1 and claim_next(db, BO.at(LATE)) is None

@@ -42,7 +42,7 @@ async def test_a_case_that_waits_to_be_read_is_counted_nowhere(db: Database) -> 
     with db.read() as conn:
         safe = conn.execute(select(screenings.c.case_id).where(screenings.c.outcome == "safe")).scalars().first()
     assert safe is not None
-    request_second_looks(db, LOCAL_USER, [safe], NOW)
+    request_second_looks(db, LOCAL_USER.at(NOW), [safe])
     after = _ways(db, batch_id)
     assert after.withheld == before.withheld + 1
     assert after.asked["worker"] == before.asked["worker"] - 1

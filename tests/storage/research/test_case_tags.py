@@ -34,12 +34,12 @@ def test_tags_are_kept_once_counted_filtered_by_and_taken_away(db: Database) -> 
         (second, "song lyrics"),
         (first, "sarcasm"),
     ):
-        add_tag(db, RESEARCHER, case_id, words, NOW)
+        add_tag(db, RESEARCHER.at(NOW), case_id, words)
     assert dict(tag_counts(db, RESEARCHER, batch_id)) == {"song lyrics": 2, "sarcasm": 1}
     listed = cell_page(db, RESEARCHER, Cell(batch_id=batch_id, tag="song lyrics"))
     assert [case.tags for case in listed.cases] == [("sarcasm", "song lyrics"), ("song lyrics",)]
     assert cell_choices(db, RESEARCHER, Cell(batch_id=batch_id))["tag"] == ("sarcasm", "song lyrics")
-    remove_tag(db, RESEARCHER, first, "song lyrics", NOW)
+    remove_tag(db, RESEARCHER.at(NOW), first, "song lyrics")
     assert dict(tag_counts(db, RESEARCHER, batch_id)) == {"sarcasm": 1, "song lyrics": 1}
 
 
@@ -48,17 +48,17 @@ def test_remarks_are_kept_in_order(db: Database) -> None:
     (case_id,) = waiting(db)
     decide(db, case_id, Outcome.SAFE)
     for words in ("reads like lyrics", " second "):
-        add_remark(db, RESEARCHER, case_id, words, NOW)
+        add_remark(db, RESEARCHER.at(NOW), case_id, words)
     assert [one.remark for one in remarks(db, RESEARCHER, case_id)] == ["reads like lyrics", "second"]
     for wrong in ("", " ", "x" * 4_001):
         with pytest.raises(ValueError, match="a remark has"):
-            add_remark(db, RESEARCHER, case_id, wrong, NOW)
+            add_remark(db, RESEARCHER.at(NOW), case_id, wrong)
 
 
 @pytest.mark.parametrize("tag", ["", "  ", "x" * (TAG_LIMIT + 1), "a\u202eb"])
 def test_what_is_no_tag_is_refused(db: Database, tag: str) -> None:
     with pytest.raises(ValueError, match="a tag has"):
-        add_tag(db, RESEARCHER, "unknown", tag, NOW)
+        add_tag(db, RESEARCHER.at(NOW), "unknown", tag)
 
 
 def test_a_case_that_waits_for_a_reading_is_neither_noted_nor_told_of(db: Database) -> None:
@@ -66,14 +66,14 @@ def test_a_case_that_waits_for_a_reading_is_neither_noted_nor_told_of(db: Databa
     (case_id,) = waiting(db)
     decide(db, case_id, Outcome.HUMAN_REVIEW)
     for act in (
-        lambda: add_tag(db, LOCAL_USER, case_id, "lyrics", NOW),
-        lambda: remove_tag(db, LOCAL_USER, case_id, "lyrics", NOW),
-        lambda: add_remark(db, LOCAL_USER, case_id, "words", NOW),
+        lambda: add_tag(db, LOCAL_USER.at(NOW), case_id, "lyrics"),
+        lambda: remove_tag(db, LOCAL_USER.at(NOW), case_id, "lyrics"),
+        lambda: add_remark(db, LOCAL_USER.at(NOW), case_id, "words"),
         lambda: remarks(db, LOCAL_USER, case_id),
     ):
         with pytest.raises(Waiting):
             act()
     with pytest.raises(Forbidden):
-        add_tag(db, READER, case_id, "lyrics", NOW)
+        add_tag(db, READER.at(NOW), case_id, "lyrics")
     with pytest.raises(KeyError):
-        add_tag(db, RESEARCHER, "nothing", "lyrics", NOW)
+        add_tag(db, RESEARCHER.at(NOW), "nothing", "lyrics")

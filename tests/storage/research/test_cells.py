@@ -174,7 +174,7 @@ def test_reviewers_see_neither_cells_nor_texts_of_others(db: Database) -> None:
         lambda: cell_page(db, REVIEWER, cell),
         lambda: cell_choices(db, REVIEWER, cell),
         lambda: groups(db, REVIEWER, cell.batch_id),
-        lambda: reveal_text_starts(db, REVIEWER, waiting(db), NOW),
+        lambda: reveal_text_starts(db, REVIEWER.at(NOW), waiting(db)),
     ):
         with pytest.raises(Forbidden):
             ask()

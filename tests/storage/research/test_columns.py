@@ -104,12 +104,12 @@ def test_accepted_labels_are_those_of_the_version_asked_for(db: Database) -> Non
     ids = waiting(db)
     for case_id in ids:
         decide(db, case_id)
-    request_second_looks(db, LOCAL_USER, ids, LATER)
+    request_second_looks(db, LOCAL_USER.at(LATER), ids)
     for said in ("unsafe", "insufficient_information", "safe"):
-        claim = claim_next(db, LOCAL_USER, LATER)
+        claim = claim_next(db, LOCAL_USER.at(LATER))
         assert claim is not None
-        submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form(said), LATER, new_id(LATER))
-    amend(db, LOCAL_USER, ids[0], RatingLabel.SAFE, "read again", 1, LATER.replace(hour=23))
+        submit_rating(db, LOCAL_USER.at(LATER), claim.case_id, claim.token, form(said), new_id(LATER))
+    amend(db, LOCAL_USER.at(LATER.replace(hour=23)), ids[0], RatingLabel.SAFE, "read again", 1)
     columns = recorded_columns(db, LOCAL_USER, batch_id)
     for version in (0, 1, 2, 3, 4, None):
         accepted = adjudicated_labels(db, LOCAL_USER, batch_id, version)

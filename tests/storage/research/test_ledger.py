@@ -17,10 +17,10 @@ from tests.storage.research.test_relabelled import batch_of
 def test_each_entry_says_from_what_to_what_and_a_version_holds_the_first_ones(db: Database) -> None:
     register(db, ANN)
     (case_id,) = fill(db, [Tier.P2])
-    held = claims.claim_next(db, ANN, NOW)
+    held = claims.claim_next(db, ANN.at(NOW))
     assert held is not None
-    submit_rating(db, ANN, case_id, held.token, form("unsafe"), NOW, "a" * 32)
-    amend(db, SENIOR, case_id, RatingLabel.SAFE, "read again", 1, NOW + MINUTE)
+    submit_rating(db, ANN.at(NOW), case_id, held.token, form("unsafe"), "a" * 32)
+    amend(db, SENIOR.at(NOW + MINUTE), case_id, RatingLabel.SAFE, "read again", 1)
     found = ledger(db, RESEARCHER, batch_of(db, case_id), "key")
     assert [(one.number, one.before, one.label, one.reason, one.changes) for one in found.entries] == [
         (1, "safe", "unsafe", None, True),

@@ -70,10 +70,10 @@ def settle(db: Database, label: Label = Label.SAFE) -> tuple[str, str]:
 
 def test_a_second_look_is_an_ordinary_entry_and_opens_once(db: Database) -> None:
     _, case_id = settle(db)
-    first, again = (request_second_looks(db, LOCAL_USER, [case_id], LATER) for _ in range(2))
+    first, again = (request_second_looks(db, LOCAL_USER.at(LATER), [case_id]) for _ in range(2))
     assert (first.opened, first.there_before, first.undecided) == (1, 0, 0)
     assert (again.opened, again.there_before, again.undecided) == (0, 1, 0)
-    claim = claim_next(db, LOCAL_USER, LATER)
+    claim = claim_next(db, LOCAL_USER.at(LATER))
     assert claim is not None and claim.case_id == case_id
     assert claim.why in ("unsettled", "person_needed")  # the reasons of every audit sample
 
@@ -81,21 +81,21 @@ def test_a_second_look_is_an_ordinary_entry_and_opens_once(db: Database) -> None
 def test_a_pending_case_and_a_reviewer_s_request_are_refused(db: Database) -> None:
     batch(db, ["one"])
     case_id = waiting(db)[0]
-    sent = request_second_looks(db, LOCAL_USER, [case_id], LATER)
+    sent = request_second_looks(db, LOCAL_USER.at(LATER), [case_id])
     assert (sent.opened, sent.there_before, sent.undecided) == (0, 0, 1)
     with pytest.raises(Forbidden):
-        request_second_looks(db, person("ann", Role.REVIEWER), [case_id], LATER)
+        request_second_looks(db, person("ann", Role.REVIEWER).at(LATER), [case_id])
     with pytest.raises(ValueError, match="at most"):
-        request_second_looks(db, LOCAL_USER, ["x"] * 501, LATER)
+        request_second_looks(db, LOCAL_USER.at(LATER), ["x"] * 501)
 
 
 def test_labels_are_those_of_the_version_asked_for(db: Database) -> None:
     batch_id, case_id = settle(db)
-    request_second_looks(db, LOCAL_USER, [case_id], LATER)
-    claim = claim_next(db, LOCAL_USER, LATER)
+    request_second_looks(db, LOCAL_USER.at(LATER), [case_id])
+    claim = claim_next(db, LOCAL_USER.at(LATER))
     assert claim is not None
-    submit_rating(db, LOCAL_USER, case_id, claim.token, form("unsafe"), LATER, new_id(LATER))
-    amend(db, LOCAL_USER, case_id, RatingLabel.SAFE, "read again", 1, LATER.replace(hour=23))
+    submit_rating(db, LOCAL_USER.at(LATER), case_id, claim.token, form("unsafe"), new_id(LATER))
+    amend(db, LOCAL_USER.at(LATER.replace(hour=23)), case_id, RatingLabel.SAFE, "read again", 1)
     assert adjudicated_labels(db, LOCAL_USER, batch_id, 0) == {}
     assert adjudicated_labels(db, LOCAL_USER, batch_id, 1) == {case_id: "unsafe"}
     assert adjudicated_labels(db, LOCAL_USER, batch_id) == {case_id: "safe"}

@@ -40,25 +40,25 @@ def worked(db: Database) -> list[str]:
     """Case 1 is read by ann and bo, revised and amended; case 2 waits for a second reader; case 3 is unread."""
     register(db, ANN, BO)
     ids = fill(db, [Tier.P1, Tier.P2, Tier.P3])
-    first = claims.claim_next(db, ANN, NOW)
+    first = claims.claim_next(db, ANN.at(NOW))
     assert first is not None
-    inbox.ask_second_opinion(db, ANN, first.case_id, first.token, NOW)
-    submit_rating(db, ANN, ids[0], first.token, form("unsafe", 4, ideation=3, note="private"), NOW, "a" * 32)
-    second = claims.claim_next(db, BO, NOW)
+    inbox.ask_second_opinion(db, ANN.at(NOW), first.case_id, first.token)
+    submit_rating(db, ANN.at(NOW), ids[0], first.token, form("unsafe", 4, ideation=3, note="private"), "a" * 32)
+    second = claims.claim_next(db, BO.at(NOW))
     assert second is not None
-    submit_rating(db, BO, ids[0], second.token, form("unsafe", 3), NOW, "b" * 32)
-    alone = claims.claim_next(db, ANN, NOW)
+    submit_rating(db, BO.at(NOW), ids[0], second.token, form("unsafe", 3), "b" * 32)
+    alone = claims.claim_next(db, ANN.at(NOW))
     assert alone is not None
-    submit_rating(db, ANN, ids[1], alone.token, form("insufficient_information", 5), NOW, "c" * 32)
-    reveal_evidence(db, BO, ids[0], NOW)
-    revise(db, BO, ids[0], form("unsafe", 5), "surer now", LATER, "d" * 32)
-    amend(db, SENIOR, ids[0], RatingLabel.SAFE, "private reason", 1, LATER)
+    submit_rating(db, ANN.at(NOW), ids[1], alone.token, form("insufficient_information", 5), "c" * 32)
+    reveal_evidence(db, BO.at(NOW), ids[0])
+    revise(db, BO.at(LATER), ids[0], form("unsafe", 5), "surer now", "d" * 32)
+    amend(db, SENIOR.at(LATER), ids[0], RatingLabel.SAFE, "private reason", 1)
     return ids
 
 
 def test_every_reading_and_version_stands_beside_the_accepted_label(db: Database) -> None:
     ids = worked(db)
-    rows = list(export_relabelled(db, RESEARCHER, batch_of(db, ids[0]), KEY, LATER))
+    rows = list(export_relabelled(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY))
     assert [row.case_id for row in rows] == ids
     first = rows[0]
     assert (first.reference, first.reference_value, first.provenance) == ("safe", "no", {"labels": "jury"})
@@ -78,7 +78,7 @@ def test_every_reading_and_version_stands_beside_the_accepted_label(db: Database
 
 def test_readers_stay_unknown_and_their_own_words_inside(db: Database) -> None:
     ids = worked(db)
-    shown = repr(list(export_relabelled(db, RESEARCHER, batch_of(db, ids[0]), KEY, LATER, with_text=False)))
+    shown = repr(list(export_relabelled(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY, with_text=False)))
     assert not [word for word in ("'ann'", "'bo'", "'sue'", "private", "surer", "canary") if word in shown]
     assert pseudonym(KEY, "ann") in shown
     assert pseudonym("another key", "ann") not in shown
@@ -86,7 +86,7 @@ def test_readers_stay_unknown_and_their_own_words_inside(db: Database) -> None:
 
 def test_an_open_case_keeps_its_reference_and_shows_nothing_of_the_engine(db: Database) -> None:
     ids = worked(db)
-    third = list(export_relabelled(db, RESEARCHER, batch_of(db, ids[0]), KEY, LATER))[2]
+    third = list(export_relabelled(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY))[2]
     assert (third.withheld, third.outcome, third.ratings, third.adjudicated_label) == (True, None, (), None)
     assert (third.final_label, third.final_source) == ("safe", "reference")
 
@@ -96,33 +96,33 @@ def test_the_version_changes_with_the_readings_and_only_then(db: Database) -> No
     batch = batch_of(db, ids[0])
 
     def version() -> str:
-        return next(iter(export_relabelled(db, RESEARCHER, batch, KEY, LATER))).version
+        return next(iter(export_relabelled(db, RESEARCHER.at(LATER), batch, KEY))).version
 
     before = version()
     assert version() == before
-    claim = claims.claim_next(db, BO, LATER, tiers=[Tier.P3])
+    claim = claims.claim_next(db, BO.at(LATER), tiers=[Tier.P3])
     assert claim is not None
-    submit_rating(db, BO, claim.case_id, claim.token, form(), LATER, "e" * 32)
+    submit_rating(db, BO.at(LATER), claim.case_id, claim.token, form(), "e" * 32)
     assert version() != before
 
 
 def test_an_export_is_logged_before_the_first_row_and_only_for_researchers(db: Database) -> None:
     ids = worked(db)
     batch = batch_of(db, ids[0])
-    export_relabelled(db, RESEARCHER, batch, KEY, LATER)
+    export_relabelled(db, RESEARCHER.at(LATER), batch, KEY)
     newest = events(db, ADMIN, limit=1)[0]
     assert (newest.action, newest.subject, newest.actor) == ("exported", batch, "rae")
     for who in (ANN, SENIOR, ADMIN):
         with pytest.raises(Forbidden):
-            export_relabelled(db, who, batch, KEY, LATER)
+            export_relabelled(db, who.at(LATER), batch, KEY)
     with pytest.raises(KeyError):
-        export_relabelled(db, RESEARCHER, "no such batch", KEY, LATER)
+        export_relabelled(db, RESEARCHER.at(LATER), "no such batch", KEY)
 
 
 def test_chunks_join_without_loss(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = worked(db)
     monkeypatch.setattr(text_pages, "ROWS", 2)
-    assert [row.case_id for row in export_relabelled(db, RESEARCHER, batch_of(db, ids[0]), KEY, LATER)] == ids
+    assert [row.case_id for row in export_relabelled(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY)] == ids
 
 
 def test_the_reading_table_holds_blind_first_readings_of_closed_cases(db: Database) -> None:
@@ -140,13 +140,13 @@ def test_the_reading_table_holds_blind_first_readings_of_closed_cases(db: Databa
 def test_switches_compare_the_blind_label_with_the_last_one(db: Database) -> None:
     ids = fill(db, [Tier.P2, Tier.P0], outcome="safe")
     for number, who in enumerate((ANN, BO)):
-        claim = claims.claim_next(db, who, NOW)
+        claim = claims.claim_next(db, who.at(NOW))
         assert claim is not None
         if claim.tier is Tier.P0:
-            reveal_evidence(db, who, claim.case_id, NOW, open_at_once=True)  # not blind: no row
-        submit_rating(db, who, claim.case_id, claim.token, form("unsafe", 4), NOW, f"{number}" * 32)
-    reveal_evidence(db, BO, ids[0], NOW)
-    revise(db, BO, ids[0], form("safe", 4), "metaphor", LATER, "f" * 32)
+            reveal_evidence(db, who.at(NOW), claim.case_id, open_at_once=True)  # not blind: no row
+        submit_rating(db, who.at(NOW), claim.case_id, claim.token, form("unsafe", 4), f"{number}" * 32)
+    reveal_evidence(db, BO.at(NOW), ids[0])
+    revise(db, BO.at(LATER), ids[0], form("safe", 4), "metaphor", "f" * 32)
     (switch,) = switches(db, RESEARCHER, KEY)
     assert (switch.case_id, switch.reader) == (ids[0], pseudonym(KEY, "bo"))
     assert (switch.first, switch.last, switch.outcome, switch.adjudicated) == ("unsafe", "safe", "safe", "safe")
@@ -154,14 +154,14 @@ def test_switches_compare_the_blind_label_with_the_last_one(db: Database) -> Non
 
 def test_somebody_with_every_role_is_withheld_what_a_reviewer_is(db: Database) -> None:
     ids = worked(db)
-    rows = list(export_relabelled(db, person("eve", *Role), batch_of(db, ids[0]), KEY, LATER))
+    rows = list(export_relabelled(db, person("eve", *Role).at(LATER), batch_of(db, ids[0]), KEY))
     assert [row.withheld for row in rows] == [False, True, True]
 
 
 def test_a_row_has_the_bound_of_the_whole_way_it_was_screened_on(db: Database) -> None:
     found = batch(db, ["one", "two"])
     decide(db, waiting(db)[0])
-    first, pending = export_relabelled(db, RESEARCHER, found, KEY, NOW)
+    first, pending = export_relabelled(db, RESEARCHER.at(NOW), found, KEY)
     assert first.pipeline_delta == chain_bound(CONFIGURATION.pipeline) is not None
     assert pending.pipeline_delta is None, "it was not screened yet"
     assert "pipeline_delta" in HEADER and json.loads(next(as_jsonl([first])))["pipeline_delta"] == first.pipeline_delta
@@ -170,8 +170,8 @@ def test_a_row_has_the_bound_of_the_whole_way_it_was_screened_on(db: Database) -
 
 def test_what_clinicians_accepted_beats_the_files_label(db: Database) -> None:
     ids = worked(db)
-    amend(db, SENIOR, ids[0], RatingLabel.UNSAFE, "looked again", 2, LATER)
-    first = next(iter(export_relabelled(db, RESEARCHER, batch_of(db, ids[0]), KEY, LATER)))
+    amend(db, SENIOR.at(LATER), ids[0], RatingLabel.UNSAFE, "looked again", 2)
+    first = next(iter(export_relabelled(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY)))
     assert (first.reference, first.adjudicated_label, first.final_label) == ("safe", "unsafe", "unsafe")
     assert first.final_source == "adjudicated"
 
@@ -181,7 +181,7 @@ def test_a_version_gives_back_the_labels_and_readings_of_its_time(db: Database) 
     found = batch_of(db, ids[0])
 
     def as_of(number: int | None) -> list[RelabelledRow]:
-        return list(export_relabelled(db, RESEARCHER, found, KEY, LATER, as_of=number))
+        return list(export_relabelled(db, RESEARCHER.at(LATER), found, KEY, as_of=number))
 
     came, read, now = as_of(0), as_of(1), as_of(None)
     assert [(row.final_label, row.final_source, row.ratings, row.as_of) for row in came] == [
@@ -197,8 +197,8 @@ def test_every_row_says_what_it_was_screened_with_and_how_it_was_tagged(db: Data
     found = batch(db, ["one", "two"], references="SU")
     first = waiting(db)[0]
     decide(db, first)
-    add_tag(db, RESEARCHER, first, "Lyrics", NOW)
-    done, pending = export_relabelled(db, RESEARCHER, found, KEY, NOW)
+    add_tag(db, RESEARCHER.at(NOW), first, "Lyrics")
+    done, pending = export_relabelled(db, RESEARCHER.at(NOW), found, KEY)
     assert done.tags == ("lyrics",) and done.configuration == CONFIGURATION.version
     assert (done.model, done.prompts) == ("sampler simulated, seed 7", "none")
     assert str(done.pipeline).startswith("recommended ") and "pairwise-mixture" in str(done.rule)
@@ -211,7 +211,7 @@ def test_a_page_of_rows_takes_as_many_statements_as_one_row(db: Database) -> Non
         for case_id in waiting(db):
             decide(db, case_id)
         with statements() as asked:
-            assert len(list(export_relabelled(db, RESEARCHER, found, KEY, NOW))) == texts
+            assert len(list(export_relabelled(db, RESEARCHER.at(NOW), found, KEY))) == texts
         return len(asked)
 
     assert sent(1) == sent(20)

@@ -43,8 +43,8 @@ def settled(
 def read_all(db: Database, label: str) -> int:
     """Rate everything in the inbox; how many."""
     read = 0
-    while (claim := claim_next(db, LOCAL_USER, LATER)) is not None:
-        submit_rating(db, LOCAL_USER, claim.case_id, claim.token, form(label), LATER, new_id(LATER))
+    while (claim := claim_next(db, LOCAL_USER.at(LATER))) is not None:
+        submit_rating(db, LOCAL_USER.at(LATER), claim.case_id, claim.token, form(label), new_id(LATER))
         read += 1
     return read
 
@@ -86,7 +86,7 @@ def test_where_what_is_called_unsafe_is_only_counted_the_audit_alone_reads_it(db
 def test_a_second_look_that_somebody_picked_counts_nowhere(db: Database) -> None:
     case_ids = settled(db, 20, audit_rate=0.05)
     due = _due(audit_sample(db, LOCAL_USER, VERSION))
-    opened = request_second_looks(db, LOCAL_USER, case_ids, LATER).opened
+    opened = request_second_looks(db, LOCAL_USER.at(LATER), case_ids).opened
     assert opened == 20 - due
     assert read_all(db, "unsafe") == 20
     found = audit_sample(db, LOCAL_USER, VERSION)
@@ -152,9 +152,9 @@ def test_a_reading_that_is_not_blind_is_found_apart(db: Database) -> None:
 
 
 def _read(db: Database, reader: Actor, label: str) -> None:
-    claim = claim_next(db, reader, LATER)
+    claim = claim_next(db, reader.at(LATER))
     assert claim is not None
-    submit_rating(db, reader, claim.case_id, claim.token, form(label), LATER, new_id(LATER))
+    submit_rating(db, reader.at(LATER), claim.case_id, claim.token, form(label), new_id(LATER))
 
 
 def test_a_text_called_safe_and_read_as_unsafe_is_read_again_and_counts_as_settled(db: Database) -> None:
@@ -164,7 +164,7 @@ def test_a_text_called_safe_and_read_as_unsafe_is_read_again_and_counts_as_settl
     (stratum,) = tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).counted)
     assert (stratum.selected, stratum.read, stratum.waiting) == (1, 0, 1)
     _read(db, BO, "safe")
-    adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "an idiom", LATER, Method.SENIOR)
+    adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.SAFE, "an idiom", Method.SENIOR)
     found = audit_sample(db, LOCAL_USER, VERSION)
     (stratum,) = tally_by_stratum(found.counted)
     assert (stratum.read, stratum.unsafe) == (1, 0)

@@ -40,17 +40,17 @@ NO_SAMPLING = SiteSettings(second_reading_rate=0.0)
 
 def site(db: Database, settings: SiteSettings = NO_SAMPLING, people: tuple[Actor, ...] = (ANN, BO, CY, SENIOR)) -> None:
     register(db, *people)
-    change(db, ADMIN, settings, 0, NOW)
+    change(db, ADMIN.at(NOW), settings, 0)
 
 
 def read(
     db: Database, who: Actor, filled: RatingForm, rating_id: str, now: datetime = NOW, ask: bool = False
 ) -> Receipt:
-    claim = claims.claim_next(db, who, now)
+    claim = claims.claim_next(db, who.at(now))
     assert claim is not None
     if ask:
-        inbox.ask_second_opinion(db, who, claim.case_id, claim.token, now)
-    return submit_rating(db, who, claim.case_id, claim.token, filled, now, rating_id * 32)
+        inbox.ask_second_opinion(db, who.at(now), claim.case_id, claim.token)
+    return submit_rating(db, who.at(now), claim.case_id, claim.token, filled, rating_id * 32)
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_a_rule_asks_for_a_second_reading(db: Database, filled: RatingForm, due:
     site(db)
     (case_id,) = fill(db)
     assert read(db, ANN, filled, "a").next is (Next.SECOND_READING if due else Next.CLOSED)
-    assert claims.claim_next(db, ANN, NOW) is None, "never by the first reader"
-    assert (claims.claim_next(db, BO, NOW) is not None) is due
-    assert (reveal_versions(db, ANN, case_id, NOW) == ()) is due
+    assert claims.claim_next(db, ANN.at(NOW)) is None, "never by the first reader"
+    assert (claims.claim_next(db, BO.at(NOW)) is not None) is due
+    assert (reveal_versions(db, ANN.at(NOW), case_id) == ()) is due
 
 
 def test_a_site_with_one_reader_is_not_left_waiting(db: Database) -> None:
@@ -81,8 +81,8 @@ def test_what_was_asked_for_waits_even_there(db: Database) -> None:
     site(db, NO_SAMPLING, (ANN,))
     (case_id,) = fill(db)
     assert read(db, ANN, form(), "a", ask=True).next is Next.SECOND_READING
-    assert counts(db, ANN, NOW).by_state[State.READ] == 1
-    assert adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "nobody else today", NOW).method is Method.SENIOR
+    assert counts(db, ANN.at(NOW)).by_state[State.READ] == 1
+    assert adjudicate(db, SENIOR.at(NOW), case_id, RatingLabel.UNSAFE, "nobody else today").method is Method.SENIOR
 
 
 def test_rules_can_be_switched_off(db: Database) -> None:
@@ -105,10 +105,10 @@ def test_two_readings_that_agree_adjudicate(db: Database) -> None:
     (case_id,) = fill(db)
     read(db, ANN, form("unsafe", 4), "a", ask=True)
     assert read(db, BO, form("unsafe", 2), "b", LATER).next is Next.CLOSED
-    (made,) = reveal_versions(db, ANN, case_id, NOW)
+    (made,) = reveal_versions(db, ANN.at(NOW), case_id)
     assert (made.label, made.method, made.by) == (RatingLabel.UNSAFE, Method.AGREEMENT, "system")
     assert made.rating_ids == ("a" * 32, "b" * 32)
-    assert [rating.reading for rating in reveal_ratings(db, BO, case_id, NOW)] == ["first", "second"]
+    assert [rating.reading for rating in reveal_ratings(db, BO.at(NOW), case_id)] == ["first", "second"]
 
 
 def disagreement(db: Database) -> str:
@@ -121,8 +121,8 @@ def disagreement(db: Database) -> str:
 
 def test_two_readings_that_disagree_wait_for_a_senior(db: Database) -> None:
     case_id = disagreement(db)
-    assert claims.claim_next(db, CY, LATER) is None
-    assert counts(db, CY, LATER).by_state[State.SENIOR] == 1
+    assert claims.claim_next(db, CY.at(LATER)) is None
+    assert counts(db, CY.at(LATER)).by_state[State.SENIOR] == 1
     (listed,) = disagreements(db, SENIOR)
     assert (listed.case_id, listed.read_by_me) == (case_id, False)
     assert "unsafe" not in repr(listed)
@@ -130,11 +130,11 @@ def test_two_readings_that_disagree_wait_for_a_senior(db: Database) -> None:
         with pytest.raises(Forbidden):
             disagreements(db, other)
         with pytest.raises(Forbidden):
-            adjudicate(db, other, case_id, RatingLabel.SAFE, "why", LATER)
-    made = adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "the second paragraph", LATER)
+            adjudicate(db, other.at(LATER), case_id, RatingLabel.SAFE, "why")
+    made = adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.UNSAFE, "the second paragraph")
     assert (made.method, made.by, made.reason) == (Method.SENIOR, "sue", "the second paragraph")
     assert disagreements(db, SENIOR) == ()
-    assert len(reveal_ratings(db, SENIOR, case_id, NOW)) == 2
+    assert len(reveal_ratings(db, SENIOR.at(NOW), case_id)) == 2
 
 
 def test_one_of_two_readers_who_disagree_does_not_decide_alone(db: Database) -> None:
@@ -143,8 +143,8 @@ def test_one_of_two_readers_who_disagree_does_not_decide_alone(db: Database) -> 
     read(db, ANN, form("unsafe", 4), "a", ask=True)
     assert read(db, SENIOR, form("safe", 5), "b", LATER).next is Next.SENIOR
     with pytest.raises(NotAvailable, match="one of the two readers"):
-        adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "mine was right", LATER)
-    made = adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "with Ann", LATER, Method.DISCUSSION)
+        adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.SAFE, "mine was right")
+    made = adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.UNSAFE, "with Ann", Method.DISCUSSION)
     assert made.method is Method.DISCUSSION
 
 
@@ -163,30 +163,30 @@ def test_a_party_is_one_of_the_first_two_readers(who: Actor, readers: list[str],
 
 def test_a_senior_may_read_blind_first_and_then_decide(db: Database) -> None:
     case_id = disagreement(db)
-    claim = claims.claim_next(db, SENIOR, LATER)
+    claim = claims.claim_next(db, SENIOR.at(LATER))
     assert claim is not None
     assert claim.case_id == case_id
     with pytest.raises(NotYetRated):
-        reveal_evidence(db, SENIOR, case_id, LATER)
-    assert submit_rating(db, SENIOR, case_id, claim.token, form(), LATER, "c" * 32).next is Next.SENIOR
-    assert reveal_evidence(db, SENIOR, case_id, LATER).outcome == "human_review"
+        reveal_evidence(db, SENIOR.at(LATER), case_id)
+    assert submit_rating(db, SENIOR.at(LATER), case_id, claim.token, form(), "c" * 32).next is Next.SENIOR
+    assert reveal_evidence(db, SENIOR.at(LATER), case_id).outcome == "human_review"
     assert disagreements(db, SENIOR)[0].read_by_me
-    made = adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "as discussed", LATER, Method.DISCUSSION)
+    made = adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.UNSAFE, "as discussed", Method.DISCUSSION)
     assert made.rating_ids == ("a" * 32, "b" * 32, "c" * 32)
-    assert [rating.reading for rating in reveal_ratings(db, SENIOR, case_id, NOW)] == ["first", "second", "third"]
+    assert [rating.reading for rating in reveal_ratings(db, SENIOR.at(NOW), case_id)] == ["first", "second", "third"]
 
 
 @pytest.mark.parametrize("look", [reveal_ratings, reveal_versions])
 def test_a_senior_who_was_shown_the_readings_does_not_read_blind(db: Database, look: Callable[..., object]) -> None:
     case_id = disagreement(db)
-    look(db, SENIOR, case_id, LATER)
-    claim = claims.claim_next(db, SENIOR, LATER)
+    look(db, SENIOR.at(LATER), case_id)
+    claim = claims.claim_next(db, SENIOR.at(LATER))
     assert claim is not None and claim.case_id == case_id
     with pytest.raises(NotYetRated):
-        reveal_evidence(db, SENIOR, case_id, LATER)
-    submit_rating(db, SENIOR, case_id, claim.token, form(), LATER, "c" * 32)
-    adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "read", LATER)
-    assert [rating.blind for rating in reveal_ratings(db, ANN, case_id, LATER)] == [True, True, False]
+        reveal_evidence(db, SENIOR.at(LATER), case_id)
+    submit_rating(db, SENIOR.at(LATER), case_id, claim.token, form(), "c" * 32)
+    adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.UNSAFE, "read")
+    assert [rating.blind for rating in reveal_ratings(db, ANN.at(LATER), case_id)] == [True, True, False]
     (labels,) = reading_table(db, SENIOR, "key").labels
     assert len(labels) == 2, "agreement is among those who did not know what the others said"
 
@@ -196,10 +196,10 @@ def test_ones_own_reading_shows_nothing_of_the_others(db: Database) -> None:
     assert my_rating(db, SENIOR, case_id) is None
     mine = my_rating(db, BO, case_id)
     assert mine is not None and (mine.reviewer, mine.reading) == ("bo", "second")
-    claim = claims.claim_next(db, SENIOR, LATER)
+    claim = claims.claim_next(db, SENIOR.at(LATER))
     assert claim is not None
-    submit_rating(db, SENIOR, case_id, claim.token, form(), LATER, "c" * 32)
-    assert [rating.blind for rating in reveal_ratings(db, SENIOR, case_id, LATER)] == [True, True, True]
+    submit_rating(db, SENIOR.at(LATER), case_id, claim.token, form(), "c" * 32)
+    assert [rating.blind for rating in reveal_ratings(db, SENIOR.at(LATER), case_id)] == [True, True, True]
     with pytest.raises(Forbidden):
         my_rating(db, ADMIN, case_id)
 
@@ -208,35 +208,35 @@ def test_an_adjudication_needs_a_reason_a_reading_and_a_free_case(db: Database) 
     site(db)
     (case_id,) = fill(db)
     with pytest.raises(NotAvailable, match="read this case yet"):
-        adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "why", NOW)
+        adjudicate(db, SENIOR.at(NOW), case_id, RatingLabel.SAFE, "why")
     read(db, ANN, form(), "a", ask=True)
     with pytest.raises(ReasonNeeded):
-        adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, " ", NOW)
-    assert claims.claim_next(db, BO, NOW) is not None
+        adjudicate(db, SENIOR.at(NOW), case_id, RatingLabel.SAFE, " ")
+    assert claims.claim_next(db, BO.at(NOW)) is not None
     with pytest.raises(NotAvailable, match="reading this case"):
-        adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "why", NOW)
-    adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "why", NOW + 60 * MINUTE)
+        adjudicate(db, SENIOR.at(NOW), case_id, RatingLabel.SAFE, "why")
+    adjudicate(db, SENIOR.at(NOW + 60 * MINUTE), case_id, RatingLabel.SAFE, "why")
     with pytest.raises(NotAvailable, match="not open"):
-        adjudicate(db, SENIOR, case_id, RatingLabel.SAFE, "twice", NOW + 60 * MINUTE)
+        adjudicate(db, SENIOR.at(NOW + 60 * MINUTE), case_id, RatingLabel.SAFE, "twice")
     with pytest.raises(NotAvailable):
-        adjudicate(db, SENIOR, "no such case", RatingLabel.SAFE, "why", NOW)
+        adjudicate(db, SENIOR.at(NOW), "no such case", RatingLabel.SAFE, "why")
 
 
 def test_amendments_are_versions_with_reasons_and_lose_no_race(db: Database) -> None:
     site(db)
     (case_id,) = fill(db)
     with pytest.raises(NotAvailable):
-        amend(db, SENIOR, case_id, RatingLabel.SAFE, "too early", 1, NOW)
+        amend(db, SENIOR.at(NOW), case_id, RatingLabel.SAFE, "too early", 1)
     read(db, ANN, form("unsafe", 4), "a")
-    made = amend(db, SENIOR, case_id, RatingLabel.SAFE, "song lyrics", 1, LATER)
+    made = amend(db, SENIOR.at(LATER), case_id, RatingLabel.SAFE, "song lyrics", 1)
     assert (made.version, made.method, made.reason) == (2, Method.AMENDMENT, "song lyrics")
     with pytest.raises(StaleVersion):
-        amend(db, SENIOR, case_id, RatingLabel.UNSAFE, "unaware of the first", 1, LATER)
+        amend(db, SENIOR.at(LATER), case_id, RatingLabel.UNSAFE, "unaware of the first", 1)
     with pytest.raises(ReasonNeeded):
-        amend(db, SENIOR, case_id, RatingLabel.UNSAFE, "", 2, LATER)
+        amend(db, SENIOR.at(LATER), case_id, RatingLabel.UNSAFE, "", 2)
     with pytest.raises(Forbidden):
-        amend(db, ANN, case_id, RatingLabel.UNSAFE, "mine", 2, LATER)
-    assert [(one.version, one.label) for one in reveal_versions(db, RESEARCHER, case_id, NOW)] == [
+        amend(db, ANN.at(LATER), case_id, RatingLabel.UNSAFE, "mine", 2)
+    assert [(one.version, one.label) for one in reveal_versions(db, RESEARCHER.at(NOW), case_id)] == [
         (1, "unsafe"),
         (2, "safe"),
     ]
@@ -246,12 +246,14 @@ def test_unsafe_softened_after_the_reveal_is_read_again(db: Database) -> None:
     site(db)
     (case_id,) = fill(db)
     read(db, ANN, form("unsafe", 4), "a")
-    reveal_evidence(db, ANN, case_id, LATER)
-    assert revise(db, ANN, case_id, form("safe", 5), "the engine says so", LATER, "b" * 32).next is Next.SECOND_READING
+    reveal_evidence(db, ANN.at(LATER), case_id)
+    assert (
+        revise(db, ANN.at(LATER), case_id, form("safe", 5), "the engine says so", "b" * 32).next is Next.SECOND_READING
+    )
     with pytest.raises(Unread):
-        reveal_versions(db, RESEARCHER, case_id, NOW)
+        reveal_versions(db, RESEARCHER.at(NOW), case_id)
     assert read(db, BO, form("unsafe", 4), "c", LATER).next is Next.SENIOR
-    assert [one.label for one in reveal_versions(db, ANN, case_id, NOW)] == ["unsafe"], "until a senior has decided"
+    assert [one.label for one in reveal_versions(db, ANN.at(NOW), case_id)] == ["unsafe"], "until a senior has decided"
 
 
 def test_a_closed_case_whose_reader_changes_their_mind_is_opened_again(db: Database) -> None:
@@ -259,28 +261,28 @@ def test_a_closed_case_whose_reader_changes_their_mind_is_opened_again(db: Datab
     (case_id,) = fill(db)
     read(db, ANN, form("safe", 4), "a", ask=True)
     read(db, BO, form("safe", 4), "b")
-    receipt = revise(db, BO, case_id, form("unsafe", 5), "overlooked the date", LATER, "c" * 32)
+    receipt = revise(db, BO.at(LATER), case_id, form("unsafe", 5), "overlooked the date", "c" * 32)
     assert receipt.next is Next.SENIOR
     assert [one.case_id for one in disagreements(db, SENIOR)] == [case_id]
-    assert adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "agreed", LATER).version == 2
+    assert adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.UNSAFE, "agreed").version == 2
 
 
 def test_a_revision_that_keeps_the_label_changes_nothing_else(db: Database) -> None:
     site(db)
     (case_id,) = fill(db)
     read(db, ANN, form("safe", 4), "a")
-    assert revise(db, ANN, case_id, form("safe", 1), "less sure", LATER, "b" * 32).next is Next.CLOSED
-    assert len(reveal_versions(db, ANN, case_id, NOW)) == 1
+    assert revise(db, ANN.at(LATER), case_id, form("safe", 1), "less sure", "b" * 32).next is Next.CLOSED
+    assert len(reveal_versions(db, ANN.at(NOW), case_id)) == 1
 
 
 def test_revisions_while_the_case_is_open_only_add_versions(db: Database) -> None:
     site(db)
     fill(db)
     read(db, ANN, form("safe", 4), "a", ask=True)
-    case_id = claims.claim_next(db, BO, NOW).case_id  # type: ignore[union-attr]
-    assert revise(db, ANN, case_id, form("unsafe", 4), "slipped", LATER, "b" * 32).next is Next.SECOND_READING
-    token = claims.my_claims(db, BO, LATER)[0].token
-    assert submit_rating(db, BO, case_id, token, form("unsafe", 3), LATER, "c" * 32).next is Next.CLOSED
+    case_id = claims.claim_next(db, BO.at(NOW)).case_id  # type: ignore[union-attr]
+    assert revise(db, ANN.at(LATER), case_id, form("unsafe", 4), "slipped", "b" * 32).next is Next.SECOND_READING
+    token = claims.my_claims(db, BO.at(LATER))[0].token
+    assert submit_rating(db, BO.at(LATER), case_id, token, form("unsafe", 3), "c" * 32).next is Next.CLOSED
 
 
 def requested(db: Database) -> dict[str, str]:

@@ -25,12 +25,12 @@ def people(db: Database) -> None:
 
 def test_given_cases_come_to_that_colleague_alone_until_the_time_is_over(db: Database) -> None:
     ids = fill(db, [Tier.P1, Tier.P2])
-    done = assign(db, SENIOR, ids, BO.id, NOW)
+    done = assign(db, SENIOR.at(NOW), ids, BO.id)
     assert set(done.given) == set(ids) and done.refused == {}
-    assert claims.claim_next(db, ANN, NOW) is None
-    mine = claims.claim_next(db, BO, NOW)
+    assert claims.claim_next(db, ANN.at(NOW)) is None
+    mine = claims.claim_next(db, BO.at(NOW))
     assert mine is not None and mine.case_id == ids[0]
-    later = claims.claim_next(db, ANN, NOW + timedelta(hours=1))
+    later = claims.claim_next(db, ANN.at(NOW + timedelta(hours=1)))
     assert later is not None and later.case_id in ids
     with db.read() as conn:
         logged = conn.execute(select(audit_events).where(audit_events.c.action == "assigned")).all()
@@ -40,18 +40,18 @@ def test_given_cases_come_to_that_colleague_alone_until_the_time_is_over(db: Dat
 
 def test_what_is_in_other_hands_is_refused_in_words_and_left_alone(db: Database) -> None:
     held, free, ahead, aside, read = fill(db, [Tier.P1, Tier.P2, Tier.P2, Tier.P2, Tier.P2])
-    taken = claims.claim(db, SENIOR, held, NOW)
-    kept = claims.claim(db, SENIOR, aside, NOW)
-    inbox.hold(db, SENIOR, aside, kept.token, "later", NOW)
-    was = claims.claim(db, SENIOR, read, NOW)
-    inbox.hand_over(db, SENIOR, read, was.token, BO.id, "yours", NOW)
-    theirs = claims.claim(db, BO, read, NOW)
-    inbox.ask_second_opinion(db, BO, read, theirs.token, NOW)
-    submit_rating(db, BO, read, theirs.token, form(), NOW, "1" * 32)
-    sent = send_ahead(db, CY, NOW)
+    taken = claims.claim(db, SENIOR.at(NOW), held)
+    kept = claims.claim(db, SENIOR.at(NOW), aside)
+    inbox.hold(db, SENIOR.at(NOW), aside, kept.token, "later")
+    was = claims.claim(db, SENIOR.at(NOW), read)
+    inbox.hand_over(db, SENIOR.at(NOW), read, was.token, BO.id, "yours")
+    theirs = claims.claim(db, BO.at(NOW), read)
+    inbox.ask_second_opinion(db, BO.at(NOW), read, theirs.token)
+    submit_rating(db, BO.at(NOW), read, theirs.token, form(), "1" * 32)
+    sent = send_ahead(db, CY.at(NOW))
     assert sent is not None and sent.text.case_id in (free, ahead)
     free, ahead = (free, ahead) if sent.text.case_id == ahead else (ahead, free)
-    done = assign(db, SENIOR, [held, free, ahead, aside, read, "0" * 32], BO.id, NOW)
+    done = assign(db, SENIOR.at(NOW), [held, free, ahead, aside, read, "0" * 32], BO.id)
     assert done.given == (free,)
     assert done.refused == {
         held: "was taken meanwhile",
@@ -60,33 +60,33 @@ def test_what_is_in_other_hands_is_refused_in_words_and_left_alone(db: Database)
         read: "was read by them already",
         "0" * 32: "is closed",
     }
-    assert claims.renew(db, SENIOR, held, taken.token, NOW + MINUTE).case_id == held, "its holder goes on"
+    assert claims.renew(db, SENIOR.at(NOW + MINUTE), held, taken.token).case_id == held, "its holder goes on"
 
 
 def test_a_senior_gives_again_what_was_given_and_not_what_was_refused_for_good(db: Database) -> None:
     (case_id,) = fill(db, [Tier.P2])
-    claim = claims.claim_next(db, BO, NOW)
+    claim = claims.claim_next(db, BO.at(NOW))
     assert claim is not None
-    inbox.decline(db, BO, case_id, claim.token, NOW)
-    assert assign(db, SENIOR, [case_id], BO.id, NOW).refused == {case_id: "was given back by them: not me"}
-    assert assign(db, SENIOR, [case_id], ANN.id, NOW).given == (case_id,)
-    assert assign(db, SENIOR, [case_id], CY.id, NOW).given == (case_id,)
-    assert claims.claim_next(db, ANN, NOW) is None
-    assert claims.claim_next(db, CY, NOW) is not None
+    inbox.decline(db, BO.at(NOW), case_id, claim.token)
+    assert assign(db, SENIOR.at(NOW), [case_id], BO.id).refused == {case_id: "was given back by them: not me"}
+    assert assign(db, SENIOR.at(NOW), [case_id], ANN.id).given == (case_id,)
+    assert assign(db, SENIOR.at(NOW), [case_id], CY.id).given == (case_id,)
+    assert claims.claim_next(db, ANN.at(NOW)) is None
+    assert claims.claim_next(db, CY.at(NOW)) is not None
 
 
 @pytest.mark.parametrize("to", [ADMIN.id, SENIOR.id, "nobody"])
 def test_nobody_is_given_what_they_cannot_read(db: Database, to: str) -> None:
     ids = fill(db)
     with pytest.raises(NotAvailable):
-        assign(db, SENIOR, ids, to, NOW)
+        assign(db, SENIOR.at(NOW), ids, to)
 
 
 def test_only_seniors_give_and_not_without_a_limit(db: Database) -> None:
     ids = fill(db)
     for who in (ANN, ADMIN):
         with pytest.raises(Forbidden):
-            assign(db, who, ids, BO.id, NOW)
+            assign(db, who.at(NOW), ids, BO.id)
     for wrong in ([], ["0" * 32 + str(n) for n in range(MOST + 1)]):
         with pytest.raises(ValueError, match="choose 1 to"):
-            assign(db, SENIOR, wrong, BO.id, NOW)
+            assign(db, SENIOR.at(NOW), wrong, BO.id)

@@ -17,21 +17,21 @@ from tests.storage.inbox_cases import ANN, BO, CY, NOW, RESEARCHER, SENIOR, fill
 
 
 def _read(db: Database, case_id: str, reader: Actor = ANN) -> None:
-    claim = claims.claim_next(db, reader, NOW)
+    claim = claims.claim_next(db, reader.at(NOW))
     assert claim is not None and claim.case_id == case_id
-    ratings.submit_rating(db, reader, case_id, claim.token, form(), NOW, new_id(NOW))
+    ratings.submit_rating(db, reader.at(NOW), case_id, claim.token, form(), new_id(NOW))
 
 
 def test_the_file_of_an_open_case_is_not_served_before_the_rating(db: Database) -> None:
     [case_id] = fill(db)
     for reader in (SENIOR, RESEARCHER):
         with pytest.raises(NotYetRated):
-            reveal_case_file(db, reader, case_id, NOW)
+            reveal_case_file(db, reader.at(NOW), case_id)
     with pytest.raises(Forbidden):
-        reveal_case_file(db, ANN, case_id, NOW)
-    assert claims.claim_next(db, ANN, NOW) is not None
+        reveal_case_file(db, ANN.at(NOW), case_id)
+    assert claims.claim_next(db, ANN.at(NOW)) is not None
     with pytest.raises(NotYetRated):
-        reveal_case_file(db, ANN, case_id, NOW)
+        reveal_case_file(db, ANN.at(NOW), case_id)
 
 
 def test_the_file_says_where_a_case_came_from_and_what_failed(db: Database) -> None:
@@ -41,7 +41,7 @@ def test_the_file_says_where_a_case_came_from_and_what_failed(db: Database) -> N
         conn.execute(update(cases).values(flags={"text": ["obfuscated"], "reply": []}, model_text="as read", reply="r"))
         error = {"kind": "timeout", "message": "no answer", "calls": 2, "at": NOW}
         conn.execute(insert(case_errors).values(case_id=case_id, **error))
-    file = reveal_case_file(db, ANN, case_id, NOW)
+    file = reveal_case_file(db, ANN.at(NOW), case_id)
     assert (file.batch_name, file.row, file.parts["text"].model_text) == ("posts.csv", 1, "as read")
     assert file.parts["reply"] == Part(text="r", model_text="r")
     assert file.flags == {"text": ("obfuscated",), "reply": ()}
@@ -51,33 +51,33 @@ def test_the_file_says_where_a_case_came_from_and_what_failed(db: Database) -> N
 
 def test_an_unknown_case_has_no_file(db: Database) -> None:
     with pytest.raises(KeyError):
-        reveal_case_file(db, SENIOR, "0" * 32, NOW)
+        reveal_case_file(db, SENIOR.at(NOW), "0" * 32)
 
 
 def test_notes_reach_the_next_reader_and_nobody_else(db: Database) -> None:
     [case_id] = fill(db, [Tier.P1])
     register(db, ANN, BO)
-    claim = claims.claim_next(db, ANN, NOW)
+    claim = claims.claim_next(db, ANN.at(NOW))
     assert claim is not None
-    inbox.skip(db, ANN, case_id, claim.token, NOW, "The reply matters.")
-    claim = claims.claim_next(db, BO, NOW)
+    inbox.skip(db, ANN.at(NOW), case_id, claim.token, "The reply matters.")
+    claim = claims.claim_next(db, BO.at(NOW))
     assert claim is not None
-    [note] = notes(db, BO, case_id, NOW, claim.token)
+    [note] = notes(db, BO.at(NOW), case_id, claim.token)
     assert (note.author, note.kind, note.note) == ("Ann", "skip", "The reply matters.")
     for reader, token in ((BO, "guessed"), (CY, claim.token), (ANN, None)):
         with pytest.raises(Forbidden):
-            notes(db, reader, case_id, NOW, token)
+            notes(db, reader.at(NOW), case_id, token)
 
 
 def test_what_a_second_opinion_was_asked_with_waits_for_the_reading(db: Database) -> None:
     [case_id] = fill(db)
     register(db, ANN, BO)
-    claim = claims.claim_next(db, ANN, NOW)
+    claim = claims.claim_next(db, ANN.at(NOW))
     assert claim is not None
-    inbox.ask_second_opinion(db, ANN, case_id, claim.token, NOW, "I think unsafe.")
-    ratings.submit_rating(db, ANN, case_id, claim.token, form(), NOW, new_id(NOW))
-    claim = claims.claim_next(db, BO, NOW)
+    inbox.ask_second_opinion(db, ANN.at(NOW), case_id, claim.token, "I think unsafe.")
+    ratings.submit_rating(db, ANN.at(NOW), case_id, claim.token, form(), new_id(NOW))
+    claim = claims.claim_next(db, BO.at(NOW))
     assert claim is not None
-    assert notes(db, BO, case_id, NOW, claim.token) == ()
-    ratings.submit_rating(db, BO, case_id, claim.token, form(), NOW, new_id(NOW))
-    assert [each.note for each in notes(db, BO, case_id, NOW)] == ["I think unsafe."]
+    assert notes(db, BO.at(NOW), case_id, claim.token) == ()
+    ratings.submit_rating(db, BO.at(NOW), case_id, claim.token, form(), new_id(NOW))
+    assert [each.note for each in notes(db, BO.at(NOW), case_id)] == ["I think unsafe."]

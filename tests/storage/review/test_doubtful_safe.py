@@ -16,9 +16,9 @@ from tests.storage.inbox_cases import ANN, BO, NOW, fill, form, register
 
 def read(db: Database, label: str = "safe") -> Next | None:
     """Ann reads the next case; what follows from it."""
-    claim = claim_next(db, ANN, NOW)
+    claim = claim_next(db, ANN.at(NOW))
     assert claim is not None
-    return submit_rating(db, ANN, claim.case_id, claim.token, form(label, 5), NOW, new_id(NOW)).next
+    return submit_rating(db, ANN.at(NOW), claim.case_id, claim.token, form(label, 5), new_id(NOW)).next
 
 
 def prepare(db: Database, why: str) -> str:
@@ -39,7 +39,7 @@ def test_such_a_safe_is_read_again_and_nothing_marks_it(db: Database, why: str) 
     register(db, ANN, BO)
     case_id = prepare(db, why)
     assert read(db) is Next.SECOND_READING
-    claim = claim_next(db, BO, NOW)
+    claim = claim_next(db, BO.at(NOW))
     assert claim is not None and (claim.case_id, claim.why) == (case_id, "unsettled")
 
 
@@ -48,7 +48,9 @@ def test_with_one_reader_it_stays_open_as_a_follow_up(db: Database, why: str) ->
     register(db, ANN)
     case_id = prepare(db, why)
     assert read(db) is Next.CLOSED
-    assert [(one.case_id, one.disposition) for one in open_ones(db, ANN, NOW).shown] == [(case_id, For.SECOND_READING)]
+    assert [(one.case_id, one.disposition) for one in open_ones(db, ANN.at(NOW)).shown] == [
+        (case_id, For.SECOND_READING)
+    ]
 
 
 @GROUNDS
@@ -56,7 +58,7 @@ def test_unsafe_on_the_same_case_closes_it(db: Database, why: str) -> None:
     register(db, ANN, BO)
     prepare(db, why)
     assert read(db, "unsafe") is Next.CLOSED
-    assert not open_ones(db, ANN, NOW).shown
+    assert not open_ones(db, ANN.at(NOW)).shown
 
 
 def test_an_ordinary_safe_closes_at_once(db: Database) -> None:
@@ -71,5 +73,5 @@ def test_a_reading_softened_to_safe_is_one_too(db: Database) -> None:
     register(db, ANN)
     case_id = prepare(db, "p0")
     assert read(db, "insufficient_information") is Next.CLOSED
-    revise(db, ANN, case_id, form("safe", 5), "read again", NOW, new_id(NOW))
-    assert [one.disposition for one in open_ones(db, ANN, NOW).shown] == [For.SECOND_READING]
+    revise(db, ANN.at(NOW), case_id, form("safe", 5), "read again", new_id(NOW))
+    assert [one.disposition for one in open_ones(db, ANN.at(NOW)).shown] == [For.SECOND_READING]

@@ -51,10 +51,10 @@ def written(db: Database, tiers: tuple[Tier, ...] = (Tier.P2, Tier.P2)) -> list[
         conn.execute(insert(batch_events).values(event))
         rejected = {"batch_id": batch, "row": 9, "external_id": "post-1", "reason": "empty", "detail": WORD}
         conn.execute(insert(rejected_rows).values(**rejected, original_json=f'"{WORD}"'))
-    claim = claims.claim(db, SENIOR, ids[0], NOW)
-    submit_rating(db, SENIOR, ids[0], claim.token, form("unsafe", 5, note=WORD), NOW, "a" * 32)
+    claim = claims.claim(db, SENIOR.at(NOW), ids[0])
+    submit_rating(db, SENIOR.at(NOW), ids[0], claim.token, form("unsafe", 5, note=WORD), "a" * 32)
     if len(ids) > 1:
-        save_draft(db, BO, ids[1], {"note": WORD}, NOW)
+        save_draft(db, BO.at(NOW), ids[1], {"note": WORD})
     return ids
 
 
@@ -67,7 +67,7 @@ def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> 
     _first, second = written(db)
     assert everything(db).count(WORD) > 15
     seal(db, NOW + timedelta(minutes=5))
-    done = erasure.erase(db, ADMIN, Selection(by=By.GROUP, value=WORD), "asked for by letter", NOW)
+    done = erasure.erase(db, ADMIN.at(NOW), Selection(by=By.GROUP, value=WORD), "asked for by letter")
     assert (done.cases, done.waits_for) == (2, None)
     with db.write() as conn:
         conn.execute(rejected_rows.delete())  # known by no group: their own test is below
@@ -119,7 +119,7 @@ def test_by_external_id_rows_that_were_refused_go_too(db: Database) -> None:
     written(db)
     looked = erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="post-1"))
     assert (looked.cases, looked.rejected) == (1, 1)
-    erasure.erase(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="post-1"), "letter", NOW)
+    erasure.erase(db, ADMIN.at(NOW), Selection(by=By.EXTERNAL_ID, value="post-1"), "letter")
     with db.read() as conn:
         (row,) = conn.execute(select(rejected_rows)).all()
         assert (row.reason, row.original_json, row.external_id, row.detail) == ("empty", None, ERASED, "")
@@ -128,7 +128,7 @@ def test_by_external_id_rows_that_were_refused_go_too(db: Database) -> None:
 
 def test_exports_say_that_it_was_erased(db: Database) -> None:
     (case_id,) = written(db, (Tier.P2,))
-    erasure.erase(db, ADMIN, Selection(by=By.CASE, value=case_id), "letter", NOW)
+    erasure.erase(db, ADMIN.at(NOW), Selection(by=By.CASE, value=case_id), "letter")
     with db.read() as conn:
         batch = conn.execute(select(batches.c.id)).scalar_one()
     rows = list(results(db, person("rae", Role.RESEARCHER), batch))
@@ -137,51 +137,51 @@ def test_exports_say_that_it_was_erased(db: Database) -> None:
 
 def test_two_people_where_the_site_asks_for_it(db: Database) -> None:
     (case_id,) = written(db, (Tier.P2,))
-    change(db, ADMIN, SiteSettings(erasure_by_two=True), 0, NOW)
-    asked = erasure.erase(db, ADMIN, Selection(by=By.CASE, value=case_id), "letter", NOW)
+    change(db, ADMIN.at(NOW), SiteSettings(erasure_by_two=True), 0)
+    asked = erasure.erase(db, ADMIN.at(NOW), Selection(by=By.CASE, value=case_id), "letter")
     assert asked.waits_for is not None and WORD in everything(db)
     with pytest.raises(NotErased, match="somebody else"):
-        erasure.confirm(db, ADMIN, asked.waits_for, NOW)
+        erasure.confirm(db, ADMIN.at(NOW), asked.waits_for)
     assert [one.id for one in erasure.waiting(db, OTHER_ADMIN)] == [asked.waits_for]
-    assert erasure.confirm(db, OTHER_ADMIN, asked.waits_for, NOW).cases == 1
+    assert erasure.confirm(db, OTHER_ADMIN.at(NOW), asked.waits_for).cases == 1
     with pytest.raises(NotErased, match="no such request"):
-        erasure.confirm(db, SENIOR, asked.waits_for, NOW)
+        erasure.confirm(db, SENIOR.at(NOW), asked.waits_for)
     assert erasure.waiting(db, ADMIN) == ()
 
 
 def test_a_request_that_is_turned_down_erases_nothing(db: Database) -> None:
     (case_id,) = written(db, (Tier.P2,))
-    change(db, ADMIN, SiteSettings(erasure_by_two=True), 0, NOW)
-    asked = erasure.erase(db, ADMIN, Selection(by=By.CASE, value=case_id), "letter", NOW)
-    erasure.withdraw(db, SENIOR, str(asked.waits_for), NOW)
+    change(db, ADMIN.at(NOW), SiteSettings(erasure_by_two=True), 0)
+    asked = erasure.erase(db, ADMIN.at(NOW), Selection(by=By.CASE, value=case_id), "letter")
+    erasure.withdraw(db, SENIOR.at(NOW), str(asked.waits_for))
     assert erasure.waiting(db, ADMIN) == () and WORD in everything(db)
 
 
 @pytest.mark.parametrize("who", [ANN, person("rae", Role.RESEARCHER)])
 def test_reviewers_and_researchers_erase_nothing(db: Database, who: Actor) -> None:
     with pytest.raises(Forbidden):
-        erasure.erase(db, who, Selection(by=By.CASE, value="x"), "r", NOW)
+        erasure.erase(db, who.at(NOW), Selection(by=By.CASE, value="x"), "r")
 
 
 def test_what_is_still_being_screened_or_unknown_or_without_a_reason_is_refused(db: Database) -> None:
     (case_id,) = written(db, (Tier.P2,))
     which = Selection(by=By.CASE, value=case_id)
     with pytest.raises(NotErased, match="say why"):
-        erasure.erase(db, ADMIN, which, " ", NOW)
+        erasure.erase(db, ADMIN.at(NOW), which, " ")
     with pytest.raises(NotErased, match="nothing of this name"):
-        erasure.erase(db, ADMIN, Selection(by=By.CASE, value="none"), "r", NOW)
+        erasure.erase(db, ADMIN.at(NOW), Selection(by=By.CASE, value="none"), "r")
     with db.write() as conn:
         batch = conn.execute(select(cases.c.batch_id)).scalar_one()
         conn.execute(insert(pending_cases).values(case_id=case_id, batch_id=batch, row=1, ready_at=NOW))
     with pytest.raises(NotErased, match="still being screened"):
-        erasure.erase(db, ADMIN, which, "r", NOW)
+        erasure.erase(db, ADMIN.at(NOW), which, "r")
 
 
 def test_backups_that_may_still_hold_it_are_named(db: Database) -> None:
     (case_id,) = written(db, (Tier.P2,))
     with db.write() as conn:
-        append(conn, ADMIN, "backup_begun", None, {}, NOW - timedelta(days=1))
-        append(conn, ADMIN, "backup_begun", None, {}, NOW + timedelta(hours=1))
+        append(conn, ADMIN.at(NOW - timedelta(days=1)), "backup_begun", None, {})
+        append(conn, ADMIN.at(NOW + timedelta(hours=1)), "backup_begun", None, {})
     found = erasure.look(db, ADMIN, Selection(by=By.CASE, value=case_id))
     assert found.backups == (NOW + timedelta(hours=1),)
 
@@ -190,9 +190,9 @@ def test_the_file_of_an_embedded_database_does_not_hold_it_any_more(sqlite_url: 
     db = Database(sqlite_url)
     written(db)
     file = Path(sqlite_url.removeprefix("sqlite:///"))
-    erasure.erase(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="post-1"), "letter", NOW)
+    erasure.erase(db, ADMIN.at(NOW), Selection(by=By.EXTERNAL_ID, value="post-1"), "letter")
     assert any(WORD.encode() in one.read_bytes() for one in file.parent.glob(file.name + "*")), "the other case"
-    erasure.erase(db, ADMIN, Selection(by=By.GROUP, value=WORD), "letter", NOW)
+    erasure.erase(db, ADMIN.at(NOW), Selection(by=By.GROUP, value=WORD), "letter")
     db.close()
     found = [one.name for one in file.parent.glob(file.name + "*") if WORD.encode() in one.read_bytes()]
     assert found == []
@@ -202,10 +202,10 @@ def test_times_are_kept_and_a_dry_run_changes_nothing(db: Database) -> None:
     first, _second = written(db)
     days = {"keep_texts_days": 30, "keep_drafts_days": 7, "keep_rejected_days": 7}
     assert retention.expire(db, NOW + timedelta(days=400)) == {}, "without a time everything is kept"
-    change(db, ADMIN, SiteSettings(**days), 0, NOW)  # type: ignore[arg-type]
+    change(db, ADMIN.at(NOW), SiteSettings(**days), 0)  # type: ignore[arg-type]
     later = NOW + timedelta(days=31)
     expected = {"texts": 1, "drafts": 1, "rejected rows": 1}
-    assert dict(retention.would_go(db, ADMIN, later)) == expected, "the second case is still open: it is kept"
+    assert dict(retention.would_go(db, ADMIN.at(later))) == expected, "the second case is still open: it is kept"
     assert WORD in everything(db)
     assert retention.expire(db, NOW + timedelta(days=5)) == {}
     assert dict(retention.expire(db, later)) == expected

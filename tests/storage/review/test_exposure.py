@@ -15,14 +15,14 @@ from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, fill
 
 def opened(db: Database, number: int, now=NOW) -> None:  # type: ignore[no-untyped-def]
     for _ in range(number):
-        claim = claims.claim_next(db, ANN, now, lease=timedelta(days=2))
+        claim = claims.claim_next(db, ANN.at(now), lease=timedelta(days=2))
         assert claim is not None
-        reveal_text(db, ANN, claim.case_id, now, claim.token)
-        reveal_text(db, ANN, claim.case_id, now, claim.token)  # looking twice at one text is one text
+        reveal_text(db, ANN.at(now), claim.case_id, claim.token)
+        reveal_text(db, ANN.at(now), claim.case_id, claim.token)  # looking twice at one text is one text
 
 
 def test_texts_are_counted_once_per_day_and_a_break_is_due_at_the_sites_number(db: Database) -> None:
-    change(db, ADMIN, SiteSettings(break_after_texts=3), 0, NOW)
+    change(db, ADMIN.at(NOW), SiteSettings(break_after_texts=3), 0)
     fill(db, [Tier.P2] * 6)
     opened(db, 2, NOW - timedelta(days=1))
     opened(db, 2)
@@ -30,12 +30,12 @@ def test_texts_are_counted_once_per_day_and_a_break_is_due_at_the_sites_number(d
     opened(db, 1)
     due = exposure(db, ANN, NOW)
     assert (due.texts, due.since_break, due.break_due) == (3, 3, True)
-    take_break(db, ANN, NOW + MINUTE)
+    take_break(db, ANN.at(NOW + MINUTE))
     after = exposure(db, ANN, NOW)
     assert (after.texts, after.since_break, after.break_due) == (3, 0, False)
     opened(db, 1, NOW + 2 * MINUTE)
     assert exposure(db, ANN, NOW).since_break == 1
-    assert len(claims.my_claims(db, ANN, NOW + 2 * MINUTE)) == 6, "a break gives no case away"
+    assert len(claims.my_claims(db, ANN.at(NOW + 2 * MINUTE))) == 6, "a break gives no case away"
 
 
 def test_everybody_sees_only_their_own(db: Database) -> None:

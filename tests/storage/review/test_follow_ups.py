@@ -20,10 +20,10 @@ from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHE
 
 
 def read(db: Database, who: Actor, case_id: str, disposition: str, rating_id: str = "a" * 32) -> None:
-    claim = claims.claim_next(db, who, NOW)
+    claim = claims.claim_next(db, who.at(NOW))
     assert claim is not None and claim.case_id == case_id
-    reveal_text(db, who, case_id, NOW, claim.token)
-    submit_rating(db, who, case_id, claim.token, form("unsafe", 5, disposition=disposition), NOW, rating_id)
+    reveal_text(db, who.at(NOW), case_id, claim.token)
+    submit_rating(db, who.at(NOW), case_id, claim.token, form("unsafe", 5, disposition=disposition), rating_id)
 
 
 @pytest.mark.parametrize(("disposition", "minutes"), [("urgent", 60), ("safeguarding", 1440)])
@@ -32,7 +32,7 @@ def test_it_is_opened_with_its_reader_and_a_time(db: Database, disposition: str,
     (case_id,) = fill(db)
     read(db, ANN, case_id, disposition)
     for who in (ANN, SENIOR):
-        (one,) = follow_ups.open_ones(db, who, NOW).shown
+        (one,) = follow_ups.open_ones(db, who.at(NOW)).shown
         assert (one.case_id, one.who, one.who_name, one.due_at) == (case_id, "ann", "Ann", NOW + minutes * MINUTE)
 
 
@@ -40,49 +40,49 @@ def test_other_dispositions_open_none(db: Database) -> None:
     register(db, ANN)
     (case_id,) = fill(db)
     read(db, ANN, case_id, "follow_up")
-    assert follow_ups.open_ones(db, ANN, NOW).shown == ()
+    assert follow_ups.open_ones(db, ANN.at(NOW)).shown == ()
 
 
 def test_while_others_may_still_read_the_case_they_learn_its_number_alone(db: Database) -> None:
     register(db, ANN, BO, SENIOR)
-    change(db, ADMIN, SiteSettings(second_reading_rate=1.0), 0, NOW)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
     (case_id,) = fill(db)
     read(db, ANN, case_id, "urgent")
     for who in (BO, SENIOR):
-        found = follow_ups.open_ones(db, who, NOW + 61 * MINUTE)
+        found = follow_ups.open_ones(db, who.at(NOW + 61 * MINUTE))
         assert (found.shown, found.others, found.others_overdue) == ((), 1, 1)
-    assert len(follow_ups.open_ones(db, ANN, NOW).shown) == 1
+    assert len(follow_ups.open_ones(db, ANN.at(NOW)).shown) == 1
 
 
 def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> None:
     register(db, ANN, BO, CY)
     (case_id,) = fill(db)
     read(db, ANN, case_id, "urgent")
-    (one,) = follow_ups.open_ones(db, ANN, NOW).shown
+    (one,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
     with pytest.raises(NoteMissing):
-        follow_ups.close(db, ANN, one.id, How.DONE, " ", NOW)
+        follow_ups.close(db, ANN.at(NOW), one.id, How.DONE, " ")
     with pytest.raises(Forbidden):
-        follow_ups.close(db, CY, one.id, How.DONE, "done", NOW)
-    follow_ups.hand_to(db, ANN, one.id, "bo", "call back at three", NOW)
-    (handed,) = follow_ups.open_ones(db, BO, NOW).shown
+        follow_ups.close(db, CY.at(NOW), one.id, How.DONE, "done")
+    follow_ups.hand_to(db, ANN.at(NOW), one.id, "bo", "call back at three")
+    (handed,) = follow_ups.open_ones(db, BO.at(NOW)).shown
     assert (handed.who, handed.note) == ("bo", "call back at three")
     with pytest.raises(KeyError):
-        follow_ups.hand_to(db, BO, one.id, "nobody", "x", NOW)
-    follow_ups.close(db, BO, one.id, How.HANDED_ON, "crisis team took over", NOW + MINUTE)
-    assert follow_ups.open_ones(db, BO, NOW).shown == ()
+        follow_ups.hand_to(db, BO.at(NOW), one.id, "nobody", "x")
+    follow_ups.close(db, BO.at(NOW + MINUTE), one.id, How.HANDED_ON, "crisis team took over")
+    assert follow_ups.open_ones(db, BO.at(NOW)).shown == ()
     for who, told in ((ANN, 1), (BO, 1), (CY, 0), (SENIOR, 1)):
         ended = follow_ups.closed_ones(db, who, case_id)
         assert [(one.closed_by, one.how, one.note) for one in ended] == [
             ("bo", How.HANDED_ON, "call back at three\ncrisis team took over")
         ] * told
     with pytest.raises(NotOpen):
-        follow_ups.close(db, BO, one.id, How.DONE, "again", NOW)
+        follow_ups.close(db, BO.at(NOW), one.id, How.DONE, "again")
 
 
 def test_researchers_and_administrators_have_no_part_in_it(db: Database) -> None:
     for who in (RESEARCHER, ADMIN):
         with pytest.raises(Forbidden):
-            follow_ups.open_ones(db, who, NOW)
+            follow_ups.open_ones(db, who.at(NOW))
 
 
 def test_a_shift_is_counted_by_tier_with_waits_and_shares(db: Database) -> None:
@@ -90,11 +90,11 @@ def test_a_shift_is_counted_by_tier_with_waits_and_shares(db: Database) -> None:
     entered = [NOW - 40 * MINUTE, NOW - 8 * MINUTE, NOW - 3 * MINUTE, NOW - 2 * MINUTE, NOW - 2 * MINUTE]
     first, *_rest = fill(db, (Tier.P0, Tier.P0, Tier.P0, Tier.P0, Tier.P2), entered_at=entered)
     read(db, ANN, first, "urgent")  # 40 minutes after it came: too late
-    claim = claims.claim_next(db, ANN, NOW)
+    claim = claims.claim_next(db, ANN.at(NOW))
     assert claim is not None
-    reveal_text(db, ANN, claim.case_id, NOW, claim.token)  # 8 minutes: too late
-    claim = claims.claim(db, SENIOR, _rest[1], NOW)
-    reveal_text(db, SENIOR, _rest[1], NOW, claim.token)  # 3 minutes: in time
+    reveal_text(db, ANN.at(NOW), claim.case_id, claim.token)  # 8 minutes: too late
+    claim = claims.claim(db, SENIOR.at(NOW), _rest[1])
+    reveal_text(db, SENIOR.at(NOW), _rest[1], claim.token)  # 3 minutes: in time
     found = shift(db, ADMIN, NOW - 60 * MINUTE, NOW + MINUTE)
     p0 = found.tiers[Tier.P0]
     assert (p0.arrived, p0.looked_at, p0.overdue, p0.read) == (4, 3, 2, 1)
@@ -124,12 +124,12 @@ def test_a_revision_is_no_other_reading_of_the_shift(db: Database) -> None:
     register(db, ANN)
     (case_id,) = fill(db, (Tier.P0,))
     read(db, ANN, case_id, "urgent")
-    revise(db, ANN, case_id, form("insufficient_information"), "read again", NOW, "2" * 32)
+    revise(db, ANN.at(NOW), case_id, form("insufficient_information"), "read again", "2" * 32)
     found = shift(db, ADMIN, NOW - MINUTE, NOW + MINUTE).tiers
     assert [one.read for one in found] == [1, 0, 0, 0]
 
 
 def test_a_look_in_a_list_is_no_first_look(db: Database) -> None:
     (case_id,) = fill(db, (Tier.P1,))
-    reveal_text(db, RESEARCHER, case_id, NOW)
+    reveal_text(db, RESEARCHER.at(NOW), case_id)
     assert shift(db, ADMIN, NOW - MINUTE, NOW + MINUTE).tiers[Tier.P1].looked_at == 0

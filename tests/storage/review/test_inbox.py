@@ -25,7 +25,7 @@ LATER = NOW + MINUTE
 
 
 def claimed(db: Database, who=ANN, now=NOW, **options):  # type: ignore[no-untyped-def]
-    claim = claims.claim_next(db, who, now, **options)
+    claim = claims.claim_next(db, who.at(now), **options)
     assert claim is not None
     return claim
 
@@ -37,26 +37,26 @@ def test_p0_comes_first_then_the_earliest_deadline(db: Database) -> None:
     ids = fill(db, tiers, entered_at=entered)
     due = [claimed(db).case_id for _ in ids]
     assert due == [ids[4], ids[2], ids[0], ids[1], ids[3]]
-    assert claims.claim_next(db, ANN, NOW) is None
+    assert claims.claim_next(db, ANN.at(NOW)) is None
 
 
 def test_a_filter_gives_only_its_tiers(db: Database) -> None:
     ids = fill(db, [Tier.P0, Tier.P3])
     assert claimed(db, tiers=[Tier.P3]).case_id == ids[1]
-    assert claims.claim_next(db, BO, NOW, tiers=[Tier.P3, Tier.P2]) is None
+    assert claims.claim_next(db, BO.at(NOW), tiers=[Tier.P3, Tier.P2]) is None
 
 
 def test_two_people_never_hold_one_case_and_an_expired_lease_is_free_again(db: Database) -> None:
     (case_id,) = fill(db)
     first = claimed(db, ANN)
-    assert claims.claim_next(db, BO, first.expires_at - timedelta(microseconds=1)) is None
+    assert claims.claim_next(db, BO.at(first.expires_at - timedelta(microseconds=1))) is None
     second = claimed(db, BO, first.expires_at)
     assert (second.case_id, second.token != first.token) == (case_id, True)
     with pytest.raises(LeaseLost):
-        claims.renew(db, ANN, case_id, first.token, first.expires_at)
+        claims.renew(db, ANN.at(first.expires_at), case_id, first.token)
     with pytest.raises(LeaseLost):
-        inbox.release(db, ANN, case_id, first.token, first.expires_at)
-    assert claims.renew(db, BO, case_id, second.token, first.expires_at + MINUTE).expires_at == (
+        inbox.release(db, ANN.at(first.expires_at), case_id, first.token)
+    assert claims.renew(db, BO.at(first.expires_at + MINUTE), case_id, second.token).expires_at == (
         first.expires_at + MINUTE + LEASE
     )
 
@@ -66,41 +66,41 @@ def test_a_token_is_worth_nothing_in_other_hands_or_on_another_case(db: Database
     one, two = claimed(db), claimed(db)
     for who, case_id, token in ((BO, one.case_id, one.token), (ANN, one.case_id, two.token), (ANN, one.case_id, "")):
         with pytest.raises(LeaseLost):
-            claims.renew(db, who, case_id, token, NOW)
+            claims.renew(db, who.at(NOW), case_id, token)
 
 
 def test_an_expired_lease_cannot_be_renewed_but_the_case_taken_up_again(db: Database) -> None:
     (case_id,) = fill(db)
     old = claimed(db)
     with pytest.raises(LeaseLost):
-        claims.renew(db, ANN, case_id, old.token, old.expires_at)
-    again = claims.claim(db, ANN, case_id, old.expires_at)
+        claims.renew(db, ANN.at(old.expires_at), case_id, old.token)
+    again = claims.claim(db, ANN.at(old.expires_at), case_id)
     assert again.token != old.token
-    assert claims.my_claims(db, ANN, old.expires_at) == (again,)
+    assert claims.my_claims(db, ANN.at(old.expires_at)) == (again,)
 
 
 def test_what_i_hold_is_found_again_after_a_reload(db: Database) -> None:
     fill(db, [Tier.P3, Tier.P1])
     held = [claimed(db), claimed(db)]
-    assert list(claims.my_claims(db, ANN, NOW)) == held
-    assert claims.my_claims(db, BO, NOW) == ()
-    assert claims.my_claims(db, ANN, NOW + LEASE) == ()
+    assert list(claims.my_claims(db, ANN.at(NOW))) == held
+    assert claims.my_claims(db, BO.at(NOW)) == ()
+    assert claims.my_claims(db, ANN.at(NOW + LEASE)) == ()
 
 
 def test_a_skipped_case_is_for_others_and_comes_back_after_a_while(db: Database) -> None:
     (case_id,) = fill(db)
-    inbox.skip(db, ANN, case_id, claimed(db).token, NOW)
-    assert claims.claim_next(db, ANN, NOW + SNOOZE - MINUTE) is None
-    assert counts(db, ANN, NOW).by_state[State.SKIPPED] == 1
+    inbox.skip(db, ANN.at(NOW), case_id, claimed(db).token)
+    assert claims.claim_next(db, ANN.at(NOW + SNOOZE - MINUTE)) is None
+    assert counts(db, ANN.at(NOW)).by_state[State.SKIPPED] == 1
     other = claimed(db, BO)
-    inbox.release(db, BO, case_id, other.token, NOW)
+    inbox.release(db, BO.at(NOW), case_id, other.token)
     assert claimed(db, ANN, NOW + SNOOZE).case_id == case_id
 
 
 def test_not_me_needs_no_reason_even_at_p0_and_the_case_never_comes_back(db: Database) -> None:
     (case_id,) = fill(db, [Tier.P0])
-    inbox.decline(db, ANN, case_id, claimed(db).token, NOW)
-    assert claims.claim_next(db, ANN, NOW + timedelta(days=30)) is None
+    inbox.decline(db, ANN.at(NOW), case_id, claimed(db).token)
+    assert claims.claim_next(db, ANN.at(NOW + timedelta(days=30))) is None
     assert claimed(db, BO).case_id == case_id
 
 
@@ -110,41 +110,41 @@ def test_an_urgent_case_left_open_needs_a_note(db: Database, tier: Tier) -> None
     token = claimed(db).token
     for leave in (inbox.release, inbox.skip):
         with pytest.raises(NoteNeeded):
-            leave(db, ANN, case_id, token, NOW, "  ")
+            leave(db, ANN.at(NOW), case_id, token, "  ")
     with pytest.raises(NoteNeeded):
-        inbox.hold(db, ANN, case_id, token, "", NOW)
-    assert len(claims.my_claims(db, ANN, NOW)) == 1, "a refused step changes nothing"
-    inbox.release(db, ANN, case_id, token, NOW, "reply is in a language I do not read")
+        inbox.hold(db, ANN.at(NOW), case_id, token, "")
+    assert len(claims.my_claims(db, ANN.at(NOW))) == 1, "a refused step changes nothing"
+    inbox.release(db, ANN.at(NOW), case_id, token, "reply is in a language I do not read")
     with db.read() as conn:
         assert conn.execute(select(case_notes.c.note)).scalar_one().startswith("reply is")
 
 
 def test_a_held_case_stays_away_from_everybody_then_is_free(db: Database) -> None:
     (case_id,) = fill(db)
-    until = inbox.hold(db, ANN, case_id, claimed(db).token, "asking for the thread", NOW)
-    assert claims.claim_next(db, ANN, LATER) is None
-    assert claims.claim_next(db, BO, LATER) is None
-    assert counts(db, BO, LATER).reserved_until == until
-    assert [each.case_id for each in set_aside(db, ANN, LATER)] == [case_id]
+    until = inbox.hold(db, ANN.at(NOW), case_id, claimed(db).token, "asking for the thread")
+    assert claims.claim_next(db, ANN.at(LATER)) is None
+    assert claims.claim_next(db, BO.at(LATER)) is None
+    assert counts(db, BO.at(LATER)).reserved_until == until
+    assert [each.case_id for each in set_aside(db, ANN.at(LATER))] == [case_id]
     assert claimed(db, BO, until).case_id == case_id
 
 
 def test_its_reader_takes_a_held_case_up_again_at_any_time(db: Database) -> None:
     (case_id,) = fill(db)
-    inbox.hold(db, ANN, case_id, claimed(db).token, "asking", NOW)
+    inbox.hold(db, ANN.at(NOW), case_id, claimed(db).token, "asking")
     with pytest.raises(Forbidden):
-        claims.claim(db, BO, case_id, LATER)
-    assert claims.claim(db, ANN, case_id, LATER).case_id == case_id
+        claims.claim(db, BO.at(LATER), case_id)
+    assert claims.claim(db, ANN.at(LATER), case_id).case_id == case_id
 
 
 def test_a_handed_over_case_goes_to_the_named_person(db: Database) -> None:
     register(db, ANN, BO, CY, ADMIN)
     (case_id,) = fill(db, [Tier.P0])
-    until = inbox.hand_over(db, ANN, case_id, claimed(db).token, BO.id, "you know this forum", NOW)
+    until = inbox.hand_over(db, ANN.at(NOW), case_id, claimed(db).token, BO.id, "you know this forum")
     assert until < NOW + timedelta(hours=1), "an urgent case is not parked for long"
-    assert claims.claim_next(db, CY, LATER) is None
-    assert claims.claim_next(db, ANN, LATER) is None
-    assert [each.case_id for each in set_aside(db, BO, LATER)] == [case_id]
+    assert claims.claim_next(db, CY.at(LATER)) is None
+    assert claims.claim_next(db, ANN.at(LATER)) is None
+    assert [each.case_id for each in set_aside(db, BO.at(LATER))] == [case_id]
     assert claimed(db, BO, LATER).case_id == case_id
 
 
@@ -153,49 +153,49 @@ def test_a_case_is_handed_only_to_somebody_else_who_reads(db: Database, to: str)
     register(db, ANN, ADMIN)
     (case_id,) = fill(db)
     with pytest.raises(NotAvailable):
-        inbox.hand_over(db, ANN, case_id, claimed(db).token, to, "note", NOW)
+        inbox.hand_over(db, ANN.at(NOW), case_id, claimed(db).token, to, "note")
 
 
 def test_signing_out_gives_everything_back(db: Database) -> None:
     fill(db, [Tier.P0, Tier.P2, Tier.P2])
     claimed(db), claimed(db)
-    assert inbox.release_all(db, ANN, NOW) == 2
-    assert counts(db, BO, NOW).free == 3
+    assert inbox.release_all(db, ANN.at(NOW)) == 2
+    assert counts(db, BO.at(NOW)).free == 3
 
 
 def test_a_senior_takes_any_free_case_and_nobody_takes_a_held_or_closed_one(db: Database) -> None:
     (case_id,) = fill(db)
     with pytest.raises(Forbidden):
-        claims.claim(db, BO, case_id, NOW)
+        claims.claim(db, BO.at(NOW), case_id)
     token = claimed(db).token
     with pytest.raises(NotAvailable):
-        claims.claim(db, SENIOR, case_id, NOW)
-    submit_rating(db, ANN, case_id, token, form(), NOW, "1" * 32)
+        claims.claim(db, SENIOR.at(NOW), case_id)
+    submit_rating(db, ANN.at(NOW), case_id, token, form(), "1" * 32)
     with pytest.raises(NotAvailable, match="is closed"):
-        claims.claim(db, SENIOR, case_id, NOW)
+        claims.claim(db, SENIOR.at(NOW), case_id)
     with pytest.raises(NotAvailable):
-        claims.claim(db, SENIOR, "no such case", NOW)
+        claims.claim(db, SENIOR.at(NOW), "no such case")
 
 
 def test_an_empty_inbox_says_why(db: Database) -> None:
     fill(db, [Tier.P0, Tier.P0, Tier.P1, *[Tier.P3] * 12])
     leases = [claimed(db, who, NOW + MINUTE * index, lease=LEASE) for index, who in enumerate((BO, CY, BO))]
-    seen = counts(db, ANN, NOW + 3 * MINUTE, tiers=[Tier.P0, Tier.P1])
+    seen = counts(db, ANN.at(NOW + 3 * MINUTE), tiers=[Tier.P0, Tier.P1])
     assert (seen.free, seen.held, seen.outside_filter) == (0, 3, 12)
     assert seen.held_until == leases[0].expires_at
     assert seen.open == 15
-    assert counts(db, ANN, NOW).free_by_tier == {Tier.P0: 0, Tier.P1: 0, Tier.P2: 0, Tier.P3: 12}
+    assert counts(db, ANN.at(NOW)).free_by_tier == {Tier.P0: 0, Tier.P1: 0, Tier.P2: 0, Tier.P3: 12}
 
 
 def test_the_states_of_a_list_are_those_of_the_counts(db: Database) -> None:
     register(db, ANN, BO)
     ids = fill(db, [Tier.P2] * 5)
-    inbox.skip(db, SENIOR, claimed(db, SENIOR).case_id, claims.my_claims(db, SENIOR, NOW)[0].token, NOW)
+    inbox.skip(db, SENIOR.at(NOW), claimed(db, SENIOR).case_id, claims.my_claims(db, SENIOR.at(NOW))[0].token)
     mine, other = claimed(db, SENIOR), claimed(db, BO)
-    inbox.hold(db, BO, other.case_id, other.token, "later", NOW)
+    inbox.hold(db, BO.at(NOW), other.case_id, other.token, "later")
     assert other.case_id == ids[0]
     held = claimed(db, BO)
-    listed = queue(db, SENIOR, NOW)
+    listed = queue(db, SENIOR.at(NOW))
     assert {row.case_id: row.state for row in listed} == {
         ids[0]: State.RESERVED,
         mine.case_id: State.MINE,
@@ -203,22 +203,22 @@ def test_the_states_of_a_list_are_those_of_the_counts(db: Database) -> None:
         ids[3]: State.FREE,
         ids[4]: State.FREE,
     }
-    seen = counts(db, SENIOR, NOW)
+    seen = counts(db, SENIOR.at(NOW))
     assert {state: sum(row.state is state for row in listed) for state in State} == dict(seen.by_state)
-    assert [row.case_id for row in queue(db, SENIOR, NOW, limit=2, offset=1)] == [row.case_id for row in listed[1:3]]
+    assert [row.case_id for row in queue(db, SENIOR.at(NOW), limit=2, offset=1)] == [row.case_id for row in listed[1:3]]
 
 
 @pytest.mark.parametrize("who", [ANN, RESEARCHER])
 def test_browsing_is_for_supervisors(db: Database, who) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(Forbidden):
-        queue(db, who, NOW)
+        queue(db, who.at(NOW))
 
 
 def test_lists_and_counts_never_touch_the_text(db: Database) -> None:
     fill(db, [Tier.P2] * 3)
     statements: list[str] = []
     event.listen(db._engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
-    queue(db, SENIOR, NOW), counts(db, ANN, NOW), claimed(db)
+    queue(db, SENIOR.at(NOW)), counts(db, ANN.at(NOW)), claimed(db)
     assert statements
     assert not [line for line in statements if "cases.text" in line or ".reply" in line or "model_text" in line]
 
@@ -241,28 +241,30 @@ def test_every_open_case_is_counted_once_and_free_means_claimable(sqlite_url: st
     now = NOW
     for number, (step, who) in enumerate(steps):
         now += MINUTE
-        held = next(iter(claims.my_claims(database, who, now)), None)
+        held = next(iter(claims.my_claims(database, who.at(now))), None)
         if step == "wait":
             now += 10 * MINUTE
         elif step == "claim":
-            free = counts(database, who, now).free
-            assert (claims.claim_next(database, who, now) is not None) is (free > 0)
+            free = counts(database, who.at(now)).free
+            assert (claims.claim_next(database, who.at(now)) is not None) is (free > 0)
         elif held is None:
             continue
         elif step == "rate":
-            submit_rating(database, who, held.case_id, held.token, form(), now, f"{now.timestamp():.0f}{number:022d}")
+            submit_rating(
+                database, who.at(now), held.case_id, held.token, form(), f"{now.timestamp():.0f}{number:022d}"
+            )
         elif step == "hold":
-            inbox.hold(database, who, held.case_id, held.token, "note", now)
+            inbox.hold(database, who.at(now), held.case_id, held.token, "note")
         elif step == "not_me":
-            inbox.decline(database, who, held.case_id, held.token, now)
+            inbox.decline(database, who.at(now), held.case_id, held.token)
         else:
-            (inbox.skip if step == "skip" else inbox.release)(database, who, held.case_id, held.token, now, "note")
+            (inbox.skip if step == "skip" else inbox.release)(database, who.at(now), held.case_id, held.token, "note")
         with database.read() as conn:
             still_open = len(
                 conn.execute(select(inbox_entries.c.case_id).where(inbox_entries.c.closed_at.is_(None))).all()
             )
         for person in (ANN, BO, SENIOR):
-            assert counts(database, person, now, tiers=[Tier.P0, Tier.P2]).open == still_open
+            assert counts(database, person.at(now), tiers=[Tier.P0, Tier.P2]).open == still_open
     with database.write() as conn:
         for table in ("ratings", "adjudications", "skips"):
             conn.exec_driver_sql(f"DELETE FROM {table}")
@@ -273,26 +275,26 @@ def test_a_case_that_was_adjudicated_is_in_no_list(db: Database) -> None:
     register(db, ANN, BO)
     (case_id,) = fill(db)
     token = claimed(db).token
-    inbox.ask_second_opinion(db, ANN, case_id, token, NOW, "unsure of the slang")
-    submit_rating(db, ANN, case_id, token, form(), NOW, "1" * 32)
-    assert counts(db, ANN, NOW).by_state[State.READ] == 1
-    adjudicate(db, SENIOR, case_id, RatingLabel.UNSAFE, "clear enough", NOW)
-    assert counts(db, ANN, NOW).open == 0
-    assert queue(db, SENIOR, NOW) == ()
+    inbox.ask_second_opinion(db, ANN.at(NOW), case_id, token, "unsure of the slang")
+    submit_rating(db, ANN.at(NOW), case_id, token, form(), "1" * 32)
+    assert counts(db, ANN.at(NOW)).by_state[State.READ] == 1
+    adjudicate(db, SENIOR.at(NOW), case_id, RatingLabel.UNSAFE, "clear enough")
+    assert counts(db, ANN.at(NOW)).open == 0
+    assert queue(db, SENIOR.at(NOW)) == ()
 
 
 def test_a_note_reaches_the_next_reader_but_never_a_blind_second_one(db: Database) -> None:
     register(db, ANN, BO, CY)
     (case_id,) = fill(db, [Tier.P1])
-    inbox.release(db, ANN, case_id, claimed(db).token, NOW, "not my language")
+    inbox.release(db, ANN.at(NOW), case_id, claimed(db).token, "not my language")
     token = claimed(db, BO).token
-    assert [(note.author, note.kind, note.note) for note in notes(db, BO, case_id, NOW, token)] == [
+    assert [(note.author, note.kind, note.note) for note in notes(db, BO.at(NOW), case_id, token)] == [
         ("Ann", "release", "not my language")
     ]
-    inbox.ask_second_opinion(db, BO, case_id, token, NOW, "unsafe, I think")
-    submit_rating(db, BO, case_id, token, form(), NOW, "1" * 32)
+    inbox.ask_second_opinion(db, BO.at(NOW), case_id, token, "unsafe, I think")
+    submit_rating(db, BO.at(NOW), case_id, token, form(), "1" * 32)
     with pytest.raises(Forbidden):
-        notes(db, CY, case_id, NOW, token)
+        notes(db, CY.at(NOW), case_id, token)
     second = claimed(db, CY)
-    assert [note.note for note in notes(db, CY, case_id, NOW, second.token)] == ["not my language"]
-    assert [note.author for note in notes(db, BO, case_id, NOW)] == ["Ann", "Bo"]
+    assert [note.note for note in notes(db, CY.at(NOW), case_id, second.token)] == ["not my language"]
+    assert [note.author for note in notes(db, BO.at(NOW), case_id)] == ["Ann", "Bo"]

@@ -62,14 +62,14 @@ def work(url: str, who: Actor, clock: Clock, lease: timedelta, seed: int, *, daw
     """
     database, diary, dice = Database(url, pool_size=1), Diary(), Random(seed)
     try:
-        while (claim := claims.claim_next(database, who, now := clock(), lease)) is not None:
+        while (claim := claims.claim_next(database, who.at(now := clock()), lease)) is not None:
             diary.claims.append((claim.case_id, now, claim.expires_at))
             if dawdles and len(diary.claims) == 1:
                 clock.skip(lease)
             submission = f"{dice.getrandbits(128):032x}"
             try:
                 for _ in range(1 + (dice.random() < 0.2)):
-                    submit_rating(database, who, claim.case_id, claim.token, form(), clock(), submission)
+                    submit_rating(database, who.at(clock()), claim.case_id, claim.token, form(), submission)
                 diary.receipts[submission] = claim.case_id
             except LeaseLost:
                 assert load_draft(database, who, claim.case_id) is not None
@@ -139,7 +139,7 @@ def test_leases_that_run_out_in_the_middle(db: Database, database_url: str) -> N
 
 def test_two_readings_of_every_case_never_by_one_person(db: Database, database_url: str) -> None:
     register(db, *PEOPLE[:8], ADMIN)
-    change(db, ADMIN, SiteSettings(second_reading_rate=1.0), 0, NOW)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
     ids = fill(db, [Tier.P2] * 30)
     clock = Clock(timedelta(microseconds=1))
     with ThreadPoolExecutor(8) as pool:

@@ -35,43 +35,43 @@ LATER = NOW + timedelta(days=2)
 
 
 def _claimed(db: Database) -> claims.Claim:
-    claim = claims.claim_next(db, BOTH, LATER)
+    claim = claims.claim_next(db, BOTH.at(LATER))
     assert claim is not None
     return claim
 
 
 def _save(db: Database) -> None:
     claim = _claimed(db)
-    submit_rating(db, BOTH, claim.case_id, claim.token, form(), LATER, submission_id=new_id(LATER))
+    submit_rating(db, BOTH.at(LATER), claim.case_id, claim.token, form(), submission_id=new_id(LATER))
 
 
 def _renewed(db: Database) -> None:
     claim = _claimed(db)
-    claims.renew(db, BOTH, claim.case_id, claim.token, LATER)
-    drafts.save_draft(db, BOTH, claim.case_id, {}, LATER)
-    inbox.release(db, BOTH, claim.case_id, claim.token, LATER, note="flat")
+    claims.renew(db, BOTH.at(LATER), claim.case_id, claim.token)
+    drafts.save_draft(db, BOTH.at(LATER), claim.case_id, {})
+    inbox.release(db, BOTH.at(LATER), claim.case_id, claim.token, note="flat")
 
 
 STEPS: Mapping[str, Callable[[Database], object]] = {
-    "counts": lambda db: counts(db, BOTH, LATER),
-    "counts of a filter": lambda db: counts(db, BOTH, LATER, [Tier.P1]),
-    "list": lambda db: queue(db, BOTH, LATER, limit=8),
-    "list of a filter": lambda db: queue(db, BOTH, LATER, [Tier.P2, Tier.P3], limit=8),
-    "list by when they came in": lambda db: queue(db, BOTH, LATER, limit=8, sort=Sort.NEWEST),
-    "list of a filter, longest waiting": lambda db: queue(db, BOTH, LATER, [Tier.P2], limit=8, sort=Sort.LONGEST),
+    "counts": lambda db: counts(db, BOTH.at(LATER)),
+    "counts of a filter": lambda db: counts(db, BOTH.at(LATER), [Tier.P1]),
+    "list": lambda db: queue(db, BOTH.at(LATER), limit=8),
+    "list of a filter": lambda db: queue(db, BOTH.at(LATER), [Tier.P2, Tier.P3], limit=8),
+    "list by when they came in": lambda db: queue(db, BOTH.at(LATER), limit=8, sort=Sort.NEWEST),
+    "list of a filter, longest waiting": lambda db: queue(db, BOTH.at(LATER), [Tier.P2], limit=8, sort=Sort.LONGEST),
     "disagreements": lambda db: disagreements(db, BOTH, limit=5),
-    "set aside": lambda db: set_aside(db, BOTH, LATER),
-    "mine": lambda db: claims.my_claims(db, BOTH, LATER),
+    "set aside": lambda db: set_aside(db, BOTH.at(LATER)),
+    "mine": lambda db: claims.my_claims(db, BOTH.at(LATER)),
     "mine, read": lambda db: my_readings(db, BOTH, limit=20),
     "read today": lambda db: exposure.read_since(db, BOTH, NOW),
     "exposure": lambda db: exposure.exposure(db, BOTH, NOW),
-    "follow-ups": lambda db: open_ones(db, BOTH, LATER),
+    "follow-ups": lambda db: open_ones(db, BOTH.at(LATER)),
     "claim": _claimed,
-    "claim of a filter": lambda db: claims.claim_next(db, BOTH, LATER, tiers=[Tier.P2, Tier.P3]),
-    "ahead": lambda db: send_ahead(db, BOTH, LATER, [Tier.P2, Tier.P3]),
+    "claim of a filter": lambda db: claims.claim_next(db, BOTH.at(LATER), tiers=[Tier.P2, Tier.P3]),
+    "ahead": lambda db: send_ahead(db, BOTH.at(LATER), [Tier.P2, Tier.P3]),
     "save": _save,
     "renew, draft, release": _renewed,
-    "release all": lambda db: inbox.release_all(db, BOTH, LATER),
+    "release all": lambda db: inbox.release_all(db, BOTH.at(LATER)),
 }
 
 
@@ -236,8 +236,8 @@ def test_late_cases_are_counted_as_far_as_a_limit(db: Database) -> None:
 
 def test_counts_agree_for_two_people_whatever_is_held(db: Database) -> None:
     fill(db, [Tier.P0, Tier.P1, Tier.P1, Tier.P3])
-    claim = claims.claim_next(db, ANN, NOW)
+    claim = claims.claim_next(db, ANN.at(NOW))
     assert claim is not None
-    mine, theirs = counts(db, ANN, NOW), counts(db, BO, NOW, [Tier.P1])
+    mine, theirs = counts(db, ANN.at(NOW)), counts(db, BO.at(NOW), [Tier.P1])
     assert mine.open_by_tier == theirs.open_by_tier == {Tier.P0: 1, Tier.P1: 2, Tier.P2: 0, Tier.P3: 1}
     assert (mine.free, theirs.free, theirs.outside_filter) == (3, 2, 2)

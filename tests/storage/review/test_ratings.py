@@ -24,7 +24,7 @@ LATER = NOW + MINUTE
 
 
 def claimed(db: Database, who=ANN, now=NOW):  # type: ignore[no-untyped-def]
-    claim = claims.claim_next(db, who, now)
+    claim = claims.claim_next(db, who.at(now))
     assert claim is not None
     return claim
 
@@ -37,7 +37,7 @@ def rows(db: Database, table) -> list:  # type: ignore[no-untyped-def, type-arg]
 def test_one_reading_adjudicates_and_closes_the_case(db: Database) -> None:
     (case_id,) = fill(db)
     filled = form("unsafe", 4, ideation=2, plan="denied", reason_codes=["metaphor"], note="quotes a song")
-    receipt = submit_rating(db, ANN, case_id, claimed(db).token, filled, LATER, "a" * 32)
+    receipt = submit_rating(db, ANN.at(LATER), case_id, claimed(db).token, filled, "a" * 32)
     assert (receipt.rating_id, receipt.next, receipt.repeated) == ("a" * 32, Next.CLOSED, False)
     (made,) = rows(db, adjudications)
     assert (made.label, made.method, made.by, made.version, made.rating_ids) == (
@@ -47,27 +47,27 @@ def test_one_reading_adjudicates_and_closes_the_case(db: Database) -> None:
         1,
         ["a" * 32],
     )
-    (stored,) = reveal_ratings(db, ANN, case_id, NOW)
+    (stored,) = reveal_ratings(db, ANN.at(NOW), case_id)
     assert (stored.form, stored.version, stored.blind, stored.reading) == (filled, 1, True, "first")
-    assert claims.claim_next(db, BO, LATER) is None
+    assert claims.claim_next(db, BO.at(LATER)) is None
 
 
 def test_the_same_submission_twice_is_one_rating(db: Database) -> None:
     (case_id,) = fill(db)
     token = claimed(db).token
-    first = submit_rating(db, ANN, case_id, token, form(), LATER, "a" * 32)
-    again = submit_rating(db, ANN, case_id, token, form("safe"), LATER, "a" * 32)
+    first = submit_rating(db, ANN.at(LATER), case_id, token, form(), "a" * 32)
+    again = submit_rating(db, ANN.at(LATER), case_id, token, form("safe"), "a" * 32)
     assert (again.rating_id, again.repeated) == (first.rating_id, True)
     assert [row.label for row in rows(db, ratings)] == ["unsafe"]
 
 
 def test_a_submission_id_cannot_be_borrowed(db: Database) -> None:
     ids = fill(db, [Tier.P2, Tier.P2])
-    submit_rating(db, ANN, ids[0], claimed(db).token, form(), LATER, "a" * 32)
+    submit_rating(db, ANN.at(LATER), ids[0], claimed(db).token, form(), "a" * 32)
     with pytest.raises(Forbidden):
-        submit_rating(db, BO, ids[0], "x", form(), LATER, "a" * 32)
+        submit_rating(db, BO.at(LATER), ids[0], "x", form(), "a" * 32)
     with pytest.raises(Forbidden):
-        submit_rating(db, ANN, ids[1], "x", form(), LATER, "a" * 32)
+        submit_rating(db, ANN.at(LATER), ids[1], "x", form(), "a" * 32)
 
 
 @pytest.mark.parametrize("how", ["expired", "taken", "wrong token", "released", "never claimed"])
@@ -82,12 +82,12 @@ def test_without_the_current_token_nothing_is_stored_but_the_draft(db: Database,
     if how == "wrong token":
         token = "f" * 64
     if how in ("released", "never claimed"):
-        inbox.release(db, ANN, case_id, token, NOW)
+        inbox.release(db, ANN.at(NOW), case_id, token)
     if how == "never claimed":
         token = ""
     filled = form("safe", 5, note="all of it")
     with pytest.raises(LeaseLost):
-        submit_rating(db, ANN, case_id, token, filled, now, "a" * 32)
+        submit_rating(db, ANN.at(now), case_id, token, filled, "a" * 32)
     assert rows(db, ratings) == rows(db, adjudications) == []
     assert RatingForm.model_validate(load_draft(db, ANN, case_id)) == filled
 
@@ -95,25 +95,25 @@ def test_without_the_current_token_nothing_is_stored_but_the_draft(db: Database,
 def test_a_draft_is_its_writers_survives_expiry_and_goes_with_the_rating(db: Database) -> None:
     (case_id,) = fill(db)
     claim = claimed(db)
-    save_draft(db, ANN, case_id, {"label": "safe"}, NOW)
-    save_draft(db, ANN, case_id, {"label": "unsafe", "note": "so far"}, LATER)
+    save_draft(db, ANN.at(NOW), case_id, {"label": "safe"})
+    save_draft(db, ANN.at(LATER), case_id, {"label": "unsafe", "note": "so far"})
     assert load_draft(db, BO, case_id) is None
-    again = claims.claim(db, ANN, case_id, claim.expires_at + MINUTE)
+    again = claims.claim(db, ANN.at(claim.expires_at + MINUTE), case_id)
     assert load_draft(db, ANN, case_id) == {"label": "unsafe", "note": "so far"}
-    submit_rating(db, ANN, case_id, again.token, form(), claim.expires_at + MINUTE, "a" * 32)
+    submit_rating(db, ANN.at(claim.expires_at + MINUTE), case_id, again.token, form(), "a" * 32)
     assert load_draft(db, ANN, case_id) is None
     with pytest.raises(ValueError, match="too long"):
-        save_draft(db, ANN, case_id, {"note": "x" * 30_000}, LATER)
+        save_draft(db, ANN.at(LATER), case_id, {"note": "x" * 30_000})
 
 
 def test_a_revision_is_a_new_version_with_its_reason_and_says_it_was_not_blind(db: Database) -> None:
     (case_id,) = fill(db)
-    submit_rating(db, ANN, case_id, claimed(db).token, form("safe", 4), NOW, "a" * 32)
-    reveal_evidence(db, ANN, case_id, LATER)
-    receipt = revise(db, ANN, case_id, form("unsafe", 5), "overlooked the last line", LATER, "b" * 32)
+    submit_rating(db, ANN.at(NOW), case_id, claimed(db).token, form("safe", 4), "a" * 32)
+    reveal_evidence(db, ANN.at(LATER), case_id)
+    receipt = revise(db, ANN.at(LATER), case_id, form("unsafe", 5), "overlooked the last line", "b" * 32)
     assert receipt.next is Next.CLOSED
-    assert revise(db, ANN, case_id, form("unsafe", 5), "again", LATER, "b" * 32).repeated
-    first, second = reveal_ratings(db, ANN, case_id, NOW)
+    assert revise(db, ANN.at(LATER), case_id, form("unsafe", 5), "again", "b" * 32).repeated
+    first, second = reveal_ratings(db, ANN.at(NOW), case_id)
     assert (first.form.label, first.blind, first.version) == ("safe", True, 1)
     assert (second.form.label, second.blind, second.version) == ("unsafe", False, 2)
     assert second.reason == "overlooked the last line"
@@ -125,19 +125,19 @@ def test_a_revision_is_a_new_version_with_its_reason_and_says_it_was_not_blind(d
 
 def test_a_revision_before_the_reveal_is_still_blind(db: Database) -> None:
     (case_id,) = fill(db)
-    submit_rating(db, ANN, case_id, claimed(db).token, form("safe", 4), NOW, "a" * 32)
-    revise(db, ANN, case_id, form("unsafe"), "slipped", NOW, "b" * 32)
-    assert [rating.blind for rating in reveal_ratings(db, ANN, case_id, NOW)] == [True, True]
+    submit_rating(db, ANN.at(NOW), case_id, claimed(db).token, form("safe", 4), "a" * 32)
+    revise(db, ANN.at(NOW), case_id, form("unsafe"), "slipped", "b" * 32)
+    assert [rating.blind for rating in reveal_ratings(db, ANN.at(NOW), case_id)] == [True, True]
 
 
 def test_only_ones_own_reading_can_be_revised_and_only_with_a_reason(db: Database) -> None:
     (case_id,) = fill(db)
-    submit_rating(db, ANN, case_id, claimed(db).token, form(), NOW, "a" * 32)
+    submit_rating(db, ANN.at(NOW), case_id, claimed(db).token, form(), "a" * 32)
     for other in (BO, SENIOR):
         with pytest.raises(Forbidden):
-            revise(db, other, case_id, form(), "why", LATER, "b" * 32)
+            revise(db, other.at(LATER), case_id, form(), "why", "b" * 32)
     with pytest.raises(ReasonNeeded):
-        revise(db, ANN, case_id, form("safe"), "  ", LATER, "b" * 32)
+        revise(db, ANN.at(LATER), case_id, form("safe"), "  ", "b" * 32)
     assert len(rows(db, ratings)) == 1
 
 
@@ -145,10 +145,10 @@ def test_a_submit_that_fails_on_the_way_keeps_the_lease(db: Database) -> None:
     (case_id,) = fill(db)
     token = claimed(db).token
     with pytest.raises(IntegrityError):
-        submit_rating(db, ANN, case_id, token, form(), NOW, None)  # type: ignore[arg-type]
+        submit_rating(db, ANN.at(NOW), case_id, token, form(), None)  # type: ignore[arg-type]
     assert rows(db, ratings) == []
     assert rows(db, inbox_entries)[0].token == token
-    assert claims.renew(db, ANN, case_id, token, LATER).expires_at == LATER + timedelta(minutes=15)
+    assert claims.renew(db, ANN.at(LATER), case_id, token).expires_at == LATER + timedelta(minutes=15)
 
 
 def test_only_label_and_certainty_are_compulsory() -> None:

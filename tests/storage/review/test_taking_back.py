@@ -25,10 +25,10 @@ SECOND = timedelta(seconds=1)
 
 
 def _read(db: Database, case_id: str, label: str = "unsafe", at: datetime = NOW, certainty: int = 4) -> str:
-    taken = claims.claim_next(db, ANN, at)
+    taken = claims.claim_next(db, ANN.at(at))
     assert taken is not None and taken.case_id == case_id
     given = new_id(at)
-    ratings.submit_rating(db, ANN, case_id, taken.token, form(label, certainty), at, given)
+    ratings.submit_rating(db, ANN.at(at), case_id, taken.token, form(label, certainty), given)
     return given
 
 
@@ -41,16 +41,16 @@ def test_the_case_is_open_in_the_same_hands_and_the_next_reading_is_the_first_an
     register(db, ANN, BO)
     [case_id] = fill(db)
     given = _read(db, case_id)
-    assert standing(db, ANN, case_id, None, NOW) == Standing(
+    assert standing(db, ANN.at(NOW), case_id, None) == Standing(
         place=Place.READ, closed=True, at=NOW, label=RatingLabel.UNSAFE
     )
-    claim = take_back(db, ANN, case_id, given, NOW + 20 * SECOND)
-    assert standing(db, ANN, case_id, claim.token, NOW + 21 * SECOND) == Standing(place=Place.HELD)
+    claim = take_back(db, ANN.at(NOW + 20 * SECOND), case_id, given)
+    assert standing(db, ANN.at(NOW + 21 * SECOND), case_id, claim.token) == Standing(place=Place.HELD)
     assert _all(db, adjudications) == [] == _all(db, ratings_table)
     assert [row.rating_id for row in _all(db, readings_taken_back)] == [given]
     assert load_draft(db, ANN, case_id)["label"] == "unsafe"
     again = new_id(NOW)
-    ratings.submit_rating(db, ANN, case_id, claim.token, form("safe", 5), NOW + 30 * SECOND, again)
+    ratings.submit_rating(db, ANN.at(NOW + 30 * SECOND), case_id, claim.token, form("safe", 5), again)
     mine = ratings.my_rating(db, ANN, case_id)
     assert mine is not None and (mine.id, mine.version, mine.blind, mine.form.label) == (again, 1, True, "safe")
     assert [row.label for row in _all(db, adjudications)] == ["safe"]
@@ -60,8 +60,8 @@ def test_the_case_is_open_in_the_same_hands_and_the_next_reading_is_the_first_an
 def test_a_press_that_arrives_twice_takes_back_once(db: Database) -> None:
     [case_id] = fill(db)
     given = _read(db, case_id)
-    take_back(db, ANN, case_id, given, NOW + SECOND)
-    assert take_back(db, ANN, case_id, given, NOW + 2 * SECOND).case_id == case_id
+    take_back(db, ANN.at(NOW + SECOND), case_id, given)
+    assert take_back(db, ANN.at(NOW + 2 * SECOND), case_id, given).case_id == case_id
     assert len(_all(db, readings_taken_back)) == 1
 
 
@@ -70,19 +70,19 @@ def test_a_second_reading_by_rule_is_not_asked_for_any_more(db: Database) -> Non
     [case_id] = fill(db)
     given = _read(db, case_id, "insufficient_information")
     assert len(_all(db, second_reading_requests)) == 1 and len(colleagues(db, ANN)) == 1
-    take_back(db, ANN, case_id, given, NOW + SECOND)
+    take_back(db, ANN.at(NOW + SECOND), case_id, given)
     assert _all(db, second_reading_requests) == []
 
 
 def test_it_is_too_late_after_the_time_and_after_the_engines_view(db: Database) -> None:
     seen, late = fill(db, [Tier.P2, Tier.P3])
     given = _read(db, seen)
-    reveal_evidence(db, ANN, seen, NOW + SECOND)
+    reveal_evidence(db, ANN.at(NOW + SECOND), seen)
     with pytest.raises(TooLate):
-        take_back(db, ANN, seen, given, NOW + 2 * SECOND)
+        take_back(db, ANN.at(NOW + 2 * SECOND), seen, given)
     given = _read(db, late)
     with pytest.raises(TooLate):
-        take_back(db, ANN, late, given, NOW + MINUTE)
+        take_back(db, ANN.at(NOW + MINUTE), late, given)
     assert len(_all(db, ratings_table)) == 2 == len(_all(db, adjudications))
 
 
@@ -90,28 +90,28 @@ def test_it_is_too_late_once_another_reader_has_the_case(db: Database) -> None:
     register(db, ANN, BO)
     [case_id] = fill(db)
     given = _read(db, case_id, "insufficient_information")
-    assert claims.claim_next(db, BO, NOW + SECOND) is not None
+    assert claims.claim_next(db, BO.at(NOW + SECOND)) is not None
     with pytest.raises(TooLate):
-        take_back(db, ANN, case_id, given, NOW + 2 * SECOND)
+        take_back(db, ANN.at(NOW + 2 * SECOND), case_id, given)
 
 
 def test_nobody_takes_back_what_somebody_else_read(db: Database) -> None:
     [case_id] = fill(db)
     given = _read(db, case_id)
     with pytest.raises(Forbidden):
-        take_back(db, BO, case_id, given, NOW + SECOND)
+        take_back(db, BO.at(NOW + SECOND), case_id, given)
 
 
 def test_where_a_case_stands(db: Database) -> None:
     [case_id] = fill(db)
-    assert standing(db, ANN, case_id, None, NOW).place is Place.FREE
-    first = claims.claim_next(db, BO, NOW)
-    assert first is not None and standing(db, ANN, case_id, None, NOW).place is Place.TAKEN
-    assert standing(db, BO, case_id, first.token, NOW).place is Place.HELD
-    assert standing(db, BO, case_id, "other", NOW).place is Place.ELSEWHERE
-    assert standing(db, BO, case_id, first.token, NOW + 16 * MINUTE).place is Place.FREE
-    ratings.submit_rating(db, BO, case_id, first.token, form("safe", 5), NOW, new_id(NOW))
-    assert standing(db, ANN, case_id, None, NOW) == Standing(place=Place.CLOSED, closed=True)
+    assert standing(db, ANN.at(NOW), case_id, None).place is Place.FREE
+    first = claims.claim_next(db, BO.at(NOW))
+    assert first is not None and standing(db, ANN.at(NOW), case_id, None).place is Place.TAKEN
+    assert standing(db, BO.at(NOW), case_id, first.token).place is Place.HELD
+    assert standing(db, BO.at(NOW), case_id, "other").place is Place.ELSEWHERE
+    assert standing(db, BO.at(NOW + 16 * MINUTE), case_id, first.token).place is Place.FREE
+    ratings.submit_rating(db, BO.at(NOW), case_id, first.token, form("safe", 5), new_id(NOW))
+    assert standing(db, ANN.at(NOW), case_id, None) == Standing(place=Place.CLOSED, closed=True)
 
 
 def test_my_readings_say_what_became_of_them(db: Database) -> None:
@@ -122,7 +122,7 @@ def test_my_readings_say_what_became_of_them(db: Database) -> None:
     newest, oldest = my_readings(db, ANN)
     assert (newest.case_id, newest.waits_for, newest.accepted, newest.otherwise) == (waiting, "second", None, False)
     assert (oldest.case_id, oldest.accepted, oldest.otherwise) == (plain, RatingLabel.UNSAFE, False)
-    ratings.revise(db, ANN, plain, form("safe", 5), "second thoughts", NOW + 2 * MINUTE, new_id(NOW))
+    ratings.revise(db, ANN.at(NOW + 2 * MINUTE), plain, form("safe", 5), "second thoughts", new_id(NOW))
     revised, _, first = my_readings(db, ANN)
     assert (revised.version, revised.last, first.version, first.last) == (2, True, 1, False)
     assert given != revised.case_id and my_readings(db, BO) == ()

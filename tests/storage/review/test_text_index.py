@@ -30,7 +30,7 @@ def with_texts(db: Database, *texts: str) -> list[str]:
 
 
 def found(db: Database, words: str) -> list[str]:
-    return [each.case_id for each in find(db, SENIOR, NOW, Search(words=words, texts=True))]
+    return [each.case_id for each in find(db, SENIOR.at(NOW), Search(words=words, texts=True))]
 
 
 def indexed(db: Database) -> set[str]:
@@ -69,8 +69,8 @@ def test_words_of_very_many_are_found_among_those_due_first(db: Database, monkey
 
 
 def _close(db: Database, case_id: str) -> str:
-    claim = claims.claim(db, SENIOR, case_id, NOW)
-    submit_rating(db, SENIOR, case_id, claim.token, form("unsafe", 5), NOW, "a" * 32)
+    claim = claims.claim(db, SENIOR.at(NOW), case_id)
+    submit_rating(db, SENIOR.at(NOW), case_id, claim.token, form("unsafe", 5), "a" * 32)
     return claim.token
 
 
@@ -82,7 +82,7 @@ def test_a_closed_case_leaves_and_one_taken_back_returns(db: Database) -> None:
     assert found(db, WORD) == [second], "at once, whatever the index still has"
     text_index.catch_up(db)
     assert indexed(db) == {second} and by_index(db, WORD) == [second]
-    take_back(db, SENIOR, first, "a" * 32, NOW + timedelta(seconds=5))
+    take_back(db, SENIOR.at(NOW + timedelta(seconds=5)), first, "a" * 32)
     text_index.catch_up(db)
     assert indexed(db) == {first, second} and by_index(db, WORD) == sorted((first, second))
 
@@ -103,7 +103,7 @@ def _erased(db: Database, ids: list[str]) -> None:
         batch = conn.execute(select(batches.c.id)).scalar_one()
         event = {"batch_id": batch, "event": "intake_closed", "detail": {}, "actor": "rae", "at": NOW}
         conn.execute(insert(batch_events).values(event))
-    erasure.erase(db, ADMIN, Selection(by=By.GROUP, value="gone"), "asked for by letter", NOW)
+    erasure.erase(db, ADMIN.at(NOW), Selection(by=By.GROUP, value="gone"), "asked for by letter")
 
 
 @pytest.mark.parametrize("before", [lambda db, case_id: None, _close])

@@ -29,7 +29,7 @@ def test_it_holds_what_was_called_unsafe_until_it_is_acknowledged(db: Database) 
     found = worklist(db, SENIOR, batch_id, limit=1)
     assert (found.waiting, [one.row for one in found.cases]) == (2, [1])
     first = found.cases[0].case_id
-    assert [acknowledge(db, SENIOR, [first], LATER) for _ in range(2)] == [1, 0]
+    assert [acknowledge(db, SENIOR.at(LATER), [first]) for _ in range(2)] == [1, 0]
     assert [one.row for one in worklist(db, SENIOR, batch_id).cases] == [2]
 
 
@@ -42,18 +42,18 @@ def test_another_batch_has_none(db: Database, reach: Reach) -> None:
 def test_what_is_yet_to_be_read_blind_is_not_on_it_and_cannot_be_acknowledged(db: Database) -> None:
     batch_id = listed(db, audit_rate=1.0)
     assert worklist(db, SENIOR, batch_id).waiting == 0
-    claim = claim_next(db, ANN, LATER)
-    assert claim is not None and acknowledge(db, SENIOR, [claim.case_id], LATER) == 0
+    claim = claim_next(db, ANN.at(LATER))
+    assert claim is not None and acknowledge(db, SENIOR.at(LATER), [claim.case_id]) == 0
 
 
 def test_who_acknowledged_a_case_does_not_read_it_blind(db: Database) -> None:
     batch_id = listed(db)
     case_id = worklist(db, SENIOR, batch_id).cases[0].case_id
-    acknowledge(db, SENIOR, [case_id], NOW)
-    request_second_looks(db, LOCAL_USER, [case_id], LATER)
-    claim = claim_next(db, SENIOR, LATER)
+    acknowledge(db, SENIOR.at(NOW), [case_id])
+    request_second_looks(db, LOCAL_USER.at(LATER), [case_id])
+    claim = claim_next(db, SENIOR.at(LATER))
     assert claim is not None
-    submit_rating(db, SENIOR, case_id, claim.token, form("unsafe"), LATER, new_id(LATER))
+    submit_rating(db, SENIOR.at(LATER), case_id, claim.token, form("unsafe"), new_id(LATER))
     mine = my_rating(db, SENIOR, case_id)
     assert mine is not None and not mine.blind
 
@@ -63,4 +63,4 @@ def test_it_is_for_those_who_may_see_outcomes(db: Database, who: Actor) -> None:
     with pytest.raises(Forbidden):
         worklist(db, who, listed(db))
     with pytest.raises(Forbidden):
-        acknowledge(db, who, [], LATER)
+        acknowledge(db, who.at(LATER), [])

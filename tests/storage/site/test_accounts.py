@@ -37,7 +37,7 @@ def test_an_unknown_person_gets_an_account_without_roles(db: Database) -> None:
     assert (newcomer.name, newcomer.roles) == ("Ann Example", frozenset())
     assert presence.enter(db, sign_in("idp|new"), NOW + MINUTE) == newcomer
     with pytest.raises(Forbidden):
-        claims.claim_next(db, newcomer, NOW)
+        claims.claim_next(db, newcomer.at(NOW))
 
 
 def test_the_first_admin_is_named_by_the_site_and_only_while_there_is_none(db: Database) -> None:
@@ -89,7 +89,7 @@ def test_an_old_cookie_does_not_open_a_new_session(db: Database) -> None:
 
 def test_the_limits_are_the_sites(db: Database) -> None:
     register(db, ANN, ADMIN)
-    change(db, ADMIN, SETTINGS.model_copy(update={"idle_minutes": 5}), 0, NOW)
+    change(db, ADMIN.at(NOW), SETTINGS.model_copy(update={"idle_minutes": 5}), 0)
     presence.enter(db, sign_in(), NOW)
     assert refused(db, sign_in(), NOW + 6 * MINUTE) is Ended.IDLE
 
@@ -99,13 +99,13 @@ def test_a_revoked_session_is_refused_at_the_next_action_and_the_draft_kept(db: 
     ann = presence.enter(db, sign_in(), NOW)
     presence.enter(db, sign_in(mark="phone"), NOW)
     (case_id,) = fill(db, [Tier.P2])
-    claims.claim_next(db, ann, NOW)
-    save_draft(db, ann, case_id, {"label": "unsafe"}, NOW)
-    assert accounts.revoke(db, ADMIN, "ann", NOW) == 2
+    claims.claim_next(db, ann.at(NOW))
+    save_draft(db, ann.at(NOW), case_id, {"label": "unsafe"})
+    assert accounts.revoke(db, ADMIN.at(NOW), "ann") == 2
     assert refused(db, sign_in(), NOW + MINUTE) is Ended.SIGNED_OUT
     assert refused(db, sign_in(mark="phone"), NOW + MINUTE) is Ended.SIGNED_OUT
     assert load_draft(db, ann, case_id) == {"label": "unsafe"}
-    assert claims.claim_next(db, BO, NOW + MINUTE) is not None, "what was held is free again"
+    assert claims.claim_next(db, BO.at(NOW + MINUTE)) is not None, "what was held is free again"
 
 
 def test_signing_out_ends_this_session_and_gives_cases_back(db: Database) -> None:
@@ -114,31 +114,31 @@ def test_signing_out_ends_this_session_and_gives_cases_back(db: Database) -> Non
     other = sign_in(mark="another tab's own sign-in")
     presence.enter(db, other, NOW)
     fill(db, [Tier.P0])
-    claims.claim_next(db, ann, NOW)
+    claims.claim_next(db, ann.at(NOW))
     presence.sign_out(db, sign_in(), NOW)
     assert refused(db, sign_in(), NOW) is Ended.SIGNED_OUT
     assert presence.enter(db, other, NOW) == ann
-    assert claims.my_claims(db, ann, NOW) == ()
+    assert claims.my_claims(db, ann.at(NOW)) == ()
 
 
 def test_a_switched_off_account_is_refused_and_roles_change_at_once(db: Database) -> None:
     register(db, ANN, ADMIN)
     presence.enter(db, sign_in(), NOW)
-    accounts.set_roles(db, ADMIN, "ann", frozenset({Role.SENIOR}), NOW)
+    accounts.set_roles(db, ADMIN.at(NOW), "ann", frozenset({Role.SENIOR}))
     assert presence.enter(db, sign_in(), NOW).roles == {Role.SENIOR}
-    accounts.set_active(db, ADMIN, "ann", False, NOW)
+    accounts.set_active(db, ADMIN.at(NOW), "ann", False)
     assert refused(db, sign_in(), NOW) is Ended.INACTIVE
-    accounts.set_active(db, ADMIN, "ann", True, NOW)
+    accounts.set_active(db, ADMIN.at(NOW), "ann", True)
     assert refused(db, sign_in(), NOW) is Ended.SIGNED_OUT
     with pytest.raises(KeyError):
-        accounts.set_roles(db, ADMIN, "nobody", frozenset(), NOW)
+        accounts.set_roles(db, ADMIN.at(NOW), "nobody", frozenset())
 
 
 def test_the_last_admin_stays(db: Database) -> None:
     register(db, ADMIN, ANN)
     for attempt in (
-        lambda: accounts.set_roles(db, ADMIN, ADMIN.id, frozenset({Role.REVIEWER}), NOW),
-        lambda: accounts.set_active(db, ADMIN, ADMIN.id, False, NOW),
+        lambda: accounts.set_roles(db, ADMIN.at(NOW), ADMIN.id, frozenset({Role.REVIEWER})),
+        lambda: accounts.set_active(db, ADMIN.at(NOW), ADMIN.id, False),
     ):
         with pytest.raises(LastAdmin):
             attempt()
