@@ -61,7 +61,9 @@ def _done(db: Database, batch_id: str) -> Callable[[], bool]:
 @pytest.mark.slow
 @pytest.mark.timeout(420)
 async def test_the_model_stops_during_a_batch_and_comes_back(db: Database) -> None:
-    change(db, LOCAL_USER.at(system_clock()), SiteSettings(unscreened_minutes=0.1), 0)  # six seconds
+    change(
+        db, LOCAL_USER.at(system_clock()), SiteSettings(unscreened_minutes=0.25), 0
+    )  # long enough for an error to be known
     server = StubServer(PLAN)
     async with server:
         url, port = server.url, int(server.url.rpartition(":")[2])
@@ -72,7 +74,7 @@ async def test_the_model_stops_during_a_batch_and_comes_back(db: Database) -> No
         runner = running(db, made_of)
         await runner.__aenter__()
         await until(lambda: _count(db, screenings) >= 20)
-    await until(lambda: _all_in_the_inbox(db), within_s=60)
+    await until(lambda: _all_in_the_inbox(db), within_s=120)
     undecided = _count(db, pending_cases)
     assert undecided + _count(db, screenings) == TEXTS
     with db.read() as conn:
