@@ -6,6 +6,7 @@ from pages.components import resources
 from pages.components.navigation import FOLDER
 from pages.components.refusals import remember_refusal
 from pages.components.thread import texts_html
+from pages.components.typed import keep_typed
 from pages.components.where_to_act import where_html
 from pages.components.words import DELTA_MEANING
 from pages.review.case_amendment import adjudication_form
@@ -142,3 +143,4 @@ if (named := named_case()) is not None:
     case(named)
 else:
     st.info("Open a case from the inbox, a batch, the errors or the labels.", icon=":material/article:")
+keep_typed(here.person)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from pages.components import resources
+from pages.components.typed import keep_typed
 from pages.review.desk_panel import desk_panel
 from pages.review.follow_up_panel import follow_up_panel
 from pages.review.inbox_desk import Desk, Here, current
@@ -81,3 +82,4 @@ with st.container(key="inbox"):
                 '<div class="sl-none" role="status"><b>You see what waits</b>'
                 "Reading the cases and deciding on them is for clinicians.</div>"
             )
+keep_typed(here.person)

@@ -6,6 +6,7 @@ from typing import Literal
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from pages.components.typed import forget_typed
 from pages.components.words import sentence
 from pages.review.inbox_desk import Here
 from pages.review.inbox_words import LABEL_WORDS
@@ -40,18 +41,19 @@ def adjudication_form(
         label = st.pills(
             "The label that counts", list(LABEL_WORDS), key=f"decide_{version}", format_func=LABEL_WORDS.__getitem__
         )
-        reason = st.text_input("Why", key=f"decide_why_{version}", max_chars=2_000)
+        why = f"decide_why_{version}"
+        st.text_input("Why", key=why, max_chars=2_000)
         ways = ways_to_decide(here.person, [rating.reviewer for rating in given], closed=closed)
         discussed = st.pills("How", ways, key=f"decide_how_{version}", default=ways[0])
         if st.button("Record", key=f"record_{version}", type="primary", icon=":material/gavel:"):
-            _record(here, case_id, label, reason, made, alert, discussed=discussed == DISCUSSED, closed=closed)
+            _record(here, case_id, label, why, made, alert, discussed=discussed == DISCUSSED, closed=closed)
 
 
 def _record(
     here: Here,
     case_id: str,
     label: RatingLabel | None,
-    reason: str,
+    why: str,
     made: Sequence[Adjudication],
     alert: DeltaGenerator,
     *,
@@ -61,6 +63,7 @@ def _record(
     if label is None:
         alert.error("Choose a label first.", icon=":material/edit:")
         return
+    reason: str = st.session_state[why]
     try:
         if closed:
             adjudication.amend(here.db, here.by, case_id, label, reason, made[-1].version)
@@ -70,4 +73,5 @@ def _record(
     except (ReasonNeeded, StaleVersion, NotAvailable) as refused:
         alert.error(sentence(refused), icon=":material/edit_note:")
         return
+    forget_typed(why)
     st.rerun()

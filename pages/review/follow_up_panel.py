@@ -8,6 +8,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.navigation import FOLDER
+from pages.components.typed import forget_typed
 from pages.components.where_to_act import where_html
 from pages.components.words import sentence
 from pages.review.inbox_words import due_words, plain_name
@@ -69,18 +70,23 @@ def _one(db: Database, by: Acting, one: FollowUp) -> None:
             st.text(visible(f"Noted before: {one.note}"))
         if one.where_to_act:
             st.html(where_html(one.where_to_act))
-        note = st.text_input("Note", key=f"follow_up_note_{one.id}", max_chars=1_000)
+        key = f"follow_up_note_{one.id}"
+        note = st.text_input("Note", key=key, max_chars=1_000)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             for how in How:
                 if st.button(HOW_WORDS[how], key=f"follow_up_{how.value}_{one.id}"):
-                    _act(partial(follow_ups.close, db, by.actor.at(resources.now()), one.id, how, note), "Closed.")
+                    _act(partial(follow_ups.close, db, by.actor.at(resources.now()), one.id, how, note), "Closed.", key)
             people = {other.id: visible(other.name) for other in colleagues(db, by.actor)}
             if people:
                 to = st.selectbox(
                     "Colleague", list(people), index=None, format_func=people.__getitem__, key=f"follow_up_to_{one.id}"
                 )
                 if st.button("Give to them", key=f"follow_up_give_{one.id}", disabled=to is None) and to is not None:
-                    _act(lambda: follow_ups.hand_to(db, by.actor.at(resources.now()), one.id, to, note), "Handed over.")
+                    _act(
+                        lambda: follow_ups.hand_to(db, by.actor.at(resources.now()), one.id, to, note),
+                        "Handed over.",
+                        key,
+                    )
 
 
 def closed_follow_ups(db: Database, person: Actor, case_id: str, key: str) -> None:
@@ -97,11 +103,12 @@ def closed_follow_ups(db: Database, person: Actor, case_id: str, key: str) -> No
         st.text(visible(one.note))
 
 
-def _act(act: Callable[[], object], said: str) -> None:
+def _act(act: Callable[[], object], said: str, field: str) -> None:
     try:
         act()
     except (NoteMissing, NotOpen) as refused:
         st.error(sentence(refused))
         return
+    forget_typed(field)
     st.session_state["follow_up_said"] = said
     st.rerun()

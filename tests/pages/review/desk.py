@@ -9,9 +9,18 @@ from streamlit.testing.v1 import AppTest
 from storage.identifiers import new_id
 
 
+def _desks(page: AppTest) -> list[Any]:
+    """The desk's component, none of the others."""
+    return [each for each in page.get("bidi_component") if each.proto.component_name.endswith(".desk")]
+
+
+def has_desk(page: AppTest) -> bool:
+    """Whether the page has one."""
+    return bool(_desks(page))
+
+
 def _component(page: AppTest) -> Any:
-    """The desk's, not the queue's."""
-    [found] = [each for each in page.get("bidi_component") if each.proto.component_name.endswith(".desk")]
+    [found] = _desks(page)
     return found.proto
 
 

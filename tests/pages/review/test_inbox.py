@@ -21,7 +21,7 @@ from storage.review.queue import Counts, State, counts
 from storage.schema import cases, inbox_entries, reveals
 from storage.schema import ratings as ratings_table
 from tests.pages.conftest import Opener
-from tests.pages.review.desk import answer, ask, desk, save, take_next
+from tests.pages.review.desk import answer, ask, desk, has_desk, save, take_next
 from tests.storage.inbox_cases import BO, CY, fill, form, register
 
 TEXT = "canary text number 1"
@@ -34,7 +34,7 @@ def _now() -> datetime:
 def _shown(page: AppTest) -> str:
     """Everything on the page in one string: elements, and what the desk was given."""
     said = [element.value for kind in (page.error, page.warning, page.info) for element in kind]
-    given = [str(desk(page))] if page.get("bidi_component") else []
+    given = [str(desk(page))] if has_desk(page) else []
     return " ".join([element.proto.body for element in page.get("html")] + said + given)
 
 

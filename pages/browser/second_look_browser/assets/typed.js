@@ -1,0 +1,72 @@
+// What is typed into Streamlit's own fields, kept in this browser from the first key on and until it is recorded: it
+// outlives a reload, a server that starts again and a cut line.
+
+import { forget, forgetOld, keepHere, keptHere } from "./drafts.js";
+
+const MARK = "st-key-";
+
+class Typed {
+  constructor() {
+    this.known = new WeakSet();
+    this.heard = (event) => this.keep(event.target);
+    this.observer = new MutationObserver(() => this.fill());
+    document.addEventListener("input", this.heard);
+    this.observer.observe(document.body, { childList: true, subtree: true });
+    forgetOld();
+  }
+
+  update({ me, fields, recorded }) {
+    this.me = me;
+    this.fields = fields;
+    for (const name of recorded) forget(me, name);
+    this.fill();
+  }
+
+  // The name of the field that this is, if it is one of ours.
+  nameOf(input) {
+    const classes = [...(input.closest?.(`[class*="${MARK}"]`)?.classList ?? [])];
+    const key = classes.find((each) => each.startsWith(MARK))?.slice(MARK.length) ?? "";
+    return this.fields.some((start) => key.startsWith(start)) ? key : null;
+  }
+
+  keep(input) {
+    const name = this.nameOf(input);
+    if (name === null) return;
+    if (input.value) keepHere(this.me, name, { rev: Date.now(), text: input.value });
+    else forget(this.me, name);
+  }
+
+  fill() {
+    const places = this.fields.map((start) => `[class*="${MARK}${start}"] input`).join(",");
+    for (const input of document.querySelectorAll(places)) {
+      if (this.known.has(input)) continue;
+      this.known.add(input);
+      const kept = keptHere(this.me, this.nameOf(input) ?? "");
+      if (kept?.text && !input.value) write(input, kept.text);
+    }
+  }
+
+  close() {
+    document.removeEventListener("input", this.heard);
+    this.observer.disconnect();
+  }
+}
+
+// As if it had been typed and the field left, so that the server has it before a button is pressed.
+function write(input, text) {
+  Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(input, text);
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+  input.dispatchEvent(new FocusEvent("focusout", { bubbles: true }));
+}
+
+const pages = new WeakMap();
+
+export default function ({ parentElement, data }) {
+  let typed = pages.get(parentElement);
+  if (!typed) pages.set(parentElement, (typed = new Typed()));
+  typed.update(data);
+  return () => {
+    typed.close();
+    pages.delete(parentElement);
+  };
+}
