@@ -1,8 +1,9 @@
 """axe-core on the Screen and Batches pages, in light and dark, empty and full."""
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
+
+from tests.browser.accessibility import violations
 
 pytestmark = pytest.mark.browser
 
@@ -11,11 +12,7 @@ OPTIONS = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
 
 
 def _violations(page: Page) -> list[str]:
-    page.wait_for_timeout(700)  # colours fade in
-    found = Axe().run(page, options=OPTIONS).response["violations"]
-    return [
-        f"{one['id']}: {node['html'][:300]} {node['failureSummary'][:200]}" for one in found for node in one["nodes"]
-    ]
+    return violations(page, options=OPTIONS)
 
 
 @pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
