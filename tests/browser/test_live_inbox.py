@@ -183,13 +183,13 @@ def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database
         case_id = conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalar_one()
     record_error(db, case_id, "authentication", "refused", now)
     banner = page.get_by_role("status").filter(has_text="the model's service refuses the key".capitalize())
-    expect(banner).to_be_visible(timeout=2 * SEEN_MS)
+    expect(banner).to_be_visible()
     expect(banner).to_contain_text("1 text waits undecided")
     expect(banner).to_contain_text("An administrator mends it")
     assert violations(page) == []
     screenshot(page, "inbox-standstill")
     cancel(db, LOCAL_USER.at(now), batch_id)
-    expect(banner).not_to_be_visible(timeout=2 * SEEN_MS)
+    expect(banner).not_to_be_visible()
 
 
 def test_the_list_is_sorted_kept_as_a_filter_and_given_away_case_by_case(page: Page, db: Database) -> None:

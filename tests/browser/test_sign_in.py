@@ -125,7 +125,7 @@ def test_a_newcomer_is_told_that_a_role_is_missing(visitor: Page, provider: str)
 def test_the_site_names_its_first_admin(visitor: Page) -> None:
     visitor.goto("/")
     sign_in(visitor, "ada")
-    expect(visitor.get_by_role("link", name="See the queue")).to_be_visible()
+    expect(visitor.get_by_role("link", name="Open the inbox")).to_be_visible()
     visitor.goto("/settings")
     expect(visitor.get_by_role("tab", name="Accounts")).to_be_visible()
 
