@@ -9,7 +9,8 @@ from jobs.patience import to_the_end
 from jobs.screening_job import ScreeningJob
 from storage.batches import live
 
-UNWATCHED_AFTER = timedelta(seconds=10)
+UNWATCHED_AFTER = timedelta(seconds=20)
+"""An open page says that it is watched every two seconds; on a busy machine, or over a bad line, ten passed without."""
 LOOK_EVERY_S = 1.0
 
 
