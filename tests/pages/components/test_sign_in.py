@@ -223,7 +223,7 @@ def test_an_administrator_lands_where_they_can_do_something(visit: Opener) -> No
     page = visit(ADMIN.id, "home")
     assert not page.exception
     shown = " ".join(element.proto.body for element in page.get("html"))
-    assert "Read what waits" in shown and "Upload a file" in shown
+    assert "Read what waits" in shown and "What may be claimed today" in shown
 
 
 def test_an_administrator_sees_what_waits_and_is_offered_no_case(visit: Opener, page_database: Database) -> None:
