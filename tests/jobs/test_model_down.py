@@ -61,9 +61,7 @@ def _done(db: Database, batch_id: str) -> Callable[[], bool]:
 @pytest.mark.slow
 @pytest.mark.timeout(420)
 async def test_the_model_stops_during_a_batch_and_comes_back(db: Database) -> None:
-    change(
-        db, LOCAL_USER.at(system_clock()), SiteSettings(unscreened_minutes=0.25), 0
-    )  # long enough for an error to be known
+    change(db, LOCAL_USER.at(system_clock()), SiteSettings(unscreened_minutes=0.5), 0)  # longer than a breaker pauses
     server = StubServer(PLAN)
     async with server:
         url, port = server.url, int(server.url.rpartition(":")[2])
