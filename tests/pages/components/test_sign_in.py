@@ -234,9 +234,12 @@ def test_an_administrator_sees_what_waits_and_is_offered_no_case(visit: Opener, 
     assert not page.exception and not page.error
     shown = " ".join(element.proto.body for element in page.get("html"))
     assert "You see what waits" in shown
-    [queue] = [element.proto for element in page.get("bidi_component")]
-    given = json.loads(queue.json)
-    assert queue.component_name.endswith(".queue") and given["may"] is False
+    shown_parts = {
+        element.proto.component_name.rpartition(".")[2]: element.proto for element in page.get("bidi_component")
+    }
+    assert set(shown_parts) == {"queue", "typed"}, "no desk"
+    given = json.loads(shown_parts["queue"].json)
+    assert given["may"] is False
     assert case_id in str(given["now"])
 
 
