@@ -1,4 +1,4 @@
-// Elements without markup: whatever a text holds, it is set as text.
+// Elements without markup: whatever a text holds, it is set as text. And where a component stands on its page.
 
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -10,6 +10,21 @@ export function make(tag, properties = {}, ...children) {
   }
   element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
   return element;
+}
+
+// A component's default export: one `Kind` for each place that it is drawn in, told of every run of the page behind it.
+export function component(Kind) {
+  const places = new WeakMap();
+  return (given) => {
+    const { parentElement } = given;
+    let one = places.get(parentElement);
+    if (!one) places.set(parentElement, (one = new Kind(parentElement)));
+    one.update(given);
+    return () => {
+      one.close();
+      places.delete(parentElement);
+    };
+  };
 }
 
 export function keyed(words, key) {

@@ -1,12 +1,11 @@
 // A text being screened: asks the server what changed, and puts that where it stands on the page already. Nodes of the
 // page stay wherever they can, so that nothing flickers, no selection is lost and only what is new is read out.
-import { make, trusted } from "./dom.js";
+import { component, make, trusted } from "./dom.js";
 
 const PARTS = ".sl-status,.sl-budget,.sl-dag,.sl-node"; // in the page's order, as the server counts them
 const SILENT_MS = 4000;
 const FAILED_OFTEN = 3;
 const AGAIN_MS = 3000;
-const pages = new WeakMap();
 
 // Makes `old` what `fresh` is, changing only what differs.
 export function become(old, fresh) {
@@ -114,16 +113,4 @@ class Live {
   }
 }
 
-export default function (component) {
-  const { parentElement } = component;
-  let live = pages.get(parentElement);
-  if (!live) {
-    live = new Live(parentElement);
-    pages.set(parentElement, live);
-  }
-  live.update(component);
-  return () => {
-    live.close();
-    pages.delete(parentElement);
-  };
-}
+export default component(Live);

@@ -2,19 +2,11 @@
 // it is told it writes into the rows that are there: nothing else on the page moves, and the focus stays where it is.
 // All words come from the server; they are set as text, never as markup.
 
-const queues = new WeakMap();
+import { component, make } from "./dom.js";
+
 const SOUND = "second-look-sound";
 const BASE = "Second Look";
 const ORDERS = [["urgent", "Most urgent"], ["longest", "Longest waiting"], ["newest", "Newest"]];
-
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value === true ? "" : value);
-  }
-  element.append(...children);
-  return element;
-}
 
 const count = (number) => number.toLocaleString("en");
 
@@ -510,16 +502,4 @@ class Queue {
   }
 }
 
-export default function (component) {
-  const { parentElement } = component;
-  let queue = queues.get(parentElement);
-  if (!queue) {
-    queue = new Queue(parentElement);
-    queues.set(parentElement, queue);
-  }
-  queue.update(component);
-  return () => {
-    queue.close();
-    queues.delete(parentElement);
-  };
-}
+export default component(Queue);

@@ -1,6 +1,7 @@
 // What is typed into Streamlit's own fields, kept in this browser from the first key on and until it is recorded: it
 // outlives a reload, a server that starts again and a cut line.
 
+import { component } from "./dom.js";
 import { forget, forgetOld, keepHere, keptHere } from "./drafts.js";
 
 const MARK = "st-key-";
@@ -15,7 +16,7 @@ class Typed {
     forgetOld();
   }
 
-  update({ me, fields, recorded }) {
+  update({ data: { me, fields, recorded } }) {
     this.me = me;
     this.fields = fields;
     for (const name of recorded) forget(me, name);
@@ -59,14 +60,4 @@ function write(input, text) {
   input.dispatchEvent(new FocusEvent("focusout", { bubbles: true }));
 }
 
-const pages = new WeakMap();
-
-export default function ({ parentElement, data }) {
-  let typed = pages.get(parentElement);
-  if (!typed) pages.set(parentElement, (typed = new Typed()));
-  typed.update(data);
-  return () => {
-    typed.close();
-    pages.delete(parentElement);
-  };
-}
+export default component(Typed);
