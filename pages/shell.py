@@ -11,7 +11,7 @@ from pages.components.navigation import pages_for
 from pages.components.notices import footer_html, notice_html
 from pages.components.refusals import remember_refusal
 from pages.components.sign_in import Unidentified, current_actor, gate, poll_session, without_role
-from pages.components.standstill import banner_html, looks
+from pages.components.standstill import banner_html, standstill_words
 from pages.components.words import sentence
 from screening.review.policy import Forbidden
 
@@ -25,7 +25,7 @@ def banner(path: str) -> None:
     """What keeps texts from being screened, while it does."""
 
     def tick() -> None:
-        if words := banner_html(looks().lines(resources.database(), resources.now())):
+        if words := banner_html(standstill_words().at(resources.database(), resources.now())):
             st.html(words)
 
     st.fragment(poll_session(tick), run_every=WITH_BANNER[path])()

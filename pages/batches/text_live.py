@@ -8,6 +8,7 @@ ended, or where more changed than parts can say. Who may ask: `pages.components.
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -19,26 +20,30 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pages.batches.single_text import parts_html, status_html, view_html
-from pages.batches.worker_look import worker_look
 from pages.components import resources
 from pages.components.http import LIVE_TEXT
 from pages.components.seats import Body, Seat, Seats
+from pages.components.shared_look import SharedLook
 from pages.components.sign_in import asking, browser_of
 from pages.components.singletons import singleton
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from storage.batches import live, single_texts
 from storage.batches.single_texts import SingleText, UnknownText
+from storage.site.heartbeats import Silence, workers_silence
 
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
 EVERY_S = 0.5
 SEEN_EVERY_S = 2.0
-"""Seconds after which it is written down anew which texts are watched; a worker gives up after ten without."""
+"""Seconds after which it is written down anew which texts are watched; a worker lets go of a text after
+`jobs.watching.UNWATCHED_AFTER` without."""
 GOOD_FOR_S = 0.2
 """How long what was seen of a text answers whoever else of the same person's pages asks: with the half second between
 two questions, nothing shown is older than that and this."""
+SILENCE_EVERY = timedelta(seconds=2)
+"""How often it is looked whether a worker answers, however many ask."""
 AGAIN = Body({"again": True})
 KEY, SEAT, PLACE = "live", "live_seat", "live_text"
 
@@ -116,6 +121,12 @@ def watchers() -> Watchers:
     return Watchers()
 
 
+@singleton
+def silence_now() -> SharedLook[Silence | None]:
+    """That no worker answers; None where one does."""
+    return SharedLook(workers_silence, SILENCE_EVERY)
+
+
 def _see(case_id: str, actor: Actor) -> Seen:
     at = monotonic()
     try:
@@ -160,7 +171,7 @@ def parts_of(single: SingleText, by: Acting) -> tuple[list[str], tuple[str, ...]
 def _status(single: SingleText, by: Acting) -> str:
     may_read = any(is_allowed(by.actor, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
     help_text = resources.site().help_text if single.ended else ""  # said beside an outcome alone
-    silence = None if single.ended else worker_look().silence(resources.database(), by.now)
+    silence = None if single.ended else silence_now().at(resources.database(), by.now)
     return status_html(single, by.now, help_text, may_read=may_read, silence=silence)
 
 

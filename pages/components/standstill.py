@@ -1,15 +1,14 @@
 """One banner while texts cannot be screened: what broke, since when, how many wait, who can mend it, what to press."""
 
-import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from html import escape
 
+from pages.components.shared_look import SharedLook
 from pages.components.singletons import singleton
 from pages.components.words import error_words
 from storage.batches.batch_state import CAP_REACHED, BatchState
 from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, standstills
-from storage.database import Database
 from storage.settings_store import SiteSettings, current
 
 LOOK_EVERY = timedelta(seconds=3)
@@ -23,28 +22,10 @@ _BEFORE = dict.fromkeys(_ACCOUNT, "An administrator mends it in the account or t
 """What has to be done before a press helps."""
 
 
-class Looks:
-    """What stood still at the last look of this process: the same for everybody, so one look serves all who ask."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._of: tuple[Database, datetime] | None = None
-        self._lines: tuple[str, ...] = ()
-
-    def lines(self, db: Database, now: datetime) -> tuple[str, ...]:
-        """The banner's paragraphs as of now, or a few seconds ago; empty while all that waits is on its way."""
-        with self._lock:
-            fresh = self._of is not None and self._of[0] is db and timedelta() <= now - self._of[1] < LOOK_EVERY
-            if not fresh:
-                self._lines = banner_lines(standstills(db, now), current(db).settings, now)
-                self._of = (db, now)
-            return self._lines
-
-
 @singleton
-def looks() -> Looks:
-    """Those of this process."""
-    return Looks()
+def standstill_words() -> SharedLook[tuple[str, ...]]:
+    """The banner's paragraphs; empty while all that waits is on its way."""
+    return SharedLook(lambda db, now: banner_lines(standstills(db, now), current(db).settings, now), LOOK_EVERY)
 
 
 def banner_html(lines: Sequence[str]) -> str:

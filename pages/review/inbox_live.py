@@ -17,7 +17,7 @@ from pages.components import resources
 from pages.components.http import LIVE
 from pages.components.seats import Seats
 from pages.components.singletons import singleton
-from pages.components.standstill import looks
+from pages.components.standstill import standstill_words
 from pages.review.closed_pages import OpenInbox, closed_pages
 from pages.review.inbox_words import (
     TIER_MARKS,
@@ -74,7 +74,7 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
         "at": f"{by.now:%H:%M:%S} UTC",
         "words": counts_words(found),
         "empty": waiting_words(found),
-        "still": looks().lines(db, by.now),
+        "still": standstill_words().at(db, by.now),
         "waits": found.open,
         "urgent": sum(found.open_by_tier[tier] for tier in URGENT) - _taken_count(found),
         "newest": None if found.newest_urgent is None else found.newest_urgent.timestamp(),

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from jobs.port import system_clock
-from pages.components.standstill import Looks, banner_html, banner_lines, looks
+from pages.components.standstill import banner_html, banner_lines, standstill_words
 from pages.components.words import ERROR_WORDS
 from pages.review.inbox_live import View, snapshot
 from screening.review.actors import LOCAL_USER
@@ -71,7 +71,7 @@ def test_the_pages_carry_it_while_it_lasts(open_page: Opener, page_database: Dat
     said = "1 text waits undecided"
 
     def shown() -> str:
-        looks.forget()  # else a look of three seconds ago serves
+        standstill_words.forget()  # else a look of three seconds ago serves
         if page == "inbox":  # whose own poll carries it
             return " ".join(snapshot(page_database, LOCAL_USER.at(system_clock()), View())["still"])
         return _all(open_page(page) if page else open_page())
@@ -83,12 +83,12 @@ def test_the_pages_carry_it_while_it_lasts(open_page: Opener, page_database: Dat
 
 
 def test_one_look_serves_everybody_for_a_few_seconds(page_database: Database) -> None:
-    found, now = Looks(), system_clock()
-    assert found.lines(page_database, now) == ()
+    found, now = standstill_words(), system_clock()
+    assert found.at(page_database, now) == ()
     batch(page_database, 2)
     record_error(page_database, waiting(page_database)[0], "server_error", "no", now)
-    assert found.lines(page_database, now + timedelta(seconds=1)) == ()
-    assert len(found.lines(page_database, now + timedelta(seconds=4))) == 2
+    assert found.at(page_database, now + timedelta(seconds=1)) == ()
+    assert len(found.at(page_database, now + timedelta(seconds=4))) == 2
 
 
 def test_a_batch_without_a_living_worker_says_so(open_page: Opener, page_database: Database) -> None:
