@@ -87,7 +87,7 @@ class Watchers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: dict[tuple[str, Actor], Seen] = {}
-        self._asked: dict[str, float] = {}
+        self._asked: set[str] = set()
         self._noted_at = -SEEN_EVERY_S
 
     def look(self, case_id: str, actor: Actor) -> Seen:
@@ -107,11 +107,11 @@ class Watchers:
         """Let the worker know that somebody watches: not with every question, each of which would be a write."""
         asked_at = monotonic()
         with self._lock:
-            self._asked[case_id] = asked_at
+            self._asked.add(case_id)
             if asked_at - self._noted_at < SEEN_EVERY_S:
                 return
-            watched = sorted(one for one, at in self._asked.items() if asked_at - at <= SEEN_EVERY_S)
-            self._noted_at, self._asked = asked_at, {}
+            watched = sorted(self._asked)
+            self._noted_at, self._asked = asked_at, set()
         live.record_viewers(resources.database(), watched, resources.now())
 
 

@@ -245,6 +245,22 @@ def test_whose_watching_ended_is_not_kept_going_by_others(
     assert _seen(page_database, case_id) == left and _seen(page_database, other) > watched
 
 
+def test_who_asks_seldom_over_a_bad_line_is_written_down_beside_those_who_ask_often(
+    page_database: Database, case_id: str, client: TestClient, clock: list[float]
+) -> None:
+    settings = Settings(_env_file=None, sampler="simulated")
+    kept = configuration(settings, Agents(settings), preset("recommended"))
+    other = hand_in(page_database, LOCAL_USER.at(datetime.now(UTC)), Typed(text="Another."), kept, settings)
+    often, seldom = (seats().take(_seat(each)) for each in (other, case_id))
+    live.record_viewer(page_database, case_id, datetime.now(UTC))
+    before = _aged(page_database, case_id)
+    client.get(often)
+    client.get(seldom)
+    clock[0] += 2 * SEEN_EVERY_S
+    client.get(often)
+    assert _seen(page_database, case_id) > before
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The process's clock, which stands still until it is put forward."""
