@@ -31,10 +31,15 @@ def agents_words(settings: Settings, pipeline: PipelineConfig) -> str:
 
 
 def _workers(work: AtWork) -> tuple[bool, str, str]:
-    if work.workers:
+    if work.silence is None:
         return True, "1 worker" if work.workers == 1 else f"{work.workers:,} workers", "ready"
-    seen = f"last seen {work.worker_seen:%Y-%m-%d %H:%M} UTC" if work.worker_seen else ""
-    return False, "No worker is running: what is handed in waits.", seen
+    what = "No worker is answering" if work.workers else "No worker is running"
+    since = work.silence.since
+    return (
+        False,
+        f"{what}: what is handed in waits.",
+        f"last sign of life {since:%Y-%m-%d %H:%M:%S} UTC" if since else "",
+    )
 
 
 def _model(work: AtWork, agents: str) -> tuple[bool, str, str]:
@@ -42,7 +47,7 @@ def _model(work: AtWork, agents: str) -> tuple[bool, str, str]:
     if since is not None:
         return False, f"{agents}: no answers.", f"since {since:%Y-%m-%d %H:%M} UTC"
     finished = f"an agent last finished {work.finished:%Y-%m-%d %H:%M} UTC" if work.finished else "not asked yet"
-    return work.workers > 0, agents if work.workers else f"{agents}: not asked while no worker runs", finished
+    return work.silence is None, agents if work.silence is None else f"{agents}: not asked without a worker", finished
 
 
 def _row(well: bool, what: str, more: str) -> str:

@@ -8,19 +8,19 @@ from sqlalchemy import func, select
 from storage.database import Database
 from storage.schema import Moment, node_runs
 from storage.site.faults import Lasting, lasting_in
-from storage.site.heartbeats import last_worker_seen, live_workers
+from storage.site.heartbeats import Silence, live_workers, workers_silence_in
 
 _LAST = select(func.max(node_runs.c.ended_at, type_=Moment))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtWork:
-    """Workers that live, when one was last seen, the faults that last, and when an agent last ended its work on a
-    text; None where that never was.
+    """Workers that count as alive, whether none of them answers any more, the faults that last, and when an agent last
+    ended its work on a text; None where that never was.
     """
 
     workers: int
-    worker_seen: datetime | None
+    silence: Silence | None
     faults: tuple[Lasting, ...]
     finished: datetime | None
 
@@ -30,7 +30,7 @@ def at_work(db: Database, now: datetime) -> AtWork:
     with db.read() as conn:
         return AtWork(
             workers=live_workers(conn, now),
-            worker_seen=last_worker_seen(conn),
+            silence=workers_silence_in(conn, now),
             faults=lasting_in(conn),
             finished=conn.execute(_LAST).scalar(),
         )

@@ -94,6 +94,11 @@ def last_worker_seen(conn: Connection) -> datetime | None:
 def workers_silence(db: Database, now: datetime) -> Silence | None:
     """That no worker answers at the moment; None where one does."""
     with db.read() as conn:
-        seen = last_worker_seen(conn)
-        answers = seen is not None and shared_now(conn, now) - seen < SILENT_AFTER
+        return workers_silence_in(conn, now)
+
+
+def workers_silence_in(conn: Connection, now: datetime) -> Silence | None:
+    """The same, inside the caller's transaction."""
+    seen = last_worker_seen(conn)
+    answers = seen is not None and shared_now(conn, now) - seen < SILENT_AFTER
     return None if answers else Silence(since=seen)

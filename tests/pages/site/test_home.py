@@ -83,6 +83,12 @@ def test_the_first_page_says_who_works_and_whether_the_model_answers(page_databa
     assert "1 worker<" in said and f"Model m: no answers.</td><td>since {NOW:%Y-%m-%d %H:%M} UTC" in said
 
 
+def test_a_worker_that_answers_no_more_is_not_called_ready(page_database: Database) -> None:
+    beat(page_database, "w1", "worker", NOW)
+    for after, words in ((5, "1 worker</td><td>ready"), (20, "No worker is answering"), (60, "No worker is running")):
+        assert words in activity_html((), at_work(page_database, NOW + timedelta(seconds=after)), "Model m")
+
+
 def test_nothing_is_claimed_before_it_was_measured(open_page: Opener) -> None:
     bodies = shown(open_page())
     assert bodies.count("<b>not yet</b>") == 3
