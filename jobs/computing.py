@@ -56,6 +56,8 @@ class Kept(Generic[T]):
     def get(self, key: Hashable) -> T | None:
         """The value if it is kept."""
         with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
             return self._values.get(key)
 
     def put(self, key: Hashable, value: T) -> None:

@@ -43,8 +43,8 @@ from storage.research.columns import (
 )
 from storage.research.confusion import Labels
 from storage.research.listed import MOST_LISTED
-from storage.research.recorded_draws import RecordingState, recorded_batch
-from storage.research.standing import Standing
+from storage.research.recorded_draws import RecordingState, recorded_batch, recording_state
+from storage.research.standing import Standing, batch_now
 
 MOST_EXTENDED = 300
 """Cases of a simulated batch for which further draws are made while somebody waits."""
@@ -73,6 +73,12 @@ class Ask:
     def of_labels(self) -> tuple[object, ...]:
         """What replays follow from; against the file's labels no reading changes them."""
         return *self.drawn, self.labels, None if self.labels == "original" else self.standing
+
+
+def ask_of(db: Database, actor: Actor, batch_id: str, labels: Labels) -> Ask:
+    """What is asked of this batch as it stands now, measured against these labels. Raises Forbidden, UnknownBatch."""
+    state, standing = recording_state(db, actor, batch_id), batch_now(db, actor, batch_id)
+    return Ask(actor=actor, batch_id=batch_id, labels=labels, state=state, standing=standing)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import streamlit as st
 
-from jobs.evaluating import Ask, Evaluated, evaluate_batch
+from jobs.evaluating import Evaluated, ask_of, evaluate_batch
 from pages.components import resources
 from pages.research import evaluation_view as view
 from pages.research.batch_choice import choose_batch
@@ -17,8 +17,6 @@ from screening.research.experiments import Measured
 from screening.review.policy import Action, require
 from storage.batches.batches import BatchSummary
 from storage.research.confusion import Labels
-from storage.research.recorded_draws import recording_state
-from storage.research.standing import batch_now
 
 LABELS: dict[Labels, str] = {"original": "File's labels", "adjudicated": "Adjudicated labels"}
 
@@ -56,13 +54,7 @@ if chosen is None:
     st.info("No batch yet. Upload a file with reference labels on the Batches page; the sample data is one.")
     st.stop()
 labels = right.selectbox("Measured against", list(LABELS), format_func=LABELS.__getitem__, key="evaluation_labels")
-ask = Ask(
-    actor=person,
-    batch_id=chosen.id,
-    labels=labels,
-    state=recording_state(db, person, chosen.id),
-    standing=batch_now(db, person, chosen.id),
-)
+ask = ask_of(db, person, chosen.id, labels)
 found = compute(evaluate_batch, ask, cases=ask.state.accepted)
 _notes(found, chosen, labels)
 if not found.labelled:

@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from jobs.evaluating import Ask
+from jobs.evaluating import ask_of
 from jobs.label_noise import MOST_SHOWN, Line, Ranked, choose_labels, rank_labels
 from pages.components import resources
 from pages.research.batch_choice import choose_batch
@@ -13,8 +13,6 @@ from pages.research.open_tab import show_open
 from pages.research.relabelled_view import show_relabelled
 from screening.review.policy import Action, is_allowed, require
 from screening.statistics.label_noise import NOTE, Ranking
-from storage.research.recorded_draws import recording_state
-from storage.research.standing import batch_now
 from storage.review.second_looks import request_second_looks
 
 WORDS = {Ranking.EVIDENCE: "Contradiction by the draws", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
@@ -80,13 +78,7 @@ if chosen is None:
     st.info("No batch yet. Upload a file with reference labels on the Batches page; the sample data is one.")
     st.stop()
 intake = chosen.intake
-ask = Ask(
-    actor=person,
-    batch_id=chosen.id,
-    labels="original",
-    state=recording_state(db, person, chosen.id),
-    standing=batch_now(db, person, chosen.id),
-)
+ask = ask_of(db, person, chosen.id, "original")
 show_open(
     "labels_tab",
     {

@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, func, select
+from sqlalchemy import Connection, Row, Select, bindparam, func, select
 
 from screening.review.actors import SYSTEM, Actor
 from storage.batches.tallies import Totals, sums_for, totals
@@ -50,6 +50,14 @@ class UnknownBatch(LookupError):
 
 class BatchCancelled(ValueError):
     """The batch was cancelled for good and cannot be resumed."""
+
+
+def batch_row(conn: Connection, batch_id: str) -> Row[Any]:
+    """The batch as it was begun. Raises UnknownBatch."""
+    found = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
+    if found is None:
+        raise UnknownBatch(batch_id)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from storage.batches.batch_state import (
     Caps,
     Standing,
     UnknownBatch,
+    batch_row,
     require_going,
     standing,
     standings,
@@ -217,9 +218,7 @@ def find_batch(db: Database, actor: Actor, batch_id: str, *, now: datetime | Non
     """One batch as the list shows it. Raises UnknownBatch, Forbidden."""
     require(actor, Action.VIEW_BATCHES)
     with db.read() as conn:
-        row = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
-        if row is None:
-            raise UnknownBatch(batch_id)
+        row = batch_row(conn, batch_id)
         found = standing(conn, batch_id, actor=actor)
         return _summary(row, _progress(conn, batch_id, row.created_at, found, now))
 

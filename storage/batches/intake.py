@@ -17,7 +17,7 @@ from screening.statistics.verification.audit import audit_coin
 from screening.text.received import ReceivedText
 from storage import audit_log
 from storage.batches import tallies
-from storage.batches.batch_state import BatchEvent, UnknownBatch
+from storage.batches.batch_state import BatchEvent, UnknownBatch, batch_row
 from storage.batches.configurations import scheduled_version
 from storage.batches.tallies import totals
 from storage.batches.text_pages import text_page
@@ -133,9 +133,7 @@ def read_rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[Rejecte
 def target_of(db: Database, batch_id: str) -> Target:
     """What every row needs to know of its batch. Raises UnknownBatch."""
     with db.read() as conn:
-        found = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
-        if found is None:
-            raise UnknownBatch(batch_id)
+        found = batch_row(conn, batch_id)
     return Target(
         batch_id=batch_id,
         seed=str(found.seed),

@@ -18,14 +18,14 @@ from screening.research.recording import DrawBook, Item, NodeDraws
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.accepted import is_accepted
-from storage.batches.batch_state import UnknownBatch
+from storage.batches.batch_state import batch_row
 from storage.batches.case_texts import text_for_agents
 from storage.batches.configurations import Configuration, load_configuration
 from storage.blindness import withheld
 from storage.database import Database
 from storage.kinds import PENDING
 from storage.research.confusion import outcome_now
-from storage.schema import adjudications, batch_tallies, batches, cases, node_runs, screenings
+from storage.schema import adjudications, batch_tallies, cases, node_runs, screenings
 
 _NO_TEXT = ScreenedText(text="")
 
@@ -101,9 +101,7 @@ def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: boo
 def recording(db: Database, batch_id: str) -> Recording:
     """What the batch is. Raises UnknownBatch. For callers that have asked whether it may be seen."""
     with db.read() as conn:
-        batch = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
-    if batch is None:
-        raise UnknownBatch(batch_id)
+        batch = batch_row(conn, batch_id)
     return Recording(
         batch_id=batch_id,
         name=batch.name,

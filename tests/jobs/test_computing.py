@@ -127,3 +127,4 @@ def test_so_many_values_are_kept_the_last_asked_for(url: str) -> None:
     with pytest.raises(KeyError):
         kept.of("x", lambda: dict[str, str]()["x"])
     assert kept.get("x") is None
+    assert kept.get("c") == "C" and value("d") == "D" and kept.get("c") == "C", "looked up is asked for as well"
