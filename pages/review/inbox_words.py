@@ -136,16 +136,6 @@ def due_words(due_at: datetime, now: datetime) -> str:
     return f"{span_words(due_at - now)} left" if due_at > now else f"{span_words(now - due_at)} over"
 
 
-def clock_words(left: timedelta) -> str:
-    """Minutes and seconds, never below nothing.
-
-    >>> clock_words(timedelta(seconds=581)), clock_words(timedelta(seconds=-3))
-    ('9:41', '0:00')
-    """
-    seconds = max(0, int(left.total_seconds()))
-    return f"{seconds // 60}:{seconds % 60:02d}"
-
-
 def counts_words(counts: Counts) -> str:
     """Every open case is in this sentence once; what is nought is left out, but for the free ones."""
     parts = [f"{counts.free:,} free"]

@@ -13,18 +13,14 @@ from sqlalchemy import Connection, Text, cast, func, select
 from screening.engine.draws import ScreenedText
 from screening.engine.guard import guard_for
 from screening.engine.screen import MAIN, Guard
-from screening.labels import Label, Outcome
+from screening.labels import Label
 from screening.research.recording import DrawBook, Item, NodeDraws
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.accepted import is_accepted
 from storage.batches.batch_state import batch_row
 from storage.batches.case_texts import text_for_agents
 from storage.batches.configurations import Configuration, load_configuration
-from storage.blindness import withheld
 from storage.database import Database
-from storage.kinds import PENDING
-from storage.research.confusion import outcome_now
 from storage.schema import adjudications, batch_tallies, cases, node_runs, screenings
 
 _NO_TEXT = ScreenedText(text="")
@@ -112,17 +108,6 @@ def recording(db: Database, batch_id: str) -> Recording:
     )
 
 
-def outcomes_now(db: Database, actor: Actor, batch_id: str) -> tuple[Outcome | None, ...]:
-    """What became of each case of a batch, in the file's order, as this person may count it: what the matrix of the
-    Errors page counts (`storage.confusion`). None is pending. Raises Forbidden.
-    """
-    require(actor, Action.VIEW_RESULTS)
-    query = select(outcome_now(actor).label("outcome")).select_from(cases).outerjoin(screenings)
-    with db.read() as conn:
-        found = conn.execute(query.where(cases.c.batch_id == batch_id).order_by(cases.c.row)).scalars()
-        return tuple(None if outcome == PENDING else Outcome(outcome) for outcome in found)
-
-
 def _cases(conn: Connection, batch_id: str, with_texts: bool) -> list[Any]:
     case = cases.c
     columns = [case.id, case.external_id, case.reference, case.group_name]
@@ -157,27 +142,3 @@ def _item(row: Any, with_texts: bool) -> Item:
         reference=None if row.reference is None else Label(row.reference),
         group=row.group_name,
     )
-
-
-def waiting_for_a_reading(db: Database, actor: Actor, batch_id: str) -> frozenset[str]:
-    """The cases of a batch of which this person may not be shown the engine's view, case by case: blind first."""
-    require(actor, Action.VIEW_RESULTS)
-    query = select(cases.c.id).where(cases.c.batch_id == batch_id, withheld(actor, cases.c.id))
-    with db.read() as conn:
-        return frozenset(conn.execute(query).scalars())
-
-
-def adjudicated_labels(db: Database, actor: Actor, batch_id: str, version: int | None = None) -> Mapping[str, str]:
-    """Each case's accepted label (see `storage.accepted`) as of the first ``version`` adjudications of the batch, or of
-    all. Version 0 is the file as it came.
-    """
-    require(actor, Action.VIEW_RESULTS)
-    query = (
-        select(adjudications.c.case_id, adjudications.c.label, is_accepted(cases.c.id).label("accepted"))
-        .join(cases, cases.c.id == adjudications.c.case_id)
-        .where(cases.c.batch_id == batch_id)
-        .order_by(adjudications.c.at, adjudications.c.case_id, adjudications.c.version)
-    )
-    with db.read() as conn:
-        rows = conn.execute(query).all()
-    return {row.case_id: row.label for row in rows[:version] if row.accepted}

@@ -127,4 +127,5 @@ def test_so_many_values_are_kept_the_last_asked_for(url: str) -> None:
     with pytest.raises(KeyError):
         kept.of("x", lambda: dict[str, str]()["x"])
     assert kept.get("x") is None
-    assert kept.get("c") == "C" and value("d") == "D" and kept.get("c") == "C", "looked up is asked for as well"
+    assert value("d") == "D" and kept.get("b") == "B" and value("e") == "E"
+    assert kept.get("b") == "B" and kept.get("d") is None, "looked up is asked for as well"

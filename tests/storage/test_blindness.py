@@ -23,7 +23,6 @@ from storage.research.case_tags import tag_counts
 from storage.research.cells import cell_choices, cell_page, groups
 from storage.research.confusion import confusion, unread
 from storage.research.listed import Cell
-from storage.research.recorded_draws import adjudicated_labels
 from storage.research.relabelled import export_relabelled
 from storage.review import claims
 from storage.review.ratings import my_rating, revise, submit_rating
@@ -32,6 +31,7 @@ from storage.schema import case_tags, cases
 from storage.settings_store import SiteSettings, change
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, form, person, register
+from tests.storage.research.case_by_case import adjudicated_labels
 
 HELEN = person("helen", Role.SENIOR)  # who reads what is closed at the start
 ALL_ROLES = person("eve", *Role)

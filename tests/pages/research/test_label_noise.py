@@ -18,7 +18,7 @@ from screening.statistics.label_noise import Ranking
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.ledger import ledger
-from storage.research.recorded_draws import recorded_batch, recording_state, waiting_for_a_reading
+from storage.research.recorded_draws import recorded_batch, recording_state
 from storage.research.relabelled import export_relabelled
 from storage.research.standing import batch_now
 from storage.review.claims import claim
@@ -30,6 +30,7 @@ from tests.pages.conftest import Opener
 from tests.pages.researched import SAMPLE, sample_rows, screened
 from tests.storage.batch_of import batch, commit, commit_run, run, screening, waiting
 from tests.storage.inbox_cases import form, register
+from tests.storage.research.case_by_case import waiting_for_a_reading
 
 PLANTED = SAMPLE.with_name("sample_planted_labels.csv")
 READER = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER, Role.SENIOR}))

@@ -24,7 +24,7 @@ from storage.research.columns import (
     recorded_columns,
     waiting_in,
 )
-from storage.research.recorded_draws import adjudicated_labels, outcomes_now, recorded_batch, waiting_for_a_reading
+from storage.research.recorded_draws import recorded_batch
 from storage.review.adjudication import amend
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
@@ -32,6 +32,7 @@ from storage.review.second_looks import request_second_looks
 from storage.schema import cases
 from tests.storage.batch_of import LATER, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import RESEARCHER, form, person
+from tests.storage.research.case_by_case import adjudicated_labels, outcomes_now, waiting_for_a_reading
 from tests.storage.statements import statements
 
 

@@ -5,12 +5,13 @@ from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.research.ledger import ledger
-from storage.research.recorded_draws import outcomes_now, recorded_batch
+from storage.research.recorded_draws import recorded_batch
 from storage.review import claims
 from storage.review.adjudication import amend
 from storage.review.ratings import submit_rating
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ANN, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
+from tests.storage.research.case_by_case import outcomes_now
 from tests.storage.research.test_relabelled import batch_of
 
 

@@ -11,13 +11,14 @@ from screening.review.rating_form import RatingLabel
 from storage.batches.batch_state import UnknownBatch
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.research.recorded_draws import adjudicated_labels, recorded_batch, recording_state
+from storage.research.recorded_draws import recorded_batch, recording_state
 from storage.review.adjudication import amend
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
 from tests.storage.batch_of import LATER, batch, commit, commit_run, run, screening, waiting
 from tests.storage.inbox_cases import form, person
+from tests.storage.research.case_by_case import adjudicated_labels
 
 
 def test_draws_tokens_and_references_come_back_in_file_order(db: Database) -> None:

@@ -1,0 +1,50 @@
+"""A batch case by case, the slow way: what its columns of numbers (`storage.research.columns`) are held against."""
+
+from collections.abc import Mapping
+
+from sqlalchemy import select
+
+from screening.labels import Outcome
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from storage.accepted import is_accepted
+from storage.blindness import withheld
+from storage.database import Database
+from storage.kinds import PENDING
+from storage.research.confusion import outcome_now
+from storage.schema import adjudications, cases, screenings
+
+
+def outcomes_now(db: Database, actor: Actor, batch_id: str) -> tuple[Outcome | None, ...]:
+    """What became of each case of a batch, in the file's order, as this person may count it: what the matrix of the
+    Errors page counts (`storage.confusion`). None is pending. Raises Forbidden.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    query = select(outcome_now(actor).label("outcome")).select_from(cases).outerjoin(screenings)
+    with db.read() as conn:
+        found = conn.execute(query.where(cases.c.batch_id == batch_id).order_by(cases.c.row)).scalars()
+        return tuple(None if outcome == PENDING else Outcome(outcome) for outcome in found)
+
+
+def waiting_for_a_reading(db: Database, actor: Actor, batch_id: str) -> frozenset[str]:
+    """The cases of a batch of which this person may not be shown the engine's view, case by case: blind first."""
+    require(actor, Action.VIEW_RESULTS)
+    query = select(cases.c.id).where(cases.c.batch_id == batch_id, withheld(actor, cases.c.id))
+    with db.read() as conn:
+        return frozenset(conn.execute(query).scalars())
+
+
+def adjudicated_labels(db: Database, actor: Actor, batch_id: str, version: int | None = None) -> Mapping[str, str]:
+    """Each case's accepted label (see `storage.accepted`) as of the first ``version`` adjudications of the batch, or of
+    all. Version 0 is the file as it came.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    query = (
+        select(adjudications.c.case_id, adjudications.c.label, is_accepted(cases.c.id).label("accepted"))
+        .join(cases, cases.c.id == adjudications.c.case_id)
+        .where(cases.c.batch_id == batch_id)
+        .order_by(adjudications.c.at, adjudications.c.case_id, adjudications.c.version)
+    )
+    with db.read() as conn:
+        rows = conn.execute(query).all()
+    return {row.case_id: row.label for row in rows[:version] if row.accepted}
