@@ -72,6 +72,14 @@ def webhook(db: Database, address: str, **more: Any) -> tuple[Recipient, str]:
     return made, secret
 
 
+def look_often(db: Database, one: Notifier, clock: Clock, times: int, every: timedelta) -> None:
+    """So many rounds of a process that lives, one ``every`` so long."""
+    for _ in range(times):
+        heartbeats.beat(db, "one", "worker", clock.now)
+        one.round()
+        clock.now += every
+
+
 def test_nothing_is_told_before_somebody_was_added(db: Database, clock: Clock) -> None:
     heartbeats.beat(db, "one", "worker", NOW)
     fill(db, (Tier.P0,))
@@ -194,10 +202,7 @@ def test_a_failing_channel_is_tried_again_with_the_same_key_and_the_next_is_told
     receiver.answers = [500]
     one = notifier(db, clock)
     fill(db, (Tier.P0,))
-    for _ in range(7):
-        heartbeats.beat(db, "one", "worker", clock.now)
-        one.round()
-        clock.now += timedelta(seconds=25)
+    look_often(db, one, clock, 7, timedelta(seconds=25))
     keys = {headers["Idempotency-Key"] for headers, _body in receiver.received}
     assert len(receiver.received) == 2 and len(keys) == 1, "told after three failed tries, repeated after its 500"
     (first,) = [one for one in list_recipients(db, LOCAL_USER) if one.id == broken.id]
@@ -545,10 +550,7 @@ def test_a_message_that_fails_goes_to_those_alone_who_are_told_of_such_things(
     webhook(db, receiver.address + "/third", step=3, events=frozenset({Event.ARRIVED_P1}))
     one = notifier(db, clock)
     fill(db, (Tier.P1,))
-    for _ in range(6):
-        heartbeats.beat(db, "one", "worker", clock.now)
-        one.round()
-        clock.now += timedelta(seconds=25)
+    look_often(db, one, clock, 6, timedelta(seconds=25))
     assert [(body["tier"], body["event"]) for body in receiver.bodies] == [("P1", "arrived")]
     with db.read() as conn:
         told = conn.execute(select(notifications.c.recipient_id).distinct()).scalars().all()
@@ -560,10 +562,7 @@ def test_twelve_hundred_rows_are_two_messages_at_most(db: Database, clock: Clock
     webhook(db, receiver.address)
     one = notifier(db, clock)
     fill(db, (Tier.P0,) * 1_200)
-    for _ in range(40):
-        heartbeats.beat(db, "one", "worker", clock.now)
-        one.round()
-        clock.now += timedelta(seconds=3)
+    look_often(db, one, clock, 40, timedelta(seconds=3))
     assert [body["count"] for body in receiver.bodies] == [1_000, 200]
 
 
