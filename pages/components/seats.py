@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -39,6 +39,15 @@ class Seat:
     case_id: str | None = None
 
 
+class OfBrowser(Protocol):
+    """What is for one browser."""
+
+    @property
+    def browser(self) -> str:
+        """Which, as `browser_of` tells it."""
+
+
+B = TypeVar("B", bound=OfBrowser)
 S = TypeVar("S", bound=Seat)
 
 WORTH_COMPRESSING = 500
@@ -66,33 +75,40 @@ class Body:
         return Response(self._compressed, headers=headers | {"Content-Encoding": "gzip"}, media_type="application/json")
 
 
-class Seats(Generic[S]):
-    """The open pages of one kind in this process, with addresses ``under`` a path. The oldest are forgotten beyond
-    ``most``; threads may share it.
+class Addresses(Generic[B]):
+    """What has an address ``under`` a path that nobody can guess, good for its own browser alone; in this process. The
+    oldest are forgotten beyond ``most``; threads may share it.
     """
 
-    def __init__(self, under: str, most: int = MOST_SEATS) -> None:
-        self._under, self._most, self._seats, self._lock = under, most, OrderedDict[str, S](), threading.Lock()
+    def __init__(self, under: str, most: int) -> None:
+        self._under, self._most, self._known, self._lock = under, most, OrderedDict[str, B](), threading.Lock()
 
-    def take(self, seat: S) -> str:
-        """The address at which this browser, and no other, may ask."""
+    def take(self, one: B) -> str:
+        """The address of this one."""
         token = secrets.token_urlsafe(24)
         with self._lock:
-            self._seats[token] = seat
-            while len(self._seats) > self._most:
-                self._seats.popitem(last=False)
+            self._known[token] = one
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
         return f"{self._under}/{token}"
 
-    def find(self, token: str, browser: str) -> S | None:
-        """Who sits there; None where there is no such seat, or it was taken in another browser."""
+    def find(self, token: str, browser: str) -> B | None:
+        """What has this address; None where there is none, or it is another browser's."""
         with self._lock:
-            found = self._seats.get(token)
+            found = self._known.get(token)
         return found if found and found.browser == browser else None
 
-    def all(self) -> list[S]:
-        """Every open page known here, the oldest first; some may be gone."""
+    def all(self) -> list[B]:
+        """All that are known here, the oldest first."""
         with self._lock:
-            return list(self._seats.values())
+            return list(self._known.values())
+
+
+class Seats(Addresses[S]):
+    """The open pages of one kind in this process; some may be gone."""
+
+    def __init__(self, under: str, most: int = MOST_SEATS) -> None:
+        super().__init__(under, most)
 
     async def serve(self, request: Request, make: Callable[[S, Actor], Response]) -> Response:
         """What ``make`` answers the person of this request's seat; a refusal of the policy is in the audit log."""

@@ -4,9 +4,6 @@ A page offers a file and gets an address that nobody can guess, good only for th
 for it is looked up again when it is asked for, and the file is made for them with the roles they have then.
 """
 
-import secrets
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -20,6 +17,7 @@ from starlette.routing import Route
 
 from pages.components import resources
 from pages.components.http import FILES
+from pages.components.seats import Addresses
 from pages.components.sign_in import Unidentified, asking, browser_of
 from pages.components.singletons import singleton
 from screening.review.actors import Actor
@@ -57,28 +55,15 @@ class Offer:
     who: Callable[[], Actor]
 
 
-class Offers:
-    """What the pages of this process offer. The oldest are forgotten beyond ``most``; threads may share it."""
+class Offers(Addresses[Offer]):
+    """What the pages of this process offer."""
 
     def __init__(self, most: int = MOST_OFFERS) -> None:
-        self._most = most
-        self._offers: OrderedDict[str, Offer] = OrderedDict()
-        self._lock = threading.Lock()
+        super().__init__(FILES, most)
 
     def offer(self, file: StreamedFile, browser: str, who: Callable[[], Actor]) -> str:
         """The address under which ``browser``, and nobody else, may have this file."""
-        token = secrets.token_urlsafe(24)
-        with self._lock:
-            self._offers[token] = Offer(file=file, browser=browser, who=who)
-            while len(self._offers) > self._most:
-                self._offers.popitem(last=False)
-        return f"{FILES}/{token}"
-
-    def find(self, token: str, browser: str) -> Offer | None:
-        """The offer of this address; None where there is none or it was made to another browser."""
-        with self._lock:
-            found = self._offers.get(token)
-        return found if found and found.browser == browser else None
+        return self.take(Offer(file=file, browser=browser, who=who))
 
 
 @singleton
