@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.batches.intake_runs import intake_runs
 from pages.components import resources
+from pages.components.connection import watch_connection
 from pages.components.controls import controls
 from pages.components.navigation import pages_for
 from pages.components.notices import footer_html, notice_html
@@ -44,6 +45,8 @@ st.html(notice_html(site, simulated=resources.settings().simulated))
 body, end = st.container(), st.container()
 with end:  # before the page, which may stop the script
     st.html(footer_html(site))
+    if page.url_path != "inbox":
+        watch_connection()
     if person is not None:
         controls(resources.database(), person, site)
 with body:
