@@ -1,8 +1,10 @@
 """`make bench`: every section, or those named: ``python -m benchmarks [--write] [section ...]``.
 
-A section is a module of this package with a ``main()``; each runs in a process of its own with its defaults. With
-``--write`` what it prints is kept in docs/benchmarks.md, with machine, commit and command; other sections stay there as
-they are, and so does what stands under *Profiles*.
+A section is a module of this package that tells figures; each runs in a process of its own with its defaults. At the
+end all figures stand in one table with their aims. With ``--write`` they take their section's place in the table of
+docs/benchmarks.md, with machine, commit and command; the other sections' stay there, and so does what stands under
+*Profiles*. A section with other options has its own place: ``python -m benchmarks --write "research_pages --sizes
+1000000"``.
 """
 
 import argparse
@@ -11,76 +13,101 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+
+from benchmarks.figures import Row, read
 
 HERE = Path(__file__).parent
 TABLE = HERE.parent / "docs" / "benchmarks.md"
 SECTIONS = sorted(
-    path.stem for path in HERE.glob("*.py") if "\ndef main(" in path.read_text() and not path.stem.startswith("_")
+    path.stem
+    for path in HERE.glob("*.py")
+    if re.search(r"^from benchmarks\.figures import .*tell", path.read_text(), re.M)
 )
 PROFILES = "## Profiles"
 HEAD = """# Benchmarks
 
-`make bench` runs every section, `python -m benchmarks <section>` one; `python -m benchmarks --write` keeps what they
-print here. Figures stand with their aims and *met* or *NOT MET*; nothing is asserted. Trust ratios and processor time
-more than wall time: the load of the machine is told with each.
+`make bench` runs every section, `python -m benchmarks <section>` one; `python -m benchmarks --write` keeps their
+figures here, with their aims and *met* or *NOT MET*; nothing is asserted. Trust ratios and processor time more than
+wall time: the load of the machine stands with each run.
 """
+FIGURES = "| Section | Figure | Measured | Aim | |\n|---|---|---|---|---|\n"
+RUNS = "| Section | Command | Commit | Date | Machine and load |\n|---|---|---|---|---|\n"
+Table = dict[str, list[str]]
+"""Lines of a table by their first cell."""
 
 
-def run(sections: list[str], *, write: bool) -> int:
-    """Run the sections one after the other; how many failed."""
-    if unknown := set(sections) - set(SECTIONS):
+def run(asked: Sequence[str], *, write: bool) -> int:
+    """Run the sections one after the other, each with its own options; how many failed."""
+    wanted = [each.split() for each in asked] or [[section] for section in SECTIONS]
+    if unknown := {section for section, *_ in wanted} - set(SECTIONS):
         print(f"no such section: {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}", file=sys.stderr)
         return 2
-    failed = 0
-    for section in sections or SECTIONS:
-        print(f"\n== {section}", flush=True)
-        where = _where(section)
-        code, printed = _printed(section)
+    failed, found = 0, Table()
+    for section, *options in wanted:
+        name = shown([section, *options])
+        print(f"\n== {name}", flush=True)
+        where = _where(name)
+        code, rows = _told(section, options)
         failed += code != 0
+        found[name] = [f"| {name} {row}" for row in rows]
         if write and code == 0:
-            TABLE.write_text(with_section(TABLE.read_text(), section, f"{where}\n\n```\n{printed.strip()}\n```"))
+            TABLE.write_text(with_section(TABLE.read_text(), name, where, found[name]))
+    print(f"\n{FIGURES}{_lines(found)}")
     return failed
 
 
-def with_section(text: str, section: str, body: str) -> str:
-    """The table with this section's block, in the order of their names, before the profiles.
+def shown(command: list[str]) -> str:
+    """A section and its options, as they stand in the table: where somebody keeps a file is nobody's business.
 
-    >>> print(with_section("# Old\\n\\n## b\\n\\nas it was\\n\\n## Profiles\\n\\n- kept\\n", "a", "new")[len(HEAD):])
-    <BLANKLINE>
-    ## a
-    <BLANKLINE>
-    new
-    <BLANKLINE>
-    ## b
-    <BLANKLINE>
-    as it was
-    <BLANKLINE>
-    ## Profiles
-    <BLANKLINE>
-    - kept
-    <BLANKLINE>
+    >>> shown(["side_by_side", "--label-studio", "/home/kim/label-studio", "--rounds", "30"])
+    'side_by_side --label-studio … --rounds 30'
+    """
+    return " ".join("…" if "/" in word else word for word in command)
+
+
+def with_section(text: str, section: str, where: str, lines: list[str]) -> str:
+    """The document with this section's figures and how they came about, before the profiles.
+
+    Sections stand in the order of their names.
     """
     tables, _, profiles = text.partition(PROFILES)
-    blocks = {title: body.strip() for title, body in re.findall(r"^## (.+?)$\n(.*?)(?=^## |\Z)", tables, re.M | re.S)}
-    blocks[section] = body
-    kept = [f"\n## {title}\n\n{blocks[title]}\n" for title in sorted(blocks)]
-    return HEAD + "".join(kept) + f"\n{PROFILES}\n\n{profiles.strip()}\n"
+    figures, runs = (_by_section(tables, title) for title in ("Figures", "Runs"))
+    figures[section], runs[section] = lines, [where]
+    return (
+        f"{HEAD}\n## Figures\n\n{FIGURES}{_lines(figures)}\n## Runs\n\n{RUNS}{_lines(runs)}\n"
+        f"{PROFILES}\n\n{profiles.strip()}\n"
+    )
 
 
-def _printed(section: str) -> tuple[int, str]:
-    """A section's exit code and output, shown as it comes."""
-    command = [sys.executable, "-W", "ignore", "-m", f"benchmarks.{section}"]
-    lines = []
+def _by_section(tables: str, title: str) -> Table:
+    """The lines of one table, without its head."""
+    found = Table()
+    _, _, block = tables.partition(f"## {title}\n")
+    for line in [each for each in block.partition("\n## ")[0].splitlines() if each.startswith("| ")][1:]:
+        found.setdefault(line.split(" | ")[0].removeprefix("| "), []).append(line)
+    return found
+
+
+def _lines(table: Table) -> str:
+    return "".join(f"{line}\n" for section in sorted(table) for line in table[section])
+
+
+def _told(section: str, options: list[str]) -> tuple[int, list[Row]]:
+    """A section's exit code and figures; all it prints is shown as it comes."""
+    command = [sys.executable, "-W", "ignore", "-m", f"benchmarks.{section}", *options]
+    rows = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout or ():
             print(line, end="", flush=True)
-            lines.append(line)
-    return process.returncode, "".join(lines)
+            if row := read(line):
+                rows.append(row)
+    return process.returncode, rows
 
 
-def _where(section: str) -> str:
+def _where(name: str) -> str:
     """Command, commit, machine and its load before the section began."""
     asked = ["git", "describe", "--always", "--dirty"]
     commit = subprocess.run(asked, cwd=HERE, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
@@ -90,7 +117,7 @@ def _where(section: str) -> str:
     size = f", {int(memory[1]) / 2**20:.0f} GB" if memory else ""
     when, load = datetime.now(UTC).date(), os.getloadavg()[0]
     machine = f"{os.cpu_count()} x {cpu}{size}, load {load:.1f}"
-    return f"`python -m benchmarks.{section}`, commit {commit}, {when}, {machine}"
+    return f"| {name} | `python -m benchmarks.{name}` | {commit} | {when} | {machine} |"
 
 
 def _text(path: str) -> str:
@@ -99,7 +126,7 @@ def _text(path: str) -> str:
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--write", action="store_true", help="keep what they print in docs/benchmarks.md")
-    options.add_argument("sections", nargs="*")
+    options.add_argument("--write", action="store_true", help="keep their figures in docs/benchmarks.md")
+    options.add_argument("sections", nargs="*", help='a name, or a name with its options: "idle --seconds 10"')
     chosen = options.parse_args()
     sys.exit(run(chosen.sections, write=chosen.write))

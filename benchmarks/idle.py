@@ -23,6 +23,7 @@ from pathlib import Path
 from sqlalchemy import func, select, text
 
 from benchmarks.databases import throwaway_url
+from benchmarks.figures import Figure, leave_out, tell
 from benchmarks.inbox import add_cases
 from benchmarks.inbox_keys import ARGUMENTS, app_process
 from jobs.agents import Agents
@@ -39,7 +40,9 @@ from storage.database import Database
 from storage.schema import case_starts
 from tests.browser.find import find_browser
 
-AIM_CORE, AIM_STATEMENTS, AIM_BEGUN_S, AIM_APP = 0.005, 5.0, 0.5, 0.01
+AIM_CORE, AIM_STATEMENTS, AIM_BEGUN_S, AIM_APP = 0.5, 5.0, 0.5, 1.0
+"""Shares in hundredths of a core."""
+OPEN_INBOX = "app with an open inbox, SQLite"
 ROOT = Path(__file__).parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 TRACED = """
@@ -70,10 +73,10 @@ def main() -> None:
         with throwaway_url(kind) as url:
             _measure(kind, url, arguments.seconds, arguments.texts)
     if (browser := find_browser()) is None:
-        print("idle: no Chromium here: the app with an open inbox was not measured")
+        leave_out(OPEN_INBOX, "no Chromium here")
     else:
-        share = _open_inbox(arguments.seconds, browser)
-        _print("app", "with an open inbox, of a core", share, AIM_APP, f"{share:.2%}")
+        share = 100 * _open_inbox(arguments.seconds, browser)
+        tell(Figure(name=OPEN_INBOX, value=share, unit="% of a core", aim=AIM_APP))
 
 
 def _open_inbox(seconds: float, browser: str) -> float:
@@ -105,9 +108,9 @@ def _measure(kind: str, url: str, seconds: float, texts: int) -> None:
         share, begun = _with_worker(url, folder, ["worker.py"], lambda worker: _timed(db, worker, seconds, texts))
         rate = _statements(db, url, folder, seconds)
     db.close()
-    _print(kind, "processor time of a core", share, AIM_CORE, f"{share:.2%}")
-    _print(kind, "statements a second", rate, AIM_STATEMENTS, f"{rate:.1f}")
-    _print(kind, "single text begun after", begun, AIM_BEGUN_S, f"{begun:.2f} s")
+    tell(Figure(name=f"worker, {kind}: processor time", value=100 * share, unit="% of a core", aim=AIM_CORE))
+    tell(Figure(name=f"worker, {kind}: statements a second", value=rate, aim=AIM_STATEMENTS))
+    tell(Figure(name=f"worker, {kind}: a single text is begun after", value=begun, unit="s", aim=AIM_BEGUN_S))
 
 
 def _with_worker(url, folder, program, measured):  # type: ignore[no-untyped-def]
@@ -200,10 +203,6 @@ def _server_log(db: Database) -> Path:
         folder = Path(str(conn.execute(text("SHOW data_directory")).scalar_one()))
     found = [*folder.glob("log"), *folder.glob("*.log"), *folder.glob("log/*")]
     return max((path for path in found if path.is_file()), key=lambda path: path.stat().st_mtime)
-
-
-def _print(kind: str, name: str, found: float, aim: float, words: str) -> None:
-    print(f"idle: {kind:11} {name:26} {words:>9}   aim {aim:g}   {'met' if found <= aim else 'not met'}", flush=True)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from time import perf_counter, process_time
 
 from sqlalchemy import insert, text
 
+from benchmarks.figures import Figure, tell
 from pages.review.inbox_live import View, snapshot
 from screening.review.actors import Actor, Role
 from screening.review.triage import TARGETS, Tier
@@ -147,22 +148,17 @@ def measure(db: Database, sizes: list[int]) -> Iterator[tuple[int, Figures]]:
         inbox.release_all(db, WHO.at(NOW), "benchmark")
 
 
-def verdicts(found: Mapping[int, Figures]) -> Iterator[str]:
-    """One line for each aim."""
+def verdicts(kind: str, found: Mapping[int, Figures]) -> Iterator[Figure]:
+    """The steps with an aim at each size, and how each grows from the smallest to the largest."""
     least, most = min(found), max(found)
     for step, aim in AIMS.items():
-        for size in (least, most):
-            if step in found[size]:
-                got = found[size][step]
-                yield f"{step} at {size:,}: {got:.2f} ms, aim {aim:.0f} ms: {_met(ok=got <= aim)}"
+        for size, figures in found.items():
+            if step in figures:
+                yield Figure(name=f"{kind}, {step} at {size:,}", value=figures[step], unit="ms", aim=aim)
     for step, before in found[least].items():
         after = found[most][step]
-        ok = after <= FLAT * before + 0.5
-        yield f"{step} flat from {least:,} to {most:,}: {before:.2f} to {after:.2f} ms: {_met(ok=ok)}"
-
-
-def _met(*, ok: bool) -> str:
-    return "met" if ok else "NOT MET"
+        grown, note = max(0.0, after - 0.5) / before, f"{before:.1f} to {after:.1f} ms"
+        yield Figure(name=f"{kind}, {step}: {most:,} against {least:,}", value=grown, unit="×", aim=FLAT, note=note)
 
 
 @contextmanager
@@ -207,7 +203,8 @@ def main() -> None:
                 found[size] = figures
                 shown = (f"{figures[step]:.2f}" if step in figures else "" for step in STEPS)
                 print(line.format(database.kind, f"{size:,}", *shown), flush=True)
-            print(*verdicts(found), sep="\n", flush=True)
+            for figure in verdicts(database.kind, found):
+                tell(figure)
 
 
 if __name__ == "__main__":

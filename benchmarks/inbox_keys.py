@@ -23,6 +23,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
+from benchmarks.figures import Figure, leave_out, tell
 from benchmarks.inbox import ROOT, add_cases
 from screening.review.triage import Tier
 from storage.database import Database
@@ -174,14 +175,15 @@ def measure(size: int, number: int, tier: Tier, browser: str) -> tuple[dict[str,
     return found, cost
 
 
-def line(times: list[float]) -> str:
-    """p50 and p95, and how many.
+def p50(name: str, times: list[float], aim: float | None = None) -> Figure:
+    """The median, with the 95th percentile and how many there were.
 
-    >>> line([1.0, 2.0, 3.0])
-    'p50 2 ms, p95 3 ms (n = 3)'
+    >>> p50("save", [1.0, 2.0, 3.0]).note
+    'p95 3 ms, n = 3'
     """
     p95 = quantiles(times, n=20, method="inclusive")[-1]
-    return f"p50 {median(times):.0f} ms, p95 {p95:.0f} ms (n = {len(times)})"
+    note = f"p95 {p95:.0f} ms, n = {len(times)}"
+    return Figure(name=f"{name}, p50", value=median(times), unit="ms", aim=aim, note=note)
 
 
 def main() -> None:
@@ -192,22 +194,16 @@ def main() -> None:
     given = parser.parse_args()
     browser = find_browser()
     if browser is None:
-        print("no Chromium here: the section is left out")
+        leave_out("from a key to the next text", "no Chromium here")
         return
     for size in (int(each) for each in given.sizes.split(",")):
         found, cost = measure(size, given.rounds, Tier.P2, browser)
         for name, times in found.items():
-            aim = (
-                f", aim {AIMS[name]:.0f} ms: {'met' if median(times) <= AIMS[name] else 'NOT MET'}"
-                if name in AIMS
-                else ""
-            )
-            print(f"{size:>9,} open, {name:<8} {line(times)}{aim}", flush=True)
+            tell(p50(f"{size:,} open, {name}", times, AIMS.get(name)))
         if cost is not None:
-            met = "met" if cost <= POLL_AIM else "NOT MET"
-            print(f"{size:>9,} open, {'poll':<8} {cost:.1f} ms (n = {POLLS}), aim {POLL_AIM:.0f} ms: {met}", flush=True)
+            tell(Figure(name=f"{size:,} open, a poll", value=cost, unit="ms", aim=POLL_AIM, note=f"n = {POLLS}"))
         urgent = measure(size, max(5, given.rounds // 3), Tier.P1, browser)[0]["next"]
-        print(f"{size:>9,} open, {'next P1':<8} {line(urgent)}", flush=True)
+        tell(p50(f"{size:,} open, next P1", urgent))
 
 
 if __name__ == "__main__":

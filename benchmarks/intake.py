@@ -1,6 +1,6 @@
 """A file into a batch, as the upload page and the command line take it in: rows a second and peak memory.
 
-    python -m benchmarks.intake [--rows 10000 100000 1000000] [--database sqlite postgresql]
+    python -m benchmarks.intake [--rows 100000] [--database sqlite postgresql]
 
 Read strictly, checked, received, flagged and enqueued, each size in a process of its own, so its peak is its own.
 """
@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks.databases import throwaway_url
+from benchmarks.figures import Figure, tell
 from benchmarks.reading import write_rows
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
@@ -28,10 +29,9 @@ from storage.database import Database
 def main() -> None:
     """Print one line a size and kind."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000])
     parser.add_argument("--database", nargs="+", default=["sqlite", "postgresql"])
     arguments = parser.parse_args()
-    print(f"intake: file to batch\n{'database':<12}{'rows':>10}{'rows/s':>9}{'seconds':>9}{'peak MB':>9}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for rows in arguments.rows:
             path = Path(folder) / f"{rows}.csv"
@@ -54,7 +54,8 @@ def _measure(kind: str, url: str, path: Path, rows: int) -> None:
     if progress(db, batch_id).rows_in != rows:
         raise SystemExit("rows were lost")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{kind:<12}{rows:>10,}{rows / took:>9,.0f}{took:>9.0f}{peak:>9.0f}", flush=True)
+    note = f"{took:.0f} s in all, peak memory {peak:.0f} MB"
+    tell(Figure(name=f"{kind}, {rows:,} rows: from file to batch a second", value=rows / took, note=note))
     db.close()
 
 

@@ -19,6 +19,7 @@ from multiprocessing.synchronize import Event
 from sqlalchemy import func, select
 
 from benchmarks.databases import throwaway_url
+from benchmarks.figures import Figure, tell
 from jobs.agents import Agents
 from jobs.local import LocalRunner
 from jobs.port import Runner, system_clock
@@ -66,7 +67,6 @@ def main() -> None:
     print(
         f"jobs: {arguments.cases} cases, {arguments.latency:g} s a wave, {PLACES} cases in flight a worker", flush=True
     )
-    print(f"{'':28}{'cases/s':>9}{'of bare':>9}{'CPU ms/case':>13}", flush=True)
     for kind in arguments.database:
         for workers in (1,) if kind == "sqlite" else (1, 2):
             rounds = [
@@ -78,11 +78,12 @@ def main() -> None:
 
 def _report(kind: str, workers: int, rounds: list[tuple[Speed, Speed]]) -> None:
     ratio = statistics.median(ours.per_second / bare.per_second for bare, ours in rounds)
-    name = f"{workers} worker{'s' if workers > 1 else ''}"
-    for side, title in ((0, f"bare loop, {name}"), (1, f"{kind}, {name}")):
-        rate = statistics.median(pair[side].per_second for pair in rounds)
-        cpu = statistics.median(pair[side].cpu_ms for pair in rounds)
-        print(f"{title:28}{rate:9.1f}{ratio if side else 1.0:9.2f}{cpu:13.1f}", flush=True)
+    alone, ours = (statistics.median(pair[side].per_second for pair in rounds) for side in (0, 1))
+    spent = statistics.median(engine.cpu_ms for _, engine in rounds)
+    name = f"{kind}, {workers} worker{'s' if workers > 1 else ''}"
+    rates = f"{ours:.1f} against {alone:.1f}"
+    tell(Figure(name=f"{name}: cases a second, of the bare loop's", value=ratio, note=rates))
+    tell(Figure(name=f"{name}: processor time a case", value=spent, unit="ms"))
 
 
 def _bare(cases: int, latency: float, workers: int) -> Speed:

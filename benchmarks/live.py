@@ -32,6 +32,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
 from benchmarks.databases import throwaway_url
+from benchmarks.figures import Figure, tell
 from benchmarks.inbox_keys import until_healthy
 from jobs.agents import Agents
 from jobs.intake import configuration
@@ -236,18 +237,15 @@ def _report(found: list[Viewer], used: float, texts: int) -> None:
     seconds = [1000 * each for viewer in found for each in viewer.seconds]
     sizes = [each for viewer in found for each in viewer.bytes]
     p95 = statistics.quantiles(seconds, n=20)[-1]
-    unchanged, p50 = sum(each.unchanged for each in found), statistics.median(seconds)
-    print(
-        f"live: {len(found)} viewers, texts {texts}, {len(seconds)} ticks, {unchanged} without news, p50 {p50:.0f} ms"
-    )
-    _print("processor time a tick", 1000 * used, AIM_CPU_MS, f"{1000 * used:.1f} ms")
-    _print("from asking to the answer, p95", p95, AIM_P95_MS, f"{p95:.0f} ms")
-    _print("received a tick, mean", statistics.mean(sizes), AIM_BYTES, f"{statistics.mean(sizes):,.0f} B")
-    _print("received a tick, p95", statistics.quantiles(sizes, n=20)[-1], AIM_BYTES, f"{max(sizes):,} B at most")
-
-
-def _print(name: str, found: float, aim: float, words: str) -> None:
-    print(f"live: {name:38} {words:>16}   aim {aim:g}   {'met' if found <= aim else 'NOT MET'}", flush=True)
+    unchanged = sum(each.unchanged for each in found)
+    who = f"{len(found)} viewers of {texts} {'text' if texts == 1 else 'texts'}"
+    ticks = f"{len(seconds)} ticks, {unchanged} without news"
+    tell(Figure(name=f"{who}: processor time a tick", value=1000 * used, unit="ms", aim=AIM_CPU_MS, note=ticks))
+    p50 = f"p50 {statistics.median(seconds):.0f} ms"
+    tell(Figure(name=f"{who}: from asking to the answer, p95", value=p95, unit="ms", aim=AIM_P95_MS, note=p50))
+    at_most = f"at most {max(sizes):,}"
+    mean = statistics.mean(sizes)
+    tell(Figure(name=f"{who}: received a tick", value=mean, unit="bytes", aim=AIM_BYTES, note=at_most))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Rows per second and peak memory of reading a CSV file strictly, at growing sizes.
 
-    python -m benchmarks.reading [--rows 10000 100000 1000000] [--repeated 0.01]
+    python -m benchmarks.reading [--rows 100000] [--repeated 0.01]
 
 Each size runs in a process of its own, so its peak is its own. The first pass describes the file (encoding, cells,
 duplicates); the second accepts or rejects each row and normalises its text.
@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from benchmarks.figures import Figure, tell
 from screening.datasets.reader import read_table
 
 PHRASES = (
@@ -50,11 +51,10 @@ def measure(path: Path) -> None:
     rows = table.report.rows
     if sum(kinds.values()) != rows:
         raise SystemExit("rows were lost")
-    print(
-        f"{rows:>9,} rows  describe {rows / (described - started):>9,.0f}/s  read {rows / (ended - described):>9,.0f}/s"
-        f"  peak {_peak_mb():>6,.0f} MB (start {before:,.0f})  {dict(kinds)}",
-        flush=True,
-    )
+    name, parts = f"{rows:,} rows", ", ".join(f"{kinds[kind]:,} {kind}" for kind in sorted(kinds))
+    tell(Figure(name=f"{name}: described a second", value=rows / (described - started)))
+    tell(Figure(name=f"{name}: read a second", value=rows / (ended - described), note=parts))
+    tell(Figure(name=f"{name}: peak memory", value=_peak_mb(), unit="MB", note=f"{before:,.0f} MB at the start"))
 
 
 def _peak_mb() -> float:
@@ -64,7 +64,7 @@ def _peak_mb() -> float:
 def main() -> None:
     """Run every size and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000])
     parser.add_argument("--repeated", type=float, default=0.01)
     options = parser.parse_args()
     processes = multiprocessing.get_context("spawn")

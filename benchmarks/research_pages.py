@@ -20,6 +20,7 @@ from time import process_time
 from sqlalchemy import Engine, event
 
 from benchmarks.databases import throwaway_url
+from benchmarks.figures import Figure, tell
 from benchmarks.screened_batch import fill
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import list_batches
@@ -79,16 +80,15 @@ def _again(app: object) -> float:
     return process_time() - began
 
 
-def lines(size: int, page: str, found: Figures) -> Iterator[str]:
-    """One line for each aim."""
+def figures(kind: str, size: int, page: str, found: Figures) -> Iterator[Figure]:
+    """The two runs of a page, each with its aim."""
     times = 1 if size <= 100_000 else 2
     for words, aim, got, beside, sent in zip(
         ("first", "again"), (FIRST, AGAIN), (found.first, found.again), (found.beside, 0), found.statements, strict=True
     ):
-        met = "met" if got <= times * aim else "NOT MET"
-        elsewhere = f" and {beside:.2f} s beside the server" if beside else ""
-        of_it = f"{got:.2f} s of processor time{elsewhere}, {sent} statements, aim {times * aim:g} s: {met}"
-        yield f"{PAGES[page]}, {size:,} cases, {words}: {of_it}"
+        elsewhere = f"{beside:.2f} s beside the server, " if beside else ""
+        name, note = f"{kind}, {size:,} cases, {PAGES[page]}: {words}", f"{elsewhere}{sent} statements"
+        yield Figure(name=name, value=got, unit="s", aim=times * aim, note=note)
 
 
 def _filled(url: str, size: int) -> None:
@@ -109,15 +109,16 @@ def main() -> None:
     for size in map(int, chosen.sizes.split(",")):
         with throwaway_url(chosen.database) as url:
             _filled(url, size)
+            kind = url.partition(":")[0].partition("+")[0]
             for page, found in measure(url):
-                for line in lines(size, page, found):
-                    print(line, flush=True)
+                for figure in figures(kind, size, page, found):
+                    tell(figure)
         held, beside = (
             resource.getrusage(who).ru_maxrss // 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
         )
-        met = "met" if held <= MEMORY else "NOT MET"
-        of_it = f"{held} MB, and {beside} MB for a while by the process beside the server"
-        print(f"memory after the tour, {size:,} cases: {of_it}, aim {MEMORY} MB: {met}")
+        note = f"{beside} MB for a while in the process beside the server"
+        name = f"{kind}, {size:,} cases, memory after the tour"
+        tell(Figure(name=name, value=held, unit="MB", aim=MEMORY, note=note))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The table of results: its first page and its filters in a batch of 1,000,000 rows, as the page asks the database.
 
-    python -m benchmarks.results_table [--rows 1000 1000000]
+    python -m benchmarks.results_table [--rows 1000000]
 
 The rows are written by SQL, three in a thousand missed and thirty in all tagged. Medians of three, in seconds of wall
 clock, each with its aim; SQLite, no text is read.
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
+from benchmarks.figures import Figure, tell
 from screening.labels import Label
 from screening.review.actors import Actor, Role
 from storage.database import Database
@@ -63,18 +64,17 @@ def filled(folder: Path, rows: int) -> Database:
     return db
 
 
-def measure(name: str, aim: float, asked: Callable[[], object]) -> None:
-    """Ask three times and print one line."""
+def measure(rows: int, name: str, aim: float, asked: Callable[[], object]) -> None:
+    """Ask three times and tell the median."""
     seconds = []
     for _ in range(3):
         began = time.perf_counter()
         asked()
         seconds.append(time.perf_counter() - began)
-    found = statistics.median(seconds)
-    print(f"  {name:44} {found:7.3f} s  aim {aim:.1f} s  {'met' if found <= aim else 'NOT MET'}", flush=True)
+    tell(Figure(name=f"{rows:,} rows, {name}", value=statistics.median(seconds), unit="s", aim=aim))
 
 
-def run(db: Database) -> None:
+def run(db: Database, rows: int) -> None:
     """The first page, the choices of its filters, and lists that are narrowed in usual and in rare ways."""
     every = Cell(batch_id=BATCH)
     lists = {
@@ -90,22 +90,21 @@ def run(db: Database) -> None:
         "a fifth of all, by their group": Cell(batch_id=BATCH, group="g3"),
         "missed, sorted by gap": Cell(batch_id=BATCH, outcome="safe", reference="unsafe", sort="gap"),
     }
-    measure("first paint: the first 25 of all", FIRST_PAINT_S, lambda: cell_page(db, WHO, every, 25))
-    measure("what can be chosen in the filters", FIRST_PAINT_S, lambda: cell_choices(db, WHO, every))
+    measure(rows, "first paint: the first 25 of all", FIRST_PAINT_S, lambda: cell_page(db, WHO, every, 25))
+    measure(rows, "what can be chosen in the filters", FIRST_PAINT_S, lambda: cell_choices(db, WHO, every))
     for name, wanted in lists.items():
-        measure(name, FILTER_S, lambda wanted=wanted: cell_page(db, WHO, wanted, 25))  # type: ignore[misc]
-    measure("both matrices of the Errors page", FILTER_S, lambda: confusions(db, WHO, BATCH))
+        measure(rows, name, FILTER_S, lambda wanted=wanted: cell_page(db, WHO, wanted, 25))  # type: ignore[misc]
+    measure(rows, "both matrices of the Errors page", FILTER_S, lambda: confusions(db, WHO, BATCH))
 
 
 def main() -> None:
     """Print the figures at each size."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 1_000_000])
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     for rows in parser.parse_args().rows:
         with tempfile.TemporaryDirectory() as folder:
             db = filled(Path(folder), rows)
-            print(f"{rows:,} rows", flush=True)
-            run(db)
+            run(db, rows)
             db.close()
 
 

@@ -28,6 +28,7 @@ from datetime import UTC, datetime
 from sqlalchemy import event, func, select
 
 from benchmarks.databases import throwaway_url
+from benchmarks.figures import Figure, tell
 from benchmarks.idle import _server_log, _set_logging
 from jobs.agents import Agents
 from jobs.intake import configuration
@@ -94,20 +95,15 @@ def report(kind: str, pairs: "list[tuple[Cost, Cost]]") -> None:
     """The medians, and the median ratio of the rounds."""
     ratio = statistics.median(ours.ms_a_call / bare.ms_a_call for bare, ours in pairs)
     alone, ours = (statistics.median(pair[side].ms_a_call for pair in pairs) for side in (0, 1))
-    met = "met" if ratio <= AIM_RATIO else "NOT MET"
-    print(
-        f"screening, {kind}: {ours:.2f} ms of processor time a call, bare loop {alone:.2f}: "
-        f"ratio {ratio:.2f}, aim {AIM_RATIO:g}: {met}",
-        flush=True,
-    )
+    note = f"{ours:.2f} ms of processor time a call, bare loop {alone:.2f} ms"
+    tell(Figure(name=f"{kind}: a call against the bare loop", value=ratio, unit="×", aim=AIM_RATIO, note=note))
 
 
 def told_statements(kind: str, server: str, cases: int) -> None:
     """Statements and commits a case."""
     found = in_a_process(counted, kind, server, cases)
     for words, count, aim in (("statements", found[0], AIM_STATEMENTS), ("commits", found[1], AIM_COMMITS)):
-        met = "met" if count / cases <= aim else "NOT MET"
-        print(f"screening, {kind}: {count / cases:.1f} {words} a case, aim {aim:g}: {met}", flush=True)
+        tell(Figure(name=f"{kind}: {words} a case", value=count / cases, aim=aim))
 
 
 def in_a_process(work, *arguments):  # type: ignore[no-untyped-def]

@@ -15,7 +15,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,8 +23,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.figures import Figure, leave_out, tell
 from benchmarks.inbox import LONG_TEXT
-from benchmarks.inbox_keys import ARGUMENTS, WATCH, app, fill, line, timed, until_healthy
+from benchmarks.inbox_keys import ARGUMENTS, WATCH, app, fill, p50, timed, until_healthy
 from screening.review.triage import Tier
 from storage.database import Database
 from tests.browser.find import find_browser
@@ -163,20 +163,21 @@ def in_turns(left: "Page", right: "Page", rounds: int) -> Times:
         ours(right, found, apart=True)
         ours(right, found, apart=False)
         if number % 10 == 0 and number < rounds:
-            print(f"after {number} rounds: {'; '.join(verdicts(found))}", flush=True)
+            stands = (f"{each.name} {each.value:.2f}, {each.met}" for each in verdicts(0, found))
+            print(f"after {number} rounds: {'; '.join(stands)}", flush=True)
     return found
 
 
-def verdicts(found: Times) -> Iterator[str]:
+def verdicts(size: int, found: Times) -> Iterator[Figure]:
     """What the two are to each other.
 
-    >>> list(verdicts({"submit": [300.0], "next": [90.0], "both": [310.0], "save": [1.0]}))
-    ['next text 0.30 of submit, aim 0.33: met', 'both keys 1.03 of submit, aim 1.00: NOT MET']
+    >>> [(each.value, each.met) for each in verdicts(1, {"submit": [300.0], "next": [90.0], "both": [310.0]})]
+    [(0.3, 'met'), (1.0333333333333334, 'NOT MET')]
     """
     theirs = median(found["submit"])
     for words, name, aim in (("next text", "next", SHARE), ("both keys", "both", 1.0)):
         share = median(found[name]) / theirs
-        yield f"{words} {share:.2f} of submit, aim {aim:.2f}: {'met' if share <= aim else 'NOT MET'}"
+        yield Figure(name=f"{size:,} open, {words} of Label Studio's submit", value=share, unit="×", aim=round(aim, 3))
 
 
 def main() -> None:
@@ -188,16 +189,14 @@ def main() -> None:
     given = parser.parse_args()
     browser = find_browser()
     if browser is None or given.label_studio is None:
-        print(f"no {'Chromium' if browser is None else 'Label Studio'} here: the section is left out")
+        leave_out("beside Label Studio", f"no {'Chromium' if browser is None else 'Label Studio'} here")
         return
     for size in (int(each) for each in given.sizes.split(",")):
         found = measure(given.label_studio, size, given.rounds, browser)
-        began = f"{size:>9,} open,"
         for name, times in found.items():
-            print(began, f"{name:<8} {line(times)}", flush=True)
-        for verdict in verdicts(found):
-            print(began, verdict, flush=True)
-    print(f"measured at {time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[0]:.1f}")
+            tell(p50(f"{size:,} open, {name}", times))
+        for verdict in verdicts(size, found):
+            tell(verdict)
 
 
 if __name__ == "__main__":

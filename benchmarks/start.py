@@ -16,11 +16,13 @@ import time
 from pathlib import Path
 from statistics import median
 
+from benchmarks.figures import Figure, leave_out, tell
 from benchmarks.inbox_keys import ARGUMENTS, ROOT
 from storage.database import Database
 from tests.browser.find import find_browser
 from tests.free_port import free_port
 
+FIRST_PAINT = "from the start to the first paint"
 AIM_PAINT_S, AIM_IMPORTS_S = 4.0, 2.85
 """Imports took 5.7 s of processor time together: half of that."""
 
@@ -33,19 +35,16 @@ def main() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a ready environment has been started before
     imports("app, worker")
     app, worker = (median(imports(module) for _ in range(rounds)) for module in ("app", "worker"))
-    told(f"imports: app {app:.2f} s and worker {worker:.2f} s of processor time", app + worker, AIM_IMPORTS_S)
+    each = f"app {app:.2f} s, worker {worker:.2f} s of processor time"
+    tell(Figure(name="imports of app and worker", value=app + worker, unit="s", aim=AIM_IMPORTS_S, note=each))
     browser = find_browser()
     if browser is None:
-        print("no Chromium here: the first paint is left out")
+        leave_out(FIRST_PAINT, "no Chromium here")
         return
     found = [painted(browser) for _ in range(1 + rounds)][1:]
     paint, used = (median(times) for times in zip(*found, strict=True))
-    told(f"start: first paint after {paint:.2f} s (with {used:.2f} s of processor time)", paint, AIM_PAINT_S)
-
-
-def told(words: str, found: float, aim: float) -> None:
-    """The figure, its aim, and whether it is met."""
-    print(f"{words}, aim {aim:g} s: {'met' if found <= aim else 'NOT MET'}", flush=True)
+    note = f"{used:.2f} s of processor time of app and worker"
+    tell(Figure(name=FIRST_PAINT, value=paint, unit="s", aim=AIM_PAINT_S, note=note))
 
 
 def imports(module: str) -> float:
