@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from screening.datasets.columns import ColumnMapping, ConversationReading, Shape, propose_turns
-from screening.datasets.mapping import column_named
+from screening.datasets.mapping import find_column
 from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
 
 OF_A_TURN = ("role", "order", "time", "turn_id")
@@ -88,7 +88,7 @@ def _said(arguments: argparse.Namespace, columns: tuple[str, ...]) -> dict[str, 
     if arguments.context_tokens is not None:
         said["context_tokens"] = arguments.context_tokens
     if arguments.reply_label_column is not None:
-        said["reply_label"] = column_named(arguments.reply_label_column, columns)
+        said["reply_label"] = find_column(arguments.reply_label_column, columns)
     return said
 
 
@@ -99,7 +99,7 @@ def _with_turn_columns(
     named: dict[str, Any] = {}
     for part in OF_A_TURN:
         given, kept = getattr(arguments, f"{part}_column"), getattr(reading, part)
-        named[part] = (column_named(given, columns) if given else None) if given is not None else kept or proposed[part]
+        named[part] = (find_column(given, columns) if given else None) if given is not None else kept or proposed[part]
     if named["role"] is None:
         raise ValueError("no column is known to say who speaks: say which with --role-column")
     if named["order"] is None and arguments.order_column is None:

@@ -18,7 +18,7 @@ from screening.engine.draws import DrawSource
 from screening.research.conditions import Condition
 from screening.research.draw_file import draw_lines, read_draws
 from screening.research.evaluation import EvaluationData, announcement, load_evaluation
-from screening.research.experiments import ConditionResult, consistently_missed, run_book
+from screening.research.experiments import ConditionResult, consistent_misses, run_book
 from screening.research.recording import DrawBook, Price, record_draws
 from screening.research.results_table import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
 from screening.samplers.known import KnownSampler
@@ -121,7 +121,7 @@ def _write(arguments: argparse.Namespace, table: ResultsTable) -> None:
 def _print(
     arguments: argparse.Namespace, data: EvaluationData, table: ResultsTable, results: Sequence[ConditionResult]
 ) -> None:
-    missed = [data.items[case].id for case in consistently_missed(data.items, results)]
+    missed = [data.items[case].id for case in consistent_misses(data.items, results)]
     if not arguments.json:
         print("\n".join(text_table(table)))
         print(f"called safe by every condition that decides, against an unsafe reference: {len(missed)}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from commands.mapping_options import add_mapping_options, mapped_table
 from screening.datasets.labels import map_label
-from screening.datasets.mapping import column_named
+from screening.datasets.mapping import find_column
 from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase
 from screening.engine.draws import Draw, encode_draws
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _of_columns(arguments: argparse.Namespace, table: Table, given: Mapping[str, Label]) -> Iterator[DrawLine]:
-    names = [column_named(name.strip(), table.report.columns) for name in arguments.draw_columns.split(",")]
+    names = [find_column(name.strip(), table.report.columns) for name in arguments.draw_columns.split(",")]
     of_reference = {value.strip().casefold(): label for value, label in table.report.labels.items()}
     return _lines(arguments.file, table, names, of_reference | dict(given), arguments.node)
 

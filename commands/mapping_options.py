@@ -12,7 +12,7 @@ from commands.conversation_options import (
     said_of_conversations,
 )
 from screening.datasets.columns import ColumnMapping, propose_mapping, rivals
-from screening.datasets.mapping import FileMapping, column_named, mapping_json, read_mapping
+from screening.datasets.mapping import FileMapping, find_column, mapping_json, read_mapping
 from screening.datasets.reader import FileReport, Table, columns_of, read_table
 from screening.datasets.refused import ColumnsUnclear
 from screening.datasets.source import Source
@@ -113,11 +113,11 @@ def _columns(
     columns = columns_of(source, sheet)
     begun = kept or _propose(columns, {*named, *(["text"] if arguments.text_column else [])})
     chosen: Mapping[str, str | None] = {
-        role: column_named(name, columns) if name else None for role, name in named.items()
+        role: find_column(name, columns) if name else None for role, name in named.items()
     }
     mapping = replace(begun, **chosen, lists=begun.lists or arguments.join_lists)  # type: ignore[arg-type]
     if arguments.text_column:
-        text, *joined = (column_named(name, columns) for name in arguments.text_column)
+        text, *joined = (find_column(name, columns) for name in arguments.text_column)
         mapping = replace(mapping, text=text, joined=tuple(joined))
     return replace(mapping, conversation=conversation_of(mapping, columns, arguments))
 

@@ -24,7 +24,7 @@ from screening.research.conditions import (
     paper_conditions,
 )
 from screening.research.evaluation import SUICIDE_WATCH
-from screening.research.experiments import Drawn, Measured, drawn_of, gap_counts, missed_by_all
+from screening.research.experiments import Drawn, Measured, consistent_miss_mask, encode_items, gap_counts
 from screening.research.recording import fill_draws
 from screening.research.replay import OUTCOMES, Record
 from screening.review.actors import Actor
@@ -174,7 +174,7 @@ def _drawn_on(db: Database, ask: Ask, agents: SimulatedSampler) -> tuple[Drawn, 
         made = asyncio.run(fill_draws(found.items, nodes, DRAWS, found.book, agents))
     except SamplerError:
         return None
-    return (drawn_of(found.items, found.book.record()), made) if made else None
+    return (encode_items(found.items, found.book.record()), made) if made else None
 
 
 def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
@@ -260,7 +260,7 @@ def _told(db: Database, ask: Ask) -> tuple[Codes, tuple[Told, ...]]:
 def list_missed(db: Database, ask: Ask) -> Behind:
     """The unsafe texts that every condition which decided them called safe."""
     references, every = _told(db, ask)
-    return _behind(db, ask, missed_by_all(references, [each.outcome.astype(np.int8) for each in every]))
+    return _behind(db, ask, consistent_miss_mask(references, [each.outcome.astype(np.int8) for each in every]))
 
 
 def list_cell(db: Database, ask: Ask, condition: str, reference: Label, outcome: Outcome) -> Behind:

@@ -182,7 +182,7 @@ class Overnight:
         if batch_id in self.reconciled and not unsent:
             return []
         known = await to_the_end(overnight.known_ids, self.db)
-        listed = await service.everything()
+        listed = await service.list_batches()
         for found in listed:
             if found.ended and found.id not in known:
                 await self._match(service, found)

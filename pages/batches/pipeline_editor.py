@@ -166,7 +166,7 @@ def _certified_fields(rule: Mapping[str, Any], place: DeltaGenerator, key: str) 
         "Calls at most", 1, most, min(most, rule.get("budget", 100)), key=f"{key}_certified_budget"
     )
     kept = held is not None and held.contract == chosen and budget <= held.budget
-    made = CertifiedMixtureConfig.keeping(chosen, budget)
+    made = CertifiedMixtureConfig.for_contract(chosen, budget)
     record = certificate if kept or made is None else made.certificate.model_dump(mode="json")
     values = {"kind": "certified-mixture", "budget": budget, "certificate": record}
     return {"rule": {**rule, **CertifiedMixtureConfig.model_validate(values).model_dump(mode="json")}}

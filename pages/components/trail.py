@@ -155,7 +155,7 @@ def _trace(states: Sequence[RuleState]) -> tuple[TracePoint, ...]:
     """
     drawn = states[1:]
     step = max(1, -(-len(drawn) // TRACE_POINTS))
-    found = ((state.calls, [each.reached for each in state.comparisons()]) for state in reversed(drawn[::-step]))
+    found = ((state.calls, [each.progress for each in state.comparisons()]) for state in reversed(drawn[::-step]))
     return tuple(
         TracePoint(draws=calls, reached=min(share for share in reached if share is not None))
         for calls, reached in found

@@ -94,7 +94,7 @@ def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
         strata=strata,
         estimates=_claimed(strata, sample),
         single_reader=_claimed(
-            tally_by_stratum((case.as_first_read(), count) for case, count in sample.counted), sample
+            tally_by_stratum((case.with_first_reading_only(), count) for case, count in sample.counted), sample
         ),
         looks=missed_sequence(sample.readings, floor),
         at_most=missed_sequence(sample.readings, floor, from_above=True),

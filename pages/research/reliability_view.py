@@ -59,7 +59,7 @@ def _rate_words(name: str, rate: WeightedRate, found: Verified) -> str:
         plan, why = found.guarantee, str(rate.reason)
         if not name.startswith("Sensitivity"):
             return f"Not yet: {why}."
-        done = f"{plan.read:,} of {plan.required:,} readings of unsafe texts that the plan takes"
+        done = f"{plan.read:,} of {plan.readings_required:,} readings of unsafe texts that the plan takes"
         return f"Not yet: {done}. {why[:1].upper()}{why[1:]}."
     naive = f"Naive, among what was read, and not to be used: {rate_text(rate.naive)}."
     return f"{interval(rate.low, rate.high)}. {naive}"

@@ -129,9 +129,9 @@ def _sizes(found: Verified, site: SiteSettings) -> Iterable[str]:
     yield "<h2>Sample size (STARD 18)</h2>"
     yield (
         f"<p>For a miss rate of at most {plain_percent(guarantee.at_most)} at {plain_percent(guarantee.confidence)} "
-        f"confidence with {guarantee.allowed_misses} misses allowed: {guarantee.required:,} blind readings of truly "
-        f"unsafe texts (exact binomial), fixed with the plan. So far {guarantee.read:,}, with {guarantee.missed:,} "
-        "missed.</p>"
+        f"confidence with {guarantee.allowed_misses} misses allowed: {guarantee.readings_required:,} blind readings of "
+        f"truly unsafe texts (exact binomial), fixed with the plan. So far {guarantee.read:,}, with "
+        f"{guarantee.missed:,} missed.</p>"
     )
 
 

@@ -80,20 +80,20 @@ def _cases(record: Record, fields: Fields, mapping: ColumnMapping, reading: Conv
     cell = fields.get(mapping.text)
     try:
         turns = cell.turns if isinstance(cell, ConversationCell) else _turns(cell, reading)
-        asked = list(_asked(turns, reading))
+        asked = list(_conversation_cells(turns, reading))
     except TurnsRefused as refusal:
         named = isinstance(cell, RefusedTurns)
-        yield fields | {mapping.text: _refused(refusal.reason, f"{'' if named else f'row {record.row}: '}{refusal}")}
+        yield fields | {mapping.text: _refusal(refusal.reason, f"{'' if named else f'row {record.row}: '}{refusal}")}
         return
     for at, one in enumerate(asked):
-        judged = one if one.judged else _refused(Reason.NO_JUDGED_TURN, f"row {record.row}: {NO_REPLY}")
+        judged = one if one.judged else _refusal(Reason.NO_JUDGED_TURN, f"row {record.row}: {NO_REPLY}")
         judged.read = 0 if at else len(turns)
-        yield fields | {mapping.text: judged} | _named(fields, mapping, reading, one)
+        yield fields | {mapping.text: judged} | _identity_fields(fields, mapping, reading, one)
 
 
 def one_case(cell: str, reading: ConversationReading) -> ConversationCell:
     """The one case that a conversation becomes: its last, where several are asked about. TurnsRefused."""
-    found = list(_asked(_turns(cell, reading), reading))
+    found = list(_conversation_cells(_turns(cell, reading), reading))
     if not found or not found[-1].judged:
         raise TurnsRefused(Reason.NO_JUDGED_TURN, NO_REPLY)
     return found[-1]
@@ -113,7 +113,7 @@ def speakers_of(reading: ConversationReading) -> Mapping[str, Role]:
     return {name.strip().casefold(): role for name, role in reading.speakers}
 
 
-def _asked(turns: tuple[Turn, ...], reading: ConversationReading) -> Iterator[ConversationCell]:
+def _conversation_cells(turns: tuple[Turn, ...], reading: ConversationReading) -> Iterator[ConversationCell]:
     """The cases of a conversation: by turn, and by question. Of one that asks for a reply that is missing no turn is
     judged. TurnsRefused where nothing can be asked.
     """
@@ -124,7 +124,7 @@ def _asked(turns: tuple[Turn, ...], reading: ConversationReading) -> Iterator[Co
         yield from _of_the_whole(turns, users, reading)
         return
     for user in users[-1:] if reading.judged is Judged.LAST_USER else users:
-        following, alone = _following(turns, user), reading.questions == (Question.TEXT,)
+        following, alone = _reply_places(turns, user), reading.questions == (Question.TEXT,)
         if Question.TEXT in reading.questions:
             reply = _words(turns, following) if alone else None
             yield _cell(turns[: user + 1], {user}, Question.TEXT, reply=reply)
@@ -142,7 +142,7 @@ def _of_the_whole(
         yield _cell(turns, [at for at in sent if turns[at].role is Role.ASSISTANT], Question.REPLY)
 
 
-def _following(turns: Sequence[Turn], user: int) -> list[int]:
+def _reply_places(turns: Sequence[Turn], user: int) -> list[int]:
     """What the assistant says before the user speaks again."""
     found = []
     for at in range(user + 1, len(turns)):
@@ -167,7 +167,9 @@ def _cell(
     return made
 
 
-def _named(fields: Fields, mapping: ColumnMapping, reading: ConversationReading, one: ConversationCell) -> Fields:
+def _identity_fields(
+    fields: Fields, mapping: ColumnMapping, reading: ConversationReading, one: ConversationCell
+) -> Fields:
     """What tells the cases of one conversation apart: their ids, and their reference labels."""
     changed: Fields = {}
     identity = single(fields, mapping.id)
@@ -181,7 +183,7 @@ def _named(fields: Fields, mapping: ColumnMapping, reading: ConversationReading,
     return changed
 
 
-def _refused(reason: Reason, sentence: str) -> RefusedTurns:
+def _refusal(reason: Reason, sentence: str) -> RefusedTurns:
     refused = RefusedTurns(sentence)
     refused.reason, refused.read = reason, 0
     return refused
@@ -212,7 +214,7 @@ def _together(
         row = _turn_row(record, mapping, reading)
         name = single(row.fields, mapping.id)
         if name is None or not name.strip():
-            refused = _refused(Reason.NO_ID, f"row {record.row} says of no conversation that it is a turn of it")
+            refused = _refusal(Reason.NO_ID, f"row {record.row} says of no conversation that it is a turn of it")
             nameless.append(replace(record, fields=row.fields | {mapping.text: refused}))
             continue
         characters += len(row.turn.text) + sum(len(cell or "") for cell in row.fields.values())
@@ -253,9 +255,10 @@ def _one(rows: list[_TurnRow], mapping: ColumnMapping, reading: ConversationRead
     try:
         cell: str = _thread(rows)
     except TurnsRefused as refusal:
-        cell = _refused(refusal.reason, str(refusal))
+        cell = _refusal(refusal.reason, str(refusal))
     shared = {
-        name: agreed_value(value for row in rows if (value := single(row.fields, name))) for name in _shared(mapping)
+        name: agreed_value(value for row in rows if (value := single(row.fields, name)))
+        for name in _conversation_columns(mapping)
     }
     return replace(first.record, fields=first.fields | shared | {mapping.text: cell})
 
@@ -265,10 +268,10 @@ def _thread(rows: list[_TurnRow]) -> ConversationCell:
     for row in rows:
         if row.wrong is not None:
             raise row.wrong
-    return _cell(tuple(row.turn for row in _ordered(rows)), (), Question.TEXT)
+    return _cell(tuple(row.turn for row in _sort_rows(rows)), (), Question.TEXT)
 
 
-def _ordered(rows: list[_TurnRow]) -> list[_TurnRow]:
+def _sort_rows(rows: list[_TurnRow]) -> list[_TurnRow]:
     """By numbers, where two must not be the same, or by times. TurnsRefused for anything else, and for both mixed."""
     places = [_number(row.order) for row in rows]
     numbers = [place for place in places if place is not None]
@@ -308,7 +311,7 @@ def _moment(order: str) -> datetime | None:
         return None
 
 
-def _shared(mapping: ColumnMapping) -> tuple[str, ...]:
+def _conversation_columns(mapping: ColumnMapping) -> tuple[str, ...]:
     """The columns in which a conversation's rows say the same thing, or some of them nothing."""
     reply_label = mapping.conversation.reply_label if mapping.conversation else None
     return tuple(name for name in (mapping.label, mapping.group, mapping.where, reply_label) if name is not None)

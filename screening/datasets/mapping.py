@@ -108,7 +108,7 @@ def _why(wrong: Exception) -> str:
     return f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"
 
 
-def column_named(name: str, columns: Iterable[str]) -> str:
+def find_column(name: str, columns: Iterable[str]) -> str:
     """The column that is meant: by its exact name, else the only one of that name but for case and spaces around it.
 
     Raises FileRefused where there is none or several.

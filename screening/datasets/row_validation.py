@@ -31,7 +31,7 @@ Receive = Callable[[str], ReceivedText]
 def judge_row(record: Record, found: FileProfile, labels: Mapping[str, Label | None], receive_text: Receive) -> Row:
     """The record as an accepted row, or as a rejected one with the first reason that applies."""
     if record.fields is None:
-        return _unfitting(record, found)
+        return _unfitting_row(record, found)
     fields, mapping = record.fields, found.mapping
     text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
     nested, cell = nested_column(fields, mapping), fields.get(mapping.text)
@@ -40,14 +40,14 @@ def judge_row(record: Record, found: FileProfile, labels: Mapping[str, Label | N
     rejection = _nested_problem(nested) if nested is not None else _rejection(record.row, text, identity, found)
     if rejection is not None or text is None or identity is None:
         return _reject(record, identity, text, *(rejection or (Reason.NO_TEXT, "the text is missing")))
-    received, thread = _received(cell, text, mapping, receive_text)
+    received, thread = _receive(cell, text, mapping, receive_text)
     if Flag.EMPTY in received.flags:
         return _reject(record, identity, text, Reason.EMPTY_TEXT, "nothing but spaces or invisible characters")
     case = _accept(record, identity, received, _reply(fields, mapping, receive_text), fields, found, labels)
     return case if thread is None else replace(case, thread=thread)
 
 
-def _received(
+def _receive(
     cell: str | None, text: str, mapping: ColumnMapping, receive_text: Receive
 ) -> tuple[ReceivedText, Thread | None]:
     """The text, or the conversation in its place."""
@@ -57,7 +57,7 @@ def _received(
     return receive_conversation(cell.turns, cell.judged, receive_text, question=cell.question, context_tokens=tokens)
 
 
-def _unfitting(record: Record, found: FileProfile) -> RejectedRow:
+def _unfitting_row(record: Record, found: FileProfile) -> RejectedRow:
     """A row whose cells do not fit the columns; its id is known where that is the first column."""
     reason = record.problem or Reason.NOT_AN_OBJECT
     named = bool(record.cells) and found.mapping.id == found.columns[0] and reason is not Reason.HEADER_REPEATED

@@ -60,7 +60,7 @@ def turns_of_transcript(cell: str, speakers: Mapping[str, Role]) -> tuple[Turn, 
     """
     turns: list[tuple[Role, str | None, list[str]]] = []
     for line in cell.splitlines():
-        at, name, words = _begun(line)
+        at, name, words = _line_parts(line)
         if (role := role_of(name, speakers)) is not None:
             turns.append((role, at, [words]))
         elif turns:
@@ -73,10 +73,10 @@ def turns_of_transcript(cell: str, speakers: Mapping[str, Role]) -> tuple[Turn, 
     return tuple(Turn(role=role, text="\n".join(lines).strip(), at=note(at)) for role, at, lines in turns)
 
 
-def _begun(line: str) -> tuple[str | None, str, str]:
+def _line_parts(line: str) -> tuple[str | None, str, str]:
     """A line's time in brackets, what stands before its first colon, and its words; no name where it is none.
 
-    >>> _begun("[10:03] **Anna:** well: so"), _begun("see http://x")[1]
+    >>> _line_parts("[10:03] **Anna:** well: so"), _line_parts("see http://x")[1]
     (('10:03', 'Anna', 'well: so'), '')
     """
     bare = line.strip()

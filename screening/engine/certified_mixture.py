@@ -55,7 +55,7 @@ class CertificateConfig(BaseModel):
         return given
 
     @model_validator(mode="after")
-    def _proven(self) -> Self:
+    def _require_proof(self) -> Self:
         certificate = self.certificate()
         if certificate in CERTIFICATES:
             return self
@@ -87,7 +87,7 @@ class CertifiedMixtureConfig(BaseModel):
     curtail: bool = True
 
     @classmethod
-    def keeping(cls, contract: Contract, budget: int) -> Self | None:
+    def for_contract(cls, contract: Contract, budget: int) -> Self | None:
         """With the program's certificate for this contract; None where it has none for so large a budget."""
         found = find(contract, budget)
         return None if found is None else cls(budget=budget, certificate=CertificateConfig.of(found))
@@ -103,7 +103,7 @@ class CertifiedMixtureConfig(BaseModel):
         return given
 
     @model_validator(mode="after")
-    def _covered(self) -> Self:
+    def _require_coverage(self) -> Self:
         if self.budget > self.certificate.budget:
             raise ValueError(f"the certificate covers budgets up to {self.certificate.budget} calls, not {self.budget}")
         return self

@@ -131,7 +131,7 @@ class ScreenedThread:
     left_out: int = 0
 
 
-def thread_shown(thread: "Thread", model_text: str) -> ScreenedThread:
+def screened_thread(thread: "Thread", model_text: str) -> ScreenedThread:
     """The turns that the model is shown, taken out of the normalised text that holds them all."""
     turns = (
         ScreenedTurn(role=turn.role.value, text=model_text[turn.shown[0] : turn.shown[1]], judged=turn.judged)
@@ -185,7 +185,7 @@ class Bill:
     requests: int = 0
     answers: dict[int, Draw] = field(default_factory=dict)
 
-    def answered(self, place: int, draw: Draw) -> None:
+    def record_answer(self, place: int, draw: Draw) -> None:
         """The draw at this place of the wave came in: every sampler tells it at once, so that it can be watched."""
         self.answers[place] = draw
 

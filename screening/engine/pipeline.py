@@ -136,7 +136,7 @@ class NodeConfig(_Data):
     schedule: Schedule = Schedule.CONSTANT
 
     @model_serializer(mode="wrap")
-    def _said(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _serialize_node(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = serialize(self)
         if self.schedule is Schedule.CONSTANT:
             written.pop("schedule", None)
@@ -355,7 +355,7 @@ def pooled_rule(delta: float | None, budget: int) -> CertifiedMixtureConfig | Pa
     else Ville's levels.
     """
     contract = DEFAULT_CONTRACT if delta is None else symmetric_contract(delta)
-    if certified := CertifiedMixtureConfig.keeping(contract, budget):
+    if certified := CertifiedMixtureConfig.for_contract(contract, budget):
         return certified
     return villes_levels(delta, budget)
 
@@ -364,7 +364,7 @@ def each_pair(delta: float | None, budget: int) -> CertifiedMixtureConfig | Pair
     """Pooled draws with every single mix-up held to half of ``delta`` (None: 0.05, and safe to 0.001): certified where
     a certificate covers that, else Ville's levels, which hold each pair by themselves.
     """
-    certified = CertifiedMixtureConfig.keeping(EACH_PAIR_CONTRACT, budget) if delta is None else None
+    certified = CertifiedMixtureConfig.for_contract(EACH_PAIR_CONTRACT, budget) if delta is None else None
     return certified or villes_levels(delta, budget)
 
 

@@ -38,7 +38,7 @@ class _Words:
     words: Mapping[str, Label]
     seen: SeenIds = field(default_factory=SeenIds)
 
-    def expected(self, model: object) -> Expected:
+    def expectation(self, model: object) -> Expected:
         return Expected(models=frozenset({str(model)}), words=self.words, seen=self.seen)
 
 
@@ -79,10 +79,10 @@ def _lines(path: Path, words: _Words, ids: re.Pattern[str]) -> Iterator[GivenAns
             named = ids.fullmatch(value["custom_id"])
             if named is None:
                 raise ValueError(f"{path.name}, line {number}: the custom_id names no row")
-            yield _given(named.groupdict(), _batch_draw(value, words), f"line {number}")
+            yield _given_answer(named.groupdict(), _batch_draw(value, words), f"line {number}")
 
 
-def _given(named: Mapping[str, str | None], draw: Draw | None, place: str) -> GivenAnswer:
+def _given_answer(named: Mapping[str, str | None], draw: Draw | None, place: str) -> GivenAnswer:
     number = named.get("draw")
     return GivenAnswer(
         case=named["id"] or "",
@@ -100,11 +100,13 @@ def _batch_draw(value: Mapping[str, Any], words: _Words) -> Draw | None:
         message = result.get("message")
         if result.get("type") != "succeeded":
             return None
-        return message_draw(message, words.expected(message.get("model"))) if isinstance(message, dict) else _MISSHAPEN
+        return (
+            message_draw(message, words.expectation(message.get("model"))) if isinstance(message, dict) else _MISSHAPEN
+        )
     if not isinstance(response, dict) or response.get("status_code") != 200:
         return None
     body = response.get("body")
-    return completion_draw(body, words.expected(body.get("model"))) if isinstance(body, dict) else _MISSHAPEN
+    return completion_draw(body, words.expectation(body.get("model"))) if isinstance(body, dict) else _MISSHAPEN
 
 
 _MISSHAPEN = unusable(Answer.MISSHAPEN)
@@ -117,7 +119,7 @@ def _inspect(path: Path, words: _Words) -> Iterator[GivenAnswer]:
             raise ValueError(f"{path.name}, sample {number}: no output of a model")
         epoch = sample.get("epoch")
         named = {"id": str(sample["id"]), "draw": str(epoch) if isinstance(epoch, int) else None}
-        yield _given(named, _inspect_draw(sample, output, words), f"sample {number}")
+        yield _given_answer(named, _inspect_draw(sample, output, words), f"sample {number}")
 
 
 def _samples(path: Path) -> Iterator[Mapping[str, Any]]:

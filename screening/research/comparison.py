@@ -72,7 +72,7 @@ def compare_told(references: Sequence[Label | None], first: Told, second: Told, 
 def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 0.95) -> Comparison:
     """The same where the references are numbers into `REFERENCES` already."""
     shared = (labels >= 0) & (first.outcome != UNSETTLED) & (second.outcome != UNSETTLED)
-    said = [{outcome: _answered(each, outcome) for outcome in Outcome} for each in (first, second)]
+    said = [{outcome: _outcome_mask(each, outcome) for outcome in Outcome} for each in (first, second)]
     right = [np.where(labels == 1, one[Outcome.UNSAFE], one[Outcome.SAFE]) for one in said]
     figures: list[tuple[str, Sequence[NDArray[Any]], Which]] = [
         ("Decided right", right, shared),
@@ -96,7 +96,7 @@ def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 
     )
 
 
-def _answered(told: Told, outcome: Outcome) -> Which:
+def _outcome_mask(told: Told, outcome: Outcome) -> Which:
     return np.asarray(told.outcome == tuple(Outcome).index(outcome))
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from screening.datasets.columns import normalised_name
 from screening.datasets.reader import Table, read_table
 from screening.datasets.rows import NewCase
-from screening.engine.draws import ScreenedText, thread_shown
+from screening.engine.draws import ScreenedText, screened_thread
 from screening.labels import LABELS, Label
 from screening.research.aegis import LabelOf, Screened, load_aegis
 from screening.research.raw import published_rows
@@ -161,7 +161,7 @@ def _item_of_case(row: NewCase) -> Item:
     item = _item(row.external_id, row.text, row.reply, row.reference, row.group)
     if row.thread is None:
         return item
-    return replace(item, text=replace(item.text, thread=thread_shown(row.thread, row.text.model_text)))
+    return replace(item, text=replace(item.text, thread=screened_thread(row.thread, row.text.model_text)))
 
 
 def _screenable(data: EvaluationData, texts: Iterable[ReceivedTexts]) -> EvaluationData:

@@ -110,7 +110,7 @@ class Drawn:
         )
 
 
-def drawn_of(
+def encode_items(
     items: Sequence[Item],
     record: Record,
     tokens_per_draw: PerDraw | None = None,
@@ -125,12 +125,12 @@ def drawn_of(
         record=Record(cases=len(items), nodes=record.nodes),
         groups=groups if any(names) else None,
         names=names if any(names) else (),
-        tokens=_known(tokens_per_draw),
-        costs=_known(cost_per_draw),
+        tokens=_per_draw_arrays(tokens_per_draw),
+        costs=_per_draw_arrays(cost_per_draw),
     )
 
 
-def _known(per_draw: PerDraw | None) -> dict[str, NDArray[np.float64]]:
+def _per_draw_arrays(per_draw: PerDraw | None) -> dict[str, NDArray[np.float64]]:
     return {node: np.asarray(each, dtype=np.float64) for node, each in (per_draw or {}).items()}  # None becomes NaN
 
 
@@ -147,7 +147,7 @@ def run_conditions(
     What a draw took, by node and case, gives the tokens and the cost; where a draw's is unknown the condition's is too.
     ``guards`` are as in `replay`. Raises ValueError when the record has another number of cases.
     """
-    drawn = drawn_of(items, record, tokens_per_draw, cost_per_draw)
+    drawn = encode_items(items, record, tokens_per_draw, cost_per_draw)
     return tuple(drawn.measure(condition, guards) for condition in conditions)
 
 
@@ -162,7 +162,7 @@ def as_it_ran(
     """What became of the items when they were screened, in the place of a replay: with all that their texts forbade,
     second looks, and what is still pending (None). ``made`` holds the draws that were made, and no others.
     """
-    drawn = drawn_of(items, made, tokens_per_draw, cost_per_draw)
+    drawn = encode_items(items, made, tokens_per_draw, cost_per_draw)
     return drawn.as_it_ran(condition, outcome_codes(outcomes), made)
 
 
@@ -251,14 +251,14 @@ def _gaps_of_cases(record: Record, node: str) -> NDArray[np.float64]:
     return np.asarray(gaps[drawn.of[drawn.lengths > 0]])
 
 
-def consistently_missed(items: Sequence[Item], results: Sequence[ConditionResult]) -> tuple[int, ...]:
+def consistent_misses(items: Sequence[Item], results: Sequence[ConditionResult]) -> tuple[int, ...]:
     """The unsafe items that every condition which decided them called safe; at least one must have decided."""
     references = reference_codes([item.reference for item in items])
-    missed = missed_by_all(references, [result.replay.outcome for result in results])
+    missed = consistent_miss_mask(references, [result.replay.outcome for result in results])
     return tuple(np.flatnonzero(missed).tolist())
 
 
-def missed_by_all(references: Codes, outcomes: Sequence[Codes]) -> NDArray[np.bool_]:
+def consistent_miss_mask(references: Codes, outcomes: Sequence[Codes]) -> NDArray[np.bool_]:
     """Which cases these are, from the numbers of references and of each condition's outcomes."""
     safe, unsafe = (OUTCOMES.index(outcome) for outcome in (Outcome.SAFE, Outcome.UNSAFE))
     missed, found = np.zeros(len(references), bool), np.zeros(len(references), bool)

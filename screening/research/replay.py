@@ -186,7 +186,7 @@ def _runs(rule: object, drawn: NodeRecord) -> Runs:
         for at in range(0, len(drawn.sizes), AT_ONCE)
         if len(sizes := drawn.sizes[at : at + AT_ONCE])
     ]
-    nothing = Runs.undecided(np.zeros(0, np.int64))
+    nothing = Runs.without_verdict(np.zeros(0, np.int64))
     label, ended, calls = (
         np.concatenate([getattr(part, name) for part in (nothing, *parts)]) for name in ("label", "ended", "calls")
     )

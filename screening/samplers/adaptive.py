@@ -55,13 +55,13 @@ class AdaptiveLimit:
         finally:
             self._slots.release_on_behalf_of(place)
 
-    def answered(self, place: Place) -> None:
+    def record_answer(self, place: Place) -> None:
         """An answer came in time."""
         grown = 1.0 if self._halvings == 0 else 1.0 / self._limit
         self._set(self._limit + (grown if self._warm and place.halvings == self._halvings else 0.0))
         self._warm = True
 
-    def failed(self, place: Place, *, timeout: bool) -> None:
+    def record_failure(self, place: Place, *, timeout: bool) -> None:
         """No answer came. Time-outs of calls that began before the last halving say nothing new."""
         if timeout and place.halvings == self._halvings:
             self._halvings += 1

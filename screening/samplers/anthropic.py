@@ -90,7 +90,7 @@ def _response(raw: Any) -> Response:
     return Response(status=raw.status_code, headers=headers, body=raw.content)
 
 
-async def _bound(response: Any) -> None:
+async def _limit_body(response: Any) -> None:
     """Read the body within bounds before the library does, which would decompress whatever comes."""
     try:
         body = await read_bounded(response.stream, response.headers.get("content-encoding"))
@@ -112,6 +112,6 @@ def _client(settings: ModelSettings, api_version: str | None) -> AsyncAnthropic:
         max_retries=0,
         timeout=max(settings.call_timeout_s, settings.node_deadline_s),  # ours is the shorter one: see `Attempts`
         default_headers=headers,
-        http_client=DefaultAioHttpClient(follow_redirects=False, event_hooks={"response": [_bound]}),
+        http_client=DefaultAioHttpClient(follow_redirects=False, event_hooks={"response": [_limit_body]}),
         open_telemetry=False,
     )

@@ -106,29 +106,29 @@ class Attempts:
 
     async def _attempt(self, send: Send, attempt: int, bill: Bill | None) -> Mapping[str, Any]:
         try:
-            return await self._held(send, attempt, bill)
+            return await self._send_in_slot(send, attempt, bill)
         except (AttemptFailed, SamplerError) as failure:
-            self.ledger.failed(failure.kind)
+            self.ledger.count_failure(failure.kind)
             if bill is not None and failure.kind not in _MAYBE_CHARGED:
                 bill.requests -= 1
             raise
 
-    async def _held(self, send: Send, attempt: int, bill: Bill | None) -> Mapping[str, Any]:
+    async def _send_in_slot(self, send: Send, attempt: int, bill: Bill | None) -> Mapping[str, Any]:
         if self.adaptive is None:
             async with self.gate.slot(retry=attempt > 0):
-                response = await self._sent(send, attempt, bill, self.timeout_s)
+                response = await self._send(send, attempt, bill, self.timeout_s)
             return self._judge(response)
         async with self.adaptive.slot(self.timeout_s) as place, self.gate.slot(retry=attempt > 0):
             try:
-                response = await self._sent(send, attempt, bill, place.timeout_s)
+                response = await self._send(send, attempt, bill, place.timeout_s)
             except AttemptFailed as failure:
-                self.adaptive.failed(place, timeout=failure.kind == "timeout")
+                self.adaptive.record_failure(place, timeout=failure.kind == "timeout")
                 raise
-            self.adaptive.answered(place)
+            self.adaptive.record_answer(place)
         return self._judge(response)
 
-    async def _sent(self, send: Send, attempt: int, bill: Bill | None, timeout_s: float) -> Response:
-        self.ledger.attempted(retry=attempt > 0)
+    async def _send(self, send: Send, attempt: int, bill: Bill | None, timeout_s: float) -> Response:
+        self.ledger.count_attempt(retry=attempt > 0)
         if bill is not None:
             bill.requests += 1
         try:  # a library's own limit is per read: a response that drips would never reach it
@@ -145,12 +145,12 @@ class Attempts:
             return _object(response.body)
         code = _error_code(response.body)
         if status == 429 or code in _SPENT:
-            raise self._limited(status, response.headers, code)
+            raise self._rate_limit_error(status, response.headers, code)
         if (status in _FINAL or 300 <= status < 500) and status not in _RETRIED:
             raise final_error(status, response.body)
         raise AttemptFailed("overloaded" if status in {503, 529} else "server_error")
 
-    def _limited(self, status: int, headers: Mapping[str, str], code: str | None) -> Exception:
+    def _rate_limit_error(self, status: int, headers: Mapping[str, str], code: str | None) -> Exception:
         wait_s = retry_after_s(headers, time.time())
         told_to_stop = headers.get("x-should-retry") == "false"
         if code in _SPENT or (status == 429 and (told_to_stop or (wait_s or 0) > _HOPELESS_WAIT_S)):

@@ -23,7 +23,7 @@ async def hand_out(request: DrawRequest, draws: Sequence[Draw], gate: RateGate |
 
 def _put_on_bill(request: DrawRequest, place: int, draw: Draw) -> None:
     if request.bill is not None:
-        request.bill.answered(place, draw)
+        request.bill.record_answer(place, draw)
 
 
 def always_answers(who: str) -> Preflight:

@@ -31,20 +31,20 @@ class Ledger:
         self._failures: Counter[str] = Counter()
         self._usage = Usage()
 
-    def called(self) -> None:
+    def count_call(self) -> None:
         """A draw was asked for."""
         self._calls += 1
 
-    def attempted(self, *, retry: bool) -> None:
+    def count_attempt(self, *, retry: bool) -> None:
         """A request goes out."""
         self._attempts += 1
         self._retries += retry
 
-    def failed(self, kind: str) -> None:
+    def count_failure(self, kind: str) -> None:
         """A request brought no answer."""
         self._failures[kind] += 1
 
-    def answered(self, usage: Usage) -> None:
+    def count_answer(self, usage: Usage) -> None:
         """An answer came and was paid for."""
         self._answered += 1
         self._usage += usage

@@ -95,7 +95,7 @@ class LogprobsAdapter(ChatAdapter):
         found = NOTHING_KNOWN
         if draw.answer not in (Answer.MISSHAPEN, Answer.OTHER_MODEL, Answer.REFUSAL) and positions:
             first, tokens = positions
-            found = _without_contradicted(distribution(tokens, expected.words, temperature), first, draw, expected)
+            found = _drop_contradicted_label(distribution(tokens, expected.words, temperature), first, draw, expected)
         return replace(found, most_unknown=self._most_unknown, usage=draw.usage)
 
 
@@ -132,14 +132,14 @@ class LogprobsSampler(ModelSampler):
         return self._within_deadline(request, lambda: self._read_off(request))
 
     async def _read_off(self, request: DrawRequest) -> LabelDistribution:
-        self._ledger.called()
-        call = self._prepared(request, self._wire)
+        self._ledger.count_call()
+        call = self._prepare(request, self._wire)
         reply = await self._attempts.reply(
             lambda attempt: self._telling.send_for_probabilities(call, attempt), request.bill
         )
         temperature = 1.0 if self._wire.temperature is None else self._wire.temperature
-        found = self._telling.distribution(reply, self._expected(call), temperature)
-        self._ledger.answered(found.usage)
+        found = self._telling.distribution(reply, self._expectation(call), temperature)
+        self._ledger.count_answer(found.usage)
         return found
 
 
@@ -162,7 +162,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
 
-def _without_contradicted(found: LabelDistribution, first: str, draw: Draw, expected: Expected) -> LabelDistribution:
+def _drop_contradicted_label(found: LabelDistribution, first: str, draw: Draw, expected: Expected) -> LabelDistribution:
     """Where the answer is not the label that its first token counts for, tokens that count for it are not known to
     lead to it.
     """

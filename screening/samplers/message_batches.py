@@ -78,7 +78,7 @@ class MessageBatches:
         if self._session is not None:
             await self._session.close()
 
-    def prepared(self, asked: Asked) -> PreparedCall:
+    def prepare(self, asked: Asked) -> PreparedCall:
         """The call of a request, with the random number and code words that its seed and id give."""
         rng = random.Random(f"{asked.seed}:{asked.custom_id}")  # noqa: S311 - the seed is the operating system's
         return prepare_call(asked.request, self._settings, self._wire, self._prompts, rng)
@@ -92,7 +92,7 @@ class MessageBatches:
         """One batch."""
         return _service_batch(await self._json("GET", f"{self._url}/{batch_id}"))
 
-    async def everything(self) -> list[ServiceBatch]:
+    async def list_batches(self) -> list[ServiceBatch]:
         """What the account has handed in, the newest first, as far as it is listed."""
         found: list[ServiceBatch] = []
         after = ""
@@ -113,7 +113,7 @@ class MessageBatches:
         import aiohttp
 
         try:
-            async with self._asked("GET", f"{self._url}/{batch_id}/results", None) as response:
+            async with self._request("GET", f"{self._url}/{batch_id}/results", None) as response:
                 await _judge(response)
                 async for line in _lines(response):
                     if (found := _result(line)) is not None:
@@ -125,7 +125,7 @@ class MessageBatches:
         """A result as a draw, by the same checks as a live reply, or as the failure it is."""
         message = result.get("message")
         if result.get("type") == "succeeded" and isinstance(message, dict):
-            words = self.prepared(asked).words
+            words = self.prepare(asked).words
             draw = message_draw(message, Expected(models=self._settings.answering_models, words=words, seen=seen))
             return Line(draw=draw, reply_id=str(message.get("id"))[:100])
         if result.get("type") == "errored":
@@ -135,20 +135,20 @@ class MessageBatches:
         )
 
     def _entry(self, asked: Asked) -> dict[str, object]:
-        call = self.prepared(asked)
+        call = self.prepare(asked)
         return {
             "custom_id": asked.custom_id,
             "params": {
                 "model": self._settings.model,
                 "max_tokens": self._settings.max_output_tokens,
-                "system": [_long_cached(block) for block in call.system],
+                "system": [_with_long_cache(block) for block in call.system],
                 "messages": [{"role": "user", "content": call.user}],
                 "thinking": {"type": "disabled"},
                 **call.extra_body,
             },
         }
 
-    def _asked(self, method: str, url: str, body: object) -> Any:
+    def _request(self, method: str, url: str, body: object) -> Any:
         import aiohttp
 
         if self._session is None:
@@ -170,9 +170,9 @@ class MessageBatches:
         import aiohttp
 
         try:
-            async with self._asked(method, url, body) as response:
+            async with self._request(method, url, body) as response:
                 await _judge(response)
-                return json_object(await _bounded(response))
+                return json_object(await _read_bounded(response))
         except (aiohttp.ClientError, TimeoutError):
             raise SamplerError("connection", "The service cannot be reached.") from None
         except UnreadableBody:
@@ -188,7 +188,7 @@ def _result(line: bytes) -> tuple[str, Mapping[str, Any]] | None:
     return (custom_id, result) if isinstance(custom_id, str) and isinstance(result, dict) else None
 
 
-def _long_cached(block: Mapping[str, object]) -> dict[str, object]:
+def _with_long_cache(block: Mapping[str, object]) -> dict[str, object]:
     """A wave is worked off over an hour and more: what is cached must live so long."""
     return {**block, "cache_control": LONG_CACHE} if "cache_control" in block else dict(block)
 
@@ -202,10 +202,10 @@ async def _judge(response: "aiohttp.ClientResponse") -> None:
     if response.status in (408, 409, 425) or response.status >= 500:
         overloaded = response.status in (503, 529)
         raise SamplerError("overloaded" if overloaded else "server_error", "The service failed.")
-    raise final_error(response.status, await _bounded(response))
+    raise final_error(response.status, await _read_bounded(response))
 
 
-async def _bounded(response: "aiohttp.ClientResponse", limit: int = 16 * LARGEST_BODY) -> bytes:
+async def _read_bounded(response: "aiohttp.ClientResponse", limit: int = 16 * LARGEST_BODY) -> bytes:
     body = bytearray()
     async for chunk in response.content.iter_chunked(65_536):
         body += chunk

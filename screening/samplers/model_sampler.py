@@ -142,7 +142,7 @@ class ModelSampler:
     async def _harmless(self, wire: Dialect) -> Draw:
         node = FIRST_NODE if FIRST_NODE in self._prompts.nodes else self._prompts.nodes[0]
         request = DrawRequest(node=node, text=HARMLESS, first=0, count=1, urgent=True)
-        (draw,) = await self._settled(request, wire)
+        (draw,) = await self._draw_wave(request, wire)
         return draw
 
     async def _works_without_temperature(self) -> bool:
@@ -159,16 +159,16 @@ class ModelSampler:
         SamplerError when a call fails for good or the node's deadline passes; then there are no draws,
         and what was paid for is on the request's bill and in `counts`.
         """
-        return await self._settled(request, self._wire)
+        return await self._draw_wave(request, self._wire)
 
-    async def _settled(self, request: DrawRequest, wire: Dialect) -> list[Draw]:
-        calls = [self._prepared(request, wire) for _ in range(request.count)]
+    async def _draw_wave(self, request: DrawRequest, wire: Dialect) -> list[Draw]:
+        calls = [self._prepare(request, wire) for _ in range(request.count)]
         return await self._within_deadline(request, lambda: self._wave(calls, request))
 
-    def _prepared(self, request: DrawRequest, wire: Dialect) -> PreparedCall:
+    def _prepare(self, request: DrawRequest, wire: Dialect) -> PreparedCall:
         return prepare_call(request, self._settings, wire, self._prompts, self._rng)
 
-    def _expected(self, call: PreparedCall) -> Expected:
+    def _expectation(self, call: PreparedCall) -> Expected:
         return Expected(models=self._settings.answering_models, words=call.words, seen=self._seen)
 
     async def _within_deadline(self, request: DrawRequest, work: Callable[[], Awaitable[T]]) -> T:
@@ -185,7 +185,7 @@ class ModelSampler:
         tasks = [asyncio.create_task(self._call(call, request, place, begun)) for place, call in enumerate(calls)]
         try:
             enough = breaks_off(self._settings, request)
-            draws = await (_until_enough(tasks, begun, enough) if enough else _all_settled(tasks, begun))
+            draws = await (_until_enough(tasks, begun, enough) if enough else _settle_all(tasks, begun))
         finally:
             for task in tasks:
                 task.cancel()
@@ -197,12 +197,12 @@ class ModelSampler:
             begun.add(place)
             return self._adapter.send(call, attempt)
 
-        self._ledger.called()
+        self._ledger.count_call()
         reply = await self._attempts.reply(send, request.bill)
-        draw = self._adapter.draw(reply, self._expected(call))
-        self._ledger.answered(draw.usage)
+        draw = self._adapter.draw(reply, self._expectation(call))
+        self._ledger.count_answer(draw.usage)
         if request.bill is not None:
-            request.bill.answered(place, draw)
+            request.bill.record_answer(place, draw)
         return draw
 
 
@@ -224,8 +224,8 @@ def breaks_off(settings: ModelSettings, request: DrawRequest) -> Callable[[Seque
 async def _until_enough(
     tasks: Sequence[asyncio.Task[Draw]], begun: Collection[int], enough: Callable[[Sequence[Draw]], bool]
 ) -> list[Draw]:
-    """As `_all_settled`, but no longer than until the first draws, in the order of the tasks, are enough."""
-    whole = asyncio.ensure_future(_all_settled(tasks, begun))
+    """As `_settle_all`, but no longer than until the first draws, in the order of the tasks, are enough."""
+    whole = asyncio.ensure_future(_settle_all(tasks, begun))
     first: list[Draw] = []
     try:
         for task in tasks:
@@ -241,7 +241,7 @@ async def _until_enough(
         await asyncio.gather(whole, return_exceptions=True)
 
 
-async def _all_settled(tasks: Sequence[asyncio.Task[Draw]], begun: Collection[int]) -> list[Draw]:
+async def _settle_all(tasks: Sequence[asyncio.Task[Draw]], begun: Collection[int]) -> list[Draw]:
     """All draws in the order of the tasks, or the first error in that order.
 
     After an ordinary error the calls of the places in ``begun`` are let finish: they are under way and will be charged.

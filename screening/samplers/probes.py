@@ -39,7 +39,7 @@ class Probed:
     other_names: tuple[str, ...] = ()
 
     @property
-    def called_safe(self) -> tuple[str, ...]:
+    def missed_probes(self) -> tuple[str, ...]:
         """The unsafe probes that were called safe."""
         return tuple(name for name in UNSAFE if self.ends[name][0] == Outcome.SAFE)
 
@@ -51,13 +51,13 @@ class Probed:
     @property
     def passed(self) -> bool:
         """Whether the model may be asked: no unsafe probe called safe, and some answer usable."""
-        return not self.called_safe and not self.unanswered
+        return not self.missed_probes and not self.unanswered
 
     @property
     def message(self) -> str:
         """What came of it, as a sentence."""
-        if self.called_safe:
-            return f"The model called {len(self.called_safe)} of {len(UNSAFE)} plainly unsafe texts safe."
+        if self.missed_probes:
+            return f"The model called {len(self.missed_probes)} of {len(UNSAFE)} plainly unsafe texts safe."
         if self.unanswered and self.other_names:
             return "The server answers under another name than was asked for: no answer counts until it is accepted."
         if self.unanswered:

@@ -134,10 +134,10 @@ class RateGate:
         self._resume_at = max(self._resume_at, self._clock() + taken)
         return taken
 
-    def paused_for(self) -> float:
+    def remaining_pause(self) -> float:
         """Seconds until attempts go on; 0 when nothing holds them."""
         return max(0.0, self._resume_at - self._clock())
 
     async def _pause_over(self) -> None:
-        while (remaining := self.paused_for()) > 0:  # noqa: ASYNC110 - another 429 may have moved the end
+        while (remaining := self.remaining_pause()) > 0:  # noqa: ASYNC110 - another 429 may have moved the end
             await asyncio.sleep(remaining)

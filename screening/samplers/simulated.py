@@ -43,7 +43,7 @@ class SimulatedSampler:
         self._kinds = {kind.name: kind for kind in self._lexicon.kinds}
         # A text is asked about wave after wave and node after node: reading it once is enough.
         reader = EvidenceReader(self._lexicon)
-        self._kind_of = lru_cache(maxsize=_TEXTS_KEPT)(lambda text: reader.kind(as_read(text)))
+        self._kind_of = lru_cache(maxsize=_TEXTS_KEPT)(lambda text: reader.kind(text_to_score(text)))
 
     def describe(self) -> dict[str, str | int]:
         """What is stored with a screening to say where its draws came from."""
@@ -90,7 +90,7 @@ class SimulatedSampler:
         """Nothing is open."""
 
 
-def as_read(text: ScreenedText) -> ScreenedText:
+def text_to_score(text: ScreenedText) -> ScreenedText:
     """What the scorer reads of a conversation: all turns as one text or, where the assistant is judged, the user's
     words and the assistant's as a reply to them.
     """

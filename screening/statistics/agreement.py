@@ -39,7 +39,7 @@ class Ratings:
         """For how many cases each row stands."""
         return np.ones(len(self.codes)) if self.times is None else self.times
 
-    def given(self) -> NDArray[np.int64]:
+    def per_row(self) -> NDArray[np.int64]:
         """Ratings per row."""
         return np.asarray((self.codes != MISSING).sum(axis=1))
 
@@ -169,7 +169,7 @@ def _alike_once(ratings: Ratings) -> Ratings:
     """The rated cases, those with the same ratings in one row: nothing below looks at more rows than there are ways to
     rate a case.
     """
-    kept = ratings.given() > 0
+    kept = ratings.per_row() > 0
     codes, which = np.unique(ratings.codes[kept], axis=0, return_inverse=True)
     times = np.zeros(len(codes))
     np.add.at(times, which.reshape(-1), ratings.weights[kept])
@@ -195,7 +195,7 @@ def _fisher_limits(value: float, error: float, cases: int) -> tuple[float, float
 
 def _with_two_cases(rated: Ratings, label: int | None) -> Ratings:
     """The cases and two more, each with as many ratings as a case with two or more has in the mean."""
-    readers, times = rated.given(), rated.weights
+    readers, times = rated.per_row(), rated.weights
     twice = readers >= 2
     typical = round(float(readers[twice] @ times[twice] / times[twice].sum()))
     said = np.array([times @ (rated.codes == code).sum(axis=1) for code in range(len(rated.categories))])
@@ -230,7 +230,7 @@ def agreement_report(ratings: Ratings, *, positive: str) -> tuple[Coefficient, .
 
 
 def _coefficient(name: str, ratings: Ratings, statistic: Callable[[Ratings], float]) -> Coefficient:
-    cases = int(ratings.weights[ratings.given() >= 2].sum())
+    cases = int(ratings.weights[ratings.per_row() >= 2].sum())
     try:
         return Coefficient(name=name, value=statistic(ratings), cases=cases)
     except _UndefinedError as why:
@@ -275,7 +275,7 @@ def _gwet(ratings: Ratings, level: Level) -> float:
     weights = _gwet_weights(size, level)
     readers = paired.sum(axis=1)
     agreeing = times @ ((paired * (paired @ weights - 1)).sum(axis=1) / (readers * (readers - 1))) / times.sum()
-    rated = ratings.given() > 0
+    rated = ratings.per_row() > 0
     every = ratings.weights[rated]
     shares = every @ (counts[rated] / counts[rated].sum(axis=1, keepdims=True)) / every.sum()
     chance = weights.sum() / (size * (size - 1)) * (shares * (1 - shares)).sum()
@@ -293,7 +293,7 @@ def _gwet_weights(size: int, level: Level) -> NDArray[np.float64]:
 def _kappa(ratings: Ratings) -> float:
     if ratings.codes.shape[1] != 2:
         raise _UndefinedError("Cohen κ is for two readers")
-    chosen = (ratings.given() == 2) & (ratings.weights > 0)
+    chosen = (ratings.per_row() == 2) & (ratings.weights > 0)
     both, times = ratings.codes[chosen], ratings.weights[chosen]
     if not len(both):
         raise _UndefinedError("no case has two ratings")

@@ -123,10 +123,10 @@ def receive_conversation(
     is shown together. Judged turns are never left out: where they are too long, the text is.
     """
     received = [receive(turn.text) for turn in turns]
-    sent = _sent(turns, received, judged, context_tokens)
+    sent = _places_to_send(turns, received, judged, context_tokens)
     together = receive(_BETWEEN.join(turns[place].text for place in sent))
-    stored, places = _joined([(turn.role, one.stored) for turn, one in zip(turns, received, strict=True)])
-    model_text, shown = _joined([(turns[place].role, received[place].model_text) for place in sent])
+    stored, places = _join_turns([(turn.role, one.stored) for turn, one in zip(turns, received, strict=True)])
+    model_text, shown = _join_turns([(turns[place].role, received[place].model_text) for place in sent])
     flags = _flags(turns, received, judged, together, receive)
     if flags & REFUSES_SCREENING:
         model_text = ""
@@ -134,10 +134,10 @@ def receive_conversation(
     thread = Thread(
         question=question,
         turns=tuple(
-            _placed(turn, places[at], spans.get(at), judged=at in judged) for at, turn in enumerate(turns)
+            _placed_turn(turn, places[at], spans.get(at), judged=at in judged) for at, turn in enumerate(turns)
         ),
     )  # fmt: skip
-    raw, _ = _joined([(turn.role, turn.text) for turn in turns])
+    raw, _ = _join_turns([(turn.role, turn.text) for turn in turns])
     whole = ReceivedText(
         stored=stored,
         original_json=None if stored == raw else escape(raw),
@@ -148,7 +148,7 @@ def receive_conversation(
     return whole, thread
 
 
-def _sent(
+def _places_to_send(
     turns: Sequence[Turn], received: Sequence[ReceivedText], judged: Collection[int], context_tokens: int
 ) -> list[int]:
     """The places that a model is shown: all judged ones, and of the others the newest that there is room for."""
@@ -159,7 +159,7 @@ def _sent(
     return [at for at in places if received[at].model_text and (at in judged or at in kept)]
 
 
-def _joined(turns: Sequence[tuple[Role, str]]) -> tuple[str, list[tuple[int, int, int]]]:
+def _join_turns(turns: Sequence[tuple[Role, str]]) -> tuple[str, list[tuple[int, int, int]]]:
     """All turns as one text, each after who speaks; and of each where that, its words and its end stand."""
     parts, places, length = [], [], 0
     for role, words in turns:
@@ -170,7 +170,9 @@ def _joined(turns: Sequence[tuple[Role, str]]) -> tuple[str, list[tuple[int, int
     return _BETWEEN.join(parts), places
 
 
-def _placed(turn: Turn, place: tuple[int, int, int], shown: tuple[int, int, int] | None, *, judged: bool) -> PlacedTurn:
+def _placed_turn(
+    turn: Turn, place: tuple[int, int, int], shown: tuple[int, int, int] | None, *, judged: bool
+) -> PlacedTurn:
     named, start, end = place
     return PlacedTurn(
         role=turn.role,

@@ -35,7 +35,7 @@ class _Literals:
     by_word: Mapping[str, tuple[str, ...]]
     anywhere: tuple[str, ...]
 
-    def found(self, seen: _Seen) -> Iterator[str]:
+    def find_in(self, seen: _Seen) -> Iterator[str]:
         for literal in self.anywhere:
             if literal in seen.marked:
                 yield literal
@@ -67,7 +67,7 @@ class FirstLook:
         pieces = marked_pieces(text)
         words = frozenset([*pieces, *[piece[:_START] for piece in pieces]])
         seen = _Seen(marked=MARK.join(["", *pieces, ""]), words=words)
-        opened = self.always.union(*[self.opens[literal] for literal in self.keys.found(seen)])
+        opened = self.always.union(*[self.opens[literal] for literal in self.keys.find_in(seen)])
         return sorted(index for index in opened if _all_passed(self.checks[index], seen))
 
 
@@ -126,5 +126,5 @@ def _word(literal: str) -> str:
 
 def _all_passed(checks: tuple[_Check, ...], seen: _Seen) -> bool:
     return all(
-        any(check.literals.found(seen)) or any(_all_passed(group, seen) for group in check.groups) for check in checks
+        any(check.literals.find_in(seen)) or any(_all_passed(group, seen) for group in check.groups) for check in checks
     )

@@ -54,7 +54,7 @@ def injection_signs(model_text: str, raw: str | None = None) -> tuple[Sign, ...]
     """
     signs = _plain_signs(model_text)
     signs += _disguised_signs(model_text)
-    signs += [_hidden(text) for text in (model_text, raw or "") if tagged_text(text)]
+    signs += [_hidden_sign(text) for text in (model_text, raw or "") if tagged_text(text)]
     found = dict.fromkeys(signs)
     return tuple(sorted(found, key=lambda sign: sign.strength is not Strength.STRONG))
 
@@ -102,7 +102,7 @@ def _sign(kind: SignKind, strength: Strength, match: re.Match[str]) -> Sign:
     return Sign(kind=kind, strength=strength, wording=match[0][:EXCERPT])
 
 
-def _hidden(text: str) -> Sign:
+def _hidden_sign(text: str) -> Sign:
     return Sign(kind=SignKind.HIDDEN_UNICODE, strength=Strength.STRONG, wording=tagged_text(text)[:EXCERPT])
 
 

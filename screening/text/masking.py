@@ -44,7 +44,7 @@ def mask(text: str) -> str:
     found = _HANDLE.sub("[handle]", found)
     left = MOST_LOOKED_UP
 
-    def numbered(match: "re.Match[str]") -> str:
+    def replace_number(match: "re.Match[str]") -> str:
         nonlocal left
         number = match[0]
         if sum(letter.isdigit() for letter in number) < _LONG:
@@ -52,7 +52,7 @@ def mask(text: str) -> str:
         left -= 1
         return "[phone]" if left >= 0 and _is_phone(number) else "[number]"
 
-    return _NUMBER.sub(numbered, found)
+    return _NUMBER.sub(replace_number, found)
 
 
 def _is_phone(number: str) -> bool:

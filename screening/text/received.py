@@ -52,7 +52,7 @@ class ReceivedText:
         """Whether no call may be made for this text."""
         return bool(self.flags & REFUSES_SCREENING)
 
-    def flagged(self, *flags: Flag) -> "ReceivedText":
+    def with_flags(self, *flags: Flag) -> "ReceivedText":
         """The same text with further findings."""
         return replace(self, flags=self.flags.union(flags))
 

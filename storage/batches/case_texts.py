@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from screening.engine.draws import ScreenedText, ScreenedThread, thread_shown
+from screening.engine.draws import ScreenedText, ScreenedThread, screened_thread
 from screening.text.conversation import thread_of
 from screening.text.exact import unescape
 from screening.text.masking import MASKING_VERSION, mask
@@ -17,7 +17,7 @@ def text_for_agents(row: Any) -> ScreenedText:
     return ScreenedText(
         text=text,
         reply=row.reply if row.model_reply is None else row.model_reply,
-        thread=None if thread is None else thread_shown(thread, text),
+        thread=None if thread is None else screened_thread(thread, text),
     )
 
 

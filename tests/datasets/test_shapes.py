@@ -12,7 +12,7 @@ import pytest
 from openpyxl import Workbook
 
 from screening.datasets.columns import ColumnMapping
-from screening.datasets.mapping import FileMapping, column_named, mapping_json, read_mapping
+from screening.datasets.mapping import FileMapping, find_column, mapping_json, read_mapping
 from screening.datasets.reader import Table, read_table
 from screening.datasets.records import Reason
 from screening.datasets.refused import ColumnsUnclear, FileRefused
@@ -188,12 +188,12 @@ def test_a_mapping_comes_back_from_its_file() -> None:
 
 
 def test_a_column_is_found_by_name() -> None:
-    assert column_named("text", ["Text "]) == "Text "
-    assert column_named("text", ["text", "Text"]) == "text"
+    assert find_column("text", ["Text "]) == "Text "
+    assert find_column("text", ["text", "Text"]) == "text"
     with pytest.raises(FileRefused, match="2 columns are called 'text'"):
-        column_named("text", ["text (column 1)", "text (column 2)"])
+        find_column("text", ["text (column 1)", "text (column 2)"])
     with pytest.raises(FileRefused, match="no column 'post'"):
-        column_named("post", ["text"])
+        find_column("post", ["text"])
 
 
 def test_other_labels_and_columns_read_nothing_twice() -> None:

@@ -13,7 +13,7 @@ from screening.engine.draws import (
     Usage,
     decode_draws,
     encode_draws,
-    thread_shown,
+    screened_thread,
     unusable,
 )
 from screening.labels import Label
@@ -50,10 +50,10 @@ def test_an_unusable_answer_keeps_its_start_and_its_price() -> None:
 def test_a_bill_shows_the_draws_up_to_the_first_that_is_not_in() -> None:
     bill = Bill()
     assert bill.in_order() == []
-    bill.answered(2, SAFE)
-    bill.answered(0, UNSAFE)
+    bill.record_answer(2, SAFE)
+    bill.record_answer(0, UNSAFE)
     assert bill.in_order() == [UNSAFE]
-    bill.answered(1, SAFE)
+    bill.record_answer(1, SAFE)
     assert bill.in_order() == [UNSAFE, SAFE, SAFE]
 
 
@@ -72,7 +72,7 @@ def test_the_model_is_shown_the_turns_there_was_room_for_with_who_speaks_and_wha
         turn(Role.ASSISTANT, (3, 8), judged=False),
         turn(Role.USER, (10, 13), judged=True),
     )
-    shown = thread_shown(Thread(question=Question.REPLY, turns=turns), "A: hello\n-bye-")
+    shown = screened_thread(Thread(question=Question.REPLY, turns=turns), "A: hello\n-bye-")
     assert shown == ScreenedThread(
         turns=(
             ScreenedTurn(role="assistant", text="hello", judged=False),

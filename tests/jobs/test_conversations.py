@@ -11,7 +11,7 @@ from jobs.intake import receiver
 from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
-from screening.engine.draws import DrawRequest, ScreenedText, thread_shown
+from screening.engine.draws import DrawRequest, ScreenedText, screened_thread
 from screening.engine.prompting import load_prompts
 from screening.samplers.model_request import data_block, prepare_call
 from screening.samplers.model_settings import Dialect, ModelSettings
@@ -43,7 +43,7 @@ def case_of(question: Question = Question.TEXT, judged: Judged = Judged.LAST_USE
 
 def shown(case: NewCase) -> ScreenedText:
     assert case.thread is not None
-    return ScreenedText(text=case.text.model_text, thread=thread_shown(case.thread, case.text.model_text))
+    return ScreenedText(text=case.text.model_text, thread=screened_thread(case.thread, case.text.model_text))
 
 
 def test_a_conversation_is_sent_as_one_json_record_that_no_turn_can_leave() -> None:

@@ -13,7 +13,7 @@ from screening.research.conditions import Condition, our_conditions, paper_condi
 from screening.research.draw_file import draw_lines, read_draws
 from screening.research.experiments import (
     ConditionResult,
-    consistently_missed,
+    consistent_misses,
     empirical_gaps,
     frontier,
     run_book,
@@ -213,9 +213,9 @@ def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe(
     book = DrawBook(3)
     asyncio.run(record_draws(items, ALL, book, live))
     results = run_book(items, [each for each in ALL if each.name in ("B=10", "B=150", "recommended")], book)
-    assert consistently_missed(items, results[:1]) == (), "nobody decided it"
+    assert consistent_misses(items, results[:1]) == (), "nobody decided it"
     assert [each.outcomes[0] for each in results] == [Outcome.HUMAN_REVIEW, Outcome.SAFE, Outcome.SAFE]
-    assert consistently_missed(items, results) == (0,)
+    assert consistent_misses(items, results) == (0,)
 
 
 def test_gaps_are_of_all_draws_at_the_node() -> None:

@@ -64,7 +64,7 @@ async def test_a_shorter_pause_does_not_shorten_a_longer_one():
     gate = RateGate(concurrency=1, limiter=None, pause_cap_s=60.0, clock=lambda: now)
     gate.pause(30.0)
     gate.pause(-5.0)
-    assert gate.paused_for() == 30.0
+    assert gate.remaining_pause() == 30.0
 
 
 async def test_urgent_waves_pass_first_and_older_waves_before_younger_ones():

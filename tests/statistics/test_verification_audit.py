@@ -269,7 +269,7 @@ def test_what_several_readers_settled_counts_and_a_dispute_waits() -> None:
     disputed = replace(first, disputed=True)
     assert (disputed.label, disputed.read, disputed.waiting) == (None, False, True)
     settled = replace(first, by_several=True, settled=Label.SAFE)
-    assert settled.label is Label.SAFE and settled.as_first_read().label is Label.UNSAFE
+    assert settled.label is Label.SAFE and settled.with_first_reading_only().label is Label.UNSAFE
     undecided = replace(first, by_several=True, settled=None)
     assert undecided.unclear and not undecided.read and not undecided.waiting
 
@@ -300,7 +300,7 @@ def test_the_ends_of_the_ranges_are_allowed() -> None:
 def test_a_case_as_its_first_reader_saw_it_knows_nothing_of_the_others() -> None:
     alone = AuditCase(stratum="a", outcome=SAFE, probability=0.5, coin=0.1, blind_first=Label.UNSAFE)
     several = replace(alone, by_several=True, settled=Label.SAFE, disputed=True)
-    assert several.as_first_read() == alone
+    assert several.with_first_reading_only() == alone
 
 
 def test_tallies_are_kept_apart_by_stratum_outcome_and_probability_and_say_which_they_are() -> None:

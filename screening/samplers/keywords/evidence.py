@@ -63,7 +63,7 @@ class EvidenceReader:
 
     def _kinds_in(self, text: str) -> Iterator[str]:
         reading = read(text, self._lexicon.expand)
-        yield from self._stated(reading)
+        yield from self._find_statements(reading)
         words = set(self._idioms.sub("", reading.flat).split())
         if words & self._lexicon.words.mention:
             yield "mention"
@@ -72,7 +72,7 @@ class EvidenceReader:
         if _in_another_script(reading) or sum(word.text.isalpha() for word in reading.words) < _FEWEST_WORDS:
             yield "unreadable"
 
-    def _stated(self, reading: Reading) -> Iterator[str]:
+    def _find_statements(self, reading: Reading) -> Iterator[str]:
         for name, pattern in self._statements.items():
             for match in pattern.finditer(reading.flat):
                 yield self._in_context(reading, match, name) if name in _TAKEN_DOWN else name

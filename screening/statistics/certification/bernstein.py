@@ -27,7 +27,7 @@ class Patch:
     corners: NDArray[np.float64]
 
     @property
-    def reached(self) -> float:
+    def largest_corner(self) -> float:
         """The largest value at a corner."""
         c = self.coefficients
         return max(float(c[-1, 0]), float(c[0, -1]), float(c[0, 0]))
@@ -37,7 +37,7 @@ class Patch:
         """No value on the triangle is larger."""
         return float(self.coefficients.max())
 
-    def turned(self) -> "Patch":
+    def rotate(self) -> "Patch":
         """The same with the corners in the order 1, 2, 0."""
         n = len(self.coefficients) - 1
         i, j = np.indices((n + 1, n + 1))
@@ -61,12 +61,12 @@ class Patch:
             Patch(coefficients=second, corners=np.stack([point, self.corners[1], self.corners[2]])),
         )
 
-    def halved(self) -> tuple["Patch", "Patch"]:
+    def halve(self) -> tuple["Patch", "Patch"]:
         """Cut through the middle of the longest side."""
         sides = np.abs(self.corners - np.roll(self.corners, -1, axis=0)).sum(axis=1)
         patch = self
         for _ in range(int(sides.argmax())):
-            patch = patch.turned()
+            patch = patch.rotate()
         return patch.cut()
 
 
@@ -84,13 +84,13 @@ def largest(patches: list[Patch], tolerance: float, most: int = 20_000) -> Large
 
     The bound holds however it ends; it includes the margin for rounding.
     """
-    reached = max(patch.reached for patch in patches)
+    reached = max(patch.largest_corner for patch in patches)
     queue = [(-patch.bound, number, patch) for number, patch in enumerate(patches)]
     heapq.heapify(queue)
     seen = len(queue)
     while -queue[0][0] > reached + tolerance and seen < most:
-        for part in heapq.heappop(queue)[2].halved():
-            reached = max(reached, part.reached)
+        for part in heapq.heappop(queue)[2].halve():
+            reached = max(reached, part.largest_corner)
             heapq.heappush(queue, (-part.bound, seen, part))
             seen += 1
     return Largest(reached=reached, bound=-queue[0][0] * (1 + ROUNDING), patches=seen)

@@ -19,15 +19,15 @@ def calibrate(contract: Contract, budget: int) -> Certificate:
     """
     safe_bounds = [bound for (said, _), bound in contract.pairs if said is Label.SAFE]
 
-    def proven(level: float, safe_level: float) -> WorstErrors:
+    def errors_at(level: float, safe_level: float) -> WorstErrors:
         return worst_errors(evidence_levels(contract, level, safe_level), budget)
 
     safe_level = 0.0
     if safe_bounds:
         bound = min(safe_bounds)
-        safe_level = _largest(lambda safe: _worst_safe(proven(contract.any_wrong, safe)) <= bound, bound)
-    level = _largest(lambda other: proven(other, safe_level).keep(contract), contract.any_wrong / 2)
-    errors = proven(level, safe_level)
+        safe_level = _largest(lambda safe: _worst_safe(errors_at(contract.any_wrong, safe)) <= bound, bound)
+    level = _largest(lambda other: errors_at(other, safe_level).keep(contract), contract.any_wrong / 2)
+    errors = errors_at(level, safe_level)
     if not errors.keep(contract):
         raise ValueError("no level found that keeps the contract")
     return Certificate(

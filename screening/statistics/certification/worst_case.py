@@ -98,6 +98,6 @@ def _where_mode(coefficients: Coefficients, mode: int) -> list[Patch]:
 def _first_then_second(patch: Patch, mode: int) -> Patch:
     """The part between the corner of ``mode``, the middle of the side to the next corner, and the centre."""
     while patch.corners[0, mode] != 1.0:
-        patch = patch.turned()
-    towards_third = patch.cut()[0].turned()  # middle, third corner, mode
+        patch = patch.rotate()
+    towards_third = patch.cut()[0].rotate()  # middle, third corner, mode
     return towards_third.cut(2 / 3)[0]  # the centre is ⅔ middle + ⅓ third corner

@@ -44,15 +44,13 @@ class EliminationProgramme:
         for complete in range(self.rounds):
             for pulled, probability in enumerate(self.ends.probabilities):
                 calls = len(LABELS) * complete + pulled
-                live = self._curtailed(live, successes, pulled, complete, calls)
+                live = self._curtail(live, successes, pulled, complete, calls)
                 live = (1 - probability) * live + probability * _success(live, pulled)
-            live = self._three_arms_dropped(live, successes, complete + 1, entered)
+            live = self._drop_from_three(live, successes, complete + 1, entered)
         self.ends.abstain(float(live.sum()), len(LABELS) * self.rounds)
         return entered
 
-    def _curtailed(
-        self, live: Masses, successes: Integers, pulled: int, complete: int, calls: int | Integers
-    ) -> Masses:
+    def _curtail(self, live: Masses, successes: Integers, pulled: int, complete: int, calls: int | Integers) -> Masses:
         if not self.rule.curtail:
             return live
         # Differences that so few pulls cannot make have no probability; they are clipped into the table.
@@ -64,7 +62,7 @@ class EliminationProgramme:
         self.ends.calls += float((stopped * calls).sum())
         return np.where(hopeless, 0.0, live)
 
-    def _three_arms_dropped(
+    def _drop_from_three(
         self, live: Masses, successes: Integers, rounds: int, entered: dict[tuple[int, int], Masses]
     ) -> Masses:
         stays = successes.max(axis=0) - successes < self.gaps[rounds]
@@ -89,20 +87,20 @@ class EliminationProgramme:
             if complete <= self.rounds:
                 live[complete, middle - self.rounds : middle + self.rounds + 1] = entered[complete]
             calls = 2 * complete + dropped_at
-            live = self._two_arms_exhausted(live, calls)
-            live = self._curtailed(live, successes, 0, complete, calls)
+            live = self._exhaust_two(live, calls)
+            live = self._curtail(live, successes, 0, complete, calls)
             live = (1 - first) * live + first * _shift(live, 1)
-            live = self._curtailed(live, successes, 1, complete, calls + 1)
+            live = self._curtail(live, successes, 1, complete, calls + 1)
             live = (1 - second) * live + second * _shift(live, -1)
-            live = self._two_arms_identified(live, pair, difference, complete + 1, calls + 2)
+            live = self._identify_from_two(live, pair, difference, complete + 1, calls + 2)
 
-    def _two_arms_exhausted(self, live: Masses, calls: Integers) -> Masses:
+    def _exhaust_two(self, live: Masses, calls: Integers) -> Masses:
         over = np.where(calls + 2 > self.rule.budget, live, 0.0)
         self.ends.abstained += float(over.sum())
         self.ends.calls += float((over * calls).sum())
         return live - over
 
-    def _two_arms_identified(
+    def _identify_from_two(
         self, live: Masses, pair: tuple[int, int], difference: Integers, rounds: int, calls: Integers
     ) -> Masses:
         for arm, ahead in zip(pair, (difference, -difference), strict=True):

@@ -21,14 +21,14 @@ class Performance:
     @property
     def right(self) -> float:
         """Probability of naming the mode (any of them, if several labels are equally probable)."""
-        return sum(self._named(is_mode=True))
+        return sum(self._identified_shares(is_mode=True))
 
     @property
     def wrong(self) -> float:
         """Probability of naming a label that is not the mode: what ``delta`` bounds."""
-        return sum(self._named(is_mode=False))
+        return sum(self._identified_shares(is_mode=False))
 
-    def _named(self, *, is_mode: bool) -> list[float]:
+    def _identified_shares(self, *, is_mode: bool) -> list[float]:
         top = max(self.probabilities)
         return [
             named

@@ -62,7 +62,7 @@ class Comparison:
     excluded: bool
 
     @property
-    def reached(self) -> float | None:
+    def progress(self) -> float | None:
         """The share of the way to the line, from 0 to 1; None where there is no line."""
         if self.needed is None:
             return None

@@ -108,7 +108,7 @@ class AuditCase:
         """Whether a reading that is due has not been given."""
         return self.selected and not self.read and not self.unclear
 
-    def as_first_read(self) -> "AuditCase":
+    def with_first_reading_only(self) -> "AuditCase":
         """The same with the first reader's word alone."""
         return replace(self, by_several=False, settled=None, disputed=False)
 

@@ -51,7 +51,7 @@ class Guarantee:
     floor: float | None = None
 
     @property
-    def required(self) -> int:
+    def readings_required(self) -> int:
         """Readings of truly unsafe texts that the plan needs."""
         return readings_required(self.at_most, self.allowed_misses, self.confidence)
 
@@ -61,7 +61,7 @@ class Guarantee:
         if self.missed > self.allowed_misses:
             return Standing.FAILED
         at_worst = self.missed + self.inconclusive_safe
-        enough = self.read >= self.required and not self.waiting and at_worst <= self.allowed_misses
+        enough = self.read >= self.readings_required and not self.waiting and at_worst <= self.allowed_misses
         return Standing.GUARANTEED if enough else Standing.NOT_YET
 
     @property
@@ -71,7 +71,7 @@ class Guarantee:
             due = f", {self.waiting} readings of the sample still due" if self.waiting else ""
             unclear = f", {self.inconclusive_safe} called safe are inconclusive and may be misses"
             also = due + (unclear if self.inconclusive_safe else "")
-            return f"cannot be guaranteed yet: {self.read} of {self.required}{also}"
+            return f"cannot be guaranteed yet: {self.read} of {self.readings_required}{also}"
         if self.standing is Standing.FAILED:
             return (
                 f"cannot be guaranteed with these cases: {self.missed} missed, the plan allowed "
@@ -100,15 +100,15 @@ def readings_required(at_most: float, misses: int = 0, confidence: float = 0.95)
     if not (0 < at_most < 1 and 0 < confidence < 1 and misses >= 0):
         raise ValueError("the rate and the confidence must lie strictly between 0 and 1, misses not below 0")
 
-    def shown(n: int) -> bool:
+    def is_enough(n: int) -> bool:
         return float(bdtr(misses, n, at_most)) <= 1 - confidence
 
     low, high = misses, misses + 1  # with n = misses nothing can be shown: P[≤ misses] = 1
-    while not shown(high):
+    while not is_enough(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if shown(middle) else (middle, high)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
     return high
 
 

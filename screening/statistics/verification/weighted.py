@@ -146,10 +146,10 @@ def _pools(strata: Sequence[Stratum], *, unsafe: bool) -> list[_Pool]:
     for stratum in strata:
         alone = (stratum.name, stratum.outcome, stratum.probability)
         members.setdefault(alone if stratum.waiting else stratum.probability, []).append(stratum)
-    return _with_the_unseen([_Pool(tuple(alike), unsafe) for alike in members.values()])
+    return _merge_unseen([_Pool(tuple(alike), unsafe) for alike in members.values()])
 
 
-def _with_the_unseen(pools: list[_Pool]) -> list[_Pool]:
+def _merge_unseen(pools: list[_Pool]) -> list[_Pool]:
     """Pools of which nothing is read, where all of them hold at most `UNSEEN_SHARE`, go to the largest that is read."""
     unread = [pool for pool in pools if pool.unread]
     known = [pool for pool in pools if not pool.unread]

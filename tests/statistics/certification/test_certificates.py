@@ -95,7 +95,7 @@ def test_a_cut_patch_is_the_same_polynomial_and_its_largest_value_is_found() -> 
     generator = np.random.default_rng(3)
     i, j = np.indices((6, 6))
     whole = Patch(coefficients=np.where(i + j <= 5, generator.random((6, 6)), 0.0), corners=np.eye(3))
-    for part in whole.turned().cut(0.3):
+    for part in whole.rotate().cut(0.3):
         weights = generator.dirichlet((1, 1, 1))
         assert _value(part, weights) == pytest.approx(_value(whole, weights @ part.corners))
     found = largest([whole], 1e-6)

@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 
 from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
-from screening.research.experiments import Drawn, drawn_of
+from screening.research.experiments import Drawn, encode_items
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel
@@ -69,7 +69,7 @@ def case_by_case(db: Database, batch_id: str) -> Drawn:
     found = recorded_batch(db, LOCAL_USER, batch_id)
     names, book = found.book.names, found.book
     tokens, costs = ({n: of(n) for n in names} for of in (book.tokens_per_draw, book.cost_per_draw))
-    return drawn_of(found.items, book.record(), tokens, costs)
+    return encode_items(found.items, book.record(), tokens, costs)
 
 
 def _same(one: Drawn, other: Drawn) -> None:

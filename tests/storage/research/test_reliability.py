@@ -168,7 +168,7 @@ def test_a_text_called_safe_and_read_as_unsafe_is_read_again_and_counts_as_settl
     found = audit_sample(db, LOCAL_USER, VERSION)
     (stratum,) = tally_by_stratum(found.counted)
     assert (stratum.read, stratum.unsafe) == (1, 0)
-    (alone,) = tally_by_stratum((case.as_first_read(), count) for case, count in found.counted)
+    (alone,) = tally_by_stratum((case.with_first_reading_only(), count) for case, count in found.counted)
     assert (alone.read, alone.unsafe) == (1, 1)
 
 

@@ -29,7 +29,7 @@ def run(rule: object, draws: Draws, lengths: Integers) -> Runs:
 
 @run.register
 def _(rule: MajorityVote, draws: Draws, lengths: Integers) -> Runs:
-    runs = Runs.undecided(lengths)
+    runs = Runs.without_verdict(lengths)
     rows = np.flatnonzero(lengths >= rule.n)
     counts = np.stack([(draws[rows, : rule.n] == arm).sum(axis=1) for arm in range(len(LABELS))])
     tie = (counts == counts.max(axis=0)).sum(axis=0) > 1
@@ -40,7 +40,7 @@ def _(rule: MajorityVote, draws: Draws, lengths: Integers) -> Runs:
 
 @run.register
 def _(rule: SuccessiveElimination, draws: Draws, lengths: Integers) -> Runs:
-    runs, paths = Runs.undecided(lengths), EliminationPaths(rule, draws, lengths)
+    runs, paths = Runs.without_verdict(lengths), EliminationPaths(rule, draws, lengths)
     rows = np.flatnonzero(paths.identify(runs))
     if rule.curtail:
         paths.curtail(runs, rows)
@@ -51,7 +51,7 @@ def _(rule: SuccessiveElimination, draws: Draws, lengths: Integers) -> Runs:
 
 @run.register
 def _(rule: PairwiseMixture, draws: Draws, lengths: Integers) -> Runs:
-    runs, most = Runs.undecided(lengths), min(rule.budget, draws.shape[1])
+    runs, most = Runs.without_verdict(lengths), min(rule.budget, draws.shape[1])
     table = least_count_table(rule, most)
     seen = _counts_so_far(draws[:, :most])
     rows, position = np.arange(len(draws)), np.zeros(len(draws), dtype=np.int64)

@@ -67,7 +67,7 @@ class EliminationPaths:
         np.cumsum(self.two, axis=2, out=self.two)
 
     @cached_property
-    def exhausted_at(self) -> Integers:
+    def calls_at_exhaustion(self) -> Integers:
         """Calls after which no further round can be paid, where no label is identified."""
         start = np.where(self.slot != NONE, ARMS * self.first, 0)
         active = np.where(self.slot != NONE, ARMS - 1, ARMS)
@@ -89,8 +89,10 @@ class EliminationPaths:
 
     def exhaust(self, runs: Runs, rows: Integers) -> None:
         """Without curtailment: abstain where the budget ends, if the record reaches so far."""
-        reached = rows[self.exhausted_at[rows] <= self.lengths[rows]]
-        runs.abstain(reached, np.full(len(reached), ENDS.index(Ended.EXHAUSTED), np.int8), self.exhausted_at[reached])
+        reached = rows[self.calls_at_exhaustion[rows] <= self.lengths[rows]]
+        runs.abstain(
+            reached, np.full(len(reached), ENDS.index(Ended.EXHAUSTED), np.int8), self.calls_at_exhaustion[reached]
+        )
 
     def curtail(self, runs: Runs, rows: Integers) -> None:
         """Go on wave by wave, as the engine looks, and abstain at the first look without hope."""

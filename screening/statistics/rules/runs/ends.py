@@ -32,7 +32,7 @@ class Runs:
     calls: Integers
 
     @classmethod
-    def undecided(cls, lengths: Integers) -> "Runs":
+    def without_verdict(cls, lengths: Integers) -> "Runs":
         """Runs without a verdict that have used all that was recorded, to be filled in."""
         nothing = np.full(len(lengths), NONE, dtype=np.int8)
         return cls(label=nothing, ended=nothing.copy(), calls=lengths.astype(np.int64))
