@@ -5,6 +5,7 @@ PostgreSQL. Names of modules as arguments choose some: ``screening/statistics/bo
 `LEAST` of a module's changes are noticed. ``docs/mutants.md`` has the figures, and why the survivors live.
 """
 
+import argparse
 import json
 import os
 import re
@@ -47,7 +48,10 @@ MODULES = {
     "screening/engine/usable.py": [f"{ENGINE}/test_usable.py"],
     "screening/engine/screen.py": [f"{ENGINE}/test_screen.py", f"{ENGINE}/test_usable.py", LOGPROBS],
     "screening/engine/pipeline.py": [f"{ENGINE}/test_pipeline.py", f"{ENGINE}/test_schedule.py"],
-    "storage/blindness.py": [f"{STORAGE}/test_blindness.py"],
+    "storage/blindness.py": [
+        f"{STORAGE}/test_blindness.py",
+        *(f"{STORAGE}/review/test_{each}.py" for each in ("evidence", "adjudication")),
+    ],
     "storage/batches/screenings.py": [
         f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "allocations", "reach")
     ],
@@ -56,12 +60,20 @@ MODULES = {
         f"{STORAGE}/review/test_{each}.py" for each in ("adjudication", "doubtful_safe")
     ],
 }
+# fmt: off
 DECIDING = {
-    "storage/blindness.py": ["is_blind", "withheld", "waiting", "has_rated"],
+    "storage/blindness.py": [
+        "is_blind", "withheld", "waiting", "has_rated", "counts_as_with_clinicians", "reveal", "_urgent", "_was_listed",
+        "see_readings", "_remember",
+    ],
     "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement", "_toss"],
-    "storage/review/adjudication.py": ["settle", "_close_alone", "is_party", "_needs"],
+    "storage/review/adjudication.py": [
+        "settle", "resettle", "_close_alone", "_wait", "_dispute", "close", "latest_readings", "adjudicate", "is_party",
+        "amend", "_done", "_needs",
+    ],
     "storage/review/second_readings.py": ["second_reading_due", "doubtful_safe", "_fitting", "coin"],
 }
+# fmt: on
 """Of a module that mostly keeps and reads: the functions that decide. Of all others every function is changed."""
 
 
@@ -116,11 +128,26 @@ def _mutmut(copy: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def main(chosen: list[str]) -> int:
+def chosen(arguments: list[str]) -> list[str]:
+    """The modules that these arguments name, or all; ends with a sentence where one is not in `MODULES`."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants",
+        description="Change the code that decides, one small change at a time, and print what no test notices.",
+        epilog="Modules: " + ", ".join(MODULES),
+    )
+    parser.add_argument("modules", nargs="*", metavar="module", help="a path from the list below; without one, all")
+    modules: list[str] = parser.parse_args(arguments).modules
+    if unknown := [module for module in modules if module not in MODULES]:
+        parser.error(f"no tests are named for {', '.join(unknown)}: --help lists the modules that can be tried")
+    return modules or list(MODULES)
+
+
+def main(arguments: list[str]) -> int:
     """Run these modules, or all; 1 where one of them has too few changes noticed."""
+    modules = chosen(arguments)
     os.nice(10)
     shares = []
-    for module in chosen or MODULES:
+    for module in modules:
         with tempfile.TemporaryDirectory() as folder:
             shares.append(noticed(module, Path(folder)))
     return int(any(share < LEAST for share in shares))

@@ -111,6 +111,52 @@ def test_a_wave_stops_where_the_budget_may_end_before_the_earliest_decision() ->
     assert (state.verdict().ended, state.verdict().calls) == (Ended.EXHAUSTED, 102)  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(("budget", "wave"), [(104, 69), (105, 73)])
+def test_a_wave_goes_to_the_earliest_decision_once_the_budget_pays_all_arms_until_then(budget: int, wave: int) -> None:
+    # As above, 73 draws decide at the earliest. With 74 left a round of three could end with two calls left, which
+    # do not pay another; with 75 left every round that ends before the 73rd draw is followed by another.
+    rule = SuccessiveElimination(delta=0.001, budget=budget, curtail=False)
+    assert followed(rule, [SAFE, SAFE, ESCALATE, *[SAFE] * 27]).next_wave() == wave
+
+
+@pytest.mark.parametrize("calls", range(48))
+def test_a_wave_from_within_a_round_ends_with_the_last_round_that_is_paid(calls: int) -> None:
+    # B = 50 pays 16 rounds of three, too few to drop anything.
+    rule = SuccessiveElimination(delta=0.05, budget=50, curtail=False)
+    assert followed(rule, [SAFE] * calls).next_wave() == 48 - calls
+
+
+def test_two_arms_are_told_apart_by_the_draws_of_two() -> None:
+    # `escalate` is dropped after 24 rounds with the other two level: from there the leader wins every round and its
+    # rival none, until the lead exceeds 2·T·w.
+    state = followed(SuccessiveElimination(delta=0.05, budget=400), [SAFE, UNSAFE, SAFE] * 24)
+    assert state.active == (0, 1)
+    rounds = next(t for t in range(25, 200) if t - 24 > 2 * t * sqrt(log(12 * t * t / 0.05) / (2 * t)))
+    assert state.draws_to_identify() == state.draws_to_earliest_decision() == state.next_wave() == 2 * (rounds - 24)
+    end = state
+    for _pull in range(2 * (rounds - 24)):
+        assert end.verdict() is None
+        end = end.observe(SAFE)
+    verdict = end.verdict()
+    assert verdict is not None and (verdict.label, verdict.ended) == (SAFE, Ended.IDENTIFIED)
+    assert end.draws_to_identify() == end.draws_to_earliest_decision() == end.next_wave() == 0
+
+
+@pytest.mark.parametrize(("budget", "calls"), [(72, 72), (50, 48)], ids=["identified", "exhausted"])
+def test_no_answer_is_taken_after_the_end(budget: int, calls: int) -> None:
+    rule = SuccessiveElimination(delta=0.05, budget=budget, curtail=False)
+    ended = followed(rule, [SAFE] * calls)
+    assert ended.verdict() is not None and ended.draws_to_earliest_decision() == 0
+    with pytest.raises(ValueError, match="stopped"):
+        ended.observe(SAFE)
+
+
+def test_answers_of_a_wave_that_was_paid_are_taken_after_it_became_hopeless() -> None:
+    hopeless = followed(SuccessiveElimination(delta=0.05, budget=75), [ESCALATE, SAFE, SAFE])
+    assert hopeless.verdict() is not None and hopeless.draws_to_earliest_decision() == 0
+    assert hopeless.observe(SAFE).calls == 4
+
+
 def test_curtailment_ends_a_round_early_when_it_cannot_help() -> None:
     # B = 75 pays 25 rounds, and 25 need a gap of 2·25·w = 24.4, so of 25: all answers must agree.
     rule = SuccessiveElimination(delta=0.05, budget=75)
@@ -158,6 +204,7 @@ def test_the_earliest_decision_is_the_shortest_way_over_all_answers(budget: int)
 def test_bands_are_the_estimate_and_its_radius_clipped() -> None:
     start = SuccessiveElimination(delta=0.05, budget=300).start()
     assert [(arm.estimate, arm.low, arm.high) for arm in start.arms()] == [(None, 0.0, 1.0)] * 3
+    assert tuple(arm.label for arm in start.arms()) == LABELS
     state = followed(SuccessiveElimination(delta=0.05, budget=300), [SAFE] * 60)
     safe, unsafe, _escalate = state.arms()
     width = sqrt(log(12 * 20**2 / 0.05) / 40)
@@ -172,6 +219,29 @@ def test_a_dropped_arm_keeps_its_pulls_and_is_marked() -> None:
     state = followed(SuccessiveElimination(delta=0.05, budget=300), p_half)
     assert [arm.eliminated for arm in state.arms()] == [False, False, True]
     assert [arm.draws for arm in state.arms()] == [25, 25, 24]
+
+
+def _leads(state: EliminationState) -> list[tuple[object, ...]]:
+    assert {each.scale for each in state.comparisons()} == {"pulls"}
+    return [(each.rival, each.leader, each.value, each.needed, each.excluded) for each in state.comparisons()]
+
+
+def test_the_best_arms_lead_is_compared_with_the_one_that_drops_a_rival_at_this_rounds_end() -> None:
+    rule = SuccessiveElimination(delta=0.05, budget=300)
+    needed = [int(2 * t * sqrt(log(12 * t * t / 0.05) / (2 * t))) + 1 for t in range(1, 30)]  # more than 2·T·w
+    assert _leads(rule.start()) == [(UNSAFE, SAFE, 0, needed[0], False), (ESCALATE, SAFE, 0, needed[0], False)]
+    second = followed(rule, [UNSAFE, UNSAFE, UNSAFE, SAFE])  # its first pull of the second round: `safe` has 1 as well
+    assert _leads(second) == [(UNSAFE, SAFE, 0, needed[1], False), (ESCALATE, SAFE, 1, needed[1], False)]
+    ahead = followed(rule, [UNSAFE, UNSAFE, UNSAFE, UNSAFE, UNSAFE])
+    assert _leads(ahead) == [(SAFE, UNSAFE, 2, needed[1], False), (ESCALATE, UNSAFE, 2, needed[1], False)]
+
+
+def test_a_dropped_arm_stays_at_the_lead_that_dropped_it() -> None:
+    # `safe` never answers and goes after round 24; then `escalate` wins three rounds more and `unsafe` none.
+    state = followed(SuccessiveElimination(delta=0.05, budget=300), [UNSAFE, UNSAFE, ESCALATE] * 24 + [ESCALATE] * 6)
+    assert (state.active, state.pulls) == ((1, 2), (24, 27, 27))
+    needed = int(2 * 27 * sqrt(log(12 * 27**2 / 0.05) / 54)) + 1
+    assert _leads(state) == [(SAFE, None, 24, 24, True), (UNSAFE, ESCALATE, 3, needed, False)]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 1.5])

@@ -1,0 +1,36 @@
+"""What `make mutants` is asked for: every file that it names exists, and what it does not know it refuses in words."""
+
+import ast
+
+import pytest
+
+from tests.mutants.__main__ import DECIDING, MODULES, ROOT, chosen
+
+
+def test_without_arguments_all_modules_are_tried() -> None:
+    assert chosen([]) == list(MODULES)
+    assert chosen(["storage/blindness.py"]) == ["storage/blindness.py"]
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["storage/blindness"], 2), (["--all"], 2)])
+def test_help_and_what_is_unknown_are_answered_in_words(
+    arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        chosen(arguments)
+    assert ended.value.code == code
+    said = capsys.readouterr()
+    assert "python -m tests.mutants" in said.out + said.err
+    if "storage/blindness" in arguments:
+        assert "no tests are named for storage/blindness:" in said.err
+
+
+def test_every_module_and_test_that_is_named_exists() -> None:
+    named = {*MODULES, *(test for tests in MODULES.values() for test in tests)}
+    assert {path for path in named if not (ROOT / path).exists()} == set()
+
+
+@pytest.mark.parametrize("module", DECIDING)
+def test_every_function_that_is_said_to_decide_is_there(module: str) -> None:
+    tree = ast.parse((ROOT / module).read_text())
+    assert set(DECIDING[module]) <= {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
