@@ -182,9 +182,6 @@ def adjudication_of(row: Any) -> Adjudication:
     )
 
 
-_entry = inbox_entries.c
-
-
 class ReasonNeeded(ValueError):
     """A change to what was recorded needs a reason."""
 

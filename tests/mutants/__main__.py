@@ -14,10 +14,17 @@ import subprocess
 import sys
 import tempfile
 from fnmatch import fnmatchcase
+from itertools import count
 from pathlib import Path
+
+import libcst
 
 ROOT = Path(__file__).parents[2]
 LEAST = 0.9
+PLAIN = "_plain"
+"""What a decorated function is called by itself."""
+NOT_DECORATED = ("staticmethod", "classmethod")
+"""Decorators that mutmut can do with."""
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "mutants", "var", "test-results", "*.egg-info")
 STATISTICS, ENGINE, STORAGE = "tests/statistics", "tests/engine", "tests/storage"
 LOGPROBS = "tests/samplers/test_logprobs.py"
@@ -55,7 +62,9 @@ MODULES = {
     "storage/batches/screenings.py": [
         f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "allocations", "reach")
     ],
-    "storage/review/adjudication.py": [f"{STORAGE}/review/test_adjudication.py"],
+    "storage/review/adjudication.py": [
+        f"{STORAGE}/review/test_{each}.py" for each in ("adjudication", "decided_again")
+    ],
     "storage/review/second_readings.py": [
         f"{STORAGE}/review/test_{each}.py" for each in ("adjudication", "doubtful_safe")
     ],
@@ -82,8 +91,10 @@ def noticed(module: str, folder: Path) -> float:
     copy = folder / "tree"
     shutil.copytree(ROOT, copy, ignore=NOT_COPIED)
     shutil.copytree(ROOT / ".streamlit", copy / ".streamlit")
+    (copy / module).write_text(undecorated((ROOT / module).read_text()))
     (copy / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text() + _settings(module, copy))
-    names = [f"{module[:-3].replace('/', '.')}.x_{name}__mutmut_*" for name in DECIDING.get(module, [])]
+    place = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    names = [f"{place}.x_{name}{plain}__mutmut_*" for name in DECIDING.get(module, []) for plain in ("", PLAIN)]
     _mutmut(copy, "run", "--max-children", "1", *names)
     results = dict(line.strip().rsplit(": ", 1) for line in _mutmut(copy, "results", "--all", "1").splitlines())
     tried = {
@@ -97,6 +108,33 @@ def noticed(module: str, folder: Path) -> float:
             print(change)
     print(f"{module}: {len(tried) - len(left)} of {len(tried)} changes are noticed", flush=True)
     return 1 - len(left) / len(tried) if tried else 0.0
+
+
+def undecorated(source: str) -> str:
+    """The same program with each decorator written as a call, since mutmut leaves decorated functions alone."""
+    return libcst.parse_module(source).visit(_Undecorated()).code
+
+
+class _Undecorated(libcst.CSTTransformer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def leave_FunctionDef(
+        self, original_node: libcst.FunctionDef, updated_node: libcst.FunctionDef
+    ) -> libcst.BaseStatement | libcst.FlattenSentinel[libcst.BaseStatement]:
+        around = [each.decorator for each in updated_node.decorators]
+        if not around or (len(around) == 1 and getattr(around[0], "value", "") in NOT_DECORATED):
+            return updated_node
+        name = updated_node.name.value
+        plain = next(one for n in count() if (one := f"{name}{PLAIN}{n or ''}") not in self.names)
+        self.names.add(plain)
+        value: libcst.BaseExpression = libcst.Name(plain)
+        for decorator in reversed(around):
+            value = libcst.Call(decorator, [libcst.Arg(value)])
+        named = libcst.Assign([libcst.AssignTarget(libcst.Name(name))], value)
+        function = updated_node.with_changes(name=libcst.Name(plain), decorators=[])
+        return libcst.FlattenSentinel([function, libcst.SimpleStatementLine([named])])
 
 
 def _drops_a_guard_alone(change: str) -> bool:

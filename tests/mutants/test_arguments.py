@@ -1,10 +1,12 @@
-"""What `make mutants` is asked for: every file that it names exists, and what it does not know it refuses in words."""
+"""What `make mutants` is asked for and tries: what it names exists, and what it does not know it refuses in words."""
 
 import ast
+from functools import cache
+from typing import Any
 
 import pytest
 
-from tests.mutants.__main__ import DECIDING, MODULES, ROOT, chosen
+from tests.mutants.__main__ import DECIDING, MODULES, ROOT, chosen, undecorated
 
 
 def test_without_arguments_all_modules_are_tried() -> None:
@@ -34,3 +36,31 @@ def test_every_module_and_test_that_is_named_exists() -> None:
 def test_every_function_that_is_said_to_decide_is_there(module: str) -> None:
     tree = ast.parse((ROOT / module).read_text())
     assert set(DECIDING[module]) <= {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
+
+
+def test_decorated_functions_are_tried_as_the_same_program_without_decorators() -> None:
+    """mutmut leaves them alone: the verdict on a guarantee and most validators would never be changed."""
+    source = """
+class Count:
+    @property
+    def double(self):
+        return 2 * self.n
+
+    @staticmethod
+    @cache
+    def of(n):
+        found = Count()
+        found.n = n
+        return found
+
+    @classmethod
+    def three(cls):
+        return cls.of(3)
+"""
+    written = undecorated(source)
+    assert "    double = property(double_plain)\n" in written
+    assert "    of = staticmethod(cache(of_plain))\n" in written
+    assert "    @classmethod\n    def three(cls):" in written, "mutmut can do with these"
+    space: dict[str, Any] = {"cache": cache}
+    exec(written, space)
+    assert space["Count"].three().double == 6 and space["Count"].of(3) is space["Count"].three()
