@@ -41,8 +41,8 @@ def banner_lines(found: Sequence[Standstill], site: SiteSettings, now: datetime)
     causes = list(dict.fromkeys(one.cause for one in found))
     said = [_cause([one for one in found if one.cause == cause], now) for cause in causes]
     meanwhile = (
-        f"After {site.unscreened_minutes:g} minutes they enter the inbox as not screened, where their batch has texts "
-        "called unsafe read too and is no overnight one. None of them is taken for safe."
+        f"A text that waits {site.unscreened_minutes:g} minutes enters the inbox as not screened, where its batch has "
+        "texts called unsafe read too and is no overnight one. None is taken for safe."
     )
     return (*said, meanwhile)
 
@@ -51,14 +51,15 @@ def _cause(same: Sequence[Standstill], now: datetime) -> str:
     """All that stands still for one cause; where not all of it is mended alike, each way with its number of texts."""
     waiting, since = sum(one.waiting for one in same), min(one.since for one in same)
     what = error_words(same[0].cause)
-    texts, first = ("1 text waits", "") if waiting == 1 else (f"{waiting:,} texts wait", "the first ")
+    several = (f"{waiting:,} texts wait", "them", "the first ")
+    texts, them, first = ("1 text waits", "it", "") if waiting == 1 else several
     when = f"{since:%H:%M}" if since.date() == now.date() else f"{since:%Y-%m-%d %H:%M}"
     ways: dict[str, int] = {}
     for one in same:
         ways[_mend(one)] = ways.get(_mend(one), 0) + one.waiting
     mend = " ".join(ways) if len(ways) == 1 else " ".join(f"For {n:,} of them: {way}" for way, n in ways.items())
     return (
-        f"▲ {what[0].upper()}{what[1:]}. {texts} undecided and nothing comes of them, {first}since {when} UTC. {mend}"
+        f"▲ {what[0].upper()}{what[1:]}. {texts} undecided and nothing comes of {them}, {first}since {when} UTC. {mend}"
     )
 
 

@@ -46,7 +46,7 @@ def still(cause: str, state: BatchState | None = BatchState.RUNNING, waiting: in
 def test_it_says_what_broke_since_when_how_many_wait_and_what_to_press(one: Standstill, said: str) -> None:
     html = banner_html(banner_lines([one], SITE, NOW + timedelta(minutes=5)))
     assert escape(ERROR_WORDS[one.cause])[1:] in html
-    assert all(escape(words) in html for words in ("since 12:00 UTC", "3 texts wait", said, "After 15 minutes"))
+    assert all(escape(words) in html for words in ("since 12:00 UTC", "3 texts wait", said, "that waits 15 minutes"))
 
 
 def test_causes_are_added_up_each_in_one_paragraph() -> None:
@@ -68,7 +68,7 @@ def test_the_pages_carry_it_while_it_lasts(open_page: Opener, page_database: Dat
     batch(page_database, 2)
     with_fault = waiting(page_database)[0]
     record_error(page_database, with_fault, "server_error", "no", system_clock())
-    said = "1 text waits undecided"
+    said = "1 text waits undecided and nothing comes of it"
 
     def shown() -> str:
         standstill_words.forget()  # else a look of three seconds ago serves

@@ -75,7 +75,7 @@ def test_late_cases_are_told_with_the_first_of_them(page_database: Database) -> 
 def test_the_first_page_says_who_works_and_whether_the_model_answers(page_database: Database) -> None:
     none = at_work(page_database, NOW)
     assert "No worker is running" in activity_html((), none, "Simulated agents")
-    assert "not asked yet" in activity_html((), none, "Simulated agents")
+    assert "no agent finished yet" in activity_html((), none, "Simulated agents")
     beat(page_database, "w1", "worker", NOW)
     with page_database.write() as conn:
         begin(conn, Fault.MODEL, NOW)
