@@ -6,10 +6,9 @@ import streamlit as st
 
 from pages.batches.intake_runs import intake_runs
 from pages.components import resources
-from pages.components.connection import watch_connection
 from pages.components.controls import controls
 from pages.components.navigation import pages_for
-from pages.components.notices import footer_html, notice_html
+from pages.components.notices import footer_html, notice_html, watch_connection
 from pages.components.refusals import remember_refusal
 from pages.components.sign_in import Unidentified, current_actor, gate, poll_session, without_role
 from pages.components.standstill import banner_html, standstill_words

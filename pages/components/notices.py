@@ -1,10 +1,17 @@
-"""The words every page carries: what this program is, what it is not, and where help is."""
+"""The words every page carries: what this program is, what it is not, where help is, and that its server is gone."""
 
+from functools import lru_cache
 from html import escape
+from typing import TYPE_CHECKING
+
+import streamlit as st
 
 from screening.review.reach import reach_sentence
 from screening.settings import SIMULATED_NOTICE
 from storage.settings_store import SiteSettings
+
+if TYPE_CHECKING:
+    from streamlit.components.v2.types import ComponentRenderer
 
 STOPPED = "Stop button pressed: every new decision goes to a clinician."
 
@@ -23,3 +30,15 @@ def footer_html(site: SiteSettings) -> str:
     """The intended use in the site's own words, and what reaches a person as its settings are, for every page's end."""
     words = f"{site.intended_use} {reach_sentence(site.unsafe_reach, site.labelled_reach)}"
     return f'<div class="sl-footer">{escape(words)}</div>'
+
+
+def watch_connection() -> None:
+    """Has a page say in our words that its server can't be reached. The inbox has words of its own, which say what
+    becomes of what is chosen there.
+    """
+    _connection()(key="line")
+
+
+@lru_cache(maxsize=1)
+def _connection() -> "ComponentRenderer":
+    return st.components.v2.component("second-look-browser.line", js="line.js", css="line.css")
