@@ -6,7 +6,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from tests.conftest import NotLoopback, SocketGuard
+from tests.socket_guard import NotLoopback, SocketGuard
 
 if __name__ == "__main__":
     log, module = Path(sys.argv[1]), sys.argv[2]

@@ -12,11 +12,10 @@ import pytest
 import yaml
 
 from screening.settings import Settings
-from tests.databases import postgresql_server, postgresql_url
 from tests.free_port import free_port
 from tests.jobs.processes import Workers, app_program, environment, serves, wait_for, workers
 
-__all__ = ["postgresql_server", "postgresql_url", "workers"]
+__all__ = ["workers"]
 
 ROOT = Path(__file__).parent.parent
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))

@@ -31,15 +31,12 @@ from storage.review.evidence import reveal_evidence, reveal_text
 from storage.review.ratings import submit_rating
 from storage.schema import audit_events, batch_events, case_errors, cases, rejected_rows
 from tests.commands.conftest import stub
-from tests.databases import database_url, db, postgresql_server, postgresql_url, sqlite_template, sqlite_url
 from tests.jobs.files import batch_from, settings
 from tests.jobs.processes import Workers, wait_for, workers
 from tests.storage.inbox_cases import ANN, MINUTE, NOW, SENIOR, fill, form, register
 from tests.stub_server import Fault, StubPlan, StubServer
 
-__all__ = [
-    "database_url", "db", "postgresql_server", "postgresql_url", "sqlite_template", "sqlite_url", "stub", "workers",
-]  # fmt: skip
+__all__ = ["stub", "workers"]
 
 WORD = "zanzibarquince"
 """In every canary, and in nothing else."""

@@ -1,4 +1,4 @@
-"""The guard of `conftest.py` guards."""
+"""The guard of `socket_guard.py` guards."""
 
 import asyncio
 import socket
@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from tests.conftest import NotLoopback, SocketGuard
+from tests.socket_guard import NotLoopback, SocketGuard
 
 ELSEWHERE = "192.0.2.1"
 """Reserved for documentation: nobody has it."""

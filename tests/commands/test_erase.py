@@ -1,7 +1,6 @@
 """`erase` and `retention`: look, erase, two people, and what is refused."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -16,16 +15,14 @@ from tests.storage.inbox_cases import NOW
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> tuple[str, str]:
+def site(sqlite_url: str) -> tuple[str, str]:
     """A database with one decided case, and its id."""
-    url = f"sqlite:///{tmp_path / 'site.db'}"
-    db = Database(url)
-    db.prepare()
+    db = Database(sqlite_url)
     batch(db, ["one text"])
     (case_id,) = waiting(db)
     decide(db, case_id)
     db.close()
-    return url, case_id
+    return sqlite_url, case_id
 
 
 def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, object]]:

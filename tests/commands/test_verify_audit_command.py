@@ -15,16 +15,14 @@ from tests.storage.inbox_cases import NOW
 
 
 @pytest.fixture
-def log_url(tmp_path: Path) -> str:
+def log_url(sqlite_url: str) -> str:
     """A database with four events."""
-    url = f"sqlite:///{tmp_path / 'log.db'}"
-    db = Database(url)
-    db.prepare()
+    db = Database(sqlite_url)
     for _ in range(2):
         stop(db, LOCAL_USER.at(NOW))
         start(db, LOCAL_USER.at(NOW))
     db.close()
-    return url
+    return sqlite_url
 
 
 def _verify(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, object]]:

@@ -36,9 +36,6 @@ from storage.batches.intake import add_rows, close_intake
 from storage.batches.pending import pending_cases
 from storage.batches.results import results
 from storage.database import Database
-from tests.databases import database_url, db, postgresql_server, postgresql_url, sqlite_template, sqlite_url
-
-__all__ = ["database_url", "db", "postgresql_server", "postgresql_url", "sqlite_template", "sqlite_url"]
 
 SITE = Settings(_env_file=None, sampler="simulated", audit_rate=0.3)  # type: ignore[call-arg]
 TEXTS = (

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.databases import *  # noqa: F403
 from tests.jobs.processes import apps, stub, workers
 
 __all__ = ["apps", "stub", "workers"]

@@ -28,12 +28,9 @@ from storage.schema import audit_events, case_errors, inbox_entries, notificatio
 from storage.settings_store import SiteSettings, change
 from storage.site import heartbeats, notices, outbox
 from storage.site.recipients import Event, Kind, NewRecipient, Recipient, add_recipient, list_recipients, set_active
-from tests.databases import database_url, db, postgresql_server, postgresql_url, sqlite_template, sqlite_url
 from tests.free_port import free_port
 from tests.receivers import Receiver, mail_server, receiving
 from tests.storage.inbox_cases import ANN, MINUTE, NOW, SENIOR, fill, register
-
-__all__ = ["database_url", "db", "postgresql_server", "postgresql_url", "sqlite_template", "sqlite_url"]
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """A database of its own for every test of a page, and the shell script under AppTest."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,8 +33,9 @@ Opener = Callable[..., AppTest]
 
 
 @pytest.fixture
-def page_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+def page_database(sqlite_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """The database that the pages of this test use."""
+    shutil.copy(sqlite_template, tmp_path / "pages.db")
     monkeypatch.chdir(tmp_path)  # no .env of the developer's
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'pages.db'}")
     monkeypatch.setenv("SECOND_LOOK_DATA_DIRECTORY", str(tmp_path / "data"))
