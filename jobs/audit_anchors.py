@@ -70,7 +70,7 @@ def _post(settings: Settings, address: str, made: Anchor, now: datetime) -> None
 
 def _say(db: Database, now: datetime, *, failed: bool) -> None:
     """Record that the fault began or is over, and notify people once."""
-    if not failed and all(one.fault is not Fault.ANCHOR for one in faults.lasting(db)):
+    if not failed and all(one.fault is not Fault.ANCHOR for one in faults.open_faults(db)):
         return
     with db.write() as conn:
         changed = (faults.begin if failed else faults.finish)(conn, Fault.ANCHOR, now)

@@ -79,7 +79,7 @@ class Comparing:
 
     async def _compare_all(self, due: Due) -> int:
         purse = _Purse(caps=due.caps, totals=due.totals)
-        if (reached := purse.caps.reached(purse.totals)) is not None:
+        if (reached := purse.caps.reached_cap(purse.totals)) is not None:
             await to_the_end(end_comparison, self.db, SYSTEM.at(self.clock()), due.comparison_id, reached)
             return 0
         each = (self._compare(due.comparison_id, case, purse) for case in due.cases)
@@ -127,7 +127,7 @@ class _Purse:
 
     def take(self, calls: int) -> None:
         """Leave for a wave. SamplerError that ends the comparison once a cap is reached."""
-        if (reached := self.caps.reached(self.totals)) is not None:
+        if (reached := self.caps.reached_cap(self.totals)) is not None:
             raise SamplerError(reached, "The comparison has used up what it may.", stops_batch=True)
         self.totals = replace(self.totals, lost_calls=self.totals.lost_calls + calls)
 

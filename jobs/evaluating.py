@@ -34,12 +34,12 @@ from screening.statistics.metrics import NONE, REFERENCES, Codes
 from storage.database import Database
 from storage.research.columns import (
     RecordedColumns,
-    accepted_in,
+    accepted_references,
+    case_names,
     guards_in,
-    named_in,
     outcomes_in,
     recorded_columns,
-    waiting_in,
+    waiting_mask,
 )
 from storage.research.confusion import Labels
 from storage.research.listed import MOST_LISTED
@@ -154,7 +154,7 @@ def experiment(db: Database, ask: Ask) -> Experiment:
     found = _experiments.of(ask.drawn, lambda: _experiment(db, ask, batch))
     if ask.labels == "original":
         return found
-    references, _ = accepted_in(db, ask.actor, ask.batch_id, found.batch)
+    references, _ = accepted_references(db, ask.actor, ask.batch_id, found.batch)
     return replace(found, drawn=replace(found.drawn, references=references))
 
 
@@ -273,8 +273,8 @@ def list_cell(db: Database, ask: Ask, condition: str, reference: Label, outcome:
 
 def _behind(db: Database, ask: Ask, chosen: NDArray[np.bool_]) -> Behind:
     rows = experiment(db, ask).batch.rows
-    waits = chosen & waiting_in(db, ask.actor, ask.batch_id, rows)
+    waits = chosen & waiting_mask(db, ask.actor, ask.batch_id, rows)
     shown = rows[chosen & ~waits][:MOST_LISTED].tolist()
-    named = named_in(db, ask.actor, ask.batch_id, shown)
+    named = case_names(db, ask.actor, ask.batch_id, shown)
     ids = tuple(named[row].case_id for row in shown if row in named)
     return Behind(found=int(chosen.sum()), waiting=int(waits.sum()), ids=ids)

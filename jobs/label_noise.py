@@ -15,7 +15,7 @@ from screening.research.replay import NodeRecord
 from screening.statistics.label_noise import Counts, Ranking, ReadingOrder, SecondLook, reading_order
 from screening.statistics.metrics import NONE, Columns, Integers, Metrics, evaluate_columns
 from storage.database import Database
-from storage.research.columns import RecordedColumns, accepted_in, named_in, outcomes_in, waiting_in
+from storage.research.columns import RecordedColumns, accepted_references, case_names, outcomes_in, waiting_mask
 from storage.research.listed import MOST_LISTED
 
 MOST_SHOWN = 200
@@ -54,7 +54,7 @@ def rank_labels(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
     batch, order = order_labels(db, ask, ranking)
     free = _free(db, ask, batch, order)
     cases = order.cases[free[:MOST_SHOWN]]
-    named = named_in(db, ask.actor, ask.batch_id, batch.rows[cases].tolist())
+    named = case_names(db, ask.actor, ask.batch_id, batch.rows[cases].tolist())
     lines = (
         Line(case_id=one.case_id, external_id=one.external_id, look=order.look(int(place)))
         for place in free[:MOST_SHOWN]
@@ -74,7 +74,7 @@ def choose_labels(db: Database, ask: Ask, ranking: Ranking, top: int, seed: str 
     free = _free(db, ask, batch, order)
     places = [*free[:top].tolist(), *(() if seed is None else agreements(order.evidence, free, top, seed))]
     rows = batch.rows[order.cases[places]].tolist()
-    named = named_in(db, ask.actor, ask.batch_id, rows)
+    named = case_names(db, ask.actor, ask.batch_id, rows)
     return tuple(named[row].case_id for row in rows)
 
 
@@ -116,7 +116,7 @@ def _counts(node: NodeRecord) -> Counts:
 
 def _free(db: Database, ask: Ask, batch: RecordedColumns, order: ReadingOrder) -> Integers:
     """The places that may be listed."""
-    waits = waiting_in(db, ask.actor, ask.batch_id, batch.rows)
+    waits = waiting_mask(db, ask.actor, ask.batch_id, batch.rows)
     return np.flatnonzero(~waits[order.cases])
 
 
@@ -144,14 +144,14 @@ def measure_relabelled(db: Database, ask: Ask, version: int | None) -> tuple[Rel
     tell("Measuring against the accepted labels")
     original = batch.drawn.references
     outcomes = outcomes_in(db, ask.actor, ask.batch_id, batch.rows)
-    outcomes[waiting_in(db, ask.actor, ask.batch_id, batch.rows)] = NONE
-    after, read = accepted_in(db, ask.actor, ask.batch_id, batch, version)
+    outcomes[waiting_mask(db, ask.actor, ask.batch_id, batch.rows)] = NONE
+    after, read = accepted_references(db, ask.actor, ask.batch_id, batch, version)
     changed = read[(after[read] != NONE) & (after[read] != original[read])]
     withdrawn = read[after[read] == NONE]
 
     def ids(places: Integers) -> tuple[str, ...]:
         rows = batch.rows[places[:MOST_LISTED]].tolist()
-        named = named_in(db, ask.actor, ask.batch_id, rows)
+        named = case_names(db, ask.actor, ask.batch_id, rows)
         return tuple(named[row].case_id for row in rows)
 
     return (

@@ -83,7 +83,7 @@ class LocalRunner:
 
     def _idle(self) -> bool:
         """Whether the last look found nothing, nothing was written since, and nothing comes due by itself."""
-        if self._changes.seen() or self._running or self._next or self._job.restless:
+        if self._changes.poll() or self._running or self._next or self._job.restless:
             self._quiet_until = 0.0
         return asyncio.get_running_loop().time() < self._quiet_until
 

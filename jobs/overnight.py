@@ -152,7 +152,7 @@ class Overnight:
             return False
 
     async def _step(self, batch_id: str, made: Configuration) -> bool:
-        over = await to_the_end(overnight.cancelled, self.db, batch_id)
+        over = await to_the_end(overnight.is_cancelled, self.db, batch_id)
         if over and not await to_the_end(overnight.open_ones, self.db, batch_id):
             return False
         async with self.agents.message_batches(made) as service:
@@ -222,7 +222,7 @@ class Overnight:
         )
 
     async def _send(self, service: MessageBatches, one: HandedIn, made: Configuration) -> None:
-        wanted = await to_the_end(overnight.wanted_of, self.db, one.id)
+        wanted = await to_the_end(overnight.wanted_draws, self.db, one.id)
         texts = await self._texts(wanted.values())
         asked = [_asked(one, custom_id, draw, texts, made) for custom_id, draw in wanted.items()]
         service_id = await service.create(asked)
@@ -239,7 +239,7 @@ class Overnight:
 
     async def _count(self, service: MessageBatches, one: HandedIn, made: Configuration) -> None:
         """Every result of ours that has no answer yet, by the same checks as a live reply."""
-        wanted = await to_the_end(overnight.wanted_of, self.db, one.id)
+        wanted = await to_the_end(overnight.wanted_draws, self.db, one.id)
         texts, seen = await self._texts(wanted.values()), SeenIds()
         for reply_id in await to_the_end(overnight.reply_ids, self.db, one.batch_id):
             seen.is_new(reply_id)

@@ -29,7 +29,7 @@ from storage.batches.configurations import Configurations
 from storage.batches.pending import record_error, record_interruption
 from storage.batches.runs import EndedRun
 from storage.batches.screenings import CaseForScreening, End, Started, Suspect, give_back, start_case
-from storage.database import Database, lost_connection
+from storage.database import Database, is_lost_connection
 
 MOST_STARTS = 3
 """Starts without an end after which a case goes to a human instead of killing another worker."""
@@ -98,7 +98,7 @@ class ScreeningJob:
             raise
         except Exception as error:  # it would fail at every start: it must neither come again at once nor be lost
             log.error("case %s could not be begun: %s", case_id, type(error).__name__)
-            if not lost_connection(error):  # else it stays ready, and starts of dead workers keep counting
+            if not is_lost_connection(error):  # else it stays ready, and starts of dead workers keep counting
                 await self._keep_error(case_id, "internal_error", type(error).__name__)
             return None
 
@@ -118,7 +118,7 @@ class ScreeningJob:
             )
         except Exception as error:  # a bug must leave the case pending and visible, never decided
             log.error("case %s failed: %s", case.case_id, type(error).__name__)
-            if lost_connection(error):
+            if is_lost_connection(error):
                 await to_the_end(record_interruption, self.db, case.case_id, self.clock(), calls=spend.lost)
             else:
                 await self._keep_error(case.case_id, "internal_error", type(error).__name__, calls=spend.lost)

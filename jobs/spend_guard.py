@@ -155,8 +155,8 @@ class SpendGuard:
             drawn = [*(written for _, written in account.settled), *(spend.drawn for spend in account.spends)]
             asked = sum(max(spend.asked, spend.bill.requests) for spend in account.spends)
         known = sum(drawn, standing.totals)
-        if standing.caps.reached(known):
+        if standing.caps.reached_cap(known):
             return True
         # Calls under way are reckoned at the mean price, like lost ones; before there is one, by their number alone.
         with_asked = replace(known, lost_calls=known.lost_calls + asked)
-        return standing.caps.reached(with_asked) not in (None, "cost_unknown")
+        return standing.caps.reached_cap(with_asked) not in (None, "cost_unknown")

@@ -14,7 +14,7 @@ from pages.review.waiting_door import read_today_words, waiting_html
 from pages.site.doors import SAMPLE, activity_html, agents_words
 from screening.review.policy import Action, is_allowed
 from storage.batches.batches import list_batches
-from storage.review.exposure import read_since
+from storage.review.exposure import count_cases_read
 from storage.review.queue import counts
 from storage.review.tallies import first_due_by_tier
 from storage.site.at_work import at_work
@@ -39,7 +39,7 @@ def waits() -> None:
     st.html(waiting_html(counts(db, person.at(now)), first_due_by_tier(db, person), now))
     if is_allowed(person, Action.CLAIM_NEXT):
         today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        st.caption(read_today_words(read_since(db, person, today)))
+        st.caption(read_today_words(count_cases_read(db, person, today)))
 
 
 def screen_door() -> None:

@@ -21,12 +21,12 @@ class Unread(Exception):
     """Other people's readings of an open case are not shown to whoever may still read it."""
 
 
-def withheld(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
+def is_withheld(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition under which a listing must leave out the engine's view of a case for this person."""
-    return and_(waiting(case_id), ~has_rated(actor, case_id))
+    return and_(is_waiting(case_id), ~has_rated(actor, case_id))
 
 
-def waiting(case_id: ColumnElement[str]) -> ColumnElement[bool]:
+def is_waiting(case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that a case is open in the inbox."""
     entry = inbox_entries.alias()  # whatever the listing itself joins
     open_now = exists().where(entry.c.case_id == case_id, entry.c.closed_at.is_(None))
@@ -39,7 +39,7 @@ def counts_as_with_clinicians(actor: Actor, case_id: ColumnElement[str]) -> Colu
     What is withheld from a list would be told by the difference between a count and that list. Only those are
     counted for otherwise who may be given the case to read.
     """
-    return withheld(actor, case_id) if is_allowed(actor, Action.CLAIM_NEXT) else false()
+    return is_withheld(actor, case_id) if is_allowed(actor, Action.CLAIM_NEXT) else false()
 
 
 def reveal(conn: Connection, by: Acting, case_id: str, *, open_at_once: bool = False) -> None:

@@ -21,7 +21,7 @@ class Changes:
             self._connection = sqlite3.connect(address, uri=True, isolation_level=None)
         self._last = self._counter()
 
-    def seen(self) -> bool:
+    def poll(self) -> bool:
         """Whether there was a commit since the last call."""
         before, self._last = self._last, self._counter()
         return self._connection is None or before != self._last

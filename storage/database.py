@@ -196,7 +196,7 @@ def passing_fault(error: BaseException) -> Fault | None:
     return Fault.BUSY if state and state.startswith(_RESOURCES) else None
 
 
-def lost_connection(error: BaseException) -> bool:
+def is_lost_connection(error: BaseException) -> bool:
     """Whether PostgreSQL went away, or was not there to connect to: no fault of what was being written."""
     return passing_fault(error) in (Fault.LOST, Fault.AWAY)
 

@@ -28,7 +28,7 @@ def first_look(case_id: ColumnElement[str]) -> ScalarSelect[Any]:
     return select(func.min(view.c.at, type_=Moment)).where(looked).scalar_subquery()
 
 
-def unseen(case_id: ColumnElement[str]) -> ColumnElement[bool]:
+def is_unseen(case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that nobody has looked at it yet."""
     view, looked = looks_at(case_id)
     return ~exists(select(view.c.seq).where(looked))

@@ -34,7 +34,7 @@ from screening.review.policy import Action, require
 from screening.text.display import visible
 from storage.batches.batches import list_batches
 from storage.batches.pipelines import active_version
-from storage.batches.spent import spent_lately
+from storage.batches.spent import recent_spending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ def offer(upload: Upload, final: Checked, labels: Labels) -> None:
         return
     with right:
         earlier = list_batches(resources.database(), resources.actor(), limit=20)
-        spent = spent_lately(resources.database(), resources.actor(), pipeline.version)
+        spent = recent_spending(resources.database(), resources.actor(), pipeline.version)
         estimated = batch_estimate(final.found, pipeline, settings, spent)
         st.dataframe(estimate_rows(estimated), hide_index=True)
         st.caption(f"Expected: {estimated.basis}. {least_calls(pipeline)}")

@@ -24,7 +24,7 @@ from screening.review.actors import Actor
 from storage.database import Database
 from storage.research.listed import MOST_LISTED, Cell
 from storage.research.outcome_mix import Settled, settled_cases
-from storage.research.standing import configuration_now, readings_given, readings_now
+from storage.research.standing import configuration_now, count_readings, readings_now
 
 READ = ("read", "unsafe", "inconclusive")
 CALLED = {Outcome.SAFE: "Called safe", Outcome.UNSAFE: "Called unsafe", Outcome.HUMAN_REVIEW: "Left to a person"}
@@ -89,7 +89,7 @@ def show_strata(db: Database, person: Actor, version: str, found: Verified) -> N
 def show_revised(db: Database, person: Actor) -> None:
     """How often a reading changed after the reveal, and the cases where it did."""
     key = resources.settings().pseudonym_secret
-    found = compute(count_revisions, person, key, readings_now(db), cases=READING * readings_given(db))
+    found = compute(count_revisions, person, key, readings_now(db), cases=READING * count_readings(db))
     show_switches(found.rate)
     counted = {words: Behind(count=count, ids=partial(tuple, ids)) for words, (count, ids) in found.cases.items()}
     _open(db, person, counted, "Cases with such a reading", "switch_cases")
@@ -108,7 +108,7 @@ Audit = Callable[[Kind], Behind]
 
 
 def _audit(db: Database, person: Actor, version: str) -> Audit:
-    standing, readings = configuration_now(db, version), READING * readings_given(db)
+    standing, readings = configuration_now(db, version), READING * count_readings(db)
     counts = compute(audit_counts, person, version, standing, cases=readings)
 
     def behind(kind: Kind) -> Behind:

@@ -84,7 +84,7 @@ def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan, _stand
 
 def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
     """Everything from one sample; the readings' order is that in which they were given."""
-    strata = tally_by_stratum(sample.counted)
+    strata = tally_by_stratum(sample.case_counts)
     under_plan = [each for each in sample.readings if plan.since is None or each.settled_at > plan.since]
     floor = plan.floor or (under_plan[0].case.coin_probability if under_plan else 1.0)
     return Verified(
@@ -94,7 +94,7 @@ def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
         strata=strata,
         estimates=_claimed(strata, sample),
         single_reader=_claimed(
-            tally_by_stratum((case.with_first_reading_only(), count) for case, count in sample.counted), sample
+            tally_by_stratum((case.with_first_reading_only(), count) for case, count in sample.case_counts), sample
         ),
         looks=missed_sequence(sample.readings, floor),
         at_most=missed_sequence(sample.readings, floor, from_above=True),

@@ -10,7 +10,7 @@ from pages.research.computed import READING, compute
 from screening.review.actors import Actor
 from screening.statistics.agreement import Coefficient
 from storage.research.reliability import measured_configurations
-from storage.research.standing import configuration_now, readings_given, readings_now
+from storage.research.standing import configuration_now, count_readings, readings_now
 from storage.settings_store import audit_plan
 
 NOT_YET = "not yet"
@@ -54,7 +54,7 @@ def missed_figure(person: Actor) -> Figure:
 def agreement_figure(person: Actor) -> Figure:
     """The agreement of all blind readings of closed cases."""
     db, key = resources.database(), resources.settings().pseudonym_secret
-    readings = READING * readings_given(db)
+    readings = READING * count_readings(db)
     return agreement_words(compute(main_figure, person, key, readings_now(db), cases=readings))
 
 
@@ -69,5 +69,5 @@ def _verified(person: Actor) -> Verified | None:
 def verification(person: Actor, version: str) -> Verified:
     """What the audit of a configuration says, computed again where anything it follows from is another."""
     db = resources.database()
-    readings = READING * readings_given(db)
+    readings = READING * count_readings(db)
     return compute(verify_now, person, version, audit_plan(db), configuration_now(db, version), cases=readings)

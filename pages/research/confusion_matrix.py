@@ -13,7 +13,7 @@ from screening.review.actors import Actor
 from screening.statistics.metrics import Metrics, Proportion, from_counts
 from storage.database import Database
 from storage.kinds import PENDING
-from storage.research.confusion import Confusions, Labels, confusions, unread
+from storage.research.confusion import Confusions, Labels, confusions, count_unread
 from storage.research.standing import Standing
 
 Counts = Mapping[tuple[str, str], int]
@@ -52,7 +52,7 @@ def count_cases(
     db: Database, actor: Actor, batch_id: str, group: str | None, _standing: Standing
 ) -> tuple[Confusions, int]:
     """Both matrices, and how many of their cases are open and count as with clinicians. Raises Forbidden."""
-    return confusions(db, actor, batch_id, group), unread(db, actor, batch_id, group)
+    return confusions(db, actor, batch_id, group), count_unread(db, actor, batch_id, group)
 
 
 def addresses(batch_id: str, labels: Labels, group: str | None) -> Mapping[str, str]:

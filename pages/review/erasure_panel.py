@@ -36,7 +36,7 @@ def erasure_panel(db: Database, person: Actor) -> None:
     )
     if said := st.session_state.pop("erasure_said", None):
         st.success(said)
-    for request in erasure.waiting(db, person):
+    for request in erasure.open_requests(db, person):
         _request(db, person, request)
     _form(db, person)
     _retention(db, person, current(db))

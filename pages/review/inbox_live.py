@@ -37,7 +37,7 @@ from screening.review.triage import Tier
 from storage.database import Database
 from storage.review import exposure
 from storage.review.adjudication import disagreements
-from storage.review.queue import Counts, Sort, State, Waiting, counts, queue, set_aside, sort_of
+from storage.review.queue import Counts, Sort, State, Waiting, counts, queue, reserved_cases, sort_of
 from storage.review.search import LONGEST, Search, find
 
 EVERY_S = 3.0
@@ -78,7 +78,7 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
         "waits": found.open,
         "urgent": sum(found.open_by_tier[tier] for tier in URGENT) - _taken_count(found),
         "newest": None if found.newest_urgent is None else found.newest_urgent.timestamp(),
-        "done": exposure.read_since(db, by.actor, by.now.replace(hour=0, minute=0, second=0, microsecond=0)),
+        "done": exposure.count_cases_read(db, by.actor, by.now.replace(hour=0, minute=0, second=0, microsecond=0)),
         "late": late_words(sum(found.late_by_tier.values())),
         "pills": [_pill(found, tier, view.tiers) for tier in Tier],
         **_rows(db, by, view, found),
@@ -113,7 +113,7 @@ def _rows(db: Database, by: Acting, view: View, found: Counts) -> Mapping[str, A
         waiting = queue(db, by, view.tiers, limit=view.rows, sort=view.sort)
         of = found.open - found.outside_filter
     else:
-        waiting = set_aside(db, by) if is_allowed(by.actor, Action.CLAIM_NEXT) else ()
+        waiting = reserved_cases(db, by) if is_allowed(by.actor, Action.CLAIM_NEXT) else ()
         of = len(waiting)
     named = is_allowed(by.actor, Action.CLAIM_NAMED, by.id)
     return {"browse": browse, "rows": [_row(row, by.now, named=named) for row in waiting[: view.rows]], "of": of}

@@ -47,7 +47,7 @@ def notifications_panel(db: Database, person: Actor) -> None:
         st.info(
             "Nobody is told of urgent cases: they are seen in the inbox alone.", icon=":material/notifications_off:"
         )
-    for lasting in faults.lasting(db):
+    for lasting in faults.open_faults(db):
         since = f"{lasting.began_at:%Y-%m-%d %H:%M} UTC"
         st.warning(f"{FAULT_WORDS[lasting.fault]} since {since}.", icon=":material/warning:")
     _say()

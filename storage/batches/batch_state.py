@@ -41,7 +41,7 @@ STOPPED = frozenset({BatchState.CANCELLED, BatchState.PAUSED, BatchState.CAPPED}
 
 
 CAP_REACHED = frozenset({"max_calls", "max_cost", "cost_unknown"})
-"""Which cap stops a batch, or that its cost is unknown: what `Caps.reached` says."""
+"""Which cap stops a batch, or that its cost is unknown: what `Caps.reached_cap` says."""
 
 
 class UnknownBatch(LookupError):
@@ -67,10 +67,10 @@ class Caps:
     max_calls: int | None = None
     max_cost_usd: float | None = None
 
-    def reached(self, totals: Totals) -> str | None:
+    def reached_cap(self, totals: Totals) -> str | None:
         """Which cap stops the batch, or None. A cost cap without a known cost stops it too: it fails closed.
 
-        >>> Caps(max_calls=10).reached(Totals(calls=10)), Caps(max_cost_usd=5).reached(Totals(unpriced_calls=3))
+        >>> Caps(max_calls=10).reached_cap(Totals(calls=10)), Caps(max_cost_usd=5).reached_cap(Totals(unpriced_calls=3))
         ('max_calls', 'cost_unknown')
         """
         if self.max_calls is not None and totals.calls + totals.lost_calls >= self.max_calls:
@@ -112,7 +112,7 @@ def standings(
         batch_id: _standing(
             caps, sums.get(batch_id, Totals()), failed.get(batch_id, 0), events, shown.get(batch_id, Totals())
         )
-        for batch_id, (caps, events) in _set_and_done(conn, batch_ids).items()
+        for batch_id, (caps, events) in _caps_and_events(conn, batch_ids).items()
     }
 
 
@@ -148,7 +148,7 @@ def _standing(
             paused, why = event == BatchEvent.PAUSED, detail.get("why")
         if event == BatchEvent.CAPS:
             caps = Caps(**detail)
-    cap = caps.reached(sums)
+    cap = caps.reached_cap(sums)
     state = _state(happened, paused=paused, capped=cap is not None, sums=sums, failed=failed)
     reasons = {BatchState.CAPPED: cap, BatchState.PAUSED: why}
     return Standing(state=state, totals=shown, failed=failed, caps=caps, why=reasons.get(state))
@@ -178,12 +178,12 @@ def _count_failed(conn: Connection, batch_ids: Sequence[str]) -> dict[str, int]:
     return {row.batch_id: row.failed for row in rows}
 
 
-def _set_and_done(
+def _caps_and_events(
     conn: Connection, batch_ids: Sequence[str]
 ) -> dict[str, tuple[Caps, list[tuple[str, dict[str, Any]]]]]:
     """The caps that each batch began with, and what happened to it, in order."""
     one = len(batch_ids) == 1
-    rows = conn.execute(_set(one=one), {"wanted": batch_ids[0] if one else list(batch_ids)})
+    rows = conn.execute(_caps_query(one=one), {"wanted": batch_ids[0] if one else list(batch_ids)})
     found: dict[str, tuple[Caps, list[tuple[str, dict[str, Any]]]]] = {}
     for row in rows:
         caps = Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd)
@@ -194,7 +194,7 @@ def _set_and_done(
 
 
 @cache
-def _set(*, one: bool) -> Select[Any]:
+def _caps_query(*, one: bool) -> Select[Any]:
     """The query, written once: workers and watching pages ask it several times a second, of a single batch."""
     batch, event = batches.c, batch_events.c
     query = select(batch.id, batch.max_calls, batch.max_cost_usd, event.event, event.detail)

@@ -32,13 +32,13 @@ def text_to_send(row: Any, texts: Mapping[str, Any]) -> ScreenedText:
     if version != MASKING_VERSION:
         raise ValueError("the batch was begun with another version of the masking")
     reply = None if shown.reply is None else mask(shown.reply)
-    return ScreenedText(text=mask(shown.text), reply=reply, thread=shown.thread and _masked(shown.thread))
+    return ScreenedText(text=mask(shown.text), reply=reply, thread=shown.thread and _mask_thread(shown.thread))
 
 
-def _masked(thread: ScreenedThread) -> ScreenedThread:
+def _mask_thread(thread: ScreenedThread) -> ScreenedThread:
     return replace(thread, turns=tuple(replace(turn, text=mask(turn.text)) for turn in thread.turns))
 
 
-def as_received(stored: str | None, original_json: str | None) -> str | None:
+def text_as_received(stored: str | None, original_json: str | None) -> str | None:
     """The text exactly as it was received: from its escaped original, where one is kept."""
     return stored if original_json is None else unescape(original_json)

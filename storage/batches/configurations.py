@@ -76,7 +76,7 @@ def pipeline_bound(conn: Connection, batch_id: str, body: Mapping[str, Any]) -> 
     return chain_bound(pipeline)
 
 
-def promised(body: Mapping[str, Any], bound: float | None) -> str | None:
+def contract_words(body: Mapping[str, Any], bound: float | None) -> str | None:
     """The contracts that a bound of this configuration's pipeline rests on, in words; None where there is no bound."""
     return None if bound is None else promises(PipelineConfig.model_validate(body["pipeline"]))
 

@@ -63,7 +63,7 @@ def add_rows(
     Raises UnknownBatch, IntakeClosed, and ValueError for rows out of order.
     """
     target = target_of(db, batch_id)
-    remaining = _ascending(rows)
+    remaining = _require_ascending(rows)
     while part := list(islice(remaining, chunk)):
         with db.write() as conn:
             _alone(conn, batch_id)
@@ -159,7 +159,7 @@ def _alone(conn: Connection, batch_id: str) -> str:
     return owner
 
 
-def _ascending(rows: Iterable[NewCase | RejectedRow]) -> Iterator[NewCase | RejectedRow]:
+def _require_ascending(rows: Iterable[NewCase | RejectedRow]) -> Iterator[NewCase | RejectedRow]:
     previous = 0
     for row in rows:
         if row.row <= previous:
@@ -181,7 +181,7 @@ def _insert(conn: Connection, target: Target, part: Sequence[NewCase | RejectedR
     accepted = [_case_row(target, row, now) for row in part if isinstance(row, NewCase)]
     refused = [_rejected_row(target, row) for row in part if isinstance(row, RejectedRow)]
     if accepted:
-        conn.execute(insert(cases), _numbered(conn, target.scheduled, accepted))
+        conn.execute(insert(cases), _number_rows(conn, target.scheduled, accepted))
         waiting = [
             {"case_id": row["id"], "batch_id": target.batch_id, "row": row["row"], "ready_at": now} for row in accepted
         ]
@@ -196,7 +196,7 @@ def _insert(conn: Connection, target: Target, part: Sequence[NewCase | RejectedR
     add_kinds(conn, target.batch_id, 0, waiting_for)
 
 
-def _numbered(conn: Connection, pipeline: str | None, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _number_rows(conn: Connection, pipeline: str | None, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows, counted on from the last case of the pipeline: each has a number of its own, whoever adds them."""
     if pipeline is None:
         return rows

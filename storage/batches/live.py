@@ -33,7 +33,7 @@ def update_live(db: Database, case_id: str, node: str, variant: str, codes: str,
 def record_viewer(db: Database, case_id: str, now: datetime) -> None:
     """Record that somebody is watching this case."""
     with db.write() as conn:
-        _seen(conn, case_id, shared_now(conn, now), now)
+        _note_viewer(conn, case_id, shared_now(conn, now), now)
 
 
 def record_viewers(db: Database, case_ids: Sequence[str], now: datetime) -> None:
@@ -47,7 +47,7 @@ def record_viewers(db: Database, case_ids: Sequence[str], now: datetime) -> None
 def forget_viewer(db: Database, case_id: str, now: datetime) -> None:
     """Nobody watches this case any more: it is `find_unwatched` at once."""
     with db.write() as conn:
-        _seen(conn, case_id, _NEVER, now)
+        _note_viewer(conn, case_id, _NEVER, now)
 
 
 def find_unwatched(db: Database, now: datetime, after: timedelta) -> list[str]:
@@ -71,7 +71,7 @@ def withdraw(db: Database, case_id: str, now: datetime) -> None:
         conn.execute(delete(live_runs).where(live_runs.c.case_id == case_id))
 
 
-def _seen(conn: Connection, case_id: str, at: datetime, now: datetime) -> None:
+def _note_viewer(conn: Connection, case_id: str, at: datetime, now: datetime) -> None:
     row: dict[str, Any] = {"case_id": case_id, "node": None, "draws": {}, "updated_at": now, "viewer_seen_at": at}
     _insert_or_change(conn, row, {"viewer_seen_at": at})
 

@@ -95,7 +95,7 @@ def allows_sending(db: Database, batch_id: str) -> bool:
         return standing(conn, batch_id, count_failed=False).allows_calls
 
 
-def cancelled(db: Database, batch_id: str) -> bool:
+def is_cancelled(db: Database, batch_id: str) -> bool:
     """Whether somebody cancelled the batch."""
     with db.read() as conn:
         return was_cancelled(conn, batch_id)
@@ -186,7 +186,7 @@ def open_message_batches(conn: Connection, batch_id: str) -> list[HandedIn]:
     ]
 
 
-def wanted_of(db: Database, message_batch: str) -> dict[str, DrawWanted]:
+def wanted_draws(db: Database, message_batch: str) -> dict[str, DrawWanted]:
     """What was recorded under each custom id of a message batch and has no answer yet."""
     query = select(message_requests).where(_asked.message_batch == message_batch, _asked.code.is_(None))
     with db.read() as conn:

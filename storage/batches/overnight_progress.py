@@ -38,7 +38,7 @@ def overnight_progress(db: Database, batch_id: str) -> OvernightProgress:
         answers, failed = conn.execute(joined.where(_of.batch_id == batch_id)).one()
         duplicates = select(func.sum(message_copies.c.duplicates)).where(message_copies.c.batch_id == batch_id)
         twice = conn.execute(duplicates).scalar() or 0
-        unneeded = _unneeded(conn, batch_id)
+        unneeded = _count_unneeded(conn, batch_id)
     last = max((row.round for row in rows), default=0)
     latest = [row for row in rows if row.round == last]
     return OvernightProgress(
@@ -54,7 +54,7 @@ def overnight_progress(db: Database, batch_id: str) -> OvernightProgress:
     )
 
 
-def _unneeded(conn: Connection, batch_id: str) -> int:
+def _count_unneeded(conn: Connection, batch_id: str) -> int:
     """Answers beyond where their node ended."""
     run = node_runs.c
     beyond = (

@@ -64,10 +64,10 @@ def record_start(db: Database, case_id: str, worker: str, now: datetime) -> int:
 
 def unended_starts(conn: Connection, case_id: str) -> int:
     """The number of starts of this case that have not ended."""
-    return int(conn.execute(select(unended(case_id))).scalar_one())
+    return int(conn.execute(select(unended_count(case_id))).scalar_one())
 
 
-def unended(case_id: ColumnElement[str] | str) -> ScalarSelect[int]:
+def unended_count(case_id: ColumnElement[str] | str) -> ScalarSelect[int]:
     """How many starts of this case have not ended, as a column."""
     open_starts = (case_starts.c.case_id == case_id, case_starts.c.ended_at.is_(None))
     return select(func.count()).select_from(case_starts).where(*open_starts).scalar_subquery()

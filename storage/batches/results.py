@@ -9,8 +9,8 @@ from sqlalchemy import case as sql_case
 
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
-from storage.batches.configurations import pipeline_bound, promised
-from storage.blindness import withheld
+from storage.batches.configurations import contract_words, pipeline_bound
+from storage.blindness import is_withheld
 from storage.database import Database
 from storage.kinds import IN_INBOX, PENDING
 from storage.schema import batches, case_errors, case_remarks, case_tags, cases, configurations, node_runs, screenings
@@ -81,7 +81,7 @@ def results(db: Database, actor: Actor, batch_id: str, *, after: int = 0) -> Ite
         with db.read() as conn:
             page = _page(conn, actor, batch_id, last)
             so_far = _so_far(conn, [row.case_id for row in page if row.outcome is None and not row.withheld])
-            noted = _noted(conn, [row.case_id for row in page if not row.withheld])
+            noted = _tags_and_remarks(conn, [row.case_id for row in page if not row.withheld])
         for row in page:
             yield _result(row, so_far.get(row.case_id, _NOTHING), noted.get(row.case_id, {}), bound)
         if len(page) < PAGE:
@@ -92,13 +92,13 @@ def results(db: Database, actor: Actor, batch_id: str, *, after: int = 0) -> Ite
 def withheld_rows(db: Database, actor: Actor, batch_id: str) -> int:
     """In how many rows of a batch `results` leaves out the engine's view for this person. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
-    query = select(func.count()).select_from(cases).where(cases.c.batch_id == batch_id, _hidden(actor))
+    query = select(func.count()).select_from(cases).where(cases.c.batch_id == batch_id, _is_withheld(actor))
     with db.read() as conn:
         return int(conn.execute(query).scalar_one())
 
 
-def _hidden(actor: Actor) -> ColumnElement[bool]:
-    return false() if actor == SYSTEM else withheld(actor, cases.c.id)
+def _is_withheld(actor: Actor) -> ColumnElement[bool]:
+    return false() if actor == SYSTEM else is_withheld(actor, cases.c.id)
 
 
 def _page(conn: Connection, actor: Actor, batch_id: str, last: int) -> Sequence[Row[Any]]:
@@ -108,7 +108,7 @@ def _page(conn: Connection, actor: Actor, batch_id: str, last: int) -> Sequence[
         *(case.row, case.external_id, case.reference, case.reference_value, case.group_name.label("group")),
         *(ended.outcome, ended.node, ended.reason, ended.calls, ended.cost_usd, ended.delta),
         _grounds(),
-        _hidden(actor).label("withheld"),
+        _is_withheld(actor).label("withheld"),
     ]
     query = select(*columns)
     of_batch = (
@@ -145,10 +145,10 @@ def _bound(db: Database, batch_id: str) -> dict[str, object]:
     with db.read() as conn:
         body = conn.execute(of_batch.where(batches.c.id == batch_id)).scalar()
         bound = None if body is None else pipeline_bound(conn, batch_id, body)
-    return {"pipeline_delta": bound, "contract": promised(body or {}, bound)}
+    return {"pipeline_delta": bound, "contract": contract_words(body or {}, bound)}
 
 
-def _noted(conn: Connection, case_ids: Sequence[str]) -> dict[str, dict[str, tuple[str, ...]]]:
+def _tags_and_remarks(conn: Connection, case_ids: Sequence[str]) -> dict[str, dict[str, tuple[str, ...]]]:
     """The tags and remarks of those of these cases that have some."""
     tag, remark = case_tags.c, case_remarks.c
     tags = select(tag.case_id, tag.tag.label("said")).where(tag.case_id.in_(case_ids)).order_by(tag.tag)

@@ -24,7 +24,7 @@ from storage.batches.batch_state import Standing, standing
 from storage.batches.case_texts import text_to_send
 from storage.batches.configurations import Configuration, Configurations, load_configuration
 from storage.batches.entries import settle
-from storage.batches.pending import UnknownCase, end_starts, keep_error, unended
+from storage.batches.pending import UnknownCase, end_starts, keep_error, unended_count
 from storage.batches.runs import EndedRun, gap_of, run_of, run_row, runs_of, same_run
 from storage.database import Database, insert_once
 from storage.kinds import PENDING, Kind, add_kinds
@@ -149,7 +149,7 @@ def commit_run(
         case = _case(conn, case_id)
         if not insert_once(conn, node_runs, run_row(case_id, ended)):
             return _stands(conn, case_id, ended)
-        tallies.add(conn, case.batch_id, case.row, _spent_on(ended))
+        tallies.add(conn, case.batch_id, case.row, _run_totals(ended))
         end_starts(conn, case_id, ended_at)  # it moves on: no start so far killed its worker by what comes next
         return True
 
@@ -163,7 +163,7 @@ def _stands(conn: Connection, case_id: str, ended: EndedRun) -> bool:
     return same_run(run_of(stands), ended.run)
 
 
-def _spent_on(ended: EndedRun) -> tallies.Totals:
+def _run_totals(ended: EndedRun) -> tallies.Totals:
     calls, priced = ended.run.verdict.calls, ended.cost_usd is not None
     return tallies.Totals(calls=calls, unpriced_calls=0 if priced else calls, cost_usd=ended.cost_usd or 0.0)
 
@@ -204,18 +204,18 @@ def commit_end(
         inserted = last is not None and insert_once(conn, node_runs, run_row(case_id, last))
         if last is not None and not inserted and not _stands(conn, case_id, last):
             return End.RUN_LOST
-        spent = _spent_on(last) if last is not None and inserted else tallies.Totals()
+        spent = _run_totals(last) if last is not None and inserted else tallies.Totals()
         # Runs come in order: where the first was inserted just now, there is no other.
         alone = inserted and last is not None and last.position == 0
         committed = screening.runs[:1] if alone else runs_of(conn, case_id)
         row = _screening_row(screening, cost_usd, configuration_version, now) | _place(screening, case)
-        if not _follows_from(committed, screening) or not _decided(conn, case, screening, row, spent, settings):
+        if not _follows_from(committed, screening) or not _insert_outcome(conn, case, screening, row, spent, settings):
             tallies.add(conn, case.batch_id, case.row, spent)
             return End.NOT_OURS  # its start stays without an end: a case on which this keeps happening goes to a human
     return End.KEPT
 
 
-def _decided(
+def _insert_outcome(
     conn: Connection,
     case: Row[Any],
     screening: Screening,
@@ -239,13 +239,13 @@ def _decided(
 
 
 def _case(conn: Connection, case_id: str) -> Any:
-    if (row := conn.execute(_ending(), {"wanted": case_id}).first()) is None:
+    if (row := conn.execute(_case_query(), {"wanted": case_id}).first()) is None:
         raise UnknownCase(case_id)
     return row
 
 
 @cache
-def _ending() -> Select[Any]:
+def _case_query() -> Select[Any]:
     columns = (cases.c[name] for name in ("id", "batch_id", "row", "flags", "reference", "audit_probability"))
     of_batch = (batches.c.reach, batches.c.seed, audit_allocations.c.probabilities, LATEST_BODY.label("settings"))
     query = select(*columns, *of_batch).join(batches, batches.c.id == cases.c.batch_id)
@@ -346,7 +346,7 @@ class Started:
 
 
 _STARTING = (
-    unended(cases.c.id).label("unended"),
+    unended_count(cases.c.id).label("unended"),
     exists().where(node_runs.c.case_id == cases.c.id).label("begun"),
     LATEST_BODY.label("settings"),
 )

@@ -23,7 +23,7 @@ from storage.batches.batches import NewBatch
 from storage.batches.configurations import Configuration, Configurations
 from storage.batches.intake import IntakeClosed
 from storage.batches.runs import runs_of
-from storage.blindness import waiting
+from storage.blindness import is_waiting
 from storage.database import Database
 from storage.schema import batches as batches_table
 from storage.schema import case_errors, case_starts, cases, live_runs, pending_cases, screenings
@@ -175,7 +175,7 @@ def _query() -> Select[Any]:
             pending_cases.c.case_id.label("waiting"),
             pending_cases.c.ready_at,
             exists().where(case_starts.c.case_id == cases.c.id).label("started"),
-            waiting(cases.c.id).label("in_inbox"),
+            is_waiting(cases.c.id).label("in_inbox"),
             *(screenings.c[name] for name in ("outcome", "node", "reason", "cost_usd", "delta", "completed_at")),
         )
         .join(batches_table, batches_table.c.id == cases.c.batch_id)

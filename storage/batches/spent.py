@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Float, case, cast, func, select
 from screening.engine.pipeline import version_of
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.blindness import withheld
+from storage.blindness import is_withheld
 from storage.database import Database
 from storage.schema import batches, cases, configurations, node_runs, screenings
 
@@ -40,7 +40,7 @@ class Spent:
         return max(0.0, texts * self.calls - half), texts * self.calls + half
 
 
-def spent_lately(db: Database, actor: Actor, pipeline: str) -> Spent | None:
+def recent_spending(db: Database, actor: Actor, pipeline: str) -> Spent | None:
     """Over the last batches with this version of a pipeline; None where none of them has settled a text."""
     require(actor, Action.VIEW_BATCHES)
     with db.read() as conn:
@@ -110,7 +110,7 @@ def cost_by_node(db: Database, actor: Actor, batch_id: str) -> tuple[NodeCost, .
     )
     query = select(*columns).join(cases, cases.c.id == run.case_id).where(cases.c.batch_id == batch_id)
     with db.read() as conn:
-        rows = conn.execute(query.where(~withheld(actor, cases.c.id)).group_by(run.node)).all()
+        rows = conn.execute(query.where(~is_withheld(actor, cases.c.id)).group_by(run.node)).all()
     return tuple(
         NodeCost(
             node=row.node,

@@ -176,7 +176,7 @@ def sums_for(conn: Connection, actor: Actor, found: Mapping[str, Totals]) -> Map
     known = dict(found)
     for row in conn.execute(query):
         if row.batch_id in known:
-            known[row.batch_id] = _left_to_clinicians(known[row.batch_id], row)
+            known[row.batch_id] = _move_to_clinicians(known[row.batch_id], row)
     return known
 
 
@@ -187,7 +187,7 @@ _SPENT = (
 )
 
 
-def _left_to_clinicians(sums: Totals, row: Row[Any]) -> Totals:
+def _move_to_clinicians(sums: Totals, row: Row[Any]) -> Totals:
     fewer = {name: max(0, getattr(sums, name) - getattr(row, name)) for name in ("calls", "unpriced_calls")}
     cost = max(0.0, sums.cost_usd - float(row.cost_usd))
     sums = replace(sums, **fewer, cost_usd=cost, left_out=sums.left_out + row.cases)

@@ -125,20 +125,20 @@ def _last_change(conn: Connection, batch_id: str, found: Standing) -> datetime:
 
 def _stuck(conn: Connection, batch_id: str, since: datetime, now: datetime, after: timedelta) -> str | None:
     """Why nothing has come for ``after`` of a batch that may be worked at; None where the queue moves, or may yet."""
-    living, begun = _working_since(conn, since, now, after)
+    living, begun = _worker_start(conn, since, now, after)
     if now - begun < after:
         return None
-    if _any_ended_since(conn, now - after, cases.c.batch_id == batch_id):
+    if _has_end_since(conn, now - after, cases.c.batch_id == batch_id):
         return None
     if not living:
         return NO_WORKER
     failed = (cases.c.batch_id == batch_id, case_errors.c.at >= since)
     errors = select(case_errors.c.kind).join(cases, cases.c.id == case_errors.c.case_id).where(*failed)
     kind: str | None = conn.execute(errors.order_by(case_errors.c.id.desc()).limit(1)).scalar()
-    return kind or (None if _any_ended_since(conn, now - after, true()) else NO_PROGRESS)
+    return kind or (None if _has_end_since(conn, now - after, true()) else NO_PROGRESS)
 
 
-def _working_since(conn: Connection, since: datetime, now: datetime, after: timedelta) -> tuple[bool, datetime]:
+def _worker_start(conn: Connection, since: datetime, now: datetime, after: timedelta) -> tuple[bool, datetime]:
     """Whether a worker lives, and since when at the earliest something should have come: a site that was off is given
     its time anew when it starts, a worker that dies again and again is not; one that just began, a minute.
     """
@@ -150,7 +150,7 @@ def _working_since(conn: Connection, since: datetime, now: datetime, after: time
     return bool(living), begun
 
 
-def _any_ended_since(conn: Connection, since: datetime, which: ColumnElement[bool]) -> bool:
+def _has_end_since(conn: Connection, since: datetime, which: ColumnElement[bool]) -> bool:
     """Whether a node has ended since then on one of these cases."""
     ended = select(node_runs.c.case_id).join(cases, cases.c.id == node_runs.c.case_id)
     return conn.execute(ended.where(node_runs.c.ended_at > since, which).limit(1)).first() is not None

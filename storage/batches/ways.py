@@ -10,7 +10,7 @@ from screening.engine.screen import MAIN, Reason
 from screening.labels import OUTCOMES, Label
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.blindness import withheld
+from storage.blindness import is_withheld
 from storage.database import Database
 from storage.schema import cases, node_runs, screenings
 
@@ -39,7 +39,7 @@ def count_ways(db: Database, actor: Actor, batch_id: str, pipeline: PipelineConf
         asked, onward = _runs(conn, actor, batch_id, pipeline)
         ended, kept_back = _ends(conn, actor, batch_id, pipeline)
         hidden = select(func.count()).select_from(screenings).where(screenings.c.batch_id == batch_id)
-        waiting = conn.execute(hidden.where(withheld(actor, screenings.c.case_id))).scalar_one()
+        waiting = conn.execute(hidden.where(is_withheld(actor, screenings.c.case_id))).scalar_one()
     return Ways(asked=asked, taken=onward | ended, kept_back=kept_back, withheld=waiting)
 
 
@@ -49,7 +49,7 @@ def _runs(
     """How many cases each agent was asked about, and the ways that lead from one agent to another."""
     run = node_runs.c
     query = select(run.node, run.label, func.count()).join(cases, cases.c.id == run.case_id)
-    shown = query.where(cases.c.batch_id == batch_id, run.variant == MAIN, ~withheld(actor, cases.c.id))
+    shown = query.where(cases.c.batch_id == batch_id, run.variant == MAIN, ~is_withheld(actor, cases.c.id))
     asked: dict[str, int] = {}
     onward: dict[tuple[str, Label | None], int] = {}
     for name, said, count in conn.execute(shown.group_by(run.node, run.label)):
@@ -66,7 +66,7 @@ def _ends(
     """The ways that lead to an outcome, and how many cases went to a clinician beside them."""
     end = screenings.c
     query = select(end.node, end.outcome, end.reason, func.count()).where(end.batch_id == batch_id)
-    shown = query.where(~withheld(actor, end.case_id)).group_by(end.node, end.outcome, end.reason)
+    shown = query.where(~is_withheld(actor, end.case_id)).group_by(end.node, end.outcome, end.reason)
     ended: dict[tuple[str, Label | None], int] = {}
     kept_back = 0
     for name, outcome, reason, count in conn.execute(shown):

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
-from storage.blindness import withheld
+from storage.blindness import is_withheld
 from storage.database import Database, insert_into
 from storage.schema import case_remarks, case_tags, cases
 
@@ -92,7 +92,7 @@ def tag_counts(db: Database, actor: Actor, batch_id: str) -> Mapping[str, int]:
     query = (
         select(tag, number)
         .join(cases, cases.c.id == case_tags.c.case_id)
-        .where(cases.c.batch_id == batch_id, ~withheld(actor, cases.c.id))
+        .where(cases.c.batch_id == batch_id, ~is_withheld(actor, cases.c.id))
         .group_by(tag)
         .order_by(number.desc(), tag)
     )
@@ -102,7 +102,7 @@ def tag_counts(db: Database, actor: Actor, batch_id: str) -> Mapping[str, int]:
 
 def _require(conn: Connection, actor: Actor, case_id: str) -> None:
     require(actor, Action.VIEW_RESULTS)
-    hidden = conn.execute(select(withheld(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    hidden = conn.execute(select(is_withheld(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
     if hidden is None:
         raise KeyError(case_id)
     if hidden:

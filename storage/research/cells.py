@@ -14,11 +14,11 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.accepted import accepted_label
 from storage.audit_log import append
-from storage.blindness import withheld
+from storage.blindness import is_withheld
 from storage.database import Database
 from storage.kinds import IN_INBOX, PENDING
 from storage.research.confusion import known_kinds, open_to, outcome_now
-from storage.research.listed import MOST_LISTED, Cell, listed
+from storage.research.listed import MOST_LISTED, Cell, listed_ids
 from storage.schema import case_tags, cases, screenings
 
 MOST_CHOICES = 200
@@ -77,13 +77,13 @@ def cell_page(db: Database, actor: Actor, wanted: Cell, limit: int = 50, offset:
     """The cases wanted, in the file's order where nothing else is asked for. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
-        ids = listed(conn, actor, wanted)
+        ids = listed_ids(conn, actor, wanted)
         shown = ids[offset : min(offset + limit, MOST_LISTED)]
         rows = {row.case_id: row for row in conn.execute(_details(actor, shown))}
         tags: dict[str, list[str]] = {}
         for row in conn.execute(_tags_of(shown)):
             tags.setdefault(row.case_id, []).append(row.tag)
-        waiting = 0 if wanted.outcome in (None, IN_INBOX) else _waiting(conn, wanted, actor)
+        waiting = 0 if wanted.outcome in (None, IN_INBOX) else _count_waiting(conn, wanted, actor)
     return CellPage(
         cases=tuple(_case_in_cell(rows[case_id], tags.get(case_id, ())) for case_id in shown),
         ids=ids[:MOST_LISTED],
@@ -109,7 +109,7 @@ def take_texts_to_compare(
     """
     require(by.actor, Action.VIEW_TEXT)
     beginning = func.substr(cases.c.text, 1, characters).label("beginning")
-    query = select(cases.c.id, beginning).where(cases.c.id.in_(case_ids), ~withheld(by.actor, cases.c.id))
+    query = select(cases.c.id, beginning).where(cases.c.id.in_(case_ids), ~is_withheld(by.actor, cases.c.id))
     with db.write() as conn:
         found = {row.id: row.beginning for row in conn.execute(query.order_by(cases.c.row))}
         append(conn, by, "texts_compared", None, {"cases": len(found)})
@@ -126,7 +126,7 @@ def cell_choices(db: Database, actor: Actor, wanted: Cell) -> Mapping[str, tuple
     with db.read() as conn:
         if bare.group is None and bare.ids is None and (bare.reference is None or bare.labels == "original"):
             return _choices_of_kinds(conn, actor, bare)
-        return _choices_among(conn, actor, listed(conn, actor, bare))
+        return _choices_among(conn, actor, listed_ids(conn, actor, bare))
 
 
 def _choices_of_kinds(conn: Connection, actor: Actor, wanted: Cell) -> dict[str, tuple[str, ...]]:
@@ -136,7 +136,7 @@ def _choices_of_kinds(conn: Connection, actor: Actor, wanted: Cell) -> dict[str,
         if wanted.outcome in (None, kind.outcome) and wanted.reference in (None, kind.reference)
     ]
     tagged = select(case_tags.c.tag).distinct().join(cases, cases.c.id == case_tags.c.case_id)
-    here = tagged.where(cases.c.batch_id == wanted.batch_id, ~withheld(actor, case_tags.c.case_id))
+    here = tagged.where(cases.c.batch_id == wanted.batch_id, ~is_withheld(actor, case_tags.c.case_id))
     tags = conn.execute(here.order_by(case_tags.c.tag).limit(MOST_CHOICES)).scalars()
     return {
         "node": tuple(sorted({kind.node for kind in shown if kind.node is not None})),
@@ -150,7 +150,7 @@ def _choices_among(conn: Connection, actor: Actor, ids: Sequence[str]) -> dict[s
     found: dict[str, tuple[str, ...]] = {}
     columns = ((ended.node, ended.case_id), (ended.reason, ended.case_id), (tag.tag, tag.case_id))
     for column, case_id in columns:
-        query = select(column).distinct().where(case_id.in_(ids), column.is_not(None), ~withheld(actor, case_id))
+        query = select(column).distinct().where(case_id.in_(ids), column.is_not(None), ~is_withheld(actor, case_id))
         found[str(column.name)] = tuple(conn.execute(query.order_by(column).limit(MOST_CHOICES)).scalars())
     return found
 
@@ -177,7 +177,7 @@ def reveal_text_starts(db: Database, by: Acting, case_ids: Sequence[str], charac
 
 def _details(actor: Actor, ids: Sequence[str]) -> Select[Any]:
     """What is shown of these cases: of one that waits, only what its file says."""
-    hidden = withheld(actor, cases.c.id)
+    hidden = is_withheld(actor, cases.c.id)
     engine = (screenings.c.node, screenings.c.reason, screenings.c.calls, screenings.c.cost_usd, screenings.c.gap)
     shown = [case((hidden, null()), else_=column).label(column.name) for column in engine]
     outcome = case((hidden, IN_INBOX), else_=func.coalesce(screenings.c.outcome, PENDING)).label("outcome")
@@ -199,7 +199,7 @@ def _case_in_cell(row: Any, tags: Sequence[str]) -> CaseInCell:
     return CaseInCell(**fields)
 
 
-def _waiting(conn: Connection, wanted: Cell, actor: Actor) -> int:
+def _count_waiting(conn: Connection, wanted: Cell, actor: Actor) -> int:
     """How many of a chosen outcome are open and not read by this person; counted from the open ones."""
     here = select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id)
     query = here.where(cases.c.id.in_(open_to(actor, wanted.batch_id)), outcome_now(actor) == wanted.outcome)

@@ -159,28 +159,28 @@ def outcomes_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Co
             code = OUTCOMES.index(Outcome(kind_of(row.kind).outcome))
             _put(outcomes, rows, _integers(row.rows), code)
         if is_allowed(actor, Action.CLAIM_NEXT):
-            _put(outcomes, rows, _waiting(conn, actor, batch_id), OUTCOMES.index(Outcome.HUMAN_REVIEW))
+            _put(outcomes, rows, _waiting_rows(conn, actor, batch_id), OUTCOMES.index(Outcome.HUMAN_REVIEW))
     return outcomes
 
 
-def waiting_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> NDArray[np.bool_]:
+def waiting_mask(db: Database, actor: Actor, batch_id: str, rows: Integers) -> NDArray[np.bool_]:
     """Of which of these rows this person may not be shown the engine's view, case by case: blind first."""
     require(actor, Action.VIEW_RESULTS)
     waits = np.zeros(len(rows), dtype=bool)
     with db.read() as conn:
-        _put(waits, rows, _waiting(conn, actor, batch_id), 1)
+        _put(waits, rows, _waiting_rows(conn, actor, batch_id), 1)
     return waits
 
 
-def _waiting(conn: Connection, actor: Actor, batch_id: str) -> Integers:
-    """The rows of a batch that are `withheld`, found from the open ones."""
+def _waiting_rows(conn: Connection, actor: Actor, batch_id: str) -> Integers:
+    """The rows of a batch that are withheld, found from the open ones."""
     entry = inbox_entries.c
     query = select(_in_one(conn, cases.c.row)).select_from(inbox_entries.join(cases, cases.c.id == entry.case_id))
     open_ones = query.where(entry.closed_at.is_(None), func.coalesce(cases.c.batch_id, "") == batch_id)
     return _integers(conn.execute(open_ones.where(~has_rated(actor, entry.case_id))).scalar() or "[]")
 
 
-def accepted_in(
+def accepted_references(
     db: Database, actor: Actor, batch_id: str, columns: RecordedColumns, version: int | None = None
 ) -> tuple[Codes, Integers]:
     """The references with what clinicians accepted in their place (a text found to hold too little information has
@@ -221,7 +221,7 @@ class Named:
     external_id: str
 
 
-def named_in(db: Database, actor: Actor, batch_id: str, some: Sequence[int]) -> dict[int, Named]:
+def case_names(db: Database, actor: Actor, batch_id: str, some: Sequence[int]) -> dict[int, Named]:
     """The cases of these rows of the file, `MOST_LISTED` at most."""
     require(actor, Action.VIEW_RESULTS)
     case = cases.c

@@ -36,7 +36,7 @@ def next_due(db: Database, limit: int, put_off: Collection[str] = ()) -> Due | N
         running = select(comparisons).where(comparisons.c.ended_at.is_(None)).order_by(comparisons.c.created_at)
         for one in conn.execute(running).all():
             left = min(limit, one.most_cases - spent[one.id].accepted)
-            if left > 0 and (rows := conn.execute(_undone(conn, one, put_off).limit(left)).all()):
+            if left > 0 and (rows := conn.execute(_cases_to_screen(conn, one, put_off).limit(left)).all()):
                 last = _last_number(conn, one.id)
                 break
         else:
@@ -99,7 +99,7 @@ def _last_number(conn: Connection, comparison_id: str) -> int:
     return conn.execute(select(func.max(one.number)).where(one.comparison_id == comparison_id)).scalar() or 0
 
 
-def _undone(conn: Connection, one: Row[Any], put_off: Collection[str]) -> Select[Any]:
+def _cases_to_screen(conn: Connection, one: Row[Any], put_off: Collection[str]) -> Select[Any]:
     """Settled cases that the comparison has not screened yet: its batch's in the file's order, or what is new."""
     compared = comparison_outcomes.c
     kept = exists().where(compared.comparison_id == one.id, compared.case_id == cases.c.id)

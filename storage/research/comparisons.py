@@ -26,7 +26,7 @@ from storage.accepted import accepted_label
 from storage.audit_log import append
 from storage.batches.batch_state import Caps
 from storage.batches.tallies import Totals
-from storage.blindness import withheld
+from storage.blindness import is_withheld
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.schema import batches, cases, comparison_outcomes, comparisons, node_runs, screenings
@@ -198,7 +198,7 @@ def paired_outcomes(db: Database, actor: Actor, comparison_id: str) -> Paired:
     whoever may only decide what is put in force is not told which case is which.
     """
     _require_figures(actor)
-    hidden, named = withheld(actor, cases.c.id), is_allowed(actor, Action.VIEW_RESULTS)
+    hidden, named = is_withheld(actor, cases.c.id), is_allowed(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
         rows = conn.execute(_pairs(comparison_id, hidden)).all()
     shown = tuple(_pair(row, named=named) for row in rows if not row.hidden)

@@ -36,14 +36,16 @@ def confusions(db: Database, actor: Actor, batch_id: str, group: str | None = No
     without a case are left out. Read from tallies, so flat in the rows of the batch; of a group case by case.
 
     A label of insufficient information leaves the case without a reference, so it is not counted among the
-    adjudicated. For those who read, a case that is withheld from them counts as with clinicians: see `unread`.
+    adjudicated. For those who read, a case that is withheld from them counts as with clinicians: see `count_unread`.
     """
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
         if group is not None:
-            return _counted(conn, actor, batch_id, group)
+            return _count_group(conn, actor, batch_id, group)
         original = _of_kinds(conn, actor, batch_id)
-        return Confusions(original=_decidable(original), adjudicated=_decidable(_relabelled(conn, batch_id, original)))
+        return Confusions(
+            original=_decidable(original), adjudicated=_decidable(_adjudicated_counts(conn, batch_id, original))
+        )
 
 
 def _decidable(counts: Mapping[tuple[str, str], int]) -> Counts:
@@ -71,7 +73,9 @@ def known_kinds(conn: Connection, actor: Actor, batch_id: str) -> dict[Kind, int
     return {kind: cases for kind, cases in left.items() if cases}
 
 
-def _relabelled(conn: Connection, batch_id: str, original: Mapping[tuple[str, str], int]) -> Counter[tuple[str, str]]:
+def _adjudicated_counts(
+    conn: Connection, batch_id: str, original: Mapping[tuple[str, str], int]
+) -> Counter[tuple[str, str]]:
     """The same counts where each case with an accepted label is under that one; none of these is open."""
     latest = accepted_labels(batch_id).subquery().c
     ended = func.coalesce(screenings.c.outcome, PENDING).label("outcome")
@@ -83,7 +87,7 @@ def _relabelled(conn: Connection, batch_id: str, original: Mapping[tuple[str, st
     return counts
 
 
-def _counted(conn: Connection, actor: Actor, batch_id: str, group: str) -> Confusions:
+def _count_group(conn: Connection, actor: Actor, batch_id: str, group: str) -> Confusions:
     """The counts of one group, case by case."""
     latest = accepted_labels(batch_id).subquery().c
     columns = (
@@ -110,7 +114,7 @@ def confusion(
     return both.original if labels == "original" else both.adjudicated
 
 
-def unread(db: Database, actor: Actor, batch_id: str, group: str | None = None) -> int:
+def count_unread(db: Database, actor: Actor, batch_id: str, group: str | None = None) -> int:
     """How many cases of a matrix, whichever its labels, count as with clinicians because they are open and this
     person may yet read them.
     """

@@ -16,7 +16,7 @@ from screening.engine.screen import MAIN
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from storage.accepted import accepted_labels, is_accepted
-from storage.blindness import withheld
+from storage.blindness import is_withheld
 from storage.database import begins
 from storage.kinds import IN_INBOX, PENDING, Kind, kinds
 from storage.research.confusion import Labels, open_to, with_people
@@ -61,12 +61,12 @@ class Cell:
 _Found = list[tuple[int, str]]
 
 
-def listed(conn: Connection, actor: Actor, wanted: Cell) -> tuple[str, ...]:
+def listed_ids(conn: Connection, actor: Actor, wanted: Cell) -> tuple[str, ...]:
     """The ids of the list in its order, one more than `MOST_LISTED` at most; so many are in the file's order."""
     if wanted.reference is not None and wanted.labels == "adjudicated":
-        found = _relabelled(conn, actor, wanted)
+        found = _find_by_accepted_label(conn, actor, wanted)
     else:
-        found = _found(conn, actor, wanted)
+        found = _find(conn, actor, wanted)
     ids = tuple(case_id for _, case_id in found)
     if wanted.sort == "row" or len(ids) > MOST_LISTED:
         return ids
@@ -74,28 +74,28 @@ def listed(conn: Connection, actor: Actor, wanted: Cell) -> tuple[str, ...]:
     return tuple(conn.execute(ordered.order_by(*_order(wanted, actor))).scalars())
 
 
-def _relabelled(conn: Connection, actor: Actor, wanted: Cell) -> _Found:
+def _find_by_accepted_label(conn: Connection, actor: Actor, wanted: Cell) -> _Found:
     """Those whose label in the file nobody replaced, and those with such an accepted one."""
-    by_file = _found(conn, actor, replace(wanted, labels="original"), ~is_accepted(_CASE))
+    by_file = _find(conn, actor, replace(wanted, labels="original"), ~is_accepted(_CASE))
     latest = accepted_labels(wanted.batch_id).subquery().c
     accepted = conn.execute(select(latest.case_id).where(latest.label == wanted.reference)).scalars().all()
     given = set(accepted if wanted.ids is None else wanted.ids)
     chosen = tuple(case_id for case_id in accepted if case_id in given)[:MOST_LISTED]
-    by_people = _found(conn, actor, replace(wanted, labels="original", reference=None, ids=chosen))
+    by_people = _find(conn, actor, replace(wanted, labels="original", reference=None, ids=chosen))
     return sorted({*by_file, *by_people}, reverse=_backwards(wanted))[: MOST_LISTED + 1]
 
 
 _CASE = cases.c.id
 
 
-def _found(conn: Connection, actor: Actor, wanted: Cell, *more: ColumnElement[bool]) -> _Found:
+def _find(conn: Connection, actor: Actor, wanted: Cell, *more: ColumnElement[bool]) -> _Found:
     """The rows and ids in the file's order."""
     conditions = [*_conditions(conn, actor, wanted), *more]
     few = _few(conn, actor, wanted)
     if few is not None:
         query = _among(wanted, few, conditions)
     elif wanted.outcome == PENDING:
-        query = _unscreened(wanted, conditions)
+        query = _pending_query(wanted, conditions)
     elif _asks_of_engine(wanted):
         chosen = [kind for kind in kinds(conn, wanted.batch_id) if _is_of(kind, wanted)]
         if not chosen:
@@ -142,7 +142,7 @@ def _by_kind(wanted: Cell, chosen: Sequence[Kind], conditions: Sequence[ColumnEl
     return union_all(*(select(part.subquery()) for part in parts))
 
 
-def _unscreened(wanted: Cell, conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
+def _pending_query(wanted: Cell, conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
     waits = pending_cases.c
     query = select(waits.row, waits.case_id).join(cases, waits.case_id == _CASE)
     query = query.outerjoin(screenings, screenings.c.case_id == _CASE)
@@ -166,7 +166,7 @@ def _conditions(conn: Connection, actor: Actor, wanted: Cell) -> Iterator[Column
     """What each case of the list must have beside its kind. What is asked of the engine's view, of readers or of tags
     leaves out what this person may yet read.
     """
-    hidden = withheld(actor, _CASE)
+    hidden = is_withheld(actor, _CASE)
     if wanted.outcome == IN_INBOX:
         yield hidden
     elif _asks_of_engine(wanted) or any(
@@ -240,10 +240,10 @@ def _candidates(conn: Connection, actor: Actor, wanted: Cell) -> Iterator[list[S
     if wanted.outcome == IN_INBOX:
         yield [open_to(actor, wanted.batch_id)]
     if wanted.outcome == Outcome.HUMAN_REVIEW.value:
-        yield [with_people(wanted.batch_id, each) for each in _closed_or_read(actor)]
+        yield [with_people(wanted.batch_id, each) for each in _closed_and_own_queries(actor)]
 
 
-def _closed_or_read(actor: Actor) -> tuple[Select[Any], Select[Any]]:
+def _closed_and_own_queries(actor: Actor) -> tuple[Select[Any], Select[Any]]:
     closed = select(inbox_entries.c.case_id).where(inbox_entries.c.closed_at.is_not(None))
     return closed, select(ratings.c.case_id).where(ratings.c.reviewer == actor.id)
 
@@ -256,7 +256,7 @@ def _names(conn: Connection, words: str) -> tuple[ColumnElement[bool], ...]:
 
 def _order(wanted: Cell, actor: Actor) -> list[ColumnElement[Any]]:
     """What is sorted by the engine's view has what waits for this person behind all others."""
-    ended, hidden = screenings.c, withheld(actor, _CASE)
+    ended, hidden = screenings.c, is_withheld(actor, _CASE)
     of_file = {"value": cases.c.reference_value, "group": cases.c.group_name, "id": cases.c.external_id}
     of_engine = {"calls": ended.calls, "cost": ended.cost_usd, "gap": ended.gap}
     value: ColumnElement[Any] = (

@@ -52,7 +52,7 @@ def reading_table(db: Database, actor: Actor, key: str, batch_id: str | None = N
     require(actor, Action.VIEW_AGREEMENT)
     query = select(ratings, cases.c.batch_id).where(ratings.c.version == 1, ratings.c.blind.is_(True))
     with db.read() as conn:
-        rows = conn.execute(_only_closed(query, batch_id).order_by(ratings.c.case_id)).all()
+        rows = conn.execute(_restrict_to_closed(query, batch_id).order_by(ratings.c.case_id)).all()
     readers = tuple(sorted({pseudonym(key, row.reviewer) for row in rows}))
     case_ids = tuple(dict.fromkeys(row.case_id for row in rows))
     found = {(row.case_id, pseudonym(key, row.reviewer)): row for row in rows}
@@ -93,7 +93,7 @@ def switches(db: Database, actor: Actor, key: str, batch_id: str | None = None) 
     )
     accepted = select(adjudications.c.case_id, adjudications.c.label).order_by(adjudications.c.version)
     with db.read() as conn:
-        rows = conn.execute(_only_closed(query, batch_id).order_by(ratings.c.case_id, ratings.c.version)).all()
+        rows = conn.execute(_restrict_to_closed(query, batch_id).order_by(ratings.c.case_id, ratings.c.version)).all()
         labels = {row.case_id: row.label for row in conn.execute(accepted)}
     readings: dict[tuple[str, str], list[Any]] = {}
     for row in rows:
@@ -133,7 +133,7 @@ def readings_by_tier(db: Database, actor: Actor, batch_id: str | None = None) ->
     query = select(*columns).select_from(ratings).where(ratings.c.version == 1, ratings.c.blind.is_(True))
     found: dict[int | None, dict[str, int]] = {}
     with db.read() as conn:
-        for row in conn.execute(_only_closed(query, batch_id).group_by(ratings.c.tier, ratings.c.label)):
+        for row in conn.execute(_restrict_to_closed(query, batch_id).group_by(ratings.c.tier, ratings.c.label)):
             found.setdefault(row.tier, {})[row.label] = row.n
     known = sorted(tier for tier in found if tier is not None)
     return tuple(
@@ -142,7 +142,7 @@ def readings_by_tier(db: Database, actor: Actor, batch_id: str | None = None) ->
     )
 
 
-def _only_closed(query: Select[Any], batch_id: str | None) -> Select[Any]:
+def _restrict_to_closed(query: Select[Any], batch_id: str | None) -> Select[Any]:
     joined = query.join(cases, cases.c.id == ratings.c.case_id).join(
         inbox_entries, inbox_entries.c.case_id == ratings.c.case_id
     )

@@ -16,10 +16,10 @@ from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
 from storage.accepted import accepted_label
 from storage.audit_log import append
-from storage.batches.case_texts import as_received
+from storage.batches.case_texts import text_as_received
 from storage.batches.configurations import pipeline_bound
 from storage.batches.text_pages import text_page
-from storage.blindness import withheld
+from storage.blindness import is_withheld
 from storage.database import Database
 from storage.review.adjudication import Adjudication, versions_of
 from storage.review.ratings import Rating, ratings_in
@@ -214,7 +214,7 @@ def _chunk(conn: Connection, actor: Actor, batch_id: str, last: int, *, with_tex
             *(_TEXTS if with_text else ()),
             screenings.c.outcome,
             screenings.c.configuration,
-            withheld(actor, cases.c.id).label("withheld"),
+            is_withheld(actor, cases.c.id).label("withheld"),
             accepted_label(cases.c.id).label("accepted"),
         )
         .outerjoin(screenings, screenings.c.case_id == cases.c.id)
@@ -235,8 +235,8 @@ def _row(row: Any, beside: _Beside, export: _Export) -> RelabelledRow:
         case_id=row.id,
         row=row.row,
         external_id=row.external_id,
-        text=as_received(row.text, row.text_original_json) if with_text else None,
-        reply=as_received(row.reply, row.reply_original_json) if with_text else None,
+        text=text_as_received(row.text, row.text_original_json) if with_text else None,
+        reply=text_as_received(row.reply, row.reply_original_json) if with_text else None,
         group=row.group_name,
         reference=row.reference,
         reference_value=row.reference_value,

@@ -64,7 +64,7 @@ class AuditSample:
     seen: tuple[Seen, ...] = ()
 
     @property
-    def counted(self) -> tuple[tuple[AuditCase, int], ...]:
+    def case_counts(self) -> tuple[tuple[AuditCase, int], ...]:
         """Every case under audit, with how many it stands for."""
         return (*((reading.case, 1) for reading in self.readings), *self.others)
 
@@ -127,7 +127,7 @@ def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:
         of_batch = batches_of(conn, version)
         readings = tuple(_reading(row, of_batch[row.batch_id]) for row in conn.execute(_readings(version, of_batch)))
         counts = conn.execute(_counts(version, of_batch)).all()
-        groups = _unaudited(conn, version, of_batch, counts)
+        groups = _unaudited_groups(conn, version, of_batch, counts)
     audited = [(one, alike) for one, alike in groups if of_batch[one.batch_id].audit_rate > 0]
     return AuditSample(
         configuration_version=version,
@@ -138,7 +138,7 @@ def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:
         reaches=frozenset(Reach(one.reach) for one in of_batch.values() if one.audit_rate > 0),
         not_blind=sum(each.not_blind for each in readings)
         + sum(alike for one, alike in audited if one.blind is False and _due(one, of_batch)),
-        seen=_seen(counts, readings),
+        seen=_doubt_tallies(counts, readings),
     )
 
 
@@ -172,7 +172,7 @@ def _counts(version: str, of_batch: OfBatch) -> Select[Any]:
     return query.group_by(_DONE.outcome, _DONE.audit_probability, _DONE.doubt, _DONE.batch_id)
 
 
-def _read_of(case_id: ColumnElement[str], query: Select[Any]) -> Select[Any]:
+def _join_readings(case_id: ColumnElement[str], query: Select[Any]) -> Select[Any]:
     """The query with the first blind reading, what several readers settled, and whether a further one is due."""
     first = and_(ratings.c.case_id == case_id, ratings.c.version == 1, ratings.c.reading == "first")
     made, newest = adjudications, adjudications.alias("newest")
@@ -189,7 +189,7 @@ def _readings(version: str, of_batch: OfBatch) -> Select[Any]:
         screenings.outerjoin(inbox_entries, inbox_entries.c.case_id == _DONE.case_id)
     )
     query = query.where(*_of(version, of_batch, audited=True), _DONE.batch_id.in_(under_audit(of_batch)))
-    return _read_of(_DONE.case_id, query).order_by(_DONE.completed_at, _DONE.case_id)
+    return _join_readings(_DONE.case_id, query).order_by(_DONE.completed_at, _DONE.case_id)
 
 
 def under_audit(of_batch: OfBatch) -> list[str]:
@@ -197,12 +197,14 @@ def under_audit(of_batch: OfBatch) -> list[str]:
     return [batch_id for batch_id, one in of_batch.items() if one.audit_rate > 0]
 
 
-def _unaudited(conn: Connection, version: str, of_batch: OfBatch, counts: Sequence[Any]) -> list[tuple["_Alike", int]]:
+def _unaudited_groups(
+    conn: Connection, version: str, of_batch: OfBatch, counts: Sequence[Any]
+) -> list[tuple["_Alike", int]]:
     """Texts that no coin chose, alike ones together: those that came to the inbox by what was read, and the rest."""
     query = select(func.count().label("alike"), *_FACTS).select_from(
         inbox_entries.join(screenings, _DONE.case_id == inbox_entries.c.case_id)
     )
-    query = _read_of(_DONE.case_id, query.where(*_of(version, of_batch, audited=False)))
+    query = _join_readings(_DONE.case_id, query.where(*_of(version, of_batch, audited=False)))
     named = (*_FACTS, ratings.c.label, ratings.c.blind, adjudications.c.label, "disputed")
     came = [_Alike(**{**row._mapping, "disputed": bool(row.disputed)}) for row in conn.execute(query.group_by(*named))]
     rest = Counter[tuple[str, float, str]]()
@@ -264,7 +266,7 @@ def _case(row: Any, of_batch: Any, coin: float) -> AuditCase:
     )
 
 
-def _seen(counts: Sequence[Any], readings: Sequence[Reading]) -> tuple[Seen, ...]:
+def _doubt_tallies(counts: Sequence[Any], readings: Sequence[Reading]) -> tuple[Seen, ...]:
     """Texts called safe by what spoke against them, and what their readings found."""
     cases, read, unsafe = Counter[str](), Counter[str](), Counter[str]()
     for row in counts:
@@ -304,7 +306,7 @@ def audited_readings(db: Database, actor: Actor, version: str, *, blind: bool = 
     with db.read() as conn:
         of_batch = batches_of(conn, version)
         here = (_DONE.configuration == version, _DONE.batch_id.in_(under_audit(of_batch)))
-        read = _read_of(_DONE.case_id, query.where(*here))
+        read = _join_readings(_DONE.case_id, query.where(*here))
         rows = conn.execute(read.where(ratings.c.blind.is_(blind)).order_by(_DONE.completed_at, _DONE.case_id)).all()
     found = (
         AuditedReading(

@@ -15,14 +15,18 @@ Standing = tuple[object, ...]
 def batch_now(db: Database, actor: Actor, batch_id: str) -> Standing:
     """What everything this person may be told of a batch follows from."""
     with db.read() as conn:
-        return (*_settled(conn, batch_tallies.c.batch_id == batch_id), *_readings(conn), _revealed(conn, actor))
+        return (
+            *_settled_sums(conn, batch_tallies.c.batch_id == batch_id),
+            *_readings(conn),
+            _count_reveals(conn, actor),
+        )
 
 
 def configuration_now(db: Database, version: str) -> Standing:
     """What everything that is claimed of a configuration follows from."""
     of_it = select(batches.c.id).where(batches.c.configuration == version)
     with db.read() as conn:
-        return (*_settled(conn, batch_tallies.c.batch_id.in_(of_it)), *_readings(conn))
+        return (*_settled_sums(conn, batch_tallies.c.batch_id.in_(of_it)), *_readings(conn))
 
 
 def readings_now(db: Database) -> Standing:
@@ -31,13 +35,13 @@ def readings_now(db: Database) -> Standing:
         return _readings(conn)
 
 
-def readings_given(db: Database) -> int:
+def count_readings(db: Database) -> int:
     """How many readings there are, with revisions: what is counted from them takes as long."""
     with db.read() as conn:
         return int(conn.execute(select(func.count()).select_from(ratings)).scalar_one())
 
 
-def _settled(conn: Connection, chosen: ColumnElement[bool]) -> tuple[Any, ...]:
+def _settled_sums(conn: Connection, chosen: ColumnElement[bool]) -> tuple[Any, ...]:
     tally = batch_tallies.c
     sums = [func.sum(column) for column in (tally.accepted, tally.safe, tally.unsafe, tally.human_review, tally.calls)]
     return tuple(conn.execute(select(*sums).where(chosen)).one())
@@ -52,5 +56,5 @@ def _readings(conn: Connection) -> tuple[Any, ...]:
     return (*last, back, tuple(tuple(row) for row in conn.execute(waiting)))
 
 
-def _revealed(conn: Connection, actor: Actor) -> int | None:
+def _count_reveals(conn: Connection, actor: Actor) -> int | None:
     return conn.execute(select(func.count()).select_from(reveals).where(reveals.c.reviewer == actor.id)).scalar()

@@ -219,7 +219,7 @@ def adjudicate(
     _needs(reason)
     with db.write() as conn:
         entry = _lock(conn, case_id)
-        if entry is not None and (done := _done(conn, by.actor, case_id, label, method, reason)) is not None:
+        if entry is not None and (done := _same_decision(conn, by.actor, case_id, label, method, reason)) is not None:
             return done
         if entry is None or entry.closed_at is not None:
             raise NotAvailable("this case is not open")
@@ -256,7 +256,7 @@ def amend(db: Database, by: Acting, case_id: str, label: RatingLabel, reason: st
         made = versions_in(conn, case_id)
         if not made:
             raise NotAvailable("this case was closed without a label: what it held was erased")
-        done = _done(conn, by.actor, case_id, label, Method.AMENDMENT, reason)
+        done = _same_decision(conn, by.actor, case_id, label, Method.AMENDMENT, reason)
         if done is not None and done.version == based_on + 1:
             return done
         if made[-1].version != based_on:
@@ -265,7 +265,7 @@ def amend(db: Database, by: Acting, case_id: str, label: RatingLabel, reason: st
         return _record(conn, by, case_id, "amended")
 
 
-def _done(
+def _same_decision(
     conn: Connection, actor: Actor, case_id: str, label: RatingLabel, method: Method, reason: str
 ) -> Adjudication | None:
     """The version in force of a closed case, where it is this very decision of this person: pressed twice is once."""

@@ -43,7 +43,7 @@ def assign(db: Database, by: Acting, case_ids: Sequence[str], to: str) -> Assign
         senior = _senior(conn, by.actor, to)
         for case_id in chosen:  # in one order, so that two who do this at once wait in line and not for each other
             entry = conn.execute(select(inbox_entries).where(_entry.case_id == case_id).with_for_update()).first()
-            reason = _kept(conn, entry, to, by.now, senior=senior)
+            reason = _obstacle(conn, entry, to, by.now, senior=senior)
             if reason:
                 refused[case_id] = reason
             else:
@@ -61,7 +61,7 @@ def _senior(conn: Connection, actor: Actor, to: str) -> bool:
     return Role.SENIOR.value in person.roles
 
 
-def _kept(conn: Connection, entry: Any, to: str, now: datetime, *, senior: bool) -> str:
+def _obstacle(conn: Connection, entry: Any, to: str, now: datetime, *, senior: bool) -> str:
     """What keeps a case from being given to them, in words; empty where nothing does."""
     if entry is None or entry.closed_at is not None:
         return "is closed"

@@ -126,7 +126,7 @@ def cases_in_hands(actor: Actor, now: At) -> CompoundSelect[Any]:
     )
 
 
-def read_by(actor: Actor) -> ColumnElement[bool]:
+def is_read_by(actor: Actor) -> ColumnElement[bool]:
     """The condition that the actor has rated it already: its next reading is for somebody else."""
     mine = select(ratings.c.case_id).where(ratings.c.reviewer == actor.id)
     return and_(_entry.reading != "first", _entry.case_id.in_(mine))
@@ -142,7 +142,7 @@ def state(actor: Actor, now: At) -> ColumnElement[str]:
     return case(
         (and_(is_leased(now), _entry.holder == actor.id), "mine"),
         (is_leased(now), "held"),
-        (read_by(actor), "read"),
+        (is_read_by(actor), "read"),
         (needs_senior(actor), "senior"),
         (is_reserved_for_others(actor, now), "reserved"),
         (is_snoozed(actor, now), "skipped"),
@@ -157,7 +157,7 @@ def free_for(actor: Actor, now: At, tiers: Collection[Tier] | None) -> ColumnEle
         is_open(),
         in_tiers(tiers),
         or_(_entry.holder.is_(None), _entry.lease_expires_at <= now),
-        ~read_by(actor),
+        ~is_read_by(actor),
         ~needs_senior(actor),
         ~is_reserved_for_others(actor, now),
         ~is_snoozed(actor, now),
@@ -260,7 +260,7 @@ def claim(
         row = _entry_row(conn, case_id)
         require(by.actor, Action.CLAIM_NAMED, by.id if by.id in (row.handed_to, row.holder) else row.holder)
         unheld = or_(~is_leased(by.now), _entry.holder == by.id, _entry.holder.is_(None))
-        free = and_(unheld, ~read_by(by.actor), not_ahead_for_others(by.actor, by.now))
+        free = and_(unheld, ~is_read_by(by.actor), not_ahead_for_others(by.actor, by.now))
         if row.reading == "third" and not is_allowed(by.actor, Action.ADJUDICATE):
             raise NotAvailable("two readers disagree: this reading is a senior's")
         if row.closed_at is not None:

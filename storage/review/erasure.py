@@ -135,7 +135,7 @@ def erase(db: Database, by: Acting, which: Selection, reason: str) -> Erasure:
     return done
 
 
-def waiting(db: Database, actor: Actor) -> tuple[Request, ...]:
+def open_requests(db: Database, actor: Actor) -> tuple[Request, ...]:
     """The requests that wait for a second person, the oldest first."""
     require(actor, Action.ERASE)
     undone = _request.done_at.is_(None), _request.withdrawn_at.is_(None)

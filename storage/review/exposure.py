@@ -44,12 +44,12 @@ def exposure(db: Database, actor: Actor, since: datetime) -> Exposure:
         own = {"actor": actor.id, "since": since}
         pause = conn.execute(_PAUSE, own).scalar()
         total = int(conn.execute(_OPENED_SINCE, own).scalar_one())
-        after = total if pause is None else _opened_after(conn, actor, pause)
+        after = total if pause is None else _openings_after(conn, actor, pause)
         limit = current_in(conn).settings.break_after_texts
     return Exposure(texts=total, since_break=after, break_due=after >= limit)
 
 
-def read_since(db: Database, actor: Actor, since: datetime) -> int:
+def count_cases_read(db: Database, actor: Actor, since: datetime) -> int:
     """How many cases the actor has read since a moment: their own count, for how far the queue is from its end."""
     require(actor, Action.VIEW_CARE, actor.id)
     with db.read() as conn:
@@ -63,5 +63,5 @@ def take_break(db: Database, by: Acting) -> None:
         append(conn, by, "break_taken", None, {})
 
 
-def _opened_after(conn: Connection, actor: Actor, pause: int) -> int:
+def _openings_after(conn: Connection, actor: Actor, pause: int) -> int:
     return int(conn.execute(_OPENED.where(_EVENT.seq > pause), {"actor": actor.id}).scalar_one())

@@ -89,7 +89,7 @@ def figures(db: Database, now: datetime, errors: ErrorCounts) -> Figures:
             cost_usd=float(sums[3] or 0),
             errors=errors.counts(conn),
             processes=tuple(heartbeats.processes(conn, now)),
-            faults=frozenset(one.fault.value for one in faults.lasting_in(conn)),
+            faults=frozenset(one.fault.value for one in faults.open_faults_in(conn)),
             first_looks=tier_shifts(conn, now - DAY, now),
         )
 

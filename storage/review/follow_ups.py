@@ -17,7 +17,7 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from screening.review.rating_form import Disposition
 from storage.audit_log import append
-from storage.blindness import withheld
+from storage.blindness import is_withheld
 from storage.database import Database, insert_into
 from storage.review.claims import KEPT, NOW
 from storage.schema import accounts, cases, follow_ups, reveals
@@ -138,7 +138,7 @@ def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
 def _open_statements(actor: Actor) -> tuple[Select[Any], Select[int, int]]:
     """Those that this person may see, and the numbers of the rest: written once, asked at every run of the inbox."""
     mine = or_(_one.who == actor.id, _one.opened_by == actor.id)
-    visible = or_(mine, ~withheld(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else mine
+    visible = or_(mine, ~is_withheld(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else mine
     # a look-up for each: joined, an embedded database may begin at the cases, and read all of them
     name = select(cases.c.external_id).where(cases.c.id == _one.case_id).scalar_subquery()
     where = select(cases.c.where_to_act).where(cases.c.id == _one.case_id).scalar_subquery()
@@ -194,7 +194,7 @@ def closed_ones(db: Database, actor: Actor, case_id: str) -> tuple[Closed, ...]:
     """
     require(actor, Action.FOLLOW_UP, actor.id)
     part = or_(_one.who == actor.id, _one.opened_by == actor.id, _one.closed_by == actor.id)
-    visible = or_(part, ~withheld(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else part
+    visible = or_(part, ~is_withheld(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else part
     names = ("opened_at", "due_at", "closed_at", "closed_by")
     query = select(follow_ups).where(_one.case_id == case_id, _one.closed_at.is_not(None), visible).order_by(_one.id)
     with db.read() as conn:

@@ -16,7 +16,7 @@ from storage.accepted import accepted_label
 from storage.audit_log import append
 from storage.batches.batch_state import BatchEvent, UnknownBatch
 from storage.batches.intake import Target, add_case
-from storage.blindness import waiting
+from storage.blindness import is_waiting
 from storage.database import Database
 from storage.schema import batch_events, batches, cases, pending_cases, program_texts, programs, screenings
 from storage.site.programs import Program, require_in_force
@@ -77,7 +77,7 @@ def hand_in(
     """
     with db.write() as conn:
         require_in_force(conn, program)
-        if (known := _known(conn, program, key, content_sha256)) is not None:
+        if (known := _find_text(conn, program, key, content_sha256)) is not None:
             return known, False
         case_id = add_case(conn, target, case, now)
         row = {"case_id": case_id, "program_id": program.id, "key": key, "content_sha256": content_sha256}
@@ -86,7 +86,7 @@ def hand_in(
     return case_id, True
 
 
-def _known(conn: Connection, program: Program, key: str, content_sha256: str) -> str | None:
+def _find_text(conn: Connection, program: Program, key: str, content_sha256: str) -> str | None:
     row = conn.execute(select(program_texts).where(_text.program_id == program.id, _text.key == key)).first()
     if row is None:
         return None
@@ -122,7 +122,7 @@ def _texts(program: Program) -> Select[Any]:
             cases.c.external_id,
             cases.c.created_at,
             screenings.c.outcome,
-            waiting(cases.c.id).label("waiting"),
+            is_waiting(cases.c.id).label("waiting"),
             accepted_label(cases.c.id).label("accepted"),
             exists().where(pending_cases.c.case_id == cases.c.id, pending_cases.c.ready_at.is_(None)).label("failed"),
         )
@@ -202,7 +202,7 @@ def take_due(db: Database, now: datetime, most: int = 100) -> tuple[Told, ...]:
 def _due(conn: Connection, now: datetime, most: int) -> Sequence[Any]:
     query = (
         select(_text.case_id, _text.tries, programs.c.webhook, programs.c.webhook_secret, screenings.c.outcome)
-        .add_columns(waiting(_text.case_id).label("waiting"), accepted_label(_text.case_id).label("accepted"))
+        .add_columns(is_waiting(_text.case_id).label("waiting"), accepted_label(_text.case_id).label("accepted"))
         .add_columns(exists().where(pending_cases.c.case_id == _text.case_id).label("failed"))
         .select_from(program_texts)
         .join(programs, programs.c.id == _text.program_id)

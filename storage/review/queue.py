@@ -118,7 +118,7 @@ def queue(
     query = _list(by.actor, None if tiers is None else frozenset(tiers), limit, offset, sort)
     with db.read() as conn:
         rows = conn.execute(query, moment(by.now)).all()
-    return tuple(waiting_of(row, by.now) for row in rows)
+    return tuple(waiting_case(row, by.now) for row in rows)
 
 
 @lru_cache(maxsize=KEPT)
@@ -126,7 +126,7 @@ def _list(actor: Actor, tiers: frozenset[Tier] | None, limit: int, offset: int, 
     """A page of the list, written once for whoever asks again and again."""
     page = _page(actor, tiers, limit, offset, sort).subquery()
     joined = select(page, cases.c.external_id).join(cases, cases.c.id == page.c.case_id)
-    return joined.order_by(*sorted_by(page.c, sort))
+    return joined.order_by(*sort_columns(page.c, sort))
 
 
 def _page(
@@ -141,10 +141,10 @@ def _page(
         for tier in sorted(Tier if tiers is None else tiers)
     ]
     merged = union_all(*(select(head) for head in heads)).subquery()
-    return select(merged).order_by(*sorted_by(merged.c, sort)).limit(limit).offset(offset)
+    return select(merged).order_by(*sort_columns(merged.c, sort)).limit(limit).offset(offset)
 
 
-def sorted_by(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
+def sort_columns(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
     """Columns of an entry that put it into its place in a list."""
     if sort is Sort.URGENT:
         return entry.routine, entry.due_at, entry.case_id
@@ -155,10 +155,10 @@ def sorted_by(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
 
 def _in_tier(sort: Sort) -> tuple[ColumnElement[Any], ...]:
     """The same within one tier: an index of its own."""
-    return (_entry.due_at, _entry.case_id) if sort is Sort.URGENT else sorted_by(_entry, sort)
+    return (_entry.due_at, _entry.case_id) if sort is Sort.URGENT else sort_columns(_entry, sort)
 
 
-def waiting_of(row: Any, now: datetime) -> Waiting:
+def waiting_case(row: Any, now: datetime) -> Waiting:
     """The case in a row of its entry with ``external_id`` and ``state``."""
     held = row.lease_expires_at is not None and row.lease_expires_at > now
     reserved = row.reserved_until is not None and row.reserved_until > now
@@ -185,13 +185,13 @@ def counts(db: Database, by: Acting, tiers: Collection[Tier] | None = None) -> C
     """
     require(by.actor, Action.VIEW_COUNTS)
     with db.read() as conn:
-        rows = conn.execute(_cases_looked_at(by.actor), moment(by.now)).all()
+        rows = conn.execute(_blocked_cases(by.actor), moment(by.now)).all()
         every, late, newest = open_by_tier(conn), late_by_tier(conn, by.now), newest_entry(conn, Tier.P0)
     return replace(_counts(rows, every, late, set(Tier if tiers is None else tiers)), newest_urgent=newest)
 
 
 @lru_cache(maxsize=KEPT)
-def _cases_looked_at(actor: Actor) -> Select[Any]:
+def _blocked_cases(actor: Actor) -> Select[Any]:
     """Those cases that may not be free, counted by what keeps them."""
     standing = (
         select(
@@ -238,7 +238,7 @@ def _first(moments: Iterable[datetime | None]) -> datetime | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def set_aside(db: Database, by: Acting) -> tuple[Waiting, ...]:
+def reserved_cases(db: Database, by: Acting) -> tuple[Waiting, ...]:
     """Cases set aside by this person or handed to them, still reserved: the ones they may claim by name."""
     require(by.actor, Action.CLAIM_NEXT)
     mine = and_(is_open(), _entry.reserved_until.is_not(None), _entry.reserved_until > by.now)
@@ -247,5 +247,5 @@ def set_aside(db: Database, by: Acting) -> tuple[Waiting, ...]:
     with db.read() as conn:
         rows = conn.execute(theirs).all()  # few: put in order here, so that the index of what is reserved serves
     return tuple(
-        waiting_of(row, by.now) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id))
+        waiting_case(row, by.now) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id))
     )

@@ -18,7 +18,7 @@ from screening.text.word_parts import holds
 from storage.database import Database, begins
 from storage.review import text_index
 from storage.review.claims import in_order, in_tiers, is_open, state
-from storage.review.queue import Sort, Waiting, sorted_by, waiting_of
+from storage.review.queue import Sort, Waiting, sort_columns, waiting_case
 from storage.schema import batches, cases, inbox_entries
 
 FIRST_NAMED = 1_000
@@ -56,7 +56,7 @@ def find(db: Database, by: Acting, search: Search, limit: int = 50) -> tuple[Wai
         return ()
     with db.read() as conn:
         found = (
-            _cases_named(conn, wanted)
+            _cases_by_name(conn, wanted)
             | _in_batches(conn, wanted)
             | (_with_words(conn, wanted, search.tiers) if search.texts else set())
         )
@@ -65,11 +65,11 @@ def find(db: Database, by: Acting, search: Search, limit: int = 50) -> tuple[Wai
             .join(cases, cases.c.id == _entry.case_id)
             .where(_entry.case_id.in_(sorted(found)), is_open(), in_tiers(search.tiers))
         )
-        rows = conn.execute(query.order_by(*sorted_by(_entry, search.sort)).limit(limit)).all()
-    return tuple(waiting_of(row, by.now) for row in rows)
+        rows = conn.execute(query.order_by(*sort_columns(_entry, search.sort)).limit(limit)).all()
+    return tuple(waiting_case(row, by.now) for row in rows)
 
 
-def _cases_named(conn: Connection, words: str) -> set[str]:
+def _cases_by_name(conn: Connection, words: str) -> set[str]:
     by_id = select(cases.c.id).where(cases.c.id == words.lower())
     by_name = select(cases.c.id).where(begins(conn, cases.c.external_id, words)).limit(FIRST_NAMED)
     by_group = select(cases.c.id).where(begins(conn, cases.c.group_name, words)).limit(FIRST_NAMED)
@@ -79,12 +79,12 @@ def _cases_named(conn: Connection, words: str) -> set[str]:
 
 
 def _with_words(conn: Connection, words: str, tiers: Collection[Tier] | None) -> set[str]:
-    ids = text_index.found(conn, words)
+    ids = text_index.find_candidates(conn, words)
     if ids is not None:
         behind = text_index.behind().limit(FIRST_READ)
-        return _holding(conn, _texts().where(or_(_entry.case_id.in_(ids), _entry.case_id.in_(behind))), words)
+        return _filter_by_words(conn, _texts().where(or_(_entry.case_id.in_(ids), _entry.case_id.in_(behind))), words)
     first = select(_entry.case_id).where(is_open(), in_tiers(tiers)).order_by(*in_order(tiers)).limit(FIRST_READ)
-    return _holding(conn, _texts().where(_entry.case_id.in_(first)).order_by(*in_order(None)), words)
+    return _filter_by_words(conn, _texts().where(_entry.case_id.in_(first)).order_by(*in_order(None)), words)
 
 
 def _texts() -> Select[Any]:
@@ -92,10 +92,10 @@ def _texts() -> Select[Any]:
     return joined.join(inbox_entries, _entry.case_id == cases.c.id).where(is_open())
 
 
-def _holding(conn: Connection, texts: Select[Any], words: str) -> set[str]:
+def _filter_by_words(conn: Connection, texts: Select[Any], words: str) -> set[str]:
     """Of these cases those with all the words, as far as is enough."""
     rows = conn.execution_options(yield_per=ENOUGH).execute(texts)
-    return {row.id for row in islice((row for row in rows if holds(text_index.written(row), words)), ENOUGH)}
+    return {row.id for row in islice((row for row in rows if holds(text_index.full_text(row), words)), ENOUGH)}
 
 
 def _in_batches(conn: Connection, words: str) -> set[str]:

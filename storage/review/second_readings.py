@@ -51,7 +51,7 @@ def second_reading_due(
     )
     if conn.execute(asked.limit(1)).first() is not None:
         return Why.ASKED
-    by_rule = bool(_fitting(form, settings, before) & set(settings.second_reading_rules))
+    by_rule = bool(_matching_rules(form, settings, before) & set(settings.second_reading_rules))
     by_rule = by_rule or doubtful_safe(conn, case_id, form)
     by_rule = by_rule or (form.label is RatingLabel.UNSAFE and _was_called_safe(conn, case_id))
     if not (by_rule or coin(case_id) < settings.second_reading_rate) or not _others(conn, reader):
@@ -83,7 +83,7 @@ def _was_called_safe(conn: Connection, case_id: str) -> bool:
     return bool(found == Outcome.SAFE.value)
 
 
-def _fitting(form: RatingForm, settings: SiteSettings, before: RatingLabel | None) -> set[SecondReadingRule]:
+def _matching_rules(form: RatingForm, settings: SiteSettings, before: RatingLabel | None) -> set[SecondReadingRule]:
     safe = form.label is RatingLabel.SAFE
     holds = {
         SecondReadingRule.UNSURE_SAFE: safe and form.certainty <= settings.unsure_at,

@@ -66,7 +66,7 @@ def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
     if begin >= end:
         raise ValueError("the period ends before it begins")
     with db.read() as conn:
-        tiers, left = tier_shifts(conn, begin, end), _left(conn, end)
+        tiers, left = tier_shifts(conn, begin, end), _remaining_by_tier(conn, end)
         opened, closed, overdue = _follow_ups(conn, begin, end)
     return Shift(
         begin=begin,
@@ -104,7 +104,7 @@ def tier_shifts(
     )
 
 
-def _left(conn: Connection, end: datetime) -> Mapping[Tier, Left]:
+def _remaining_by_tier(conn: Connection, end: datetime) -> Mapping[Tier, Left]:
     waited = _entry.entered_at < end, or_(_entry.closed_at.is_(None), _entry.closed_at >= end)
     late = func.count().filter(_entry.due_at <= end)
     query = select(_entry.tier, func.count().label("open"), late.label("late")).where(*waited).group_by(_entry.tier)

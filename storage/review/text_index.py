@@ -33,7 +33,7 @@ _FIND: Final = (
 )
 
 
-def written(row: Any) -> str:
+def full_text(row: Any) -> str:
     """All that was written in a case, as received and as the model got it."""
     return "\n".join(one for one in (row.text, row.model_text, row.reply) if one)
 
@@ -63,7 +63,7 @@ def _work_off(db: Database, next_ones: Sequence[str]) -> int:
     """These cases into the index or out of it; the pieces of their words are found before anything is locked."""
     with db.read() as conn:
         read = conn.execute(select(cases.c.id, *_WRITTEN).where(cases.c.id.in_(next_ones))).all()
-    known = {text: parts_of(text) for text in map(written, read)}
+    known = {text: parts_of(text) for text in map(full_text, read)}
     with db.write() as conn:
         wanted = behind().where(texts_to_index.c.case_id.in_(next_ones)).with_for_update(skip_locked=True)
         ids = list(conn.execute(wanted).scalars())
@@ -77,7 +77,7 @@ def _work_off(db: Database, next_ones: Sequence[str]) -> int:
     return len(ids)
 
 
-def found(conn: Connection, words: str) -> Sequence[str] | None:
+def find_candidates(conn: Connection, words: str) -> Sequence[str] | None:
     """The cases that may hold these words; None where they are more than `MOST_FOUND`, or no words are given."""
     wanted = parts_needed(words)
     if not wanted:
@@ -132,7 +132,7 @@ def _remove(conn: Connection, ids: Sequence[str], known: Known) -> None:
 
 def _parts(row: Any, known: Known) -> frozenset[int]:
     """The pieces of what stands in the case now, which may differ from what stood there a moment ago."""
-    text = written(row)
+    text = full_text(row)
     found = known.get(text)
     return parts_of(text) if found is None else found
 

@@ -14,7 +14,7 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from storage.audit_log import append
-from storage.blindness import withheld
+from storage.blindness import is_withheld
 from storage.database import Database, insert_into, insert_once
 from storage.schema import acknowledgements, batches, cases, reveals, screenings
 
@@ -82,4 +82,4 @@ def acknowledge(db: Database, by: Acting, case_ids: Sequence[str]) -> int:
 def _waits(actor: Actor) -> ColumnElement[bool]:
     done = exists().where(acknowledgements.c.case_id == cases.c.id)
     listed = and_(screenings.c.outcome == Outcome.UNSAFE.value, batches.c.reach == Reach.LIST.value)
-    return and_(listed, ~done, ~withheld(actor, cases.c.id))
+    return and_(listed, ~done, ~is_withheld(actor, cases.c.id))

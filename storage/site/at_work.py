@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from storage.database import Database
 from storage.schema import Moment, node_runs
-from storage.site.faults import Lasting, lasting_in
+from storage.site.faults import Lasting, open_faults_in
 from storage.site.heartbeats import Silence, live_workers, workers_silence_in
 
 _LAST = select(func.max(node_runs.c.ended_at, type_=Moment))
@@ -31,6 +31,6 @@ def at_work(db: Database, now: datetime) -> AtWork:
         return AtWork(
             workers=live_workers(conn, now),
             silence=workers_silence_in(conn, now),
-            faults=lasting_in(conn),
+            faults=open_faults_in(conn),
             finished=conn.execute(_LAST).scalar(),
         )

@@ -87,7 +87,7 @@ def verify(db: Database, anchors: Sequence[Anchor] = ()) -> Verification:
         with conn.execute(whole) as rows:
             for row in rows:
                 if (problem := walk.problem(row, kept)) is not None:
-                    return _problem_found(walk, problem, row.seq)
+                    return _failed_verification(walk, problem, row.seq)
                 walk.step(row)
         return _ends(conn, walk, anchors)
 
@@ -96,11 +96,11 @@ def _ends(conn: Connection, walk: _Walk, anchors: Sequence[Anchor]) -> Verificat
     """What can be checked only after reading the whole chain."""
     events = walk.expected - 1
     if any(one.count > events for one in anchors):
-        return _problem_found(walk, "the log ends before the anchor: events were cut off", walk.expected)
+        return _failed_verification(walk, "the log ends before the anchor: events were cut off", walk.expected)
     if events == 0 and any(conn.execute(select(func.count()).select_from(table)).scalar_one() for table in BESIDE):
-        return _problem_found(walk, "the log is empty beside tables that are not: it was emptied", 1)
+        return _failed_verification(walk, "the log is empty beside tables that are not: it was emptied", 1)
     if not walk.unknown and (broken := broken_seal(conn, site_key())) is not None:
-        return _problem_found(walk, broken[1], broken[0])
+        return _failed_verification(walk, broken[1], broken[0])
     anchored = max((one.count for one in anchors), default=0)
     return Verification(events=events, last_hash=walk.previous, doubt=_doubt(walk, events, anchored), anchored=anchored)
 
@@ -113,5 +113,5 @@ def _doubt(walk: _Walk, events: int, anchored: int) -> str | None:
     return None if anchored or not events else "no anchor was compared: the end may have been cut off"
 
 
-def _problem_found(walk: _Walk, problem: str, seq: int) -> Verification:
+def _failed_verification(walk: _Walk, problem: str, seq: int) -> Verification:
     return Verification(events=walk.expected - 1, last_hash=walk.previous, problem=problem, seq=seq)

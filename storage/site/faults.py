@@ -39,13 +39,13 @@ class Lasting:
     began_at: datetime
 
 
-def lasting(db: Database) -> tuple[Lasting, ...]:
+def open_faults(db: Database) -> tuple[Lasting, ...]:
     """The faults of this moment, the oldest first."""
     with db.read() as conn:
-        return lasting_in(conn)
+        return open_faults_in(conn)
 
 
-def lasting_in(conn: Connection) -> tuple[Lasting, ...]:
+def open_faults_in(conn: Connection) -> tuple[Lasting, ...]:
     """The same, inside the caller's transaction."""
     rows = conn.execute(select(site_faults).where(_fault.ended_at.is_(None)).order_by(_fault.began_at, _fault.id))
     return tuple(Lasting(fault=Fault(row.name), began_at=row.began_at) for row in rows)
@@ -53,7 +53,7 @@ def lasting_in(conn: Connection) -> tuple[Lasting, ...]:
 
 def changes(conn: Connection, now: datetime) -> tuple[frozenset[Fault], frozenset[Fault]]:
     """Which faults are here and not kept yet, and which are kept and over. Looks only: see `begin`, `finish`."""
-    known = {one.fault: one.began_at for one in lasting_in(conn)}
+    known = {one.fault: one.began_at for one in open_faults_in(conn)}
     here = {fault for fault, down in _find(conn, known.get(Fault.MODEL), now).items() if down}
     return frozenset(here - known.keys()), frozenset(known.keys() - here - {Fault.ANCHOR})
 
@@ -81,7 +81,7 @@ def _no_worker(conn: Connection, now: datetime) -> bool:
         return False
     long_ago = now - heartbeats.DEAD_AFTER
     waits = exists(select(pending_cases.c.case_id).where(pending_cases.c.ready_at < long_ago))
-    return heartbeats.last_worker_seen(conn) is not None or bool(conn.execute(select(waits)).scalar())
+    return heartbeats.newest_worker_beat(conn) is not None or bool(conn.execute(select(waits)).scalar())
 
 
 def _no_model(conn: Connection, since: datetime | None, now: datetime) -> bool:

@@ -83,7 +83,7 @@ def worker_lives(db: Database, now: datetime) -> bool:
         return live_workers(conn, now) > 0
 
 
-def last_worker_seen(conn: Connection) -> datetime | None:
+def newest_worker_beat(conn: Connection) -> datetime | None:
     """When any worker last said that it lives; None where none did within a week."""
     seen: datetime | None = conn.execute(
         select(func.max(_beat.seen_at, type_=Moment)).where(_beat.kind == "worker")
@@ -99,6 +99,6 @@ def workers_silence(db: Database, now: datetime) -> Silence | None:
 
 def workers_silence_in(conn: Connection, now: datetime) -> Silence | None:
     """The same, inside the caller's transaction."""
-    seen = last_worker_seen(conn)
+    seen = newest_worker_beat(conn)
     answers = seen is not None and shared_now(conn, now) - seen < SILENT_AFTER
     return None if answers else Silence(since=seen)

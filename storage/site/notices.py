@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, selec
 from screening.review.triage import Tier
 from storage.clock import shared_now
 from storage.database import Database, insert_into
-from storage.first_looks import unseen
+from storage.first_looks import is_unseen
 from storage.schema import case_notices, inbox_entries
 from storage.settings_store import current_in
 from storage.site import faults
@@ -80,7 +80,7 @@ def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
     told of a case that nobody has read and nobody has open, so also of one that was opened and given back.
     """
     if event == ARRIVED:
-        return (unseen(_entry.case_id),)
+        return (is_unseen(_entry.case_id),)
     free = or_(_entry.holder.is_(None), _entry.lease_expires_at <= now)
     return _entry.due_at <= now, _entry.reading == "first", free
 
@@ -88,7 +88,7 @@ def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
 def _to_repeat(before: datetime) -> Select[Any]:
     """Urgent cases of whose arrival somebody was told a while ago and that nobody has opened."""
     joined = select(_notice.case_id, _entry.tier, _notice.step).join(inbox_entries, _entry.case_id == _notice.case_id)
-    waits = _entry.closed_at.is_(None), _entry.tier <= Tier.P1, unseen(_entry.case_id)
+    waits = _entry.closed_at.is_(None), _entry.tier <= Tier.P1, is_unseen(_entry.case_id)
     return joined.where(_notice.event == ARRIVED, _notice.at <= before, *waits).order_by(_entry.tier)
 
 
@@ -102,7 +102,7 @@ def _tell_cases(conn: Connection, recipients: Sequence[Recipient], event: str, n
         return 0
     counted, rows = Counter[tuple[int, int]](), []
     for case_id, tier, step in reached:
-        following = _following(_subscribers(recipients, event, Tier(tier)), step)
+        following = _next_step(_subscribers(recipients, event, Tier(tier)), step)
         counted[tier, following] += 1
         rows.append({"case_id": case_id, "event": event, "tier": tier, "step": following, "at": now})
     _keep(conn, rows)
@@ -122,7 +122,7 @@ def _subscribers(recipients: Iterable[Recipient], event: str, tier: Tier) -> lis
     return [one for one in recipients if is_told(one, event, tier)]
 
 
-def _following(recipients: Sequence[Recipient], step: int) -> int:
+def _next_step(recipients: Sequence[Recipient], step: int) -> int:
     """The place in the order after this one; the last one again where there is none; 0 where nobody is to be told."""
     steps = sorted({one.step for one in recipients})
     return next((one for one in steps if one > step), steps[-1] if steps else 0)

@@ -77,20 +77,20 @@ def tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime) 
     unsent = and_(same, _WAITING, _out.attempts == 0)
     if conn.execute(update(notifications).where(unsent).values(count=_out.count + notice.count)).rowcount:
         return
-    if _added_to_failing(conn, same, notice.count, now):
+    if _merge_into_failing(conn, same, notice.count, now):
         return
     settings = current_in(conn).settings
     before = and_(same, _out.given_up_at.is_(None))
     last = conn.execute(select(_out.not_before).where(before).order_by(_out.not_before.desc()).limit(1)).scalar()
     interval = timedelta(minutes=settings.notify_minutes[int(notice.tier)]) if notice.tier is not None else None
     earliest = now if last is None or interval is None else max(now, last + interval)
-    earliest = _allowed(earliest, notice, recipient, settings)
+    earliest = _allowed_moment(earliest, notice, recipient, settings)
     row = {"event": notice.event, "tier": notice.tier, "what": notice.what, "count": notice.count}
     times = {"created_at": now, "not_before": earliest, "attempts": 0}
     conn.execute(insert(notifications).values(id=new_id(now), recipient_id=recipient.id, **row, **times))
 
 
-def _added_to_failing(conn: Connection, same: ColumnElement[bool], count: int, now: datetime) -> bool:
+def _merge_into_failing(conn: Connection, same: ColumnElement[bool], count: int, now: datetime) -> bool:
     """Whether there were such messages that failed before and wait for their next try: they are one from now on, so
     that a channel that was down for hours does not bring as many messages as it was told. It says something else than
     was tried before, so it has an id of its own; and whoever comes next in the order hears of it as of a new one.
@@ -117,7 +117,7 @@ def _added_to_failing(conn: Connection, same: ColumnElement[bool], count: int, n
     return True
 
 
-def _allowed(moment: datetime, notice: Notice, recipient: Recipient | None, settings: SiteSettings) -> datetime:
+def _allowed_moment(moment: datetime, notice: Notice, recipient: Recipient | None, settings: SiteSettings) -> datetime:
     """The moment, or the end of the recipient's quiet hours where those hold the notice back."""
     if notice.urgent or recipient is None or recipient.quiet is None:
         return moment
@@ -230,7 +230,7 @@ def record_failed(db: Database, message: Message, problem: str, now: datetime) -
     gone = now - message.created_at > GIVE_UP_AFTER or message.notice.event == "test"
     with db.write() as conn:
         to = next((one for one in active_recipients(conn) if one.id == message.recipient_id), None)
-        again = _allowed(again, message.notice, to, current_in(conn).settings)
+        again = _allowed_moment(again, message.notice, to, current_in(conn).settings)
         row = {"not_before": again, "taken_until": None, "error": problem[:120]} | (
             {"given_up_at": now} if gone else {}
         )

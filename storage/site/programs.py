@@ -77,7 +77,7 @@ def make_program(
     row: dict[str, Any] = {
         "id": new_id(by.now),
         "name": name.strip()[:100],
-        "token_sha256": _hashed(token),
+        "token_sha256": _hash(token),
         "scopes": sorted(scopes),
         "per_minute": per_minute,
         "webhook": webhook,
@@ -111,9 +111,7 @@ def list_programs(db: Database, actor: Actor) -> tuple[Program, ...]:
 def program_of(db: Database, token: str) -> Program:
     """Whose token it is. Raises UnknownToken."""
     with db.read() as conn:
-        row = conn.execute(
-            select(programs).where(_one.token_sha256 == _hashed(token), _one.revoked_at.is_(None))
-        ).first()
+        row = conn.execute(select(programs).where(_one.token_sha256 == _hash(token), _one.revoked_at.is_(None))).first()
     if row is None:
         raise UnknownToken
     return _program(row)
@@ -132,7 +130,7 @@ def in_force(db: Database, program: Program) -> bool:
         return conn.execute(select(_one.id).where(_one.id == program.id, _one.revoked_at.is_(None))).first() is not None
 
 
-def _hashed(token: str) -> str:
+def _hash(token: str) -> str:
     """The token is 256 random bits: its hash needs no salt, and looking it up tells nothing of another."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 

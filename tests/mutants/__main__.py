@@ -72,15 +72,15 @@ MODULES = {
 # fmt: off
 DECIDING = {
     "storage/blindness.py": [
-        "is_blind", "withheld", "waiting", "has_rated", "counts_as_with_clinicians", "reveal", "_urgent", "_was_listed",
-        "see_readings", "_remember",
+        "is_blind", "is_withheld", "is_waiting", "has_rated", "counts_as_with_clinicians", "reveal", "_urgent",
+        "_was_listed", "see_readings", "_remember",
     ],
     "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement", "_toss"],
     "storage/review/adjudication.py": [
         "settle", "resettle", "_close_alone", "_wait", "_dispute", "close", "latest_readings", "adjudicate", "is_party",
-        "amend", "_done", "_needs",
+        "amend", "_same_decision", "_needs",
     ],
-    "storage/review/second_readings.py": ["second_reading_due", "doubtful_safe", "_fitting", "coin"],
+    "storage/review/second_readings.py": ["second_reading_due", "doubtful_safe", "_matching_rules", "coin"],
 }
 # fmt: on
 """Of a module that mostly keeps and reads: the functions that decide. Of all others every function is changed."""

@@ -21,7 +21,7 @@ from storage.schema import adjudications, audit_events, ratings, screenings
 from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import Verification, verify
 from storage.site.audit_seals import seal
-from storage.site.faults import Fault, lasting
+from storage.site.faults import Fault, open_faults
 from tests.receivers import receiving
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, fill, form, register
 
@@ -295,9 +295,9 @@ def test_anchors_go_to_a_webhook_too_signed_and_are_a_fault_while_it_refuses(db:
         receiver.answers = [500]
         log(db, 1)
         assert anchor_if_due(db, settings, NOW) is None
-        assert [one.fault for one in lasting(db)] == [Fault.ANCHOR]
+        assert [one.fault for one in open_faults(db)] == [Fault.ANCHOR]
         made = anchor_if_due(db, settings, NOW)
-        assert made is not None and lasting(db) == ()
+        assert made is not None and open_faults(db) == ()
     headers, body = receiver.received[-1]
     assert (len(receiver.received), Anchor.from_json(body.decode())) == (2, made)
     at = int(headers["X-Second-Look-Timestamp"])
@@ -310,6 +310,6 @@ def test_an_anchor_that_cannot_be_written_is_a_fault_until_it_can(db: Database, 
     settings = Settings(audit_anchor_file=tmp_path / "file" / "anchors.jsonl")
     log(db, 1)
     assert anchor_if_due(db, settings, NOW) is None
-    assert [one.fault for one in lasting(db)] == [Fault.ANCHOR]
+    assert [one.fault for one in open_faults(db)] == [Fault.ANCHOR]
     assert anchor_if_due(db, Settings(audit_anchor_file=tmp_path / "ok.jsonl"), NOW) is not None
-    assert lasting(db) == ()
+    assert open_faults(db) == ()

@@ -21,7 +21,7 @@ from storage.identifiers import new_id
 from storage.kinds import IN_INBOX
 from storage.research.case_tags import tag_counts
 from storage.research.cells import cell_choices, cell_page, groups
-from storage.research.confusion import confusion, unread
+from storage.research.confusion import confusion, count_unread
 from storage.research.listed import Cell
 from storage.research.relabelled import export_relabelled
 from storage.review import claims
@@ -99,7 +99,7 @@ def _served(db: Database, who: Actor, batch_id: str) -> dict[str, Any]:
     found["results"] = [replace(one, case_id="") for one in results(db, who, batch_id)]
     found["withheld"], found["groups"] = withheld_rows(db, who, batch_id), groups(db, who, batch_id)
     for group in (None, *found["groups"]):
-        found[f"unread {group}"] = unread(db, who, batch_id, group)
+        found[f"unread {group}"] = count_unread(db, who, batch_id, group)
         for labels in ("original", "adjudicated"):
             found[f"matrix {labels} {group}"] = confusion(db, who, batch_id, labels, group)  # type: ignore[arg-type]
             for reference in ("safe", "unsafe"):
@@ -160,7 +160,7 @@ def test_every_count_takes_what_waits_as_with_clinicians(db: Database) -> None:
     accepted = {("safe", "safe"): 3, ("safe", "human_review"): 2, ("unsafe", "unsafe"): 1}
     accepted |= {("unsafe", "human_review"): 2}
     assert confusion(db, SENIOR, batch_id, "adjudicated") == accepted, "Helen agreed with the engine"
-    assert (unread(db, SENIOR, batch_id), unread(db, SENIOR, batch_id, "b")) == (3, 2)
+    assert (count_unread(db, SENIOR, batch_id), count_unread(db, SENIOR, batch_id, "b")) == (3, 2)
     page = cell_page(db, SENIOR, Cell(batch_id=batch_id, reference="unsafe", outcome="human_review"))
     assert (page.found, page.waiting) == (1, 2)
     found = progress(db, batch_id, actor=SENIOR)
@@ -172,7 +172,7 @@ def test_who_reads_nothing_is_given_the_outcomes(db: Database) -> None:
     batch_id = _world(db, (S, U, H, S))
     known = confusion(db, RESEARCHER, batch_id)
     assert (known["unsafe", "unsafe"], known["unsafe", "human_review"], known["safe", "safe"]) == (1, 2, 2)
-    assert unread(db, RESEARCHER, batch_id) == 0
+    assert count_unread(db, RESEARCHER, batch_id) == 0
     for who in (SYSTEM, RESEARCHER):
         found = progress(db, batch_id, actor=who)
         assert (found.safe, found.unsafe, found.human_review) == (5, 2, 2)

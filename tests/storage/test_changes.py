@@ -19,14 +19,14 @@ from tests.storage.batch_of import LATER, NOW, batch, waiting
 def test_a_commit_of_anybody_else_is_seen_once(sqlite_url: str) -> None:
     db = Database(sqlite_url)
     changes = Changes(db.file)
-    assert not changes.seen()
+    assert not changes.poll()
     with db.write() as conn:
         conn.execute(insert(settings_versions), {"body": {}, "by": "x", "at": NOW})
-        assert not changes.seen(), "not committed yet"
-    assert changes.seen() and not changes.seen()
+        assert not changes.poll(), "not committed yet"
+    assert changes.poll() and not changes.poll()
     with db.read() as conn:
         conn.exec_driver_sql("SELECT 1")
-    assert not changes.seen()
+    assert not changes.poll()
     changes.close()
     db.close()
 

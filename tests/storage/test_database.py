@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, insert, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from storage.batches.configurations import load_configuration, save_configuration
-from storage.database import Database, insert_once, lost_connection
+from storage.database import Database, insert_once, is_lost_connection
 from storage.schema import batch_events, settings_versions
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW
 
@@ -98,7 +98,7 @@ def test_a_connection_that_the_server_ended_is_lost_and_the_next_is_not(postgres
     with pytest.raises(OperationalError) as lost, postgresql_db.write() as conn:
         _lose(postgresql_db, conn)
         conn.execute(insert(settings_versions), ROW)
-    assert lost_connection(lost.value)
+    assert is_lost_connection(lost.value)
     assert _count(postgresql_db) == 0
 
 
@@ -106,7 +106,7 @@ def test_a_server_that_is_not_there_is_a_lost_connection(postgresql_url: str) ->
     db = Database(postgresql_url.replace("host=", "host=/nowhere"))
     with pytest.raises(OperationalError) as missing, db.read():
         pass
-    assert lost_connection(missing.value)
+    assert is_lost_connection(missing.value)
     db.close()
 
 
@@ -114,15 +114,15 @@ def test_what_a_database_refuses_is_no_lost_connection(db: Database) -> None:
     for statement in ("INSERT INTO settings_versions (version) VALUES (1)", "SELECT nothing FROM nowhere"):
         with pytest.raises(DBAPIError) as refused, db.write() as conn:
             conn.execute(text(statement))
-        assert not lost_connection(refused.value)
-    assert not lost_connection(ValueError())
+        assert not is_lost_connection(refused.value)
+    assert not is_lost_connection(ValueError())
 
 
 def test_waiting_too_long_is_no_lost_connection(postgresql_db: Database) -> None:
     with pytest.raises(OperationalError) as slow, postgresql_db.write() as conn:
         conn.execute(text("SET LOCAL statement_timeout = 1"))
         conn.execute(text("SELECT pg_sleep(60)"))
-    assert not lost_connection(slow.value)
+    assert not is_lost_connection(slow.value)
 
 
 def test_another_kind_of_database_is_refused() -> None:

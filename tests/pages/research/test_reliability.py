@@ -353,7 +353,7 @@ def test_a_reading_after_the_reveal_is_left_out_and_counted(page_database: Datab
     submit_rating(page_database, LOCAL_USER.at(now), claim.case_id, claim.token, form("safe"), new_id(now))
     (measured,) = measured_configurations(page_database, LOCAL_USER)
     found = audit_sample(page_database, LOCAL_USER, measured.version)
-    assert found.not_blind == 1 and not any(case.read for case, _ in found.counted)
+    assert found.not_blind == 1 and not any(case.read for case, _ in found.case_counts)
 
 
 def test_an_administrator_allocates_the_readings_of_batches_to_come(open_page: Opener, page_database: Database) -> None:

@@ -74,4 +74,4 @@ def test_with_two_people_the_request_waits_and_nobody_confirms_their_own(
     page = _press(page, "Dry run: what is past its time")
     assert any("Nothing is past its time" in one.value for one in page.info) and not page.exception
     page.button(key=f"withdraw_{asked.waits_for}").click().run()
-    assert erasure.waiting(page_database, LOCAL_USER) == ()
+    assert erasure.open_requests(page_database, LOCAL_USER) == ()

@@ -82,7 +82,7 @@ def test_estimates_use_the_recorded_probability_and_the_guarantee_the_coin_of_th
     allocate(db, LOCAL_USER.at(NOW), CLOSE)
     found = facts(db, settled(db))
     sample = audit_sample(db, LOCAL_USER, CONFIGURATION.version)
-    tallies = {each.probability: (each.cases, each.selected) for each in tally_by_stratum(sample.counted)}
+    tallies = {each.probability: (each.cases, each.selected) for each in tally_by_stratum(sample.case_counts)}
     assert tallies == {
         probability: (30, sum(audited for _, _, pi, audited, _ in found if pi == probability))
         for probability in (0.1, 0.6)

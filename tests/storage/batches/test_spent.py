@@ -8,7 +8,7 @@ from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import list_batches
 from storage.batches.screenings import commit_run
-from storage.batches.spent import cost_by_node, spent_lately
+from storage.batches.spent import cost_by_node, recent_spending
 from storage.database import Database
 from storage.schema import screenings
 from tests.jobs.running import screened
@@ -16,16 +16,16 @@ from tests.storage.batch_of import NOW, batch, run, waiting
 
 
 async def test_the_mean_and_the_spread_are_those_of_the_settled_texts(db: Database) -> None:
-    assert spent_lately(db, LOCAL_USER, preset("recommended").version) is None
+    assert recent_spending(db, LOCAL_USER, preset("recommended").version) is None
     await screened(db, 12)
-    found = spent_lately(db, LOCAL_USER, preset("recommended").version)
+    found = recent_spending(db, LOCAL_USER, preset("recommended").version)
     assert found is not None and (found.batches, found.texts, found.usd_a_call) == (1, 12, 0.0)
     per_node = {one.node: one for one in cost_by_node(db, LOCAL_USER, _only_batch(db))}
     calls = _calls(db)
     mean = sum(calls) / 12
     assert found.calls == mean and abs(found.spread - sqrt(sum((one - mean) ** 2 for one in calls) / 11)) < 1e-9
     assert per_node["worker"].texts <= 12
-    assert spent_lately(db, LOCAL_USER, preset("paper").version) is None
+    assert recent_spending(db, LOCAL_USER, preset("paper").version) is None
 
 
 def _only_batch(db: Database) -> str:

@@ -245,7 +245,7 @@ def test_no_reading_is_lost_and_one_outside_the_coin_enters_no_estimate(db: Data
     decide(db, case_id)  # the same entry, closed: no second one
     assert len(entries(db)) == 1 and claim_next(db, BO.at(LATE)) is None
     found = audit_sample(db, LOCAL_USER, CONFIGURATION.version)
-    assert [(case.selected, case.read) for case, _ in found.counted] == [(False, False)]
+    assert [(case.selected, case.read) for case, _ in found.case_counts] == [(False, False)]
 
 
 @pytest.mark.parametrize(("label", "again"), [("safe", True), ("unsafe", False)])

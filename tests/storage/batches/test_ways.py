@@ -10,7 +10,7 @@ from screening.review.policy import Forbidden
 from storage.batches.batches import find_batch
 from storage.batches.configurations import load_configuration
 from storage.batches.ways import Ways, count_ways
-from storage.blindness import withheld
+from storage.blindness import is_withheld
 from storage.database import Database
 from storage.review.second_looks import request_second_looks
 from storage.schema import screenings
@@ -27,7 +27,7 @@ async def test_each_settled_case_ends_on_one_way(db: Database) -> None:
     batch_id = await screened(db, 24)
     found = _ways(db, batch_id)
     with db.read() as conn:
-        rows = conn.execute(select(screenings, withheld(LOCAL_USER, screenings.c.case_id).label("hidden"))).all()
+        rows = conn.execute(select(screenings, is_withheld(LOCAL_USER, screenings.c.case_id).label("hidden"))).all()
     shown = [row for row in rows if not row.hidden]
     safe = sum(row.outcome == Outcome.SAFE for row in shown)
     assert sum(count for (_, label), count in found.taken.items() if label is Label.SAFE) == safe > 0

@@ -8,7 +8,7 @@ from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.accepted import is_accepted
-from storage.blindness import withheld
+from storage.blindness import is_withheld
 from storage.database import Database
 from storage.kinds import PENDING
 from storage.research.confusion import outcome_now
@@ -29,7 +29,7 @@ def outcomes_now(db: Database, actor: Actor, batch_id: str) -> tuple[Outcome | N
 def waiting_for_a_reading(db: Database, actor: Actor, batch_id: str) -> frozenset[str]:
     """The cases of a batch of which this person may not be shown the engine's view, case by case: blind first."""
     require(actor, Action.VIEW_RESULTS)
-    query = select(cases.c.id).where(cases.c.batch_id == batch_id, withheld(actor, cases.c.id))
+    query = select(cases.c.id).where(cases.c.batch_id == batch_id, is_withheld(actor, cases.c.id))
     with db.read() as conn:
         return frozenset(conn.execute(query).scalars())
 

@@ -17,12 +17,12 @@ from storage.batches.batch_state import UnknownBatch
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.columns import (
-    accepted_in,
+    accepted_references,
+    case_names,
     guards_in,
-    named_in,
     outcomes_in,
     recorded_columns,
-    waiting_in,
+    waiting_mask,
 )
 from storage.research.recorded_draws import recorded_batch
 from storage.review.adjudication import amend
@@ -91,11 +91,11 @@ def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
     for who in (LOCAL_USER, RESEARCHER):
         outcomes = outcomes_in(db, who, batch_id, found.rows)
         assert (outcomes == outcome_codes(outcomes_now(db, who, batch_id))).all()
-        waits = {slow.case_ids[place] for place in np.flatnonzero(waiting_in(db, who, batch_id, found.rows))}
+        waits = {slow.case_ids[place] for place in np.flatnonzero(waiting_mask(db, who, batch_id, found.rows))}
         assert waits == waiting_for_a_reading(db, who, batch_id) and waits
     assert len(set(outcomes.tolist())) == 4, "pending and each of the three"
     assert guards_in(db, LOCAL_USER, batch_id, found.rows) == slow.guards and slow.guards
-    named = named_in(db, LOCAL_USER, batch_id, [5, 2, 99])
+    named = case_names(db, LOCAL_USER, batch_id, [5, 2, 99])
     assert {row: one.case_id for row, one in named.items()} == {2: slow.case_ids[1], 5: slow.case_ids[4]}
     assert named[5].external_id == "p5"
 
@@ -118,7 +118,7 @@ def test_accepted_labels_are_those_of_the_version_asked_for(db: Database) -> Non
             {"safe": Label.SAFE, "unsafe": Label.UNSAFE}.get(accepted[case_id]) if case_id in accepted else before
             for case_id, before in zip(ids, (Label.SAFE, Label.SAFE, None), strict=True)
         ]
-        references, places = accepted_in(db, LOCAL_USER, batch_id, columns, version)
+        references, places = accepted_references(db, LOCAL_USER, batch_id, columns, version)
         assert (references == reference_codes(slow)).all()
         assert [ids[place] for place in places] == [case_id for case_id in ids if case_id in accepted]
 
@@ -130,8 +130,8 @@ def test_the_statements_do_not_grow_with_the_batch(db: Database) -> None:
         with statements() as seen:
             columns = recorded_columns(db, LOCAL_USER, batch_id)
             outcomes_in(db, LOCAL_USER, batch_id, columns.rows)
-            waiting_in(db, LOCAL_USER, batch_id, columns.rows)
-            accepted_in(db, LOCAL_USER, batch_id, columns)
+            waiting_mask(db, LOCAL_USER, batch_id, columns.rows)
+            accepted_references(db, LOCAL_USER, batch_id, columns)
             guards_in(db, LOCAL_USER, batch_id, columns.rows)
         sent.append(len(seen))
     assert sent[0] == sent[1]
@@ -144,7 +144,7 @@ def test_a_file_that_grows_meanwhile_leaves_the_new_rows_out(db: Database) -> No
     whole = outcomes_in(db, LOCAL_USER, batch_id, columns.rows)
     assert (outcomes_in(db, LOCAL_USER, batch_id, fewer) == whole[:7]).all()
     short = replace(columns, rows=fewer, drawn=replace(columns.drawn, references=columns.drawn.references[:7]))
-    assert len(accepted_in(db, LOCAL_USER, batch_id, short)[0]) == 7
+    assert len(accepted_references(db, LOCAL_USER, batch_id, short)[0]) == 7
 
 
 @pytest.mark.parametrize("who", [person("ann")])

@@ -50,18 +50,18 @@ def read_all(db: Database, label: str) -> int:
 
 
 def _due(found: AuditSample) -> int:
-    return sum(count for case, count in found.counted if case.selected)
+    return sum(count for case, count in found.case_counts if case.selected)
 
 
 def test_audited_cases_are_read_and_the_others_stand_behind_them(db: Database) -> None:
     settled(db, 40, audit_rate=0.3)
     before = audit_sample(db, LOCAL_USER, VERSION)
-    (tally,) = tally_by_stratum(before.counted)
+    (tally,) = tally_by_stratum(before.case_counts)
     due = tally.selected
     assert 0 < due < 40 and (tally.cases, tally.waiting) == (40, due)
     assert read_all(db, "unsafe") == due  # what the inbox holds is what the coins selected
     after = audit_sample(db, LOCAL_USER, VERSION)
-    missed = estimate(tally_by_stratum(after.counted)).missed
+    missed = estimate(tally_by_stratum(after.case_counts)).missed
     assert (missed.cases, missed.read, missed.missed) == (40, due, due)
     assert missed.per_thousand == pytest.approx(1000)
     assert all(reading.read_at == LATER for reading in after.readings if reading.case.read)
@@ -71,7 +71,7 @@ def test_where_all_that_is_called_unsafe_is_read_each_reading_stands_for_itself_
     settled(db, 20, audit_rate=0.05, outcome=Outcome.UNSAFE, reach=Reach.READ)
     assert read_all(db, "safe") == 20
     found = audit_sample(db, LOCAL_USER, VERSION)
-    assert [(one.probability, one.cases, one.read) for one in tally_by_stratum(found.counted)] == [(1.0, 20, 20)]
+    assert [(one.probability, one.cases, one.read) for one in tally_by_stratum(found.case_counts)] == [(1.0, 20, 20)]
     assert (found.reaches, found.not_blind) == ({Reach.READ}, 0)
 
 
@@ -80,7 +80,7 @@ def test_where_what_is_called_unsafe_is_only_counted_the_audit_alone_reads_it(db
     found = audit_sample(db, LOCAL_USER, VERSION)
     due = _due(found)
     assert 0 < due < 40 and read_all(db, "safe") == due
-    assert {case.probability for case, _ in found.counted} == {0.3} and found.reaches == {Reach.COUNT}
+    assert {case.probability for case, _ in found.case_counts} == {0.3} and found.reaches == {Reach.COUNT}
 
 
 def test_a_second_look_that_somebody_picked_counts_nowhere(db: Database) -> None:
@@ -90,15 +90,15 @@ def test_a_second_look_that_somebody_picked_counts_nowhere(db: Database) -> None
     assert opened == 20 - due
     assert read_all(db, "unsafe") == 20
     found = audit_sample(db, LOCAL_USER, VERSION)
-    assert sum(count for case, count in found.counted if case.read) == due
-    assert estimate(tally_by_stratum(found.counted)).missed.read == due
+    assert sum(count for case, count in found.case_counts if case.read) == due
+    assert estimate(tally_by_stratum(found.case_counts)).missed.read == due
     assert found.not_blind == 0  # nor among the readings that are missing from the audit
 
 
 def test_insufficient_information_is_inconclusive_not_a_miss(db: Database) -> None:
     settled(db, 3, audit_rate=1.0)
     read_all(db, "insufficient_information")
-    found = estimate(tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).counted))
+    found = estimate(tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).case_counts))
     assert (found.inconclusive, found.missed.read, found.missed.per_thousand) == (3, 0, None)
 
 
@@ -161,14 +161,14 @@ def test_a_text_called_safe_and_read_as_unsafe_is_read_again_and_counts_as_settl
     register(db, ANN, BO, SENIOR)
     (case_id,) = settled(db, 1, audit_rate=1.0)
     _read(db, ANN, "unsafe")
-    (stratum,) = tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).counted)
+    (stratum,) = tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).case_counts)
     assert (stratum.selected, stratum.read, stratum.waiting) == (1, 0, 1)
     _read(db, BO, "safe")
     adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.SAFE, "an idiom", Method.SENIOR)
     found = audit_sample(db, LOCAL_USER, VERSION)
-    (stratum,) = tally_by_stratum(found.counted)
+    (stratum,) = tally_by_stratum(found.case_counts)
     assert (stratum.read, stratum.unsafe) == (1, 0)
-    (alone,) = tally_by_stratum((case.with_first_reading_only(), count) for case, count in found.counted)
+    (alone,) = tally_by_stratum((case.with_first_reading_only(), count) for case, count in found.case_counts)
     assert (alone.read, alone.unsafe) == (1, 1)
 
 

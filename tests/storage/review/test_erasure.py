@@ -142,11 +142,11 @@ def test_two_people_where_the_site_asks_for_it(db: Database) -> None:
     assert asked.waits_for is not None and WORD in everything(db)
     with pytest.raises(NotErased, match="somebody else"):
         erasure.confirm(db, ADMIN.at(NOW), asked.waits_for)
-    assert [one.id for one in erasure.waiting(db, OTHER_ADMIN)] == [asked.waits_for]
+    assert [one.id for one in erasure.open_requests(db, OTHER_ADMIN)] == [asked.waits_for]
     assert erasure.confirm(db, OTHER_ADMIN.at(NOW), asked.waits_for).cases == 1
     with pytest.raises(NotErased, match="no such request"):
         erasure.confirm(db, SENIOR.at(NOW), asked.waits_for)
-    assert erasure.waiting(db, ADMIN) == ()
+    assert erasure.open_requests(db, ADMIN) == ()
 
 
 def test_a_request_that_is_turned_down_erases_nothing(db: Database) -> None:
@@ -154,7 +154,7 @@ def test_a_request_that_is_turned_down_erases_nothing(db: Database) -> None:
     change(db, ADMIN.at(NOW), SiteSettings(erasure_by_two=True), 0)
     asked = erasure.erase(db, ADMIN.at(NOW), Selection(by=By.CASE, value=case_id), "letter")
     erasure.withdraw(db, SENIOR.at(NOW), str(asked.waits_for))
-    assert erasure.waiting(db, ADMIN) == () and WORD in everything(db)
+    assert erasure.open_requests(db, ADMIN) == () and WORD in everything(db)
 
 
 @pytest.mark.parametrize("who", [ANN, person("rae", Role.RESEARCHER)])

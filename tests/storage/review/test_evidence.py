@@ -15,7 +15,7 @@ from storage.review import claims, inbox
 from storage.review.adjudication import reveal_versions
 from storage.review.drafts import load_draft
 from storage.review.evidence import reveal_evidence, reveal_text
-from storage.review.queue import queue, set_aside
+from storage.review.queue import queue, reserved_cases
 from storage.review.ratings import reveal_ratings, submit_rating
 from storage.schema import cases, inbox_entries
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
@@ -52,7 +52,7 @@ def refuses_everything(db: Database, who: Actor, case_id: str, token: str | None
         lambda: reveal_text(db, who.at(NOW), case_id, token),
         lambda: claims.my_claims(db, who.at(NOW)),
         lambda: queue(db, who.at(NOW)),
-        lambda: set_aside(db, who.at(NOW)),
+        lambda: reserved_cases(db, who.at(NOW)),
         lambda: load_draft(db, who, case_id),
         lambda: reveal_ratings(db, who.at(NOW), case_id),
         lambda: reveal_versions(db, who.at(NOW), case_id),

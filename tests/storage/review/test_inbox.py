@@ -16,7 +16,7 @@ from storage.review.adjudication import adjudicate
 from storage.review.claims import LEASE, SNOOZE, LeaseLost, NotAvailable
 from storage.review.inbox import NoteNeeded
 from storage.review.notes import notes
-from storage.review.queue import State, counts, queue, set_aside
+from storage.review.queue import State, counts, queue, reserved_cases
 from storage.review.ratings import submit_rating
 from storage.schema import case_notes, inbox_entries
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
@@ -125,7 +125,7 @@ def test_a_held_case_stays_away_from_everybody_then_is_free(db: Database) -> Non
     assert claims.claim_next(db, ANN.at(LATER)) is None
     assert claims.claim_next(db, BO.at(LATER)) is None
     assert counts(db, BO.at(LATER)).reserved_until == until
-    assert [each.case_id for each in set_aside(db, ANN.at(LATER))] == [case_id]
+    assert [each.case_id for each in reserved_cases(db, ANN.at(LATER))] == [case_id]
     assert claimed(db, BO, until).case_id == case_id
 
 
@@ -144,7 +144,7 @@ def test_a_handed_over_case_goes_to_the_named_person(db: Database) -> None:
     assert until < NOW + timedelta(hours=1), "an urgent case is not parked for long"
     assert claims.claim_next(db, CY.at(LATER)) is None
     assert claims.claim_next(db, ANN.at(LATER)) is None
-    assert [each.case_id for each in set_aside(db, BO.at(LATER))] == [case_id]
+    assert [each.case_id for each in reserved_cases(db, BO.at(LATER))] == [case_id]
     assert claimed(db, BO, LATER).case_id == case_id
 
 

@@ -20,7 +20,7 @@ from storage.review.adjudication import disagreements
 from storage.review.ahead import send_ahead
 from storage.review.follow_ups import open_ones
 from storage.review.my_readings import my_readings
-from storage.review.queue import Sort, counts, queue, set_aside
+from storage.review.queue import Sort, counts, queue, reserved_cases
 from storage.review.ratings import submit_rating
 from storage.review.tallies import MOST_LATE, late_by_tier, open_by_tier
 from storage.schema import cases, inbox_entries, inbox_tallies
@@ -60,10 +60,10 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "list by when they came in": lambda db: queue(db, BOTH.at(LATER), limit=8, sort=Sort.NEWEST),
     "list of a filter, longest waiting": lambda db: queue(db, BOTH.at(LATER), [Tier.P2], limit=8, sort=Sort.LONGEST),
     "disagreements": lambda db: disagreements(db, BOTH, limit=5),
-    "set aside": lambda db: set_aside(db, BOTH.at(LATER)),
+    "set aside": lambda db: reserved_cases(db, BOTH.at(LATER)),
     "mine": lambda db: claims.my_claims(db, BOTH.at(LATER)),
     "mine, read": lambda db: my_readings(db, BOTH, limit=20),
-    "read today": lambda db: exposure.read_since(db, BOTH, NOW),
+    "read today": lambda db: exposure.count_cases_read(db, BOTH, NOW),
     "exposure": lambda db: exposure.exposure(db, BOTH, NOW),
     "follow-ups": lambda db: open_ones(db, BOTH.at(LATER)),
     "claim": _claimed,

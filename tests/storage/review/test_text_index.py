@@ -40,7 +40,7 @@ def indexed(db: Database) -> set[str]:
 
 def by_index(db: Database, words: str) -> list[str]:
     with db.read() as conn:
-        return sorted(text_index.found(conn, words) or ())
+        return sorted(text_index.find_candidates(conn, words) or ())
 
 
 def test_texts_are_found_before_and_after_the_index_has_them(db: Database) -> None:
