@@ -87,17 +87,24 @@ def clear() -> None:
 
 def retry_button(single: SingleText) -> None:
     """What failed can be taken up again."""
-    if single.error is None or single.state == "cancelled":
-        return
     if st.button("Try again", icon=":material/replay:", key=f"retry_{single.case_id}"):
-        single_texts.watch(db, person.at(resources.now()), single.case_id)  # first, or a worker finds it unwatched
-        batches.retry_failed(db, person.at(resources.now()), single.batch_id)
-        st.rerun()
+        take_up(single)
+
+
+def take_up(single: SingleText) -> None:
+    """Ask the agents once more."""
+    by = person.at(resources.now())
+    single_texts.watch(db, by, single.case_id)  # first, or a worker finds it unwatched
+    batches.retry_failed(db, by, single.batch_id)
+    st.rerun()
 
 
 if st.query_params.pop("example", None) and not st.session_state.get("raw"):
     st.session_state["raw"] = EXAMPLE
 single = find_text()
+parked = single if single and single.error and single.state != "cancelled" else None
+if parked and parked.error == "unwatched":
+    take_up(parked)  # left too early, or let go of while this page could not say that it watches: somebody is here now
 running = single is not None and not single.ended
 left, right = st.columns([1, 2.5], gap="medium")
 with left:
@@ -120,5 +127,5 @@ with right:
                 st.html(part)
         else:
             watched_view(single, person.at(now))
-    if single is not None:
-        retry_button(single)
+    if parked:
+        retry_button(parked)

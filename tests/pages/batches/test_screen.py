@@ -120,6 +120,17 @@ def test_stop_leaves_the_text_undecided(open_page: Opener, page_database: Databa
     assert "Stopped" in _shown(page)
 
 
+def test_a_text_that_was_let_go_of_is_taken_up_by_its_open_page(open_page: Opener, page_database: Database) -> None:
+    page = _submit(open_page("screen"), "The weather was nice and we walked to the lake.")
+    live.withdraw(page_database, _case(page), system_clock())
+    work(page_database)
+    assert "Labelled" not in _shown(page)
+    page.run()
+    assert not _stop(page).disabled and "Try again" not in [button.label for button in page.button]
+    work(page_database)
+    assert "Labelled safe" in _shown(page.run())
+
+
 def test_what_stopped_a_text_is_said_and_it_can_be_tried_again(
     open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
