@@ -58,7 +58,7 @@ class NewText(BaseModel):
         }
         if self.messages is not None:
             return self._conversation(receive, named)
-        text = self._received(receive, self.text or "")
+        text = self._receive(receive, self.text or "")
         reply = receive(self.reply) if self.reply and self.reply.strip() else None
         return NewCase(**named, text=text, reply=reply)
 
@@ -69,7 +69,7 @@ class NewText(BaseModel):
         except TurnsRefused as refusal:
             raise NotTaken(str(refusal)) from None
 
-    def _received(self, receive: Receive, raw: str) -> ReceivedText:
+    def _receive(self, receive: Receive, raw: str) -> ReceivedText:
         if not raw.strip():
             raise NotTaken("the text is empty")
         taken = receive(raw)

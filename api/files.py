@@ -65,7 +65,7 @@ class FileIntake:
             if not in_force(self.db, program):
                 raise UnknownToken
             digest = _digest(path)
-            batch_id = self._opened(program, key, table, digest)
+            batch_id = self._open_batch(program, key, table, digest)
             require_same_file(self.db, batch_id, digest)
         except BaseException:
             path.unlink(missing_ok=True)
@@ -73,7 +73,7 @@ class FileIntake:
         threading.Thread(target=self._fill, args=(batch_id, table, path), daemon=True).start()
         return batch_id
 
-    def _opened(self, program: Program, key: str, table: Table, digest: str) -> str:
+    def _open_batch(self, program: Program, key: str, table: Table, digest: str) -> str:
         request = BatchRequest(
             name=table.report.name,
             pipeline=usual_pipeline(self.db, self.settings),

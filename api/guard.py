@@ -47,7 +47,7 @@ class Limits:
             bucket.left -= 1
 
 
-def asking(db: Database, limits: Limits, authorization: str | None, scope: Scope, now: datetime) -> Program:
+def authorize(db: Database, limits: Limits, authorization: str | None, scope: Scope, now: datetime) -> Program:
     """The program of this header. Refused: 401 without a token in force, 403 without the scope, which the audit log
     keeps, 429 too often.
     """

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from api.bodies import BatchFound, Found, Listed, NewText, NotTaken, Problem, Submitted
 from api.files import FileIntake, TooLarge
-from api.guard import Limits, Refused, asking
+from api.guard import Limits, Refused, authorize
 from api.reference import reference_html
 from jobs.intake import receiver
 from jobs.port import Clock
@@ -56,7 +56,7 @@ def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | 
         docs_url=None,
         redoc_url=None,
         responses=_PROBLEMS,
-        lifespan=_telling(db, settings, clock),
+        lifespan=_make_lifespan(db, settings, clock),
     )
     guard = limits or Limits()
     app.middleware("http")(_plain)
@@ -75,7 +75,7 @@ def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | 
     return app
 
 
-def _telling(db: Database, settings: Settings, clock: Clock) -> Callable[[FastAPI], Any]:
+def _make_lifespan(db: Database, settings: Settings, clock: Clock) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async def tell() -> None:
@@ -126,7 +126,7 @@ def _say_what_is_wrong(app: FastAPI) -> None:
         app.add_exception_handler(kind, _handler(words))
 
     @app.exception_handler(Refused)
-    async def refused(_request: Request, refusal: Refused) -> JSONResponse:
+    async def handle_refusal(_request: Request, refusal: Refused) -> JSONResponse:
         return _problem(refusal.status, str(refusal), refusal.retry_after_s)
 
     @app.exception_handler(RequestValidationError)
@@ -145,7 +145,7 @@ def _handler(words: Callable[[Exception], tuple[int, str]]) -> Callable[[Request
 
 def _by(db: Database, guard: Limits, clock: Clock, scope: Scope) -> Callable[..., Program]:
     def program(authorization: Annotated[str | None, Header()] = None) -> Program:
-        return asking(db, guard, authorization, scope, clock())
+        return authorize(db, guard, authorization, scope, clock())
 
     return program
 
@@ -170,7 +170,7 @@ def _texts(app: FastAPI, db: Database, settings: Settings, clock: Clock, guard: 
     def look(text_id: _ID, program: Submits) -> Found:
         """How far a text is, and its label once it is settled, where the token may fetch outcomes."""
         outcome = Scope.OUTCOMES in program.scopes
-        return _found(program_texts.hand_out(db, program, text_id, clock(), outcome=outcome))
+        return _text_body(program_texts.hand_out(db, program, text_id, clock(), outcome=outcome))
 
     @app.get(f"{ROOT}/texts", response_model=Listed)
     def listed(
@@ -180,10 +180,10 @@ def _texts(app: FastAPI, db: Database, settings: Settings, clock: Clock, guard: 
     ) -> Listed:
         """The program's texts in the order in which they came, without labels."""
         texts = program_texts.list_texts(db, program, after, limit)
-        return Listed(texts=[_found(one) for one in texts], after=texts[-1].id if len(texts) == limit else None)
+        return Listed(texts=[_text_body(one) for one in texts], after=texts[-1].id if len(texts) == limit else None)
 
 
-def _found(one: ProgramText) -> Found:
+def _text_body(one: ProgramText) -> Found:
     return Found(
         id=one.id,
         external_id=one.external_id,

@@ -47,10 +47,10 @@ def run(asked: Sequence[str], *, write: bool) -> int:
         return 2
     failed, found = 0, Table()
     for section, *options in wanted:
-        name = shown([section, *options])
+        name = command_words([section, *options])
         print(f"\n== {name}", flush=True)
         where = _where(name)
-        code, rows = _told(section, options)
+        code, rows = _run_section(section, options)
         failed += code != 0
         found[name] = [f"| {name} {row}" for row in rows]
         if write and code == 0:
@@ -59,10 +59,10 @@ def run(asked: Sequence[str], *, write: bool) -> int:
     return failed
 
 
-def shown(command: list[str]) -> str:
+def command_words(command: list[str]) -> str:
     """A section and its options, as they stand in the table: where somebody keeps a file is nobody's business.
 
-    >>> shown(["side_by_side", "--label-studio", "/home/kim/label-studio", "--rounds", "30"])
+    >>> command_words(["side_by_side", "--label-studio", "/home/kim/label-studio", "--rounds", "30"])
     'side_by_side --label-studio … --rounds 30'
     """
     return " ".join("…" if "/" in word else word for word in command)
@@ -95,7 +95,7 @@ def _lines(table: Table) -> str:
     return "".join(f"{line}\n" for section in sorted(table) for line in table[section])
 
 
-def _told(section: str, options: list[str]) -> tuple[int, list[Row]]:
+def _run_section(section: str, options: list[str]) -> tuple[int, list[Row]]:
     """A section's exit code and figures; all it prints is shown as it comes."""
     command = [sys.executable, "-W", "ignore", "-m", f"benchmarks.{section}", *options]
     rows = []

@@ -105,7 +105,9 @@ def _measure(kind: str, url: str, seconds: float, texts: int) -> None:
     db = Database(url)
     db.prepare()
     with tempfile.TemporaryDirectory() as folder:
-        share, begun = _with_worker(url, folder, ["worker.py"], lambda worker: _timed(db, worker, seconds, texts))
+        share, begun = _with_worker(
+            url, folder, ["worker.py"], lambda worker: _measure_worker(db, worker, seconds, texts)
+        )
         rate = _statements(db, url, folder, seconds)
     db.close()
     tell(Figure(name=f"worker, {kind}: processor time", value=100 * share, unit="% of a core", aim=AIM_CORE))
@@ -130,12 +132,12 @@ def _with_worker(url, folder, program, measured):  # type: ignore[no-untyped-def
         worker.wait()
 
 
-def _timed(db: Database, worker: "subprocess.Popen[bytes]", seconds: float, texts: int) -> tuple[float, float]:
+def _measure_worker(db: Database, worker: "subprocess.Popen[bytes]", seconds: float, texts: int) -> tuple[float, float]:
     """Share of a core while idle, and the median wait of single texts."""
     before, began = _cpu(worker.pid), time.monotonic()
     time.sleep(seconds)
     share = (_cpu(worker.pid) - before) / (time.monotonic() - began)
-    return share, statistics.median(_begun_after(db, number) for number in range(texts))
+    return share, statistics.median(_wait_for_begin(db, number) for number in range(texts))
 
 
 def _cpu(pid: int) -> float:
@@ -143,7 +145,7 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def _begun_after(db: Database, number: int) -> float:
+def _wait_for_begin(db: Database, number: int) -> float:
     settings = Settings(_env_file=None, sampler="simulated")
     now = datetime.now(UTC)
     version = save_configuration(db, configuration(settings, Agents(settings), preset("certified")), now)
@@ -169,7 +171,7 @@ def _statements(db: Database, url: str, folder: str, seconds: float) -> float:
     if db.kind == "sqlite":
         counted = Path(folder) / "count"
         return float(_with_worker(url, folder, ["-c", TRACED, str(counted)], lambda _: _rate(counted, seconds)))
-    return float(_with_worker(url, folder, ["worker.py"], lambda _: _logged(db, seconds)))
+    return float(_with_worker(url, folder, ["worker.py"], lambda _: _count_logged(db, seconds)))
 
 
 def _rate(counted: Path, seconds: float) -> float:
@@ -178,7 +180,7 @@ def _rate(counted: Path, seconds: float) -> float:
     return (int(counted.read_text()) - before) / seconds
 
 
-def _logged(db: Database, seconds: float) -> float:
+def _count_logged(db: Database, seconds: float) -> float:
     """By PostgreSQL's own log, which is switched on for all sessions meanwhile."""
     log = _server_log(db)
     _set_logging(db, "all")

@@ -105,7 +105,7 @@ def until_healthy(address: str, seconds: int = 120) -> None:
     raise RuntimeError(f"no answer from {address}")
 
 
-def timed(page: "Page", key: str, first: str, ready: str) -> float:
+def time_key(page: "Page", key: str, first: str, ready: str) -> float:
     """Press a key, or two 30 ms apart, and wait until ``ready``; milliseconds since the first."""
     page.evaluate(f"void (window.found = painted({first!r}, () => {ready}))")
     for number, one in enumerate(key.split(",")):
@@ -122,14 +122,14 @@ def poll_cost(page: "Page", pid: int) -> float | None:
         return None
     page.wait_for_function("() => performance.getEntriesByType('resource').some((one) => one.name.includes('/_live/'))")
 
-    def spent() -> float:
+    def processor_time() -> float:
         fields = stat.read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     page.evaluate(f"() => ({ASK})(20)")
-    before = spent()
+    before = processor_time()
     page.evaluate(f"() => ({ASK})({POLLS})")
-    return 1_000 * (spent() - before) / POLLS
+    return 1_000 * (processor_time() - before) / POLLS
 
 
 def rounds(page: "Page", number: int) -> dict[str, list[float]]:
@@ -145,11 +145,11 @@ def rounds(page: "Page", number: int) -> dict[str, list[float]]:
         page.wait_for_timeout(100)
         after = f"reading({before!r})"
         if at % 2:
-            found["both"].append(timed(page, "Control+Enter,n", "Enter", after))
+            found["both"].append(time_key(page, "Control+Enter,n", "Enter", after))
         else:
-            found["save"].append(timed(page, "Control+Enter", "Enter", "saved()"))
+            found["save"].append(time_key(page, "Control+Enter", "Enter", "saved()"))
             page.wait_for_timeout(500)  # a look at what the engine said
-            found["next"].append(timed(page, "n", "n", after))
+            found["next"].append(time_key(page, "n", "n", after))
     return found
 
 

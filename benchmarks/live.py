@@ -140,9 +140,9 @@ class Viewer:
         elif message.metadata.cacheable:
             self.kept[message.hash] = 0
         if kind == "delta" and message.delta.new_element.WhichOneof("type") == "bidi_component":
-            self._found(message.delta.new_element.bidi_component)
+            self._take_address(message.delta.new_element.bidi_component)
 
-    def _found(self, component: BidiComponent) -> None:
+    def _take_address(self, component: BidiComponent) -> None:
         if component.component_name == LIVE:
             given = json.loads(component.json)
             self.address, self.have = given["address"], given["have"]
@@ -177,7 +177,7 @@ async def draws_come(db: Database, case_id: str, until: float) -> None:
         await asyncio.sleep(EVERY_S)
 
 
-def handed_in(db: Database) -> str:
+def hand_in_text(db: Database) -> str:
     """A text that waits for its draws."""
     settings = Settings(_env_file=None, sampler="simulated")
     kept = configuration(settings, Agents(settings), preset("certified"))
@@ -188,7 +188,7 @@ async def measure(
     db: Database, port: int, process: int, viewers: int, texts: int, seconds: float
 ) -> tuple[list[Viewer], float]:
     """The viewers after so many seconds, and the app's processor time a tick, in seconds."""
-    case_ids, origin = [handed_in(db) for _ in range(texts)], f"http://127.0.0.1:{port}"
+    case_ids, origin = [hand_in_text(db) for _ in range(texts)], f"http://127.0.0.1:{port}"
     opened = list[Viewer]()
     for number in range(viewers):
         socket = await connect(

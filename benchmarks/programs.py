@@ -64,7 +64,7 @@ def claims(db: Database, until: float) -> list[float]:
     return took
 
 
-def told(name: str, took: list[float]) -> None:
+def tell_times(name: str, took: list[float]) -> None:
     """Median and 95th percentile, in milliseconds."""
     late = quantiles(took, n=20)[-1]
     tell(
@@ -77,7 +77,7 @@ def told(name: str, took: list[float]) -> None:
     )
 
 
-def served(url: str, seconds: float) -> None:
+def serve(url: str, seconds: float) -> None:
     """The measurement on this database."""
     db, port = Database(url), free_port()
     db.prepare()
@@ -87,15 +87,15 @@ def served(url: str, seconds: float) -> None:
     process = subprocess.Popen(command, env=os.environ | {"DATABASE_URL": url, "SECOND_LOOK_SAMPLER": "simulated"})
     try:
         _until_up(port)
-        told("take the next case, alone", claims(db, time.monotonic() + seconds / 6))
-        _submitted(db, port, made.token, process.pid, seconds)
+        tell_times("take the next case, alone", claims(db, time.monotonic() + seconds / 6))
+        _submit_all(db, port, made.token, process.pid, seconds)
     finally:
         process.terminate()
         process.wait(timeout=20)
         db.close()
 
 
-def _submitted(db: Database, port: int, token: str, pid: int, seconds: float) -> None:
+def _submit_all(db: Database, port: int, token: str, pid: int, seconds: float) -> None:
     took: list[float] = []
     each = int(PER_MINUTE * seconds / 60 / SENDERS)
     threads = [
@@ -109,8 +109,8 @@ def _submitted(db: Database, port: int, token: str, pid: int, seconds: float) ->
     for thread in threads:
         thread.join()
     spent, lasted = _processor_s(pid) - before, time.monotonic() - began
-    told("take the next case, meanwhile", beside)
-    told("submit a text", took)
+    tell_times("take the next case, meanwhile", beside)
+    tell_times("submit a text", took)
     of_it = f"{spent / lasted:.0%} of one core"
     tell(Figure(name="processor time of the API a text", value=1000 * spent / len(took), unit="ms", note=of_it))
     tell(Figure(name="texts a minute that were taken", value=60 * len(took) / lasted, aim=AIM, at_least=True))
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--url", default=None)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        served(given.url or f"sqlite:///{Path(folder) / 'bench.db'}", given.minute)
+        serve(given.url or f"sqlite:///{Path(folder) / 'bench.db'}", given.minute)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ def loop_over_cases(
     return found
 
 
-def timed(work: Callable[[], T]) -> tuple[float, T]:
+def time_work(work: Callable[[], T]) -> tuple[float, T]:
     """The median of several times, and what came of the last."""
     times = []
     for _repeat in range(REPEATS):
@@ -136,8 +136,8 @@ def measure(cases: int, seed: int, curtail: bool) -> Timing:
         pipeline = condition.pipeline
         tables = {node.name: Counts(node.rule.rule()) for node in pipeline.nodes}
         loop_over_cases(pipeline, tables, codes)  # fills them
-        arrays[condition.name], found = timed(partial(replay, pipeline, record))
-        loop[condition.name], expected = timed(partial(loop_over_cases, pipeline, tables, codes))
+        arrays[condition.name], found = time_work(partial(replay, pipeline, record))
+        loop[condition.name], expected = time_work(partial(loop_over_cases, pipeline, tables, codes))
         outcomes = zip(found.outcomes(), found.total_calls.tolist(), strict=True)
         assert list(outcomes) == expected, condition.name
     return Timing(arrays=arrays, loop=loop)

@@ -91,7 +91,7 @@ def figures(kind: str, size: int, page: str, found: Figures) -> Iterator[Figure]
         yield Figure(name=name, value=got, unit="s", aim=times * aim, note=note)
 
 
-def _filled(url: str, size: int) -> None:
+def _ensure_filled(url: str, size: int) -> None:
     """Fill the database unless it is (one that was named and filled before)."""
     db = Database(url)
     db.prepare()
@@ -108,7 +108,7 @@ def main() -> None:
     chosen = options.parse_args()
     for size in map(int, chosen.sizes.split(",")):
         with throwaway_url(chosen.database) as url:
-            _filled(url, size)
+            _ensure_filled(url, size)
             kind = url.partition(":")[0].partition("+")[0]
             for page, found in measure(url):
                 for figure in figures(kind, size, page, found):

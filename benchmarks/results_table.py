@@ -52,7 +52,7 @@ FILL = (
 )
 
 
-def filled(folder: Path, rows: int) -> Database:
+def fill(folder: Path, rows: int) -> Database:
     """A database with one screened batch of so many rows."""
     db = Database(f"sqlite:///{folder / f'{rows}.db'}")
     db.prepare()
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     for rows in parser.parse_args().rows:
         with tempfile.TemporaryDirectory() as folder:
-            db = filled(Path(folder), rows)
+            db = fill(Path(folder), rows)
             run(db, rows)
             db.close()
 

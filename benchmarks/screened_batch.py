@@ -73,7 +73,7 @@ def fill(db: Database, number: int, batch_id: str = "bench") -> None:
 def _chunk(rows: range, batch_id: str, version: str, random: np.random.Generator) -> Rows:
     """The rows of these cases, by table."""
     truth = random.random(len(rows)) < 0.2
-    drawn = _drawn(truth, random)
+    drawn = _draw_record(truth, random)
     ran = replay(PIPELINE, drawn)
     wrong, chances = random.random(len(rows)) < 0.05, random.random((len(rows), 3))
     made: Rows = {table.name: [] for table in TABLES}
@@ -87,7 +87,7 @@ def _chunk(rows: range, batch_id: str, version: str, random: np.random.Generator
     return made
 
 
-def _drawn(truth: np.ndarray, random: np.random.Generator) -> Record:
+def _draw_record(truth: np.ndarray, random: np.random.Generator) -> Record:
     """A budget of draws at each node: what a text's agents usually answer, how often, and what they answer else."""
     number, nodes = len(truth), {}
     hard = random.random(number) < 0.1

@@ -88,7 +88,7 @@ def main() -> None:
                 ours = in_a_process(worker_cost, kind, server, given.cases)
                 pairs.append((in_a_process(bare_cost, server, ours.calls), ours))
             report(kind, pairs)
-            told_statements(kind, server, min(given.cases, 100))
+            tell_statements(kind, server, min(given.cases, 100))
 
 
 def report(kind: str, pairs: "list[tuple[Cost, Cost]]") -> None:
@@ -99,9 +99,9 @@ def report(kind: str, pairs: "list[tuple[Cost, Cost]]") -> None:
     tell(Figure(name=f"{kind}: a call against the bare loop", value=ratio, unit="×", aim=AIM_RATIO, note=note))
 
 
-def told_statements(kind: str, server: str, cases: int) -> None:
+def tell_statements(kind: str, server: str, cases: int) -> None:
     """Statements and commits a case."""
-    found = in_a_process(counted, kind, server, cases)
+    found = in_a_process(count_statements, kind, server, cases)
     for words, count, aim in (("statements", found[0], AIM_STATEMENTS), ("commits", found[1], AIM_COMMITS)):
         tell(Figure(name=f"{kind}: {words} a case", value=count / cases, aim=aim))
 
@@ -161,12 +161,12 @@ def worker_cost(kind: str, server: str, cases: int) -> Cost:
     with throwaway_url(kind) as url:
         db = Database(url, repeatable=True)
         db.prepare()
-        made = asyncio.run(_screened(db, _settings(server), cases))
+        made = asyncio.run(_screen(db, _settings(server), cases))
         db.close()
     return made
 
 
-def counted(kind: str, server: str, cases: int) -> tuple[int, int]:
+def count_statements(kind: str, server: str, cases: int) -> tuple[int, int]:
     """Statements and commits of all who talk to the database while a batch is screened, from begin to end."""
     logging.disable()
     with throwaway_url(kind) as url:
@@ -176,19 +176,19 @@ def counted(kind: str, server: str, cases: int) -> tuple[int, int]:
         if kind == "sqlite":
             event.listen(db._engine, "before_cursor_execute", lambda *given: seen.append(given[2]))
             event.listen(db._engine, "commit", lambda _: seen.append("COMMIT"))
-            asyncio.run(_screened(db, _settings(server), cases, seen.clear))
+            asyncio.run(_screen(db, _settings(server), cases, seen.clear))
         else:
             log = _server_log(db)
             _set_logging(db, "all")
             time.sleep(1.0)
-            asyncio.run(_screened(db, _settings(server), cases, lambda: seen.append(str(log.stat().st_size))))
+            asyncio.run(_screen(db, _settings(server), cases, lambda: seen.append(str(log.stat().st_size))))
             _set_logging(db, "none")
-            seen = _received(log.read_bytes()[int(seen[0]) :].decode(errors="replace"))
+            seen = _logged_statements(log.read_bytes()[int(seen[0]) :].decode(errors="replace"))
         db.close()
     return _counts(seen)
 
 
-def _received(log: str) -> list[str]:
+def _logged_statements(log: str) -> list[str]:
     """Several connections write at once: an entry begins with LOG wherever that stands."""
     return re.findall(r"LOG:  (?:statement|execute [^:]*):[ \t]*([^\n]*)", log)
 
@@ -199,7 +199,7 @@ def _counts(statements: list[str]) -> tuple[int, int]:
     return sum(first not in ends for first in firsts), firsts.count("COMMIT")
 
 
-async def _screened(db: Database, settings: Settings, cases: int, begins: Callable[[], None] = int) -> Cost:
+async def _screen(db: Database, settings: Settings, cases: int, begins: Callable[[], None] = int) -> Cost:
     """As `worker.py` does it, until all is done."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(8))
     agents = Agents(settings)
@@ -209,13 +209,13 @@ async def _screened(db: Database, settings: Settings, cases: int, begins: Callab
     task = asyncio.create_task(runner.run())
     await asyncio.sleep(1.0)  # connections are open, listeners listen
     asked = configuration(settings, agents, PIPELINE)
-    await tries.tried(asked, 0)
+    await tries.try_configuration(asked, 0)
     keep_what_is_loaded()
     batch_id = await asyncio.to_thread(_batch, db, asked, cases)
     begins()
     before = time.process_time()
     await asyncio.to_thread(close_intake, db, LOCAL_USER.at(datetime.now(UTC)), batch_id)
-    while not await asyncio.to_thread(_done, db):  # noqa: ASYNC110 - the database knows it
+    while not await asyncio.to_thread(_is_done, db):  # noqa: ASYNC110 - the database knows it
         await asyncio.sleep(0.5)
     took = time.process_time() - before
     runner.stop()
@@ -226,7 +226,7 @@ async def _screened(db: Database, settings: Settings, cases: int, begins: Callab
     return Cost(cpu_s=took, calls=int(calls))
 
 
-def _done(db: Database) -> bool:
+def _is_done(db: Database) -> bool:
     """Whether nothing waits any more."""
     with db.read() as conn:
         return conn.execute(select(pending_cases.c.case_id).limit(1)).first() is None

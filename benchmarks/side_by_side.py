@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.figures import Figure, leave_out, tell
 from benchmarks.inbox import LONG_TEXT
-from benchmarks.inbox_keys import ARGUMENTS, WATCH, app, fill, p50, timed, until_healthy
+from benchmarks.inbox_keys import ARGUMENTS, WATCH, app, fill, p50, time_key, until_healthy
 from screening.review.triage import Tier
 from storage.database import Database
 from tests.browser.find import find_browser
@@ -108,7 +108,7 @@ def theirs(page: "Page", found: Times) -> None:
     before = page.evaluate("task()")
     page.keyboard.press("1")
     page.wait_for_timeout(100)
-    found["submit"].append(timed(page, "Control+Enter", "Enter", f"!['', {before!r}].includes(task())"))
+    found["submit"].append(time_key(page, "Control+Enter", "Enter", f"!['', {before!r}].includes(task())"))
 
 
 def ours(page: "Page", found: Times, *, apart: bool) -> None:
@@ -120,11 +120,11 @@ def ours(page: "Page", found: Times, *, apart: bool) -> None:
     page.keyboard.press("7")
     page.wait_for_timeout(100)
     if not apart:
-        found["both"].append(timed(page, "Control+Enter,n", "Enter", after))
+        found["both"].append(time_key(page, "Control+Enter,n", "Enter", after))
         return
-    found["save"].append(timed(page, "Control+Enter", "Enter", "saved()"))
+    found["save"].append(time_key(page, "Control+Enter", "Enter", "saved()"))
     page.wait_for_timeout(500)  # a look at what the engine said
-    found["next"].append(timed(page, "n", "n", after))
+    found["next"].append(time_key(page, "n", "n", after))
 
 
 def measure(program: str, size: int, rounds: int, browser: str) -> Times:

@@ -44,7 +44,7 @@ def guarantee(seed: int) -> list[Line]:
     random, runs = np.random.default_rng(seed), 1000
     ways: dict[str, NextRate] = {
         "the rate halved after every failure": lambda rate, _: rate / 2,
-        "the rate chosen to fit: below the coins of the missed": _below_the_missed,
+        "the rate chosen to fit: below the coins of the missed": _lowest_missed_coin,
     }
     return [
         (f"False guarantee, {words}", "≤ 5 %", f"{_false_guarantees(random, runs, chosen) / runs:.1%}", runs)
@@ -55,7 +55,7 @@ def guarantee(seed: int) -> list[Line]:
 NextRate = Callable[[float, list[AuditCase]], float]
 
 
-def _below_the_missed(rate: float, cases: list[AuditCase]) -> float:
+def _lowest_missed_coin(rate: float, cases: list[AuditCase]) -> float:
     return min((case.coin for case in cases if case.outcome is Outcome.SAFE and case.read), default=rate)
 
 
@@ -111,7 +111,7 @@ def sequence(seed: int) -> list[Line]:
     ]
 
 
-def drifting(seed: int) -> list[Line]:
+def simulate_drift(seed: int) -> list[Line]:
     """A frozen reference of 500 cases, a year of 20 cases a day, without a change and with a doubled share."""
     random, names, runs = np.random.default_rng(seed), ("safe", "unsafe", "escalate", "exhausted"), 300
 
@@ -142,7 +142,7 @@ def readers(seed: int) -> list[Line]:
     word decided alone, a miss would count only where two said unsafe: fewer readings, and a figure above the truth.
     """
     random, runs = np.random.default_rng(seed), 200
-    found = [_read_again(random) for _ in range(runs)]
+    found = [_simulate_rereading(random) for _ in range(runs)]
     means = np.mean(found, axis=0)
     return [
         ("Sensitivity shown by the first reader's word alone (truth .900)", ".900", f"{means[0]:.3f}", runs),
@@ -153,7 +153,7 @@ def readers(seed: int) -> list[Line]:
     ]
 
 
-def _read_again(random: np.random.Generator, texts: int = 20_000, pi: float = 0.2) -> tuple[float, ...]:
+def _simulate_rereading(random: np.random.Generator, texts: int = 20_000, pi: float = 0.2) -> tuple[float, ...]:
     """Sensitivity by the first reader, by settled labels, by two that agree; further readings as shares of those due.
 
     All that was called unsafe is read (7.5 % of the safe texts are), of what was called safe the share π.
@@ -314,13 +314,13 @@ def allocation(seed: int) -> list[Line]:
     for words, rates in RATES.items():
         even, allocated, above = [], [], 0
         for _ in range(runs):
-            pilot = _audited(random, random.binomial(SIZES, rates), dict.fromkeys("012345", mean))
+            pilot = _audit(random, random.binomial(SIZES, rates), dict.fromkeys("012345", mean))
             seen = [Seen(name=each.name, cases=each.cases, read=each.read, unsafe=each.unsafe) for each in pilot]
             chosen = neyman(seen, floor, mean)
             unsafe = random.binomial(SIZES, rates)
             truth = 1000 * unsafe.sum() / sum(SIZES)
-            one = estimate(_audited(random, unsafe, dict.fromkeys("012345", mean))).missed
-            other = estimate(_audited(random, unsafe, chosen.probabilities)).missed
+            one = estimate(_audit(random, unsafe, dict.fromkeys("012345", mean))).missed
+            other = estimate(_audit(random, unsafe, chosen.probabilities)).missed
             even.append(((one.per_thousand or 0) - truth) ** 2)
             allocated.append(((other.per_thousand or 0) - truth) ** 2)
             above += (other.at_most_per_thousand or 0) >= truth
@@ -332,7 +332,7 @@ def allocation(seed: int) -> list[Line]:
     return lines
 
 
-def _audited(random: np.random.Generator, unsafe: np.ndarray, pis: Mapping[str, float]) -> list[Stratum]:
+def _audit(random: np.random.Generator, unsafe: np.ndarray, pis: Mapping[str, float]) -> list[Stratum]:
     made = []
     for place, (size, hits) in enumerate(zip(SIZES, unsafe, strict=True)):
         pi = pis[str(place)]
@@ -343,7 +343,7 @@ def _audited(random: np.random.Generator, unsafe: np.ndarray, pis: Mapping[str, 
 
 
 PARTS: dict[str, Callable[[int], list[Line]]] = {
-    "guarantee": guarantee, "sequence": sequence, "drift": drifting, "readers": readers,
+    "guarantee": guarantee, "sequence": sequence, "drift": simulate_drift, "readers": readers,
     "inconclusive": inconclusive, "mover": mover, "allocation": allocation, "agreement": agreement,
 }  # fmt: skip
 

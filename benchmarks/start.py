@@ -41,7 +41,7 @@ def main() -> None:
     if browser is None:
         leave_out(FIRST_PAINT, "no Chromium here")
         return
-    found = [painted(browser) for _ in range(1 + rounds)][1:]
+    found = [time_first_paint(browser) for _ in range(1 + rounds)][1:]
     paint, used = (median(times) for times in zip(*found, strict=True))
     note = f"{used:.2f} s of processor time of app and worker"
     tell(Figure(name=FIRST_PAINT, value=paint, unit="s", aim=AIM_PAINT_S, note=note))
@@ -54,7 +54,7 @@ def imports(module: str) -> float:
     return float(ran.stdout.split()[-1])
 
 
-def painted(browser: str) -> tuple[float, float]:
+def time_first_paint(browser: str) -> tuple[float, float]:
     """Seconds until the first page is painted, and processor time of app and worker by then."""
     from playwright.sync_api import sync_playwright
 
@@ -72,7 +72,7 @@ def painted(browser: str) -> tuple[float, float]:
             served = subprocess.Popen(command, cwd=ROOT, env=os.environ | named, stdout=log, stderr=log)
             try:
                 _open(page, f"http://127.0.0.1:{port}/")
-                return time.monotonic() - began, _used(served.pid)
+                return time.monotonic() - began, _processor_time(served.pid)
             finally:
                 served.send_signal(signal.SIGTERM)
                 served.wait(timeout=30)
@@ -91,7 +91,7 @@ def _open(page, address: str) -> None:  # type: ignore[no-untyped-def]
     page.wait_for_selector("[data-testid=stMain] .stHtml", timeout=60_000)
 
 
-def _used(pid: int) -> float:
+def _processor_time(pid: int) -> float:
     """Seconds of processor time of a process and of its children."""
     total = 0.0
     for child in [pid, *_children(pid)]:

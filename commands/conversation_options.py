@@ -43,7 +43,7 @@ def add_conversation_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--context-tokens", type=int, default=None, metavar="N", help=context)
 
 
-def said_of_conversations(arguments: argparse.Namespace) -> bool:
+def has_conversation_options(arguments: argparse.Namespace) -> bool:
     """Whether any of these options was given."""
     names = ("conversations", "judged", "ask_about", "speakers", "context_tokens", "reply_label_column")
     return any(getattr(arguments, name) is not None for name in (*names, *(f"{part}_column" for part in OF_A_TURN)))
@@ -55,12 +55,12 @@ def conversation_of(
     """How conversations are read, begun from what the mapping says; None for a file of texts. Raises ValueError."""
     kept = mapping.conversation
     if arguments.conversations is None and kept is None:
-        if said_of_conversations(arguments):
+        if has_conversation_options(arguments):
             raise ValueError("say how the file keeps conversations: --conversations messages, rows or transcript")
         return None
     shape = arguments.conversations or (kept.shape if kept else Shape.MESSAGES)
     begun = kept if kept and kept.shape is shape else ConversationReading(shape=shape)
-    reading = replace(begun, **_said(arguments, columns))
+    reading = replace(begun, **_reading_options(arguments, columns))
     return _with_turn_columns(reading, columns, arguments) if shape is Shape.ROWS and columns else reading
 
 
@@ -77,7 +77,7 @@ def conversation_words(reading: ConversationReading | None) -> Iterator[str]:
         yield f"  role: {reading.role!r}, order: {order}, time: {reading.time!r}"
 
 
-def _said(arguments: argparse.Namespace, columns: tuple[str, ...]) -> dict[str, Any]:
+def _reading_options(arguments: argparse.Namespace, columns: tuple[str, ...]) -> dict[str, Any]:
     said: dict[str, Any] = {}
     if arguments.judged is not None:
         said["judged"] = arguments.judged

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         screened=arguments.screened,
         per_subreddit=arguments.per_subreddit,
         subset=arguments.subset,
-        read=partial(_table_as_said, arguments=arguments),
+        read=partial(_read_own_table, arguments=arguments),
     )
     for line in announcement(data):
         print(line, file=sys.stderr)
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _table_as_said(path: Path, arguments: argparse.Namespace) -> Table:
+def _read_own_table(path: Path, arguments: argparse.Namespace) -> Table:
     """The user's own table, with the columns of the options, which are printed before the first call."""
     table = mapped_table(path, path.name, arguments)
     save_mapping(table.report, arguments)

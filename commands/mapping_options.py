@@ -9,7 +9,7 @@ from commands.conversation_options import (
     add_conversation_options,
     conversation_of,
     conversation_words,
-    said_of_conversations,
+    has_conversation_options,
 )
 from screening.datasets.columns import ColumnMapping, propose_mapping, rivals
 from screening.datasets.mapping import FileMapping, find_column, mapping_json, read_mapping
@@ -108,7 +108,7 @@ def _columns(
 ) -> ColumnMapping | None:
     """The columns to read; None where nothing was said of them, so that all are proposed."""
     named = {role: given for role in ROLES if (given := getattr(arguments, f"{role}_column")) is not None}
-    if not (named or arguments.text_column or arguments.join_lists or said_of_conversations(arguments)):
+    if not (named or arguments.text_column or arguments.join_lists or has_conversation_options(arguments)):
         return kept
     columns = columns_of(source, sheet)
     begun = kept or _propose(columns, {*named, *(["text"] if arguments.text_column else [])})

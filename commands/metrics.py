@@ -70,7 +70,9 @@ def _against(arguments: argparse.Namespace, rows: Sequence[_Row], others: Sequen
     shared = [each for each in first if each in second]
     one, other = ([by_id[each] for each in shared] for by_id in (first, second))
     found = compare_told(
-        [row.reference for row in one], _told(arguments.file.name, one), _told(arguments.against.name, other)
+        [row.reference for row in one],
+        _decisions_of(arguments.file.name, one),
+        _decisions_of(arguments.against.name, other),
     )
     return {
         "file": found.second,
@@ -91,7 +93,7 @@ def _by_id(path: Path, rows: Sequence[_Row]) -> dict[str, _Row]:
     return found
 
 
-def _told(name: str, rows: Sequence[_Row]) -> Told:
+def _decisions_of(name: str, rows: Sequence[_Row]) -> Told:
     codes = [UNSETTLED if row.outcome is None else tuple(Outcome).index(row.outcome) for row in rows]
     known = all(row.calls is not None for row in rows)
     calls = np.array([row.calls for row in rows], dtype=np.float64) if known else None
@@ -136,15 +138,17 @@ def _fields(path: Path) -> Iterator[dict[str, str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         if path.suffix == ".jsonl":
             for line in file:
-                yield _needed({name: "" if cell is None else str(cell) for name, cell in json.loads(line).items()})
+                yield _require_columns(
+                    {name: "" if cell is None else str(cell) for name, cell in json.loads(line).items()}
+                )
             return
         reader = csv.DictReader(file, strict=True)
-        _needed(dict.fromkeys((name.strip().casefold() for name in reader.fieldnames or ()), ""))
+        _require_columns(dict.fromkeys((name.strip().casefold() for name in reader.fieldnames or ()), ""))
         for row in reader:
             yield {name.strip().casefold(): (cell or "").strip() for name, cell in row.items() if name is not None}
 
 
-def _needed(row: dict[str, str]) -> dict[str, str]:
+def _require_columns(row: dict[str, str]) -> dict[str, str]:
     if missing := {"reference", "outcome"} - set(row):
         raise ValueError(f"no column {' and no column '.join(sorted(missing))}")
     return row

@@ -172,7 +172,7 @@ def _screen(
     take_in = partial(_take_in, db, table, request, settings)
     if (earlier := _unfinished_batch(db, request.intake)) is not None:
         print((GOING_ON if arguments.resume else UNFINISHED).format(batch=earlier), file=sys.stderr)
-        take_in = partial(_gone_on, db, table, earlier, settings) if arguments.resume else take_in
+        take_in = partial(_continue_batch, db, table, earlier, settings) if arguments.resume else take_in
     results = ResultsFile(db=db, out=arguments.out, blind=arguments.blind)
     work = screen_batch(db, settings, take_in, tell=results.write_settled, patience_s=arguments.patience)
     batch_id = asyncio.run(work)
@@ -187,7 +187,7 @@ def _take_in(db: Database, table: Table, request: BatchRequest, settings: Settin
     return batch_id
 
 
-def _gone_on(db: Database, table: Table, batch_id: str, settings: Settings, _agents: Agents) -> str:
+def _continue_batch(db: Database, table: Table, batch_id: str, settings: Settings, _agents: Agents) -> str:
     """The rest of an earlier run's rows."""
     if takes_rows(db, batch_id):
         fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock)

@@ -71,7 +71,7 @@ def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None
         disputed=open_disagreements(db, actor, batch_id),
         coefficients=coefficients(table.labels, table.ideation) if table.case_ids else (),
         tiers=readings_by_tier(db, actor, batch_id),
-        switching={against: switching(changes, against=against) for against in AGAINST},
+        switching={against: tally_switches(changes, against=against) for against in AGAINST},
     )
 
 
@@ -96,7 +96,7 @@ def _ideation(levels: Ratings) -> Coefficient:
     )
 
 
-def switching(readings: Sequence[Switch], *, against: str) -> Switching:
+def tally_switches(readings: Sequence[Switch], *, against: str) -> Switching:
     """``against`` is ``adjudicated`` or ``reference``; wrong→right is of first labels that were wrong, and so on."""
     judged = [(one, truth) for one in readings if (truth := getattr(one, against)) is not None]
     wrong = [(one, truth) for one, truth in judged if one.first != truth]

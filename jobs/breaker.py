@@ -60,15 +60,15 @@ class Breaker:
         """Whether the case whose turn it is tries a service that was left alone."""
         while self.open:
             if (wait_s := self._until - self._clock()) > 0:
-                await self._changed_within(wait_s)
+                await self._wait_for_change(wait_s)
             elif self._trying:
-                await self._changed_within(LONGEST_PAUSE_S)
+                await self._wait_for_change(LONGEST_PAUSE_S)
             else:
                 self._trying = True
                 return True
         return False
 
-    async def _changed_within(self, seconds: float) -> None:
+    async def _wait_for_change(self, seconds: float) -> None:
         changed = self._changed
         try:
             async with asyncio.timeout(seconds):
@@ -76,14 +76,14 @@ class Breaker:
         except TimeoutError:
             return
 
-    def answered(self, case_id: str) -> None:
+    def record_answer(self, case_id: str) -> None:
         """Record that a wave of this case was answered completely."""
         self._failures, self._silent_since, self._pause_s = 0, None, FIRST_PAUSE_S
         self._answers += 1
         self._cases.pop(case_id, None)
         self._wake()
 
-    def failed(self, case_id: str, *, watched: bool = False) -> float | None:
+    def record_failure(self, case_id: str, *, watched: bool = False) -> float | None:
         """A wave of this case failed in a way that passes: seconds after which the case is taken up again; None where
         it is a person's turn.
         """

@@ -156,7 +156,7 @@ class _Metered:
         """A wave, if the purse allows it."""
         sampler, bill = self._sampler(), Bill()
         self.purse.take(request.count)
-        draws = await self._paid_for(sampler.draw(replace(request, bill=bill)), request.count, bill)
+        draws = await self._pay_on_failure(sampler.draw(replace(request, bill=bill)), request.count, bill)
         self._pay(request, request.count, len(draws), sum((draw.usage for draw in draws), Usage()))
         return draws
 
@@ -170,17 +170,19 @@ class _Metered:
         if found is None:
             self.purse.pay(1, 0, 0.0)
             return None
-        return self._told(request, found, bill)
+        return self._await_distribution(request, found, bill)
 
-    async def _told(self, request: DrawRequest, found: Awaitable[LabelDistribution], bill: Bill) -> LabelDistribution:
-        told = await self._paid_for(found, 1, bill)
+    async def _await_distribution(
+        self, request: DrawRequest, found: Awaitable[LabelDistribution], bill: Bill
+    ) -> LabelDistribution:
+        told = await self._pay_on_failure(found, 1, bill)
         self._pay(request, 1, 1, told.usage)
         return told
 
     def _sampler(self) -> DrawSource:
         return self.agents.sampler(self.case.configuration, self.case.seed)
 
-    async def _paid_for(self, work: Awaitable[T], calls: int, bill: Bill) -> T:
+    async def _pay_on_failure(self, work: Awaitable[T], calls: int, bill: Bill) -> T:
         try:
             return await work
         except SamplerError:

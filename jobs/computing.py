@@ -144,7 +144,7 @@ class Beside:
 
     def _ask(self, key: tuple[Function, str, tuple[Hashable, ...]], computation: Computation) -> tuple[Any, str | None]:
         computation.words = "Starting"
-        pipe = self._started()
+        pipe = self._ensure_started()
         pipe.send(key)
         while True:
             kind, told, spent = pipe.recv()
@@ -154,7 +154,7 @@ class Beside:
             self.spent_s += spent
             return (told, None) if kind == "result" else (None, told)
 
-    def _started(self) -> Connection:
+    def _ensure_started(self) -> Connection:
         if self._pipe is None or self._process is None or self._process.poll() is not None:
             self.stop()
             ours, theirs = socket.socketpair()

@@ -65,14 +65,14 @@ class Ask:
     standing: Standing
 
     @property
-    def drawn(self) -> tuple[object, ...]:
+    def draws_key(self) -> tuple[object, ...]:
         """What all follows from that only the draws and the file tell."""
         return self.batch_id, replace(self.state, adjudications=0)
 
     @property
     def of_labels(self) -> tuple[object, ...]:
         """What replays follow from; against the file's labels no reading changes them."""
-        return *self.drawn, self.labels, None if self.labels == "original" else self.standing
+        return *self.draws_key, self.labels, None if self.labels == "original" else self.standing
 
 
 def ask_of(db: Database, actor: Actor, batch_id: str, labels: Labels) -> Ask:
@@ -145,13 +145,13 @@ def columns(db: Database, ask: Ask) -> RecordedColumns:
         tell("Reading the draws")
         return recorded_columns(db, ask.actor, ask.batch_id)
 
-    return _columns.of(ask.drawn, read)
+    return _columns.of(ask.draws_key, read)
 
 
 def experiment(db: Database, ask: Ask) -> Experiment:
     """The batch's draws as they stand, with the references asked for. Raises Forbidden, UnknownBatch."""
     batch = columns(db, ask)
-    found = _experiments.of(ask.drawn, lambda: _experiment(db, ask, batch))
+    found = _experiments.of(ask.draws_key, lambda: _experiment(db, ask, batch))
     if ask.labels == "original":
         return found
     references, _ = accepted_references(db, ask.actor, ask.batch_id, found.batch)
@@ -161,12 +161,12 @@ def experiment(db: Database, ask: Ask) -> Experiment:
 def _experiment(db: Database, ask: Ask, batch: RecordedColumns) -> Experiment:
     agents = SimulatedSampler(batch.seed)
     same = dict(agents.describe()) == dict(batch.configuration.sampler)
-    made = _drawn_on(db, ask, agents) if same and len(batch.rows) <= MOST_EXTENDED else None
+    made = _draw_on(db, ask, agents) if same and len(batch.rows) <= MOST_EXTENDED else None
     drawn, number = made or (batch.drawn, 0)
     return Experiment(batch=batch, drawn=drawn, recorded=batch.drawn.record, made=number)
 
 
-def _drawn_on(db: Database, ask: Ask, agents: SimulatedSampler) -> tuple[Drawn, int] | None:
+def _draw_on(db: Database, ask: Ask, agents: SimulatedSampler) -> tuple[Drawn, int] | None:
     """Draw on where it costs nothing: the same simulated agents, the same seed, so the same draws as if recorded."""
     found = recorded_batch(db, ask.actor, ask.batch_id, with_texts=True)
     nodes = [node.name for node in paper_conditions()[-1].pipeline.nodes]
@@ -242,7 +242,7 @@ def count_gaps(db: Database, ask: Ask) -> tuple[str, tuple[tuple[float, int], ..
 
 def compare_conditions(db: Database, ask: Ask, first: str, second: str) -> tuple[Comparison, tuple[Comparison, ...]]:
     """The second condition less the first, and every other less the first."""
-    references, every = _told(db, ask)
+    references, every = _references_and_outcomes(db, ask)
     by_name = {each.name: each for each in every}
     tell("Comparing")
     others = [each for each in every if each.name != first]
@@ -252,20 +252,20 @@ def compare_conditions(db: Database, ask: Ask, first: str, second: str) -> tuple
     )
 
 
-def _told(db: Database, ask: Ask) -> tuple[Codes, tuple[Told, ...]]:
+def _references_and_outcomes(db: Database, ask: Ask) -> tuple[Codes, tuple[Told, ...]]:
     found = experiment(db, ask)
     return found.drawn.references, (*_all(found, ask).told, _own(db, ask, found)[1])
 
 
 def list_missed(db: Database, ask: Ask) -> Behind:
     """The unsafe texts that every condition which decided them called safe."""
-    references, every = _told(db, ask)
+    references, every = _references_and_outcomes(db, ask)
     return _behind(db, ask, consistent_miss_mask(references, [each.outcome.astype(np.int8) for each in every]))
 
 
 def list_cell(db: Database, ask: Ask, condition: str, reference: Label, outcome: Outcome) -> Behind:
     """The texts of this reference of which a condition made this."""
-    references, every = _told(db, ask)
+    references, every = _references_and_outcomes(db, ask)
     result = next(each for each in every if each.name == condition)
     of_it = (references == REFERENCES.index(reference)) & (result.outcome == OUTCOMES.index(outcome))
     return _behind(db, ask, of_it)

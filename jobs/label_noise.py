@@ -93,14 +93,14 @@ def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[RecordedColu
     """The batch and the order of all its labels, whoever reads them."""
     batch = columns(db, ask)
 
-    def made() -> ReadingOrder:
+    def rank() -> ReadingOrder:
         tell("Ranking the labels")
         known = [node.name for node in batch.configuration.pipeline.nodes]
         nodes = sorted(batch.drawn.record.nodes.items(), key=lambda each: _place(known, each[0]))
         counts = {name: _counts(node) for name, node in nodes}
         return reading_order(batch.drawn.references, counts, ranking)
 
-    return batch, _orders.of((*ask.drawn, ranking), made)
+    return batch, _orders.of((*ask.draws_key, ranking), rank)
 
 
 def _place(known: list[str], node: str) -> tuple[int, str]:

@@ -67,11 +67,11 @@ class LocalRunner:
 
     async def run(self) -> None:
         """Work until told to stop."""
-        beside = [asyncio.create_task(self._interactive()), asyncio.create_task(self._unwatched())]
+        beside = [asyncio.create_task(self._interactive()), asyncio.create_task(self._withdraw_unwatched())]
         try:
             while not self._stopping.is_set():
                 await self._start_pending()
-                if self._until_done and not self._running and not await self._pending(1, put_off=True):
+                if self._until_done and not self._running and not await self._pending_ids(1, put_off=True):
                     return
                 await self._wait(beside)
         finally:
@@ -93,7 +93,7 @@ class LocalRunner:
             return
         while len(self._running) < self._places and loop.time() >= self._not_before:
             if not self._next:
-                self._next.extend(await self._pending(self._places))
+                self._next.extend(await self._pending_ids(self._places))
             if not self._next:
                 self._not_before = loop.time() + POLL_S
                 self._quiet_until = loop.time() + LOOK_ANYWAY_S
@@ -106,17 +106,17 @@ class LocalRunner:
             await asyncio.sleep(POLL_S)
             free = self._places + INTERACTIVE_PLACES - len(self._running)
             if free > 0 and self._running:  # with nothing in flight the other look finds them too
-                for case_id in await self._pending(free, interactive=True):
+                for case_id in await self._pending_ids(free, interactive=True):
                     self._start(case_id)
 
-    async def _unwatched(self) -> None:
+    async def _withdraw_unwatched(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             if not self._running and asyncio.get_running_loop().time() < self._quiet_until:
                 continue
             await withdraw_unwatched(self._job, self._running)
 
-    async def _pending(self, limit: int, *, interactive: bool | None = None, put_off: bool = False) -> list[str]:
+    async def _pending_ids(self, limit: int, *, interactive: bool | None = None, put_off: bool = False) -> list[str]:
         return await to_the_end(
             pending.pending_cases,
             self._job.db,

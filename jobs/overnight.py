@@ -160,7 +160,7 @@ class Overnight:
             for one in await to_the_end(overnight.open_ones, self.db, batch_id):
                 if over:
                     await self._withdraw(service, one)
-                elif not await self._settled(service, one, made, listed):
+                elif not await self._settle(service, one, made, listed):
                     return False
             if over or not await to_the_end(overnight.allows_sending, self.db, batch_id):
                 return False
@@ -193,7 +193,7 @@ class Overnight:
         custom_ids = [custom_id async for custom_id, _ in service.results(listed.id)]
         await to_the_end(overnight.record_match, self.db, listed.id, custom_ids)
 
-    async def _settled(
+    async def _settle(
         self, service: MessageBatches, one: HandedIn, made: Configuration, listed: Sequence[ServiceBatch]
     ) -> bool:
         """Send it, look after it, count what came back; whether that is done."""
@@ -224,7 +224,7 @@ class Overnight:
     async def _send(self, service: MessageBatches, one: HandedIn, made: Configuration) -> None:
         wanted = await to_the_end(overnight.wanted_draws, self.db, one.id)
         texts = await self._texts(wanted.values())
-        asked = [_asked(one, custom_id, draw, texts, made) for custom_id, draw in wanted.items()]
+        asked = [_asked_draw(one, custom_id, draw, texts, made) for custom_id, draw in wanted.items()]
         service_id = await service.create(asked)
         await to_the_end(overnight.record_sent, self.db, one.id, service_id)
 
@@ -247,7 +247,7 @@ class Overnight:
         async for custom_id, result in service.results(str(one.service_id)):
             if (draw := wanted.pop(custom_id, None)) is None:
                 continue
-            line = service.read(_asked(one, custom_id, draw, texts, made), result, seen)
+            line = service.read(_asked_draw(one, custom_id, draw, texts, made), result, seen)
             found.append(Answered(custom_id=custom_id, draw=line.draw, reply_id=line.reply_id, error=line.error))
             if len(found) >= LINES_AT_ONCE:
                 await to_the_end(overnight.keep_answers, self.db, found)
@@ -261,12 +261,12 @@ class Overnight:
         wanted: list[DrawWanted] = []
         most: int | None = 0
         for case_id in await to_the_end(overnight.open_cases, self.db, batch_id):
-            needed = await self._decided(case_id, made)
+            needed = await self._decide(case_id, made)
             if needed is None:
                 continue
             answers, request = needed
             have = len(answers.in_order(request.node, request.variant))
-            missing, left = _sized(request, have, times.get(request.node, ()), made)
+            missing, left = _wave_size(request, have, times.get(request.node, ()), made)
             known = answers.draws.get((request.node, request.variant), {})
             most = None if most is None or left is None else max(most, left)
             wanted += [
@@ -287,7 +287,7 @@ class Overnight:
             await self._send(service, one, made)
         return bool(wanted)
 
-    async def _decided(self, case_id: str, made: Configuration) -> tuple[CaseAnswers, DrawRequest] | None:
+    async def _decide(self, case_id: str, made: Configuration) -> tuple[CaseAnswers, DrawRequest] | None:
         """The case as far as its answers lead: None when it has come to its end, else what it needs next."""
         case = await to_the_end(case_for_screening, self.db, case_id)
         if case is None:
@@ -347,7 +347,7 @@ class _Keeping:
         self.position += 1
 
 
-def _asked(
+def _asked_draw(
     one: HandedIn, custom_id: str, wanted: DrawWanted, texts: Mapping[str, ScreenedText], made: Configuration
 ) -> Asked:
     request = DrawRequest(
@@ -361,7 +361,7 @@ def _asked(
     return Asked(custom_id=custom_id, seed=one.seed, request=request)
 
 
-def _sized(request: DrawRequest, have: int, times: Sequence[int], made: Configuration) -> tuple[int, int | None]:
+def _wave_size(request: DrawRequest, have: int, times: Sequence[int], made: Configuration) -> tuple[int, int | None]:
     """How many draws to have in all beyond the request's first, and rounds left after that, about."""
     budget = made.pipeline.node(request.node).rule.rule().budget
     least = request.first + request.count - have

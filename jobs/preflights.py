@@ -44,7 +44,7 @@ class Preflights:
                 return
             found = await to_the_end(preflights.latest, self.db, version)
             if found is None:
-                await self.tried(configuration, seed)
+                await self.try_configuration(configuration, seed)
                 found = await to_the_end(preflights.latest, self.db, version)
         if found is None or not found.allows:
             told = found.message if found else "It was not tried."
@@ -64,11 +64,11 @@ class Preflights:
                 return
             log.warning("a model answered under another name than it is asked for: it is tried again")
             self._allowed.discard(version)
-            await self.tried(configuration, seed)
+            await self.try_configuration(configuration, seed)
             self._doubted |= fresh
         await self.require(configuration, seed)
 
-    async def tried(self, configuration: Configuration, seed: int) -> bool:
+    async def try_configuration(self, configuration: Configuration, seed: int) -> bool:
         """Try it now and keep what came of it; whether it passed. SamplerError when it cannot be asked."""
         found = await probe(self.agents.sampler(configuration, seed), configuration.pipeline)
         await to_the_end(preflights.keep, self.db, preflights.preflight_key(configuration), found, self.clock())
@@ -85,6 +85,6 @@ class Preflights:
             try:
                 known = await to_the_end(preflights.latest, self.db, preflights.preflight_key(configuration))
                 if known is None or (known.overridden_by is None and self.clock() - known.at > RECENT):
-                    await self.tried(configuration, seed)
+                    await self.try_configuration(configuration, seed)
             except SamplerError as error:
                 log.error("preflight: %s", error)

@@ -66,10 +66,10 @@ class DailyBatches:
         with self._lock:
             known = self._known.get(key)
             if known is None or now - known[1] > LOOKED_UP_FOR:
-                self._known[key] = known = self._opened(program, key[1]), now
+                self._known[key] = known = self._open_target(program, key[1]), now
         return known[0]
 
-    def _opened(self, program: Program, day: str) -> Target:
+    def _open_target(self, program: Program, day: str) -> Target:
         pipeline, agents = usual_pipeline(self.db, self.settings), Agents(self.settings)
         with closing(agents):
             version = configuration(self.settings, agents, pipeline).version

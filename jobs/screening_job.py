@@ -79,7 +79,7 @@ class ScreeningJob:
 
     async def _screen_case(self, case_id: str, suspect_after: int | None) -> None:
         try:
-            started = await self._started(case_id, suspect_after)
+            started = await self._start_case(case_id, suspect_after)
         except asyncio.CancelledError:
             await to_the_end(pending.record_withdrawal, self.db, case_id, self.clock())
             raise
@@ -87,7 +87,7 @@ class ScreeningJob:
             with self.spend_guard.spend(started.case.batch_id) as spend:
                 await self._keep_errors(started, spend)
 
-    async def _started(self, case_id: str, suspect_after: int | None) -> Started | None:
+    async def _start_case(self, case_id: str, suspect_after: int | None) -> Started | None:
         """The begun case; None where it has its outcome, or where beginning it failed and that is kept."""
         now = self.clock()
         try:
@@ -107,21 +107,26 @@ class ScreeningJob:
         try:
             await self._screen(started, spend)
         except Withdrawn:
-            await to_the_end(give_back, self.db, case, self.clock(), calls=spend.lost)
+            await to_the_end(give_back, self.db, case, self.clock(), calls=spend.lost_calls)
         except asyncio.CancelledError:
-            await to_the_end(give_back, self.db, case, self.clock(), calls=spend.lost)
+            await to_the_end(give_back, self.db, case, self.clock(), calls=spend.lost_calls)
             raise
         except SamplerError as error:
             again = self._again_in(case, error)
             await self._keep_error(
-                case.case_id, error.kind, str(error), calls=spend.lost, stops_batch=error.stops_batch, again_in=again
+                case.case_id,
+                error.kind,
+                str(error),
+                calls=spend.lost_calls,
+                stops_batch=error.stops_batch,
+                again_in=again,
             )
         except Exception as error:  # a bug must leave the case pending and visible, never decided
             log.error("case %s failed: %s", case.case_id, type(error).__name__)
             if is_lost_connection(error):
-                await to_the_end(record_interruption, self.db, case.case_id, self.clock(), calls=spend.lost)
+                await to_the_end(record_interruption, self.db, case.case_id, self.clock(), calls=spend.lost_calls)
             else:
-                await self._keep_error(case.case_id, "internal_error", type(error).__name__, calls=spend.lost)
+                await self._keep_error(case.case_id, "internal_error", type(error).__name__, calls=spend.lost_calls)
 
     async def _screen(self, started: Started, spend: CaseSpend) -> None:
         case = started.case
@@ -165,7 +170,7 @@ class ScreeningJob:
         version = case.configuration.version
         end = screenings.commit_end(self.db, case.case_id, result, cost, version, self.clock(), last)
         if progress is not None:
-            progress.kept()
+            progress.mark_stored()
         return end
 
     async def _keep_error(
@@ -185,7 +190,7 @@ class ScreeningJob:
         """When the case is retried automatically; None where a person must ask for it."""
         if error.kind not in PASSING or error.stops_batch:
             return None
-        seconds = self.breaker.failed(case.case_id, watched=case.interactive)
+        seconds = self.breaker.record_failure(case.case_id, watched=case.interactive)
         if seconds is None:
             return None
         self.due_again[0] = max(self.due_again[0], time.monotonic() + seconds + 1)
@@ -219,8 +224,8 @@ class _NodeProgress:
         await self.keep_last()
         await self._leave_to_draw()
         bill = self.spend.ask(request.count)
-        draws = await self._waited_for(request, self.sampler.draw(self._billed(request, bill)), bill)
-        self._paid(request.node, len(draws), sum((draw.usage for draw in draws), Usage()))
+        draws = await self._wait_for(request, self.sampler.draw(self._with_bill(request, bill)), bill)
+        self._pay(request.node, len(draws), sum((draw.usage for draw in draws), Usage()))
         if self.job.preflights is not None and other_names(draws):
             await self.job.preflights.doubt(self.case.configuration, self.case.seed, draws)
         return draws
@@ -229,31 +234,33 @@ class _NodeProgress:
         if not isinstance(self.sampler, DistributionSource):
             return None
         bill = Bill()
-        found = self.sampler.distribution(self._billed(request, bill))
-        return None if found is None else self._told(request, found, bill)
+        found = self.sampler.distribution(self._with_bill(request, bill))
+        return None if found is None else self._await_distribution(request, found, bill)
 
-    async def _told(self, request: DrawRequest, found: Awaitable[LabelDistribution], bill: Bill) -> LabelDistribution:
+    async def _await_distribution(
+        self, request: DrawRequest, found: Awaitable[LabelDistribution], bill: Bill
+    ) -> LabelDistribution:
         await self.keep_last()
         await self._leave_to_draw()
         self.spend.ask(1, bill)
-        told = await self._waited_for(request, found, bill)
-        self._paid(request.node, 1, told.usage)
+        told = await self._wait_for(request, found, bill)
+        self._pay(request.node, 1, told.usage)
         return told
 
-    def _billed(self, request: DrawRequest, bill: Bill) -> DrawRequest:
+    def _with_bill(self, request: DrawRequest, bill: Bill) -> DrawRequest:
         return replace(request, urgent=self.case.interactive, bill=bill)
 
-    async def _waited_for(self, request: DrawRequest, work: Awaitable[T], bill: Bill) -> T:
+    async def _wait_for(self, request: DrawRequest, work: Awaitable[T], bill: Bill) -> T:
         """What comes of it, while its batch allows it; the draws that are in are shown meanwhile."""
         wave = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait([wave], timeout=LOOK_EVERY_S))[0]:
                 await self._look()
-                if self.job.spend_guard.cancelled(self.case.batch_id):
+                if self.job.spend_guard.is_cancelled(self.case.batch_id):
                     raise Withdrawn
                 await self._show(request, bill.in_order())
             found = wave.result()
-            self.job.breaker.answered(self.case.case_id)
+            self.job.breaker.record_answer(self.case.case_id)
             return found
         finally:
             wave.cancel()
@@ -274,7 +281,7 @@ class _NodeProgress:
         if spend_guard.must_look(batch_id):
             await to_the_end(spend_guard.look, batch_id)
 
-    def _paid(self, node: str, calls: int, usage: Usage) -> None:
+    def _pay(self, node: str, calls: int, usage: Usage) -> None:
         self.spend.drew(calls, self.job.agents.cost_usd(self.case.configuration, usage, node))
 
     async def wave(self, request: DrawRequest, draws: Sequence[Draw]) -> None:
@@ -310,10 +317,10 @@ class _NodeProgress:
         ours = screenings.commit_run(
             self.job.db, self.case.case_id, ended.position, ended.run, ended.cost_usd, ended.started_at, ended.ended_at
         )
-        self.kept()
+        self.mark_stored()
         return ours
 
-    def kept(self) -> None:
+    def mark_stored(self) -> None:
         """Record that everything drawn so far is stored."""
         self.job.spend_guard.settle(self.case.batch_id, self.spend)
         self.last = None

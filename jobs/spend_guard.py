@@ -48,7 +48,7 @@ class CaseSpend:
         self.drawn, self.asked, self.bill = self.drawn + more, 0, Bill()
 
     @property
-    def lost(self) -> int:
+    def lost_calls(self) -> int:
         """Calls that would be paid for nothing if the case's job ended now."""
         return self.drawn.calls + self.bill.requests
 
@@ -123,7 +123,7 @@ class SpendGuard:
             # What was written while we looked may be in what we saw: counted twice for a moment rather than not at all.
             account.settled = [(at, written) for at, written in account.settled if at > begun]
 
-    def cancelled(self, batch_id: str) -> bool:
+    def is_cancelled(self, batch_id: str) -> bool:
         """Whether the batch was cancelled when last looked at."""
         return self._standing(batch_id).state is BatchState.CANCELLED
 
@@ -137,7 +137,7 @@ class SpendGuard:
         standing, begun = self._standing(batch_id), spend.drawn.calls > 0
         if standing.state is BatchState.CANCELLED or (standing.state is BatchState.PAUSED and not begun):
             return Permission.NONE
-        if not self._capped(batch_id, standing):
+        if not self._is_capped(batch_id, standing):
             return Permission.GO
         return Permission.NONE if begun or standing.state is BatchState.CAPPED else Permission.WAIT
 
@@ -147,7 +147,7 @@ class SpendGuard:
             raise RuntimeError("look first")
         return standing
 
-    def _capped(self, batch_id: str, standing: Standing) -> bool:
+    def _is_capped(self, batch_id: str, standing: Standing) -> bool:
         if standing.caps == Caps():
             return False
         with self._lock:

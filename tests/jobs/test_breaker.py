@@ -19,19 +19,19 @@ class Clock:
 
 def _opened(breaker: Breaker) -> None:
     for number in range(OPENS_AFTER):
-        breaker.failed(f"case {number}")
+        breaker.record_failure(f"case {number}")
 
 
 async def test_it_opens_after_failures_in_a_row_and_an_answer_closes_it() -> None:
     breaker = Breaker()
     for _ in range(5):
-        breaker.failed("a")
-        breaker.failed("b")
-        breaker.answered("c")
+        breaker.record_failure("a")
+        breaker.record_failure("b")
+        breaker.record_answer("c")
         assert not breaker.open
     _opened(breaker)
     assert breaker.open
-    breaker.answered("c")
+    breaker.record_answer("c")
     assert not breaker.open
 
 
@@ -43,7 +43,7 @@ async def test_one_case_tries_and_the_others_wait_for_its_answer() -> None:
         async with breaker.turn():
             begun.append(number)
             await answer.wait()
-            breaker.answered(str(number))
+            breaker.record_answer(str(number))
 
     _opened(breaker)
     clock.now += FIRST_PAUSE_S
@@ -71,7 +71,7 @@ async def test_a_try_that_fails_doubles_the_pause_up_to_its_longest() -> None:
 async def _let_in(breaker: Breaker) -> bool:
     try:
         async with asyncio.timeout(0.002), breaker.turn():
-            breaker.failed("tries")
+            breaker.record_failure("tries")
     except TimeoutError:
         return False
     return True
@@ -94,21 +94,21 @@ async def test_a_case_is_to_blame_only_when_others_are_answered_and_it_lasts() -
     down, alone = Breaker(clock), Breaker(clock)
     for _ in range(10 * MOST_FAILURES):
         clock.now += LASTS_S
-        assert down.failed("a") is not None, "everybody waits"
+        assert down.record_failure("a") is not None, "everybody waits"
     waits = []
     for _ in range(MOST_FAILURES - 1):
         clock.now += LASTS_S
-        waits.append(alone.failed("a"))
-        alone.answered("b")
+        waits.append(alone.record_failure("a"))
+        alone.record_answer("b")
     assert waits == [1, 2, 4, 8, 15, 15, 15]
-    assert alone.failed("a") is None
+    assert alone.record_failure("a") is None
 
 
 async def test_who_watches_is_told_soon_and_who_sits_at_the_terminal_in_the_end() -> None:
     clock = Clock()
     watched, terminal = Breaker(clock), Breaker(clock, patience_s=120)
-    told = [watched.failed("a", watched=True) is None for _ in range(WATCHED_FAILURES)]
+    told = [watched.record_failure("a", watched=True) is None for _ in range(WATCHED_FAILURES)]
     assert told == [*[False] * (WATCHED_FAILURES - 1), True]
-    assert terminal.failed("a") is not None
+    assert terminal.record_failure("a") is not None
     clock.now += 121
-    assert terminal.failed("b") is None
+    assert terminal.record_failure("b") is None

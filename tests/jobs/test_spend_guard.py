@@ -38,7 +38,7 @@ def test_calls_under_way_and_drawn_by_all_cases_make_up_the_cap(db: Database) ->
         )
         assert spend_guard.permission(batch_id, one) is Permission.NONE
         one.drew(5, 0.0)
-        assert one.lost == 9
+        assert one.lost_calls == 9
 
 
 def test_retries_that_may_be_charged_count_while_their_wave_is_under_way(db: Database) -> None:
@@ -48,7 +48,7 @@ def test_retries_that_may_be_charged_count_while_their_wave_is_under_way(db: Dat
         bill = one.ask(4)
         assert spend_guard.permission(batch_id, other) is Permission.GO
         bill.requests = 10
-        assert spend_guard.permission(batch_id, other) is Permission.WAIT and one.lost == 10
+        assert spend_guard.permission(batch_id, other) is Permission.WAIT and one.lost_calls == 10
 
 
 @pytest.mark.parametrize(("cost", "leave"), [(0.009, Permission.GO), (0.01, Permission.WAIT), (None, Permission.WAIT)])
@@ -85,7 +85,7 @@ def test_what_was_committed_counts_until_the_tables_are_looked_at_again_and_then
         commit_run(db, case_id, 0, run("EEEEEE", None))
         clock.now = 0.5
         spend_guard.settle(batch_id, one)
-        assert one.lost == 0 and not spend_guard.must_look(batch_id)
+        assert one.lost_calls == 0 and not spend_guard.must_look(batch_id)
         other.drew(6, 0.0)
         assert spend_guard.permission(batch_id, other) is Permission.NONE, (
             "6 in the tables, unseen as yet, and 6 of its own"
@@ -109,4 +109,4 @@ def test_a_paused_batch_lets_a_begun_node_end_and_a_cancelled_one_does_not(db: D
         assert spend_guard.permission(batch_id, fresh) is Permission.NONE
         batches.cancel(db, LOCAL_USER.at(NOW), batch_id)
         spend_guard.look(batch_id)
-        assert spend_guard.permission(batch_id, begun) is Permission.NONE and spend_guard.cancelled(batch_id)
+        assert spend_guard.permission(batch_id, begun) is Permission.NONE and spend_guard.is_cancelled(batch_id)

@@ -7,7 +7,7 @@ import json
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from jobs.agreement import switching
+from jobs.agreement import tally_switches
 from pages.research import agreement_view as view
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
@@ -103,7 +103,7 @@ def test_changes_of_mind_count_for_better_and_for_worse() -> None:
         switch("unsafe", "safe", "safe"), switch("unsafe", "safe", "unsafe"), switch("safe", "safe", "safe"),
         switch("safe", "safe", None),
     ]  # fmt: skip
-    found = switching(readings, against="adjudicated")
+    found = tally_switches(readings, against="adjudicated")
     counts = [(each.numerator, each.denominator) for each in (found.switched, found.to_right, found.to_wrong)]
     assert counts == [(2, 4), (1, 1), (1, 2)]
-    assert switching(readings, against="reference").to_right.value is None
+    assert tally_switches(readings, against="reference").to_right.value is None
