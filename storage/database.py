@@ -129,7 +129,12 @@ def migration_config(connection: Connection) -> Config:
 
 def insert_into(connection: Connection, table: Table) -> "sqlite.Insert | postgresql.Insert":
     """An INSERT that knows ON CONFLICT, which both databases spell alike and the core does not have."""
-    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+    return insert_for(connection.dialect.name, table)
+
+
+def insert_for(dialect: str, table: Table) -> "sqlite.Insert | postgresql.Insert":
+    """The same for statements that are written once and kept."""
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
 
 
 def begins(conn: Connection, column: ColumnElement[Any], words: str) -> ColumnElement[bool]:
@@ -144,16 +149,13 @@ def insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) ->
 
     Told by RETURNING: after an INSERT a driver's row count says nothing on PostgreSQL.
     """
-    if any(isinstance(value, ColumnElement) for value in row.values()):  # found by the database itself
-        return connection.execute(_once(connection.dialect.name, table).values(row)).first() is not None
     return connection.execute(_once(connection.dialect.name, table), dict(row)).first() is not None
 
 
 @cache
 def _once(dialect: str, table: Table) -> "Any":
     """The statement, written once: a worker inserts each run and outcome with it."""
-    insert = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
-    return insert.on_conflict_do_nothing().returning(*table.primary_key.columns)
+    return insert_for(dialect, table).on_conflict_do_nothing().returning(*table.primary_key.columns)
 
 
 class Fault(StrEnum):

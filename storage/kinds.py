@@ -6,10 +6,13 @@ Each is added to in the transaction that inserts the fact it counts. The tests d
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
-from sqlalchemy import Connection, Integer, func, literal, literal_column, select, true, union_all
+from sqlalchemy import Connection, Integer, String, bindparam, func, literal_column, select, true, union_all
+from sqlalchemy.dialects import postgresql, sqlite
 
-from storage.database import insert_into
+from storage.database import insert_for
 from storage.schema import kind_tallies
 
 PENDING = "pending"
@@ -54,12 +57,24 @@ def add_kinds(conn: Connection, batch_id: str, row: int, more: Mapping[Kind, int
     if not more:
         return
     kinds_of_row = sorted(more, key=lambda each: (each.outcome != PENDING, each.key))
-    place = (literal(batch_id), literal(row % SHARDS))
-    rows = [select(*place, literal(kind.key), literal(more[kind])).where(true()) for kind in kinds_of_row]
+    values: dict[str, Any] = {"batch": batch_id, "of_row": row % SHARDS}
+    for at, kind in enumerate(kinds_of_row):
+        values |= {f"kind_{at}": kind.key, f"cases_{at}": more[kind]}
+    conn.execute(_add_statement(conn.dialect.name, len(kinds_of_row)), values)
+
+
+@lru_cache(maxsize=16)
+def _add_statement(dialect: str, count: int) -> "sqlite.Insert | postgresql.Insert":
+    """The statement for so many kinds, written once: every outcome adds to two."""
+    place = (bindparam("batch", type_=String), bindparam("of_row", type_=Integer))
+    rows = [
+        select(*place, bindparam(f"kind_{at}", type_=String), bindparam(f"cases_{at}", type_=Integer)).where(true())
+        for at in range(count)
+    ]
     names = ("batch_id", "shard", "kind", "cases")
-    counted = insert_into(conn, kind_tallies).from_select(names, union_all(*rows))
+    counted = insert_for(dialect, kind_tallies).from_select(names, union_all(*rows))
     total = {"cases": kind_tallies.c.cases + literal_column("excluded.cases", Integer)}
-    conn.execute(counted.on_conflict_do_update(index_elements=names[:3], set_=total))
+    return counted.on_conflict_do_update(index_elements=names[:3], set_=total)
 
 
 def kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:

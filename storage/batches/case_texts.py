@@ -9,9 +9,12 @@ from screening.text.conversation import thread_of
 from screening.text.exact import unescape
 from screening.text.masking import MASKING_VERSION, mask
 
+SHOWN_TO_AGENTS = ("text", "model_text", "reply", "model_reply", "turns")
+"""The columns of a case from which agents are shown its text."""
+
 
 def text_for_agents(row: Any) -> ScreenedText:
-    """Of a row with text, model_text, reply, model_reply, turns: a copy for the model is kept only where it differs."""
+    """Of a row with `SHOWN_TO_AGENTS`: a copy for the model is kept only where it differs."""
     text = row.text if row.model_text is None else row.model_text
     thread = thread_of(row.turns)
     return ScreenedText(

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,7 +17,7 @@ from storage.database import Database, insert_into
 from storage.schema import cases, configurations, node_runs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Configuration:
     """The pipeline, what the sampler says of itself, and how texts are received (limits, languages)."""
 
@@ -33,7 +34,7 @@ class Configuration:
             "texts": dict(self.texts),
         }
 
-    @property
+    @cached_property
     def version(self) -> str:
         """The hash of the body: configurations that differ in anything have different versions."""
         canonical = json.dumps(self.body, sort_keys=True, allow_nan=False)

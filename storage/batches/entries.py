@@ -7,7 +7,7 @@ same entry takes the place that the outcome gives it, or leaves where nobody has
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, exists, select, update
+from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
 from screening.labels import Label
 from screening.review.actors import SYSTEM
@@ -18,6 +18,8 @@ from storage.schema import adjudications, audit_events, inbox_entries, reveals, 
 from storage.settings_store import SiteSettings, current_in
 
 _entry = inbox_entries.c
+_KNOWN = (_entry.case_id, _entry.tier, _entry.reading, _entry.holder, _entry.lease_expires_at, _entry.ahead_until)
+_ENTRY = select(*_KNOWN, _entry.closed_at).where(_entry.case_id == bindparam("one")).with_for_update()
 
 
 def enter(
@@ -57,7 +59,7 @@ def settle(
     ``placement`` is where the outcome puts the case, None where nobody need read it; ``label`` is what the agents
     called it. The entry of a case that could not be screened before is changed in place, opened or not.
     """
-    entry = conn.execute(select(inbox_entries).where(_entry.case_id == case_id).with_for_update()).first()
+    entry = conn.execute(_ENTRY, {"one": case_id}).first()
     if entry is None:
         if placement is not None:
             enter(conn, case_id, placement, now, settings=settings)

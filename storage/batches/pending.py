@@ -6,7 +6,19 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, ScalarSelect, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    ScalarSelect,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from screening.review.actors import SYSTEM
 from storage.batches import tallies
@@ -58,7 +70,7 @@ def record_start(db: Database, case_id: str, worker: str, now: datetime) -> int:
     More than one means that workers died over it, or that another is at it now.
     """
     with db.write() as conn:
-        conn.execute(insert(case_starts), {"case_id": case_id, "worker": worker, "at": now})
+        begin_start(conn, case_id, worker, now)
         return unended_starts(conn, case_id)
 
 
@@ -140,10 +152,26 @@ def _put_off(conn: Connection, case_id: str, until: datetime) -> None:
     conn.execute(update(waiting_cases).where(waiting_cases.c.case_id == case_id).values(not_before=until))
 
 
+def take_out(conn: Connection, case_id: str) -> None:
+    """The case has its outcome: nobody needs to take it up any more."""
+    conn.execute(_TAKE_OUT, {"one": case_id})
+
+
+def begin_start(conn: Connection, case_id: str, worker: str, now: datetime) -> None:
+    """Record that this worker begins the case."""
+    conn.execute(_BEGIN_START, {"case_id": case_id, "worker": worker, "at": now})
+
+
 def end_starts(conn: Connection, case_id: str, now: datetime) -> None:
     """Record that all attempts at the case have ended in an orderly way."""
-    unended = (case_starts.c.case_id == case_id, case_starts.c.ended_at.is_(None))
-    conn.execute(update(case_starts).where(*unended).values(ended_at=now))
+    conn.execute(_END_STARTS, {"one": case_id, "now": now})
+
+
+# Written once: every case begins and ends with them.
+_TAKE_OUT = delete(waiting_cases).where(waiting_cases.c.case_id == bindparam("one"))
+_BEGIN_START = insert(case_starts)
+_UNENDED = (case_starts.c.case_id == bindparam("one"), case_starts.c.ended_at.is_(None))
+_END_STARTS = update(case_starts).where(*_UNENDED).values(ended_at=bindparam("now"))
 
 
 def _place(conn: Connection, case_id: str) -> Row[Any, Any, Any]:

@@ -13,7 +13,7 @@ from screening.engine.draws import Answer, Draw, Usage, decode_draws, encode_dra
 from screening.engine.screen import NodeRun
 from screening.labels import Label
 from screening.statistics.rules.protocol import Ended, Verdict
-from storage.schema import cases, node_runs
+from storage.schema import node_runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +27,14 @@ class EndedRun:
     ended_at: datetime
 
 
-def run_row(case_id: str, ended: EndedRun) -> dict[str, Any]:
-    """The row of a node's run, which finds its batch and its place there by its case."""
+def run_row(case: Row[Any], ended: EndedRun) -> dict[str, Any]:
+    """The row of a node's run of this case, of which ``id``, ``batch_id`` and ``row`` are known."""
     run = ended.run
     usage, verdict = run.usage, run.verdict
     return {
-        "case_id": case_id,
+        "case_id": case.id,
+        "batch_id": case.batch_id,
+        "row": case.row,
         "position": ended.position,
         "node": run.node,
         "variant": run.variant,
@@ -50,7 +52,6 @@ def run_row(case_id: str, ended: EndedRun) -> dict[str, Any]:
         "cost_usd": ended.cost_usd,
         "started_at": ended.started_at,
         "ended_at": ended.ended_at,
-        **{name: select(cases.c[name]).where(cases.c.id == case_id).scalar_subquery() for name in ("batch_id", "row")},
     }
 
 

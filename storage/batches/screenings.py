@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, delete, exists, insert, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, select
 
 from screening.engine.doubt import doubt_of
 from screening.engine.draws import ScreenedText
@@ -21,10 +21,10 @@ from screening.statistics.verification import Allocation, audit_coin
 from screening.text.flags import REFUSES_SAFE
 from storage.batches import tallies
 from storage.batches.batch_state import Standing, standing
-from storage.batches.case_texts import text_to_send
+from storage.batches.case_texts import SHOWN_TO_AGENTS, text_to_send
 from storage.batches.configurations import Configuration, Configurations, load_configuration
 from storage.batches.entries import settle
-from storage.batches.pending import UnknownCase, end_starts, keep_error, unended_count
+from storage.batches.pending import UnknownCase, begin_start, end_starts, keep_error, take_out, unended_count
 from storage.batches.runs import EndedRun, gap_of, run_of, run_row, runs_of, same_run
 from storage.database import Database, insert_once
 from storage.kinds import PENDING, Kind, add_kinds
@@ -32,7 +32,6 @@ from storage.schema import (
     audit_allocations,
     batches,
     case_errors,
-    case_starts,
     cases,
     node_runs,
     pending_cases,
@@ -96,7 +95,8 @@ def case_row(conn: Connection, case_id: str, *more: ColumnElement[Any]) -> Row[A
 
 @cache
 def _with_batch(more: tuple[ColumnElement[Any], ...]) -> Select[Any]:
-    query = select(cases, batches.c.seed, batches.c.kind, batches.c.configuration, screenings.c.outcome, *more)
+    of_case = (cases.c[name] for name in ("id", "batch_id", "row", "flags", "number", *SHOWN_TO_AGENTS))
+    query = select(*of_case, batches.c.seed, batches.c.kind, batches.c.configuration, screenings.c.outcome, *more)
     joined = query.join(batches, batches.c.id == cases.c.batch_id)
     return joined.outerjoin(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id == bindparam("wanted"))
 
@@ -147,7 +147,7 @@ def commit_run(
     ended = EndedRun(position=position, run=run, cost_usd=cost_usd, started_at=started_at, ended_at=ended_at)
     with db.write() as conn:
         case = _case(conn, case_id)
-        if not insert_once(conn, node_runs, run_row(case_id, ended)):
+        if not insert_once(conn, node_runs, run_row(case, ended)):
             return _stands(conn, case_id, ended)
         tallies.add(conn, case.batch_id, case.row, _run_totals(ended))
         end_starts(conn, case_id, ended_at)  # it moves on: no start so far killed its worker by what comes next
@@ -201,7 +201,7 @@ def commit_end(
         if settings.stopped and screening.outcome is not Outcome.HUMAN_REVIEW:
             screening = to_a_human(Reason.STOPPED, screening.runs)
         _require_allowed(screening, case)
-        inserted = last is not None and insert_once(conn, node_runs, run_row(case_id, last))
+        inserted = last is not None and insert_once(conn, node_runs, run_row(case, last))
         if last is not None and not inserted and not _stands(conn, case_id, last):
             return End.RUN_LOST
         spent = _run_totals(last) if last is not None and inserted else tallies.Totals()
@@ -228,7 +228,7 @@ def _insert_outcome(
     if not insert_once(conn, screenings, {"case_id": case.id, "batch_id": case.batch_id, **row, **asdict(toss)}):
         return False
     end_starts(conn, case.id, now)
-    conn.execute(delete(pending_cases).where(pending_cases.c.case_id == case.id))
+    take_out(conn, case.id)
     tallies.add(conn, case.batch_id, case.row, spent + tallies.one_outcome(screening.outcome, now))
     pending = Kind(outcome=PENDING, reference=case.reference)
     add_kinds(conn, case.batch_id, case.row, {pending: -1, _kind(screening, case): 1})
@@ -375,7 +375,7 @@ def start_case(
             return None
         if suspect_after is not None and row.unended >= suspect_after:
             raise Suspect(case_id)
-        conn.execute(insert(case_starts), {"case_id": case_id, "worker": worker, "at": now})
+        begin_start(conn, case_id, worker, now)
         runs = runs_of(conn, case_id) if row.begun else ()
     case = case_of(row, known.get(db, row.configuration))
     return Started(case=case, starts=row.unended + 1, runs=runs, stopped=settings_of(row.settings).stopped)

@@ -11,17 +11,15 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
-    Case,
-    Column,
     Connection,
     Row,
     RowMapping,
     Select,
+    Update,
     bindparam,
     case,
     func,
     insert,
-    literal,
     select,
     update,
 )
@@ -113,18 +111,22 @@ def open_tallies(conn: Connection, batch_id: str) -> None:
 
 def add(conn: Connection, batch_id: str, row: int, more: Totals) -> None:
     """Add to the sums, in the shard of this row."""
-    table = batch_tallies.c
-    values: dict[str, Any] = {name: table[name] + getattr(more, name) for name in _SUMS if getattr(more, name)}
-    if more.last_completed_at is not None:
-        values["last_completed_at"] = _later(table.last_completed_at, more.last_completed_at)
-    if values:
-        shard = (table.batch_id == batch_id, table.shard == row % SHARDS)
-        conn.execute(update(batch_tallies).where(*shard).values(values))
+    if more != Totals():
+        values = {f"more_{name}": getattr(more, name) for name in (*_SUMS, "last_completed_at")}
+        conn.execute(_add_statement(), {"batch": batch_id, "of_row": row % SHARDS, **values})
 
 
-def _later(known: Column[Any], other: datetime) -> Case[Any]:
-    """The later of both: outcomes are not committed in the order in which they were completed."""
-    return case((known > other, known), else_=literal(other, known.type))
+@cache
+def _add_statement() -> Update:
+    """The statement, written once: every run and every outcome adds to the sums. Outcomes are not committed in the
+    order in which they were completed: the later moment stays.
+    """
+    table, known = batch_tallies.c, batch_tallies.c.last_completed_at
+    values: dict[str, Any] = {name: table[name] + bindparam(f"more_{name}", type_=table[name].type) for name in _SUMS}
+    other = bindparam("more_last_completed_at", type_=known.type)
+    values["last_completed_at"] = case((known > other, known), else_=func.coalesce(other, known))
+    shard = (table.batch_id == bindparam("batch"), table.shard == bindparam("of_row"))
+    return update(batch_tallies).where(*shard).values(values)
 
 
 def one_outcome(outcome: Outcome, now: datetime) -> Totals:
