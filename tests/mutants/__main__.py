@@ -27,25 +27,41 @@ NOT_DECORATED = ("staticmethod", "classmethod")
 """Decorators that mutmut can do with."""
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "mutants", "var", "test-results", "*.egg-info")
 STATISTICS, ENGINE, STORAGE = "tests/statistics", "tests/engine", "tests/storage"
-LOGPROBS = "tests/samplers/test_logprobs.py"
+LOGPROBS, REPLAY = "tests/samplers/test_logprobs.py", "tests/research/test_replay.py"
 
 MODULES = {
     "screening/statistics/bounds.py": [f"{STATISTICS}/test_bounds.py"],
     "screening/statistics/metrics.py": [f"{STATISTICS}/test_metrics.py"],
     "screening/statistics/agreement.py": [f"{STATISTICS}/test_agreement.py"],
     "screening/statistics/rules/contract.py": [f"{STATISTICS}/certification"],
+    "screening/statistics/label_noise.py": [f"{STATISTICS}/test_label_noise.py"],
+    "screening/statistics/paired.py": [f"{STATISTICS}/test_paired.py"],
+    "screening/statistics/regret.py": [f"{STATISTICS}/test_regret.py"],
+    "screening/statistics/rounds.py": [f"{STATISTICS}/test_rounds.py"],
+    "screening/statistics/performance/__init__.py": [f"{STATISTICS}/test_performance.py"],
+    "screening/statistics/performance/elimination.py": [f"{STATISTICS}/test_performance.py"],
+    "screening/statistics/performance/ends.py": [f"{STATISTICS}/test_performance.py"],
     "screening/statistics/rules/counts.py": [f"{STATISTICS}/rules/test_majority_vote.py"],
     "screening/statistics/rules/evidence.py": [f"{STATISTICS}/rules/test_pairwise_mixture.py"],
     "screening/statistics/rules/majority_vote.py": [f"{STATISTICS}/rules/test_majority_vote.py"],
     "screening/statistics/rules/pairwise_mixture.py": [f"{STATISTICS}/rules/test_pairwise_mixture.py"],
     "screening/statistics/rules/successive_elimination.py": [f"{STATISTICS}/rules/test_successive_elimination.py"],
+    "screening/statistics/rules/tables.py": [f"{STATISTICS}/certification", f"{STATISTICS}/test_performance.py"],
+    "screening/statistics/rules/runs/__init__.py": [REPLAY],
+    "screening/statistics/rules/runs/elimination.py": [REPLAY],
+    "screening/statistics/rules/runs/ends.py": [REPLAY],
     "screening/statistics/verification/audit.py": [f"{STATISTICS}/test_verification_audit.py"],
-    "screening/statistics/verification/weighted.py": [f"{STATISTICS}/test_verification_audit.py"],
-    "screening/statistics/verification/guarantee.py": [f"{STATISTICS}/test_verification_claims.py"],
+    "screening/statistics/verification/weighted.py": [
+        f"{STATISTICS}/test_verification_{each}.py" for each in ("audit", "weighted")
+    ],
+    "screening/statistics/verification/guarantee.py": [
+        f"{STATISTICS}/test_verification_{each}.py" for each in ("claims", "guarantee")
+    ],
     "screening/statistics/verification/betting.py": [f"{STATISTICS}/test_verification_claims.py"],
     "screening/statistics/verification/change.py": [f"{STATISTICS}/test_verification_claims.py"],
     "screening/statistics/verification/allocation.py": [f"{STATISTICS}/test_verification_allocation.py"],
     "screening/statistics/certification/certificates.py": [f"{STATISTICS}/certification"],
+    "screening/statistics/certification/calibration.py": [f"{STATISTICS}/certification/test_calibration.py"],
     "screening/statistics/certification/worst_case.py": [f"{STATISTICS}/certification"],
     "screening/statistics/certification/bernstein.py": [f"{STATISTICS}/certification"],
     "screening/engine/answers.py": [f"{ENGINE}/test_answers.py"],
@@ -55,6 +71,12 @@ MODULES = {
     "screening/engine/usable.py": [f"{ENGINE}/test_usable.py"],
     "screening/engine/screen.py": [f"{ENGINE}/test_screen.py", f"{ENGINE}/test_usable.py", LOGPROBS],
     "screening/engine/pipeline.py": [f"{ENGINE}/test_pipeline.py", f"{ENGINE}/test_schedule.py"],
+    "screening/engine/certified_mixture.py": [f"{STATISTICS}/certification"],
+    "screening/engine/distribution.py": [LOGPROBS],
+    "screening/engine/doubt.py": [f"{ENGINE}/test_doubt.py"],
+    "screening/engine/pipeline_file.py": [f"{ENGINE}/test_pipeline_file.py"],
+    "screening/engine/prompting.py": [f"{ENGINE}/test_prompting.py"],
+    "screening/engine/whole_way.py": [f"{ENGINE}/test_whole_way.py"],
     "storage/blindness.py": [
         f"{STORAGE}/test_blindness.py",
         *(f"{STORAGE}/review/test_{each}.py" for each in ("evidence", "adjudication")),
@@ -100,7 +122,7 @@ def noticed(module: str, folder: Path) -> float:
     tried = {
         name: found for name, found in results.items() if not names or any(fnmatchcase(name, one) for one in names)
     }
-    left = {name: _mutmut(copy, "show", name) for name, found in tried.items() if found not in ("killed", "timeout")}
+    left = _changes(copy, [name for name, found in tried.items() if found not in ("killed", "timeout")])
     for name, change in left.copy().items():
         if _drops_a_guard_alone(change):
             del left[name], tried[name]
@@ -108,6 +130,15 @@ def noticed(module: str, folder: Path) -> float:
             print(change)
     print(f"{module}: {len(tried) - len(left)} of {len(tried)} changes are noticed", flush=True)
     return 1 - len(left) / len(tried) if tried else 0.0
+
+
+def _changes(copy: Path, names: list[str]) -> dict[str, str]:
+    """What each of these changes, all in one process: to start it takes longer than to show them."""
+    show = (
+        "import sys; from mutmut.__main__ import show; [(show.callback(name), print(chr(30))) for name in sys.argv[1:]]"
+    )
+    shown = _python(copy, "-c", show, *names) if names else ""
+    return dict(zip(names, shown.split("\x1e\n"), strict=False))
 
 
 def undecorated(source: str) -> str:
@@ -160,7 +191,11 @@ def _settings(module: str, copy: Path) -> str:
 
 
 def _mutmut(copy: Path, *arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "mutmut", *arguments], cwd=copy, capture_output=True, text=True)
+    return _python(copy, "-m", "mutmut", *arguments)
+
+
+def _python(copy: Path, *arguments: str) -> str:
+    done = subprocess.run([sys.executable, *arguments], cwd=copy, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stdout[-3000:] + done.stderr[-3000:])
     return done.stdout
@@ -183,7 +218,7 @@ def chosen(arguments: list[str]) -> list[str]:
 def main(arguments: list[str]) -> int:
     """Run these modules, or all; 1 where one of them has too few changes noticed."""
     modules = chosen(arguments)
-    os.nice(10)
+    os.nice(5)
     shares = []
     for module in modules:
         with tempfile.TemporaryDirectory() as folder:

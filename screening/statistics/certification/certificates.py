@@ -36,10 +36,6 @@ class Certificate:
     worst: float
     worst_safe: float
 
-    def covers(self, levels: ErrorLevels, budget: int) -> bool:
-        """Whether a rule with these levels and budget keeps the contract."""
-        return levels == self.levels and budget <= self.budget
-
     def recompute(self) -> WorstErrors:
         """The worst errors, counted and bounded from the levels alone."""
         return worst_errors(self.levels, self.budget)

@@ -261,13 +261,13 @@ def _interval(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -
     k, lo = _total(kept, 1 - confidence), _total(lost, 1 - confidence)
 
     def lowest(s: float) -> float:
-        return (1 - s) * k.value - s * lo.value - hypot((1 - s) * (k.value - k.low), s * (lo.high - lo.value))
+        return (1 - s) * k.value - s * lo.value - hypot((1 - s) * k.below, s * lo.above)
 
     def highest(s: float) -> float:
-        return (1 - s) * k.value - s * lo.value + hypot((1 - s) * (k.high - k.value), s * (lo.value - lo.low))
+        return (1 - s) * k.value - s * lo.value + hypot((1 - s) * k.above, s * lo.below)
 
-    low = float(brentq(lowest, 0.0, 1.0)) if k.low > 0 else 0.0
-    high = float(brentq(highest, 0.0, 1.0)) if lo.low > 0 else 1.0
+    low = float(brentq(lowest, 0.0, 1.0)) if k.value else 0.0
+    high = float(brentq(highest, 0.0, 1.0)) if lo.value else 1.0
     return low, high
 
 
@@ -280,28 +280,28 @@ def _conditional(kept: _Pool, lost: _Pool, confidence: float) -> tuple[float, fl
 
 @dataclass(frozen=True, slots=True)
 class _Total:
-    """The hits there would be if every case were read, with their limits."""
+    """The hits there would be if every case were read, and how far its limits lie below and above."""
 
     value: float
-    low: float
-    high: float
+    below: float
+    above: float
 
 
 def _total(pools: Sequence[_Pool], level: float) -> _Total:
     """Sum over pools, MOVER on each pool's exact Poisson interval."""
     parts = [_poisson(pool, level) for pool in pools]
-    value = sum(part.value for part in parts)
     return _Total(
-        value=value,
-        low=max(0.0, value - hypot(*(part.value - part.low for part in parts))),
-        high=value + hypot(*(part.high - part.value for part in parts)),
+        value=sum(part.value for part in parts),
+        below=hypot(*(part.below for part in parts)),
+        above=hypot(*(part.above for part in parts)),
     )
 
 
 def _poisson(pool: _Pool, level: float) -> _Total:
     low = float(gammaincinv(pool.hits, level / 2)) if pool.hits else 0.0
     high = float(gammaincinv(pool.hits + 1, 1 - level / 2))
-    return _Total(value=pool.total, low=low / pool.fraction, high=high / pool.fraction + pool.unseen)
+    above = high / pool.fraction + pool.unseen - pool.total
+    return _Total(value=pool.total, below=pool.total - low / pool.fraction, above=above)
 
 
 def _share(kept: float, lost: float) -> float:

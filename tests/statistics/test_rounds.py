@@ -1,0 +1,82 @@
+"""How many answers to buy at once: against every plan there is, and by hand."""
+
+from functools import cache
+from random import Random
+
+import pytest
+
+from screening.statistics.rounds import FEWEST_DRAWN, FEWEST_TIMES, next_wave, rounds_left
+
+
+def cheapest(times: list[int], drawn: int, least: int, price: float) -> float:
+    """The expected price of the best plan: every total up to the longest time is tried at every round."""
+    longest = max(times)
+
+    @cache
+    def cost(have: int, least: int) -> float:
+        going = [time for time in times if time > have]
+        if not going:
+            return 0.0
+        return min(
+            total - have + price + sum(time > total for time in going) / len(going) * cost(total, 1)
+            for total in range(have + least, max(longest, have + least) + 1)
+        )
+
+    return cost(drawn, least)
+
+
+def paid(times: list[int], drawn: int, least: int, price: float) -> float:
+    """What the waves that are asked for cost, over these times."""
+    total = 0.0
+    for time in times:
+        have, need = drawn, least
+        while have < time:
+            wave = next_wave(times, have, need, 10_000, price)
+            have, need, total = have + wave, 1, total + wave + price
+    return total / len(times)
+
+
+@pytest.mark.parametrize("price", [0.5, 2.0, 9.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_plan_is_cheaper(seed: int, price: float) -> None:
+    random = Random(seed)
+    # Many alike, so that more than the fewest are left wherever a plan may stop but at the end.
+    times = sorted(random.choice([5, 7, 11, 18]) for _ in range(40)) + [26] * FEWEST_TIMES
+    assert paid(times, 0, 5, price) == pytest.approx(cheapest(times, 0, 5, price))
+
+
+def test_a_round_that_costs_more_is_worth_more_calls_at_once() -> None:
+    times = [5] * 50 + [15] * 50
+    # at once: 15 + price; in two: 5 + price, and for half of them 10 + price more: equal at price 10
+    assert next_wave(times, 0, 5, 100, 9.0) == 5 and next_wave(times, 0, 5, 100, 11.0) == 15
+    assert rounds_left(times, 0, 5, 9.0) == 2 and rounds_left(times, 0, 5, 11.0) == 1
+    assert next_wave(times, 0, 5, 100, 10.0) == 5, "of equal plans the one that buys less"
+
+
+def test_times_that_are_past_tell_nothing_of_what_is_left() -> None:
+    assert next_wave([5] * 1000 + [12] * FEWEST_TIMES, 5, 1, 100) == 7
+    assert rounds_left([5] * 1000 + [12] * FEWEST_TIMES, 5, 1) == 1
+    assert rounds_left([5] * 1000 + [12] * (FEWEST_TIMES - 1), 5, 1) is None
+    assert rounds_left([5] * FEWEST_TIMES, 5, 1) is None, "a time of exactly what is drawn is past"
+
+
+@pytest.mark.parametrize(
+    ("drawn", "least", "wave"),
+    [(0, 5, 5), (FEWEST_DRAWN - 1, 1, 1), (FEWEST_DRAWN, 1, 5), (FEWEST_DRAWN, 6, 6), (17, 1, 8)],
+)
+def test_with_too_few_times_half_as_many_again_are_asked_for(drawn: int, least: int, wave: int) -> None:
+    assert next_wave([40] * (FEWEST_TIMES - 1), drawn, least, 100) == wave
+
+
+def test_a_wave_stays_within_the_budget_but_is_never_less_than_the_least() -> None:
+    times = [30] * FEWEST_TIMES
+    assert next_wave(times, 0, 5, 100) == 30 and next_wave(times, 0, 5, 20) == 20
+    assert next_wave(times, 18, 3, 20) == 3
+    assert next_wave(times, 0, 40, 100) == 40, "nothing is decided before"
+
+
+def test_more_than_two_rounds_are_counted_to_the_longest_time() -> None:
+    times = [5] * 400 + [30] * 80 + [90] * FEWEST_TIMES
+    assert rounds_left(times, 0, 5) is not None
+    assert [next_wave(times, drawn, 1, 1000) for drawn in (0, 5, 30)] == [5, 25, 60]
+    assert rounds_left(times, 0, 5) == 3

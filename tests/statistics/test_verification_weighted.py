@@ -1,0 +1,242 @@
+"""Weighted rates against their formulas written out from the counts, and what is taken of strata hardly read."""
+
+from collections.abc import Sequence
+from math import hypot
+
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import beta, chi2
+
+from screening.labels import Outcome
+from screening.statistics.metrics import Proportion
+from screening.statistics.verification import Stratum, bound_after, estimate, upper_bound
+from screening.statistics.verification.weighted import rule_of_three, without_specificity
+
+SAFE, UNSAFE, HUMAN = Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW
+Counted = tuple[int, int, int]
+"""Cases of a sample, how many were read, and how many of those were of the kind counted."""
+
+
+def stratum(outcome: Outcome, cases: int, read: int, unsafe: int, name: str = "all", **more: float) -> Stratum:
+    details = {"probability": 1.0, "selected": read} | more
+    return Stratum(name=name, outcome=outcome, cases=cases, read=read, unsafe=unsafe, **details)  # type: ignore[arg-type]
+
+
+def exact_interval(kept: Counted, lost: Counted, level: float) -> tuple[float, float]:
+    """One sample on each side: Clopper-Pearson of the share of ``lost`` among what was found, turned into the rate."""
+    (kept_cases, kept_read, found), (lost_cases, lost_read, missed) = kept, lost
+    low = beta.ppf(level / 2, missed, found + 1) if missed else 0.0
+    high = beta.ppf(1 - level / 2, missed + 1, found) if found else 1.0
+
+    def rate(theta: float) -> float:
+        caught = (1 - theta) * kept_cases / kept_read
+        return float(caught / (caught + theta * lost_cases / lost_read))
+
+    return rate(high), rate(low)
+
+
+def recovered_interval(kept: Sequence[Counted], lost: Sequence[Counted], level: float) -> tuple[float, float]:
+    """Several samples: Garwood's limits of each count, and Donner and Zou's equation at both ends."""
+
+    def limits(samples: Sequence[Counted]) -> tuple[float, float, float]:
+        parts = []
+        for cases, read, hits in samples:
+            low = chi2.ppf(level / 2, 2 * hits) / 2 if hits else 0.0
+            high = chi2.ppf(1 - level / 2, 2 * hits + 2) / 2
+            parts.append([each * cases / read for each in (low, hits, high)])
+        value = sum(one for _, one, _ in parts)
+        below, above = (hypot(*(one - part[end] for part in parts for one in [part[1]])) for end in (0, 2))
+        return value - below, value, value + above
+
+    (k_low, k, k_high), (l_low, lo, l_high) = limits(kept), limits(lost)
+    low = brentq(lambda s: (1 - s) * k - s * lo - hypot((1 - s) * (k - k_low), s * (l_high - lo)), 0, 1) if k else 0.0
+    high = brentq(lambda s: (1 - s) * k - s * lo + hypot((1 - s) * (k_high - k), s * (lo - l_low)), 0, 1) if lo else 1.0
+    return float(low), float(high)
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+@pytest.mark.parametrize(
+    ("kept", "lost"),
+    [
+        ((90, 30, 20), (1000, 100, 2)),
+        ((90, 45, 1), (400, 40, 6)),
+        ((90, 30, 4), (1000, 100, 0)),
+        ((9, 3, 0), (8, 4, 1)),
+    ],
+)
+def test_one_sample_on_each_side_has_the_exact_interval(kept: Counted, lost: Counted, confidence: float) -> None:
+    strata = [stratum(UNSAFE, *kept), stratum(SAFE, *lost)]
+    found = estimate(strata, confidence)
+    caught, missed = kept[2] * kept[0] / kept[1], lost[2] * lost[0] / lost[1]
+    assert found.sensitivity.value == pytest.approx(caught / (caught + missed))
+    assert (found.sensitivity.low, found.sensitivity.high) == pytest.approx(exact_interval(kept, lost, 1 - confidence))
+    harmless = [(cases, read, read - unsafe) for cases, read, unsafe in (lost, kept)]
+    assert (found.specificity.low, found.specificity.high) == pytest.approx(exact_interval(*harmless, 1 - confidence))
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+@pytest.mark.parametrize(
+    ("flagged", "safe"),
+    [
+        ([(90, 30, 20), (60, 12, 3)], [(1000, 100, 2), (500, 10, 1)]),
+        ([(90, 30, 20)], [(1000, 100, 2), (500, 10, 0)]),
+        ([(90, 30, 0), (60, 12, 3)], [(1000, 100, 2)]),
+        ([(90, 30, 7), (60, 12, 3)], [(1000, 100, 0), (500, 10, 0)]),
+        ([(90, 30, 0), (60, 12, 0)], [(1000, 100, 4)]),
+    ],
+)
+def test_several_samples_have_the_recovered_interval(
+    flagged: list[Counted], safe: list[Counted], confidence: float
+) -> None:
+    strata = [
+        stratum(outcome, *counted, str(place), probability=(place + 1) / 7)  # no two are one random sample
+        for outcome, side in ((UNSAFE, flagged), (SAFE, safe))
+        for place, counted in enumerate(side)
+    ]
+    rate = estimate(strata, confidence).sensitivity
+    assert (rate.low, rate.high) == pytest.approx(recovered_interval(flagged, safe, 1 - confidence))
+
+
+def test_strata_sampled_alike_are_one_sample_unless_readings_are_due() -> None:
+    alike = [
+        stratum(SAFE, 1000, 100, 2, "chat", probability=0.1),
+        stratum(SAFE, 500, 50, 1, "forum", probability=0.1),
+        stratum(UNSAFE, 40, 40, 30),
+    ]
+    together = estimate([stratum(SAFE, 1500, 150, 3, probability=0.1), alike[2]])
+    found = estimate(alike)
+    assert (found.sensitivity, found.specificity) == (together.sensitivity, together.specificity)
+    assert found.missed.at_most_per_thousand == pytest.approx(1000 * upper_bound(3, 150))
+    due = [alike[0], stratum(SAFE, 500, 50, 1, "forum", probability=0.1, selected=60), alike[2]]
+    rate = estimate(due).sensitivity
+    assert (rate.low, rate.high) == pytest.approx(
+        recovered_interval([(40, 40, 30)], [(1000, 100, 2), (500, 50, 1)], 0.05)
+    )
+
+
+# --- strata too small to have been read
+
+
+def hardly_read(unread: int) -> list[Stratum]:
+    """1,000 texts called safe, some of them in a stratum that nobody has read yet."""
+    return [
+        stratum(SAFE, 700, 70, 2, "chat", probability=0.1),
+        stratum(SAFE, 300 - unread, 60, 1, "forum", probability=0.2),
+        stratum(SAFE, unread, 0, 0, "new", probability=0.05),
+        stratum(UNSAFE, 40, 40, 30),
+    ]
+
+
+def test_a_hundredth_may_be_unread_and_is_taken_to_be_like_the_largest_and_at_worst_all_missed() -> None:
+    found = estimate(hardly_read(10))
+    missed = 2 / 70 * 710 + 1 / 60 * 290
+    assert found.sensitivity.value == pytest.approx(30 / (30 + missed))
+    assert found.missed.per_thousand == pytest.approx(missed)
+    assert (found.missed.cases, found.missed.read, found.missed.missed) == (1000, 130, 3)
+    chat, forum = upper_bound(2, 70) - 2 / 70, upper_bound(1, 60) - 1 / 60
+    at_most = 0.7 * 2 / 70 + 0.29 / 60 + hypot(0.7 * chat, 0.29 * forum) + 0.01
+    assert found.missed.at_most_per_thousand == pytest.approx(1000 * at_most)
+
+
+def test_what_was_not_read_widens_the_interval_by_all_of_its_texts() -> None:
+    rate = estimate(hardly_read(10)).sensitivity
+    below, above = [], []
+    for cases, read, hits, unseen in ((710, 70, 2, 10), (290, 60, 1, 0)):
+        below.append((hits - chi2.ppf(0.025, 2 * hits) / 2) * cases / read)
+        above.append((chi2.ppf(0.975, 2 * hits + 2) / 2 - hits) * cases / read + unseen)
+    missed = 2 / 70 * 710 + 1 / 60 * 290
+    caught_below, caught_above = 30 - chi2.ppf(0.025, 60) / 2, chi2.ppf(0.975, 62) / 2 - 30
+    low, high = rate.low or 0.0, rate.high or 0.0
+    assert (1 - low) * 30 - low * missed == pytest.approx(hypot((1 - low) * caught_below, low * hypot(*above)))
+    assert high * missed - (1 - high) * 30 == pytest.approx(hypot((1 - high) * caught_above, high * hypot(*below)))
+
+
+def test_more_than_a_hundredth_unread_leaves_no_estimate() -> None:
+    found = estimate(hardly_read(11))
+    assert found.sensitivity.value is None and found.sensitivity.reason == "nothing is read yet of: new"
+    assert (found.missed.per_thousand, found.missed.at_most_per_thousand) == (None, None)
+    assert bound_after(hardly_read(11), 5) is None
+    flagged = [stratum(SAFE, 10, 10, 0), stratum(UNSAFE, 4, 0, 0, "b"), stratum(HUMAN, 5, 0, 0, "a")]
+    assert estimate(flagged).sensitivity.reason == "nothing is read yet of: a, b"
+
+
+def test_no_claim_about_specificity_leaves_the_rest_and_says_why() -> None:
+    found = estimate(hardly_read(10))
+    said = without_specificity(found, "only what was flagged was read")
+    assert (said.sensitivity, said.missed, said.waiting) == (found.sensitivity, found.missed, found.waiting)
+    assert (said.specificity.value, said.specificity.low, said.specificity.high) == (None, None, None)
+    assert said.specificity.reason == "only what was flagged was read"
+    assert said.specificity.naive == found.specificity.naive == Proportion(127, 137)
+
+
+# --- inconclusive readings
+
+
+def test_bounds_hold_had_the_inconclusive_been_safe_and_had_they_been_unsafe() -> None:
+    """10 of 60 readings of texts called safe, and 5 of 45 of those flagged, came to no label."""
+    strata = [
+        stratum(SAFE, 1000, 50, 1, selected=60, inconclusive=10, probability=0.06),
+        stratum(UNSAFE, 45, 40, 30, selected=45, inconclusive=5),
+    ]
+    found = estimate(strata)
+    plain = estimate([stratum(SAFE, 1000, 50, 1, selected=60), stratum(UNSAFE, 45, 40, 30, selected=45)])
+    assert (found.sensitivity.value, found.specificity.value) == pytest.approx(
+        (plain.sensitivity.value, plain.specificity.value)
+    )
+    worst, best = exact_interval((45, 45, 30), (1000, 60, 11), 0.05), exact_interval((45, 45, 35), (1000, 60, 1), 0.05)
+    assert (found.sensitivity.low, found.sensitivity.high) == pytest.approx((worst[0], best[1]))
+    worst, best = exact_interval((1000, 60, 49), (45, 45, 15), 0.05), exact_interval((1000, 60, 59), (45, 45, 10), 0.05)
+    assert (found.specificity.low, found.specificity.high) == pytest.approx((worst[0], best[1]))
+    assert (found.inconclusive, found.missed.inconclusive, found.waiting) == (15, 10, 0)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_an_inconclusive_reading_on_either_side_widens_the_bounds(side: int) -> None:
+    strata = [stratum(SAFE, 1000, 50, 1), stratum(UNSAFE, 45, 40, 30)]
+    unclear = [
+        stratum(SAFE, 1000, 50, 1, selected=50 + (side == 0), inconclusive=int(side == 0)),
+        stratum(UNSAFE, 45, 40, 30, selected=40 + (side == 1), inconclusive=int(side == 1)),
+    ]
+    one, other = estimate(strata).sensitivity, estimate(unclear).sensitivity
+    assert (one.low or 0) > (other.low or 0) and (one.high or 0) < (other.high or 0)
+
+
+def test_a_stratum_of_nothing_but_inconclusive_readings_is_bounded_and_not_estimated() -> None:
+    strata = [stratum(SAFE, 100, 0, 0, selected=10, inconclusive=10), stratum(UNSAFE, 9, 9, 9)]
+    found = estimate(strata).missed
+    assert (found.per_thousand, found.at_most_per_thousand) == (None, 1000.0)
+
+
+# --- what further readings buy
+
+
+def test_further_readings_find_as_much_as_those_before_and_are_spread_as_the_cases_are() -> None:
+    """Twice as many readings with twice as many hits: the bound is the one of those counts."""
+    for strata, twice, readings in (
+        ([(1000, 100, 2)], [(1000, 200, 4)], 100),
+        ([(1000, 100, 2), (500, 50, 3)], [(1000, 200, 4), (500, 100, 6)], 150),
+    ):
+        now, then = (
+            [
+                stratum(SAFE, *counted, str(place), probability=(place + 1) / 9, selected=counted[1])
+                for place, counted in enumerate(each)
+            ]
+            for each in (strata, twice)
+        )
+        assert bound_after(now, 0) == pytest.approx(estimate(now).missed.at_most_per_thousand)
+        assert bound_after(now, readings) == pytest.approx(estimate(then).missed.at_most_per_thousand)
+
+
+def test_the_bound_after_counts_the_inconclusive_as_missed_and_stops_when_all_is_read() -> None:
+    unclear = [stratum(SAFE, 1000, 95, 1, selected=100, inconclusive=5), stratum(UNSAFE, 9, 0, 0)]
+    assert bound_after(unclear, 0) == pytest.approx(1000 * upper_bound(6, 100))
+    whole = [stratum(SAFE, 40, 20, 0)]
+    assert bound_after(whole, 500) == pytest.approx(1000 * upper_bound(0, 40))
+    assert bound_after([stratum(SAFE, 40, 20, 20)], 5) == pytest.approx(1000, abs=0.01)
+    assert bound_after([stratum(UNSAFE, 9, 9, 9)], 5) is None
+
+
+def test_bounds_are_no_more_than_certain() -> None:
+    assert (rule_of_three(1), rule_of_three(2), rule_of_three(4)) == (1.0, 1.0, 0.75)
+    all_missed = [stratum(SAFE, 9, 3, 3, "a", probability=0.2), stratum(SAFE, 9, 3, 3, "b", probability=0.4)]
+    assert estimate(all_missed).missed.at_most_per_thousand == 1000.0
