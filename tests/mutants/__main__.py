@@ -57,8 +57,12 @@ MODULES = {
     "screening/statistics/verification/guarantee.py": [
         f"{STATISTICS}/test_verification_{each}.py" for each in ("claims", "guarantee")
     ],
-    "screening/statistics/verification/betting.py": [f"{STATISTICS}/test_verification_claims.py"],
-    "screening/statistics/verification/change.py": [f"{STATISTICS}/test_verification_claims.py"],
+    "screening/statistics/verification/betting.py": [
+        f"{STATISTICS}/test_verification_{each}.py" for each in ("change", "claims")
+    ],
+    "screening/statistics/verification/change.py": [
+        f"{STATISTICS}/test_verification_{each}.py" for each in ("change", "claims")
+    ],
     "screening/statistics/verification/allocation.py": [f"{STATISTICS}/test_verification_allocation.py"],
     "screening/statistics/certification/certificates.py": [f"{STATISTICS}/certification"],
     "screening/statistics/certification/calibration.py": [f"{STATISTICS}/certification/test_calibration.py"],

@@ -1,0 +1,149 @@
+"""Bets against their formulas, written out value by value: confidence sequences, and the drift of outcomes."""
+
+from math import exp, inf, log, sqrt
+from random import Random
+
+import pytest
+from scipy.stats import beta
+
+from screening.statistics.metrics import Proportion
+from screening.statistics.verification import betting_sequence, drift, upper_limits
+from screening.statistics.verification.betting import MOST_STAKE, Look, bets, log_capitals
+from screening.statistics.verification.change import RATIOS, Drift
+
+VALUES = Random(3).choices([0.0, 0.3, 1.0], [4, 1, 1], k=60)
+
+
+def stakes(values: list[float], delta: float) -> list[float]:
+    """Waudby-Smith and Ramdas, equation 26, one value after the other."""
+    found, total, spread = [], 0.5, 0.25
+    for t, value in enumerate(values, start=1):
+        before = spread / t  # the variance of the t - 1 values before, started at ¼
+        found.append(sqrt(2 * log(2 / delta) / (before * t * log(t + 1))))
+        total += value
+        spread += (value - total / (t + 1)) ** 2
+    return found
+
+
+def capitals(values: list[float], mean: float, delta: float) -> tuple[list[float], list[float]]:
+    more, less, found = 1.0, 1.0, ([], [])
+    for value, stake in zip(values, stakes(values, delta), strict=True):
+        more *= 1 + min(stake, MOST_STAKE / mean if mean else inf) * (value - mean)
+        less *= 1 - min(stake, MOST_STAKE / (1 - mean) if mean < 1 else inf) * (value - mean)
+        found[0].append(log(more))
+        found[1].append(log(less))
+    return found
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.2])
+@pytest.mark.parametrize("mean", [0.02, 0.3, 0.9])
+def test_stakes_and_capitals_are_those_of_the_paper(mean: float, delta: float) -> None:
+    assert bets(VALUES, delta) == pytest.approx(stakes(VALUES, delta))
+    for ours, theirs in zip(log_capitals(VALUES, mean, delta), capitals(VALUES, mean, delta), strict=True):
+        assert list(ours) == pytest.approx(theirs)
+    assert bets(VALUES) == pytest.approx(stakes(VALUES, 0.05)), "95 % where nothing else is said"
+    assert list(log_capitals(VALUES, mean)[0]) == pytest.approx(capitals(VALUES, mean, 0.05)[0])
+
+
+def excludes(values: list[float], mean: float, delta: float) -> bool:
+    """Whether the capital on "more" ever reached 2/δ; it falls as the mean rises."""
+    return max(capitals(values, mean, delta)[0]) >= log(2 / delta)
+
+
+def is_limit(values: list[float], low: float, delta: float) -> bool:
+    return not excludes(values, low + 1e-9, delta) and (low < 1e-9 or excludes(values, low - 1e-9, delta))
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.2])
+def test_the_limits_are_the_means_whose_capital_stayed_small_at_every_time(delta: float) -> None:
+    looks = betting_sequence(VALUES, looks=[1, 20, 60], delta=delta)
+    assert [look.observations for look in looks] == [1, 20, 60]
+    for look in looks:
+        seen = VALUES[: look.observations]
+        assert look.estimate == pytest.approx(sum(seen) / len(seen))
+        assert is_limit(seen, look.low, delta)
+        assert is_limit([1 - value for value in seen], 1 - look.high, delta)
+    assert 0 < looks[2].low < looks[2].high < 1
+    default = betting_sequence(VALUES, looks=[60])
+    assert default == betting_sequence(VALUES, looks=[60], delta=0.05)
+    for one, both in zip(upper_limits(VALUES, looks=[60], delta=delta / 2), looks[2:], strict=True):
+        assert (one.low, one.high, one.estimate) == (0.0, both.high, both.estimate)
+
+
+def test_all_values_from_0_to_1_and_looks_from_the_first_to_the_last_are_taken() -> None:
+    assert len(betting_sequence([0.0, 1.0], looks=[1, 2])) == 2
+    for values, looks in (([0.0, -0.1], [1]), ([1.1, 0.0], [1])):
+        with pytest.raises(ValueError, match=r"\[0, 1\]"):
+            betting_sequence(values, looks=looks)
+    for looks in ([1, 1], [-1], [1, 3]):
+        with pytest.raises(ValueError, match="rising"):
+            betting_sequence([0.0, 1.0], looks=looks)
+
+
+def test_limits_that_meet_do_not_contradict_each_other() -> None:
+    assert not Look(observations=1, estimate=0.5, low=0.5, high=0.5).contradictory
+    assert Look(observations=1, estimate=0.5, low=0.51, high=0.5).contradictory
+
+
+# --- drift
+
+
+def share_evidence(reference: int, total: int, hits: int, n: int, level: float) -> float:
+    """The mean of both bets: above the upper limit of a share, and below its lower one; 1 where there is no bet."""
+    low = beta.ppf(level / 2, reference, total - reference + 1) if reference else 0.0
+    high = beta.ppf(1 - level / 2, reference + 1, total - reference) if reference < total else 1.0
+
+    def mean_of(alternatives: list[float], of: float) -> float:
+        bets = [(to / of) ** hits * ((1 - to) / (1 - of)) ** (n - hits) for to in alternatives]
+        return sum(bets) / len(bets) if bets else 1.0
+
+    rises = [rise for ratio in RATIOS if (rise := min(0.999, ratio * high)) > high]
+    falls = [fall for ratio in RATIOS if (fall := low / ratio) < low]
+    return (mean_of(rises, high) + mean_of(falls, low)) / 2
+
+
+REFERENCE = {"safe": 150, "unsafe": 30, "never": 0}
+
+
+@pytest.mark.parametrize("alarm_rate", [0.05, 0.2])
+def test_the_evidence_is_the_mean_over_shares_of_bets_beyond_their_exact_limits(alarm_rate: float) -> None:
+    looks = [{"safe": 30, "unsafe": 10}, {"safe": 40, "unsafe": 25, "new": 3}]
+    found = drift(REFERENCE, looks, alarm_rate)
+    names = ["new", "safe", "unsafe"]
+    assert [share.name for share in found.shares] == names, "an outcome that nobody ever saw has no share"
+    evidence = [
+        [share_evidence(REFERENCE.get(name, 0), 180, look.get(name, 0), sum(look.values()), alarm_rate / 2 / 3)
+         for name in names] for look in looks
+    ]  # fmt: skip
+    assert [share.evidence for share in found.shares] == pytest.approx(evidence[1])
+    means = [sum(each) / 3 for each in evidence]
+    assert (found.evidence, found.most) == pytest.approx((means[1], max(means)))
+    assert [share.since for share in found.shares] == [Proportion(3, 68), Proportion(40, 68), Proportion(25, 68)]
+    assert [share.reference for share in found.shares] == [Proportion(k, 180) for k in (0, 150, 30)]
+    assert (found.alarm_rate, found.threshold, found.reason) == (alarm_rate, 2 / alarm_rate, None)
+    assert drift(REFERENCE, looks).alarm_rate == 0.05
+
+
+def test_a_share_that_was_everything_can_only_be_bet_on_to_fall() -> None:
+    found = drift({"safe": 40}, [{"safe": 20, "unsafe": 20}])
+    by_name = {share.name: share.evidence for share in found.shares}
+    assert by_name["safe"] == pytest.approx(share_evidence(40, 40, 20, 40, 0.05 / 2 / 2)) and by_name["safe"] > 1
+    assert by_name["unsafe"] == pytest.approx(share_evidence(0, 40, 20, 40, 0.05 / 2 / 2)) and by_name["unsafe"] > 1
+
+
+def test_evidence_without_measure_stays_a_number() -> None:
+    found = drift({"safe": 500, "unsafe": 500}, [{"safe": 10, "unsafe": 10_000_000}])
+    assert found.most < inf and found.moved
+    assert max(share.evidence for share in found.shares) == pytest.approx(exp(700) * 2 / 5, rel=1)
+
+
+def test_the_alarm_is_raised_at_the_threshold() -> None:
+    at = [Drift(shares=(), evidence=1.0, most=most, alarm_rate=0.05).moved for most in (39.9, 40.0, 40.1)]
+    assert at == [False, True, True]
+
+
+def test_nothing_is_found_without_both_sides() -> None:
+    for found in (drift({"safe": 9}, []), drift({}, [{"safe": 9}])):
+        assert (found.shares, found.evidence, found.most, found.alarm_rate) == ((), 1.0, 1.0, 0.05)
+    assert drift({}, [], 0.1).alarm_rate == 0.1
+    assert drift({}, []).reason == "the reference is not complete yet"
