@@ -85,6 +85,14 @@ MODULES = {
         f"{STORAGE}/test_blindness.py",
         *(f"{STORAGE}/review/test_{each}.py" for each in ("evidence", "adjudication")),
     ],
+    "storage/accepted.py": [f"{STORAGE}/test_blindness.py", f"{STORAGE}/research/test_relabelled.py"],
+    "storage/batches/batch_state.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("batch_states", "pending")],
+    "storage/batches/pipelines.py": [f"{STORAGE}/batches/test_pipelines.py"],
+    "storage/batches/unscreened.py": [f"{STORAGE}/batches/test_unscreened.py"],
+    "storage/research/relabelled.py": [f"{STORAGE}/research/test_relabelled.py"],
+    "storage/review/assigning.py": [f"{STORAGE}/review/test_assigning.py"],
+    "storage/review/claims.py": [f"{STORAGE}/review/test_{each}.py" for each in ("inbox", "ahead", "inbox_flat")],
+    "storage/review/second_looks.py": [f"{STORAGE}/batches/test_ways.py", f"{STORAGE}/test_blindness.py"],
     "storage/batches/screenings.py": [
         f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "allocations", "reach")
     ],
@@ -101,6 +109,18 @@ DECIDING = {
         "is_blind", "is_withheld", "is_waiting", "has_rated", "counts_as_with_clinicians", "reveal", "_urgent",
         "_was_listed", "see_readings", "_remember",
     ],
+    "storage/batches/pipelines.py": ["keep_version", "activate", "active_version", "_last_activation", "_newest"],
+    "storage/batches/unscreened.py": [
+        "standstills", "bring_in", "_still_batches", "_standstill", "_last_change", "_stuck", "_working_since",
+    ],
+    "storage/research/relabelled.py": ["dataset_version", "_row"],
+    "storage/review/assigning.py": ["assign", "_senior", "_kept"],
+    "storage/review/claims.py": [
+        "is_open", "is_leased", "in_tiers", "is_reserved_for_others", "is_snoozed", "_skips", "is_sent_ahead",
+        "not_ahead_for_others", "cases_in_hands", "read_by", "needs_senior", "state", "free_for", "in_order",
+        "earliest", "next_free", "claim_next", "by_urgency", "claim", "_take", "take_back", "holds", "renew",
+    ],
+    "storage/review/second_looks.py": ["request_second_looks"],
     "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement", "_toss"],
     "storage/review/adjudication.py": [
         "settle", "resettle", "_close_alone", "_wait", "_dispute", "close", "latest_readings", "adjudicate", "is_party",
