@@ -257,7 +257,7 @@ def _require_allowed(screening: Screening, case: Row[Any]) -> None:
     """The last barrier, independent of whatever computed the outcome: no ``safe`` without its grounds."""
     if screening.outcome is not Outcome.SAFE:
         return
-    if not screening.runs or any(run.verdict.label is not Label.SAFE for run in screening.runs[-1:]):
+    if not screening.runs or screening.runs[-1].verdict.label is not Label.SAFE:
         raise UnsafeCommit("safe, but the last node did not identify safe")
     if REFUSES_SAFE.intersection(case.flags["text"] + case.flags["reply"]):
         raise UnsafeCommit("safe, but what was found in the text forbids it")

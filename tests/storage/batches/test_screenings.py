@@ -132,6 +132,32 @@ def test_safe_needs_a_last_node_that_identified_safe(db: Database) -> None:
     assert waiting(db) == [case_id]
 
 
+def test_safe_needs_no_more_than_the_last_node(db: Database) -> None:
+    """A node before it passed the text on; one after it would have to say safe itself."""
+    passed_on, safe = run("EEEEEE", Label.ESCALATE), run("SSSSSS", node="risk")
+    case_id = _only(db)
+    for position, made in enumerate((passed_on, safe)):
+        commit_run(db, case_id, position, made)
+    with pytest.raises(UnsafeCommit, match="the last node"):
+        commit(db, case_id, screening(Outcome.SAFE, safe, passed_on))
+    assert commit(db, case_id, screening(Outcome.SAFE, passed_on, safe, node="risk"))
+
+
+@pytest.mark.parametrize("part", ["text", "reply"])
+def test_a_text_that_states_an_imminent_risk_is_first_in_the_inbox_whatever_the_draws_say(
+    db: Database, part: str
+) -> None:
+    words = {"text": "a plain text of some words", "reply": "a plain answer to it"}
+    words[part] = "I will kill myself tonight, the pills are ready"
+    batch_id = batch(db, closed=False)
+    rows = [NewCase(row=1, external_id="a", text=receive(words["text"]), reply=receive(words["reply"]))]
+    add_rows(db, batch_id, rows, NOW)
+    decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
+    with db.read() as conn:
+        entry = conn.execute(select(inbox_entries)).one()
+    assert (entry.tier, entry.why) == (Tier.P0, Why.LIKELY_URGENT)
+
+
 @pytest.mark.parametrize("text", ["x" * 100_001, "die\u200bd \u202e here", "\ufffd lost", "1234"])
 def test_safe_is_refused_where_the_text_forbids_it(db: Database, text: str) -> None:
     case_id = _only(db, text)
