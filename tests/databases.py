@@ -19,11 +19,15 @@ __all__ = [  # the fixtures: a conftest takes them all
 ]  # fmt: skip
 
 REQUIRED = "SECOND_LOOK_REQUIRE_POSTGRESQL"
+TEMPLATE = "SECOND_LOOK_SQLITE_TEMPLATE"
+"""Where many short runs share one template, as those of `tests.mutants` do: the path of the migrated, empty file."""
 
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated, empty SQLite file."""
+    if TEMPLATE in os.environ:
+        return Path(os.environ[TEMPLATE])
     path = tmp_path_factory.mktemp("template") / "empty.db"
     database = Database(f"sqlite:///{path}")
     database.prepare()

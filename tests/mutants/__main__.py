@@ -19,6 +19,8 @@ from pathlib import Path
 
 import libcst
 
+from tests.databases import TEMPLATE
+
 ROOT = Path(__file__).parents[2]
 LEAST = 0.9
 PLAIN = "_plain"
@@ -141,6 +143,9 @@ def noticed(module: str, folder: Path) -> float:
     (copy / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text() + _settings(module, copy))
     place = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     names = [f"{place}.x_{name}{plain}__mutmut_*" for name in DECIDING.get(module, []) for plain in ("", PLAIN)]
+    if module.startswith("storage/"):
+        os.environ[TEMPLATE] = str(folder / "template.db")
+        _python(copy, "-c", _MIGRATE, f"sqlite:///{folder / 'template.db'}")
     _mutmut(copy, "run", "--max-children", "1", *names)
     results = dict(line.strip().rsplit(": ", 1) for line in _mutmut(copy, "results", "--all", "1").splitlines())
     tried = {
@@ -154,6 +159,11 @@ def noticed(module: str, folder: Path) -> float:
             print(change)
     print(f"{module}: {len(tried) - len(left)} of {len(tried)} changes are noticed", flush=True)
     return 1 - len(left) / len(tried) if tried else 0.0
+
+
+_MIGRATE = (
+    "import sys; from storage.database import Database; made = Database(sys.argv[1]); made.prepare(); made.close()"
+)
 
 
 def _changes(copy: Path, names: list[str]) -> dict[str, str]:
