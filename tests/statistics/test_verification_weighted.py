@@ -97,6 +97,18 @@ def test_several_samples_have_the_recovered_interval(
     assert (rate.low, rate.high) == pytest.approx(recovered_interval(flagged, safe, 1 - confidence))
 
 
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+def test_the_bound_of_the_missed_is_one_sided_at_its_confidence(confidence: float) -> None:
+    found = estimate([stratum(SAFE, 1000, 100, 2), stratum(UNSAFE, 40, 40, 30)], confidence).missed
+    assert found.at_most_per_thousand == pytest.approx(1000 * beta.ppf(confidence, 3, 98))
+
+
+def test_a_single_text_that_was_read_has_an_estimate() -> None:
+    found = estimate([stratum(SAFE, 1, 1, 0)]).missed
+    assert (found.per_thousand, found.at_most_per_thousand) == (0.0, pytest.approx(950))  # 1 - 0.05
+    assert bound_after([stratum(SAFE, 1, 1, 0)], 0) == pytest.approx(950)
+
+
 def test_strata_sampled_alike_are_one_sample_unless_readings_are_due() -> None:
     alike = [
         stratum(SAFE, 1000, 100, 2, "chat", probability=0.1),
@@ -203,8 +215,10 @@ def test_an_inconclusive_reading_on_either_side_widens_the_bounds(side: int) -> 
 
 def test_a_stratum_of_nothing_but_inconclusive_readings_is_bounded_and_not_estimated() -> None:
     strata = [stratum(SAFE, 100, 0, 0, selected=10, inconclusive=10), stratum(UNSAFE, 9, 9, 9)]
-    found = estimate(strata).missed
-    assert (found.per_thousand, found.at_most_per_thousand) == (None, 1000.0)
+    found = estimate(strata)
+    assert (found.missed.per_thousand, found.missed.at_most_per_thousand) == (None, 1000.0)
+    rate = found.sensitivity
+    assert (rate.value, rate.low, rate.high, rate.naive) == (None, None, None, Proportion(9, 9))
 
 
 # --- what further readings buy

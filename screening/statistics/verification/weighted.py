@@ -266,9 +266,7 @@ def _interval(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -
     def highest(s: float) -> float:
         return (1 - s) * k.value - s * lo.value + hypot((1 - s) * k.above, s * lo.below)
 
-    low = float(brentq(lowest, 0.0, 1.0)) if k.value else 0.0
-    high = float(brentq(highest, 0.0, 1.0)) if lo.value else 1.0
-    return low, high
+    return float(brentq(lowest, 0.0, 1.0)), float(brentq(highest, 0.0, 1.0))
 
 
 def _conditional(kept: _Pool, lost: _Pool, confidence: float) -> tuple[float, float]:
