@@ -78,7 +78,7 @@ MODULES = {
     "screening/engine/screen.py": [f"{ENGINE}/test_screen.py", f"{ENGINE}/test_usable.py", LOGPROBS],
     "screening/engine/pipeline.py": [f"{ENGINE}/test_pipeline.py", f"{ENGINE}/test_schedule.py"],
     "screening/engine/certified_mixture.py": [f"{STATISTICS}/certification"],
-    "screening/engine/distribution.py": [LOGPROBS],
+    "screening/engine/distribution.py": [f"{ENGINE}/test_distribution.py"],
     "screening/engine/doubt.py": [f"{ENGINE}/test_doubt.py"],
     "screening/engine/pipeline_file.py": [f"{ENGINE}/test_pipeline_file.py"],
     "screening/engine/prompting.py": [f"{ENGINE}/test_prompting.py"],
