@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from screening.engine.pipeline import MajorityVoteConfig, PipelineConfig, chain, preset
-from screening.engine.whole_way import chain_bound, most_calls, promises, whole_way
+from screening.engine.whole_way import chain_bound, longest, most_calls, promises, whole_way
 from screening.labels import LABELS, OUTCOMES, Label
 
 
@@ -74,6 +74,39 @@ def test_no_mix_errs_more_than_the_bound_and_all_ends_add_up() -> None:
         assert 0 <= found.wrong <= bound
 
 
+def test_the_longest_way_is_the_dearest_and_a_flagged_text_called_safe_is_asked_again() -> None:
+    pipeline = preset("certified")
+    late, early = {"worker": 1.0, "risk": 2.0, "legal": 4.0}, {"worker": 10.0, "risk": 1.0, "legal": 1.0}
+    assert longest(pipeline, late) == 7 and longest(pipeline, early) == 12
+    assert longest(pipeline, late, flagged=True) == 1 + 2 + 4 + 4, "on to the last agent, which is asked twice"
+    assert longest(pipeline, early, flagged=True) == 10 + 10, "the first is asked twice, and no other"
+    body = pipeline.model_dump(mode="json")
+    body["nodes"][0]["routes"]["safe"] = "risk"
+    confirmed = PipelineConfig.model_validate(body)
+    assert longest(confirmed, early, flagged=True) == 10 + 1 + 1 + 1, "its safe is no outcome: another agent looks"
+
+
+def test_calls_and_bound_follow_from_each_agents_own_rule() -> None:
+    body = preset("paper", budget=100).model_dump(mode="json")
+    for node, (budget, delta) in zip(body["nodes"], [(80, 0.2), (100, 0.1), (120, 0.3)], strict=True):
+        node["rule"] |= {"budget": budget, "delta": delta}
+    pipeline = PipelineConfig.model_validate(body)
+    assert most_calls(pipeline) == 300 and most_calls(pipeline, flagged=True) == 420
+    assert chain_bound(pipeline) == pytest.approx(0.6)
+    assert promises(pipeline).split(" | ") == [
+        f"Algorithm 1: any label but the mode: at most {delta} in all" for delta in (0.2, 0.1, 0.3)
+    ]
+    body["nodes"][0]["rule"] |= {"delta": 0.8}
+    assert chain_bound(PipelineConfig.model_validate(body)) == 1.0, "a probability"
+    body["nodes"][1]["rule"] = {"kind": "majority-vote", "n": 3}
+    assert chain_bound(PipelineConfig.model_validate(body)) is None, "one agent without a bound"
+
+
+def test_a_label_as_probable_as_the_mode_is_no_error() -> None:
+    found = whole_way(_votes(), _every(_votes(), (0.5, 0.5, 0.0)))
+    assert found is not None and found.wrong == 0.0
+
+
 def test_each_preset_says_which_contract_holds() -> None:
     safe = "safe where the mode is unsafe: at most 0.001"
     for name, source in (
@@ -90,6 +123,7 @@ def test_each_preset_says_which_contract_holds() -> None:
 
 def test_what_would_take_long_is_left_out() -> None:
     assert whole_way(preset("certified", budget=10_000), _every(preset("certified"), (1.0, 0.0, 0.0))) is None
+    assert whole_way(_votes(50), _every(_votes(), (1.0, 0.0, 0.0))) is not None
     assert whole_way(_votes(51), _every(_votes(), (1.0, 0.0, 0.0))) is None
     with pytest.raises(ValueError, match="adding up to 1"):
         whole_way(_votes(), _every(_votes(), (0.5, 0.5, 0.5)))
