@@ -1,5 +1,7 @@
 """Which readings a guarantee counts, and where its plan begins and ends."""
 
+from dataclasses import asdict
+
 import pytest
 
 from screening.labels import Label, Outcome
@@ -38,9 +40,10 @@ def test_what_was_planned_and_measured_stays_with_the_guarantee() -> None:
     binding = Binding(model="m", prompt_hash="p", rule="r", label_definition="d")
     cases = [case(Outcome.UNSAFE, UNSAFE)]
     found = guarantee_of(cases, floor=0.15, at_most=0.1, confidence=0.9, allowed_misses=2, binding=binding)
-    assert found == Guarantee(
-        read=1, missed=0, at_most=0.1, confidence=0.9, allowed_misses=2, binding=binding, floor=0.15
-    )
+    assert asdict(found) == {
+        "read": 1, "missed": 0, "at_most": 0.1, "confidence": 0.9, "allowed_misses": 2, "binding": asdict(binding),
+        "waiting": 0, "inconclusive_safe": 0, "floor": 0.15,
+    }  # fmt: skip
 
 
 def test_a_lower_confidence_takes_fewer_readings() -> None:
