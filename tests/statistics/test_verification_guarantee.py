@@ -5,8 +5,16 @@ from dataclasses import asdict
 import pytest
 
 from screening.labels import Label, Outcome
-from screening.statistics.verification import AuditCase, Binding, Standing, guarantee_of, plan_readings
-from screening.statistics.verification.guarantee import Guarantee, in_sample, readings_required
+from screening.statistics.verification import (
+    AuditCase,
+    Binding,
+    Guarantee,
+    Standing,
+    guarantee_of,
+    in_sample,
+    plan_readings,
+    readings_required,
+)
 
 SAFE, UNSAFE = Label.SAFE, Label.UNSAFE
 
