@@ -113,13 +113,13 @@ DECIDING = {
     ],
     "storage/batches/pipelines.py": ["keep_version", "activate", "active_version", "_last_activation", "_newest"],
     "storage/batches/unscreened.py": [
-        "standstills", "bring_in", "_still_batches", "_standstill", "_last_change", "_stuck", "_working_since",
+        "standstills", "bring_in", "_still_batches", "_standstill", "_last_change", "_stuck", "_worker_start",
     ],
     "storage/research/relabelled.py": ["dataset_version", "_row"],
-    "storage/review/assigning.py": ["assign", "_senior", "_kept"],
+    "storage/review/assigning.py": ["assign", "_senior", "_obstacle"],
     "storage/review/claims.py": [
         "is_open", "is_leased", "in_tiers", "is_reserved_for_others", "is_snoozed", "_skips", "is_sent_ahead",
-        "not_ahead_for_others", "cases_in_hands", "read_by", "needs_senior", "state", "free_for", "in_order",
+        "not_ahead_for_others", "cases_in_hands", "is_read_by", "needs_senior", "state", "free_for", "in_order",
         "earliest", "next_free", "claim_next", "by_urgency", "claim", "_take", "take_back", "holds", "renew",
     ],
     "storage/review/second_looks.py": ["request_second_looks"],

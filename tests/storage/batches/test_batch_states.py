@@ -48,7 +48,7 @@ BOTH = Caps(max_calls=10, max_cost_usd=1.0)
     ],
 )
 def test_a_cap_is_reached_at_its_own_number(caps: Caps, totals: Totals, reached: str | None) -> None:
-    assert caps.reached(totals) == reached
+    assert caps.reached_cap(totals) == reached
 
 
 def of(db: Database, batch_id: str) -> Standing:
