@@ -4,13 +4,16 @@
 
 *save* is Ctrl+Enter until the reading is shown as saved, *next* is N until the next text is painted, *both* the two
 keys 30 ms apart until the next text is painted, each case a P2 as most are; *next P1* is N where the next case is
-urgent, which is claimed when N is pressed. Milliseconds, p50 and p95, by the browser's own clock from the key to the
+urgent, which is claimed when N is pressed. *slowed* is the same with every message to the server held up for 800 ms:
+of an urgent case what it takes beyond a bare question over that line; and `1 7 Ctrl+Enter N` at 30 ms a key, whether
+what was stored is what was pressed. Milliseconds, p50 and p95, by the browser's own clock from the key to the
 frame after the change. *poll* is all of the app's processor time for one question of an open inbox, over HTTP, with who
 asks looked up (Linux only). Needs a Chromium; without one the section says so and ends.
 """
 
 import argparse
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -19,22 +22,29 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, leave_out, tell
 from benchmarks.inbox import ROOT, add_cases
+from screening.review.actors import LOCAL_USER
 from screening.review.triage import Tier
 from storage.database import Database
+from storage.review import inbox
 from tests.browser.find import find_browser
+from tests.browser.slow_line import SlowLine, slow_line
 from tests.free_port import free_port
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
-AIMS = {"next": 100.0, "save": 300.0}
+AIMS = {"next": 100.0, "save": 300.0, "next, slowed": 100.0, "next P1, slowed": 100.0}
 """Milliseconds at p50: the next text is in the browser before its key; saving takes a round trip."""
+SLOWED, SLOWED_S, FAST_MS, FAST = "slowed", 0.8, 30, 12
+LABELS = {"1": "safe", "2": "unsafe", "3": "insufficient_information"}
 POLLS, POLL_AIM = 300, 5.0
 PAUSE_S = 1.5
 """A reader's look at the text between two rounds."""
@@ -43,6 +53,11 @@ ASK = """async (times) => {
   const asked = performance.getEntriesByType("resource").map((one) => one.name);
   const address = asked.filter((name) => name.includes("/_live/inbox")).pop();
   for (let at = 0; at < times; at += 1) await (await fetch(address, { cache: "no-store" })).json();
+}"""
+BARE = """async () => {
+  const from = performance.now();
+  await (await fetch("/_stcore/health", { cache: "no-store" })).text();
+  return performance.now() - from;
 }"""
 WATCH = """() => {
   window.painted = (key, ready) => new Promise((done) => {
@@ -153,8 +168,17 @@ def rounds(page: "Page", number: int) -> dict[str, list[float]]:
     return found
 
 
-def measure(size: int, number: int, tier: Tier, browser: str) -> tuple[dict[str, list[float]], float | None]:
-    """The times at one number of open cases, and what a poll costs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Times by their names, what a poll costs, and how many of the fast readings were stored as they were pressed."""
+
+    times: dict[str, list[float]]
+    poll: float | None
+    right: int
+
+
+def measure(size: int, number: int, tier: Tier, browser: str) -> Measured:
+    """All of it at one number of open cases."""
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
@@ -162,17 +186,61 @@ def measure(size: int, number: int, tier: Tier, browser: str) -> tuple[dict[str,
         db = Database(url)
         db.prepare()
         fill(db, size, tier)
-        db.close()
-        with app_process(url) as (address, pid), sync_playwright() as playwright:
+        with app_process(url) as (address, pid), slow_line(address) as slow, sync_playwright() as playwright:
             launched = playwright.chromium.launch(executable_path=browser, args=list(ARGUMENTS))
-            page = launched.new_page(viewport={"width": 1440, "height": 900})
-            page.set_default_timeout(120_000)
-            page.goto(f"{address}/inbox")
-            page.wait_for_selector(".sld[data-stage]")
-            page.evaluate(WATCH)
-            found, cost = rounds(page, number), poll_cost(page, pid)
+            page = opened(launched, address)
+            times, poll = rounds(page, number), poll_cost(page, pid)
+            page.close()
+            inbox.release_all(db, LOCAL_USER.at(datetime.now(UTC)), "benchmark")
+            page = opened(launched, slow.url)
+            times[SLOWED] = slowed(page, slow, number, urgent=tier in (Tier.P0, Tier.P1))
+            right = fast(page, db) if tier is Tier.P2 else 0
             launched.close()
-    return found, cost
+        db.close()
+    return Measured(times=times, poll=poll, right=right)
+
+
+def opened(browser: "Browser", address: str) -> "Page":
+    """The inbox in a page of its own."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.set_default_timeout(120_000)
+    page.goto(f"{address}/inbox")
+    page.wait_for_selector(".sld[data-stage]")
+    page.evaluate(WATCH)
+    return page
+
+
+def slowed(page: "Page", line: SlowLine, number: int, *, urgent: bool) -> list[float]:
+    """N so many times over a slow line, of an urgent case without what a bare question takes there."""
+    page.keyboard.press("n")
+    page.wait_for_function("() => desk()?.dataset.stage === 'reading'")
+    line.delay_s, found = SLOWED_S, []
+    for _ in range(number):
+        page.wait_for_timeout(1000 * PAUSE_S)
+        before = page.evaluate("caseName()")
+        for key in ("1", "7", "Control+Enter"):
+            page.keyboard.press(key)
+        page.wait_for_function("() => saved()")
+        page.wait_for_timeout(2_500)  # a look at what the engine said, until the page behind it has come
+        bare = page.evaluate(f"() => ({BARE})()") if urgent else 0.0
+        found.append(timed(page, "n", "n", f"reading({before!r})") - bare)
+    return found
+
+
+def fast(page: "Page", db: Database) -> int:
+    """How many of so many readings, their keys straight after one another over the slow line, are stored as pressed."""
+    from tests.browser.desk import case_in_address, next_shown, stored_labels
+
+    page.wait_for_timeout(1000 * PAUSE_S)
+    chance, meant, case_id = random.Random(1), {}, case_in_address(page)
+    for _ in range(FAST):
+        label = chance.choice("123")
+        for key in (label, "7", "Control+Enter", "n"):
+            page.keyboard.press(key)
+            page.wait_for_timeout(FAST_MS)
+        meant[case_id], case_id = LABELS[label], next_shown(page, case_id)
+    stored = stored_labels(db)
+    return sum(stored.get(each) == label for each, label in meant.items())
 
 
 def p50(name: str, times: list[float], aim: float | None = None) -> Figure:
@@ -197,13 +265,29 @@ def main() -> None:
         leave_out("from a key to the next text", "no Chromium here")
         return
     for size in (int(each) for each in given.sizes.split(",")):
-        found, cost = measure(size, given.rounds, Tier.P2, browser)
-        for name, times in found.items():
-            tell(p50(f"{size:,} open, {name}", times, AIMS.get(name)))
-        if cost is not None:
-            tell(Figure(name=f"{size:,} open, a poll", value=cost, unit="ms", aim=POLL_AIM, note=f"n = {POLLS}"))
-        urgent = measure(size, max(5, given.rounds // 3), Tier.P1, browser)[0]["next"]
-        tell(p50(f"{size:,} open, next P1", urgent))
+        found = measure(size, given.rounds, Tier.P2, browser)
+        report(size, found.times)
+        tell(
+            Figure(
+                name=f"{size:,} open, fast keys stored otherwise than pressed",
+                value=FAST - found.right,
+                unit="",
+                aim=0,
+                note=f"of {FAST}",
+            )
+        )
+        if found.poll is not None:
+            note = f"n = {POLLS}"
+            tell(Figure(name=f"{size:,} open, a poll", value=found.poll, unit="ms", aim=POLL_AIM, note=note))
+        urgent = measure(size, max(5, given.rounds // 3), Tier.P1, browser).times
+        report(size, {"next P1": urgent["next"], f"next P1, {SLOWED}": urgent[SLOWED]})
+
+
+def report(size: int, found: dict[str, list[float]]) -> None:
+    """Each with its aim where it has one."""
+    for name, times in found.items():
+        named = f"next, {name}" if name == SLOWED else name
+        tell(p50(f"{size:,} open, {named}", times, AIMS.get(named)))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.typed import keep_typed
-from pages.review.desk_panel import desk_panel
+from pages.review.desk_panel import desk_panel, do_what_is_asked
 from pages.review.follow_up_panel import follow_up_panel
 from pages.review.inbox_desk import Desk, Here, current
 from pages.review.inbox_live import View
@@ -26,8 +26,7 @@ def asking() -> Here:
     return Here(db=resources.database(), person=resources.actor(), site=resources.site(), now=resources.now())
 
 
-here = asking()
-MAY_READ = is_allowed(here.person, Action.CLAIM_NEXT)
+MAY_READ = is_allowed(resources.actor(), Action.CLAIM_NEXT)
 
 
 def left_column(desk: Desk | None, view: View) -> str:
@@ -47,9 +46,15 @@ def left_column(desk: Desk | None, view: View) -> str:
     return words
 
 
-def words_for_empty_desk(said: str) -> Callable[[Here], str]:
+def first(found: Here) -> Callable[[], Here]:
+    """As the page has just found it; asked anew where the desk runs alone."""
+    once = [found]
+    return lambda: once.pop() if once else asking()
+
+
+def words_for_empty_desk(said: str, desk: Desk | None) -> Callable[[Here], str]:
     """As the list has just found it; asked anew where the desk runs alone."""
-    once = [said]
+    once = [said] if desk is None else []
     tiers = chosen_view().tiers
     return lambda here: once.pop() if once else waiting_words(counts(here.db, here.by, tiers))
 
@@ -67,16 +72,19 @@ def cover_switch() -> None:
         st.rerun()
 
 
+if MAY_READ:
+    do_what_is_asked(asking, chosen_view().tiers)
+here = asking()
 follow_up_panel(here.db, here.by)
 with st.container(key="inbox"):
     left, right = st.columns(WIDTHS, gap="medium")
     with left:
         view = chosen_view()
         desk = current(here) if MAY_READ else None
-        words = words_for_empty_desk(left_column(desk, view))
+        words = words_for_empty_desk(left_column(desk, view), desk)
     with right:
         if MAY_READ:
-            desk_panel(asking, view.tiers, empty=words, key=resources.settings().pseudonym_secret)
+            desk_panel(first(here), view.tiers, empty=words, key=resources.settings().pseudonym_secret)
         else:
             st.html(
                 '<div class="sl-none" role="status"><b>You see what waits</b>'

@@ -1,16 +1,14 @@
 """The reading desk: our component in a fragment of its own, so that a key never waits for the rest of the page."""
 
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
-from streamlit.errors import StreamlitAPIException
 
 from pages.components.sign_in import check_session
 from pages.review import inbox_desk
-from pages.review.desk_requests import BESIDE, QUIET, handle, may_take, parse
+from pages.review.desk_requests import BESIDE, QUIET, Request, handle, may_take, parse
 from pages.review.desk_view import view
 from pages.review.group_panel import group_panel
 from pages.review.inbox_desk import Here, memory
@@ -20,8 +18,17 @@ if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
 COMPONENT = "second-look-browser.desk"
-STAYS = frozenset({"look", "alive", "draft", "second", "at_once", "uncover", "reveal", "revise"})
+KEY = "desk"
+_SENT = "desk_sent"
+"""Where what the browser sent waits until a run comes to the desk."""
+STAYS = QUIET | {"alive", "draft", "second", "at_once", "uncover", "revise"}
 """Requests after which the rest of the page is as it was."""
+
+
+def do_what_is_asked(here: Callable[[], Here], tiers: Collection[Tier] | None) -> None:
+    """What the browser asked for since the last run, before a run of the whole page draws anything."""
+    _do(here, _waiting(), tiers)
+    memory().behind = False
 
 
 def desk_panel(
@@ -34,34 +41,60 @@ def desk_panel(
 
 
 def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Callable[[Here], str], key: str) -> None:
-    check_session(active=False)
+    """Done first and drawn once, so that the answer leaves before anything else; the rest of the page is left behind
+    until the browser asks for it.
+    """
+    requests = _waiting()
+    check_session(active=_by_a_person(requests))
+    done = _do(here, requests, tiers)
+    if "rest" in done and memory().behind:
+        st.rerun()
+    memory().behind |= bool(done - STAYS)
     now = here()
     desk = inbox_desk.current(now)
     shown = view(now, desk, memory(), empty=empty(now) if desk is None else "", may_take=may_take(now), key=key)
-    requests = parse(_mount(shown))
-    if not requests:
-        group_panel(now, desk)
-        return
-    kinds = {request.kind for request in requests if request.id not in memory().answers}
-    if kinds - QUIET:
-        check_session(active=True)
+    unheard = parse(_mount(shown))  # after a start of the server the first press is not told to `_hear`
+    if _new(unheard):
+        check_session(active=_by_a_person(unheard))
+        _do(here, unheard, tiers)
+        st.rerun()
+    group_panel(now, desk)
+
+
+def _do(here: Callable[[], Here], requests: list[Request], tiers: Collection[Tier] | None) -> frozenset[str]:
+    """Each of them that has not been done; the kinds of those."""
+    st.session_state.pop(_SENT, None)
+    kinds = _new(requests)
     if kinds - BESIDE:
         memory().said = ""
-    handle(here(), requests, tiers)
-    _draw_again(whole=bool(kinds - STAYS))
+    if requests:
+        handle(here(), requests, tiers)
+        memory().asked = tuple(request.id for request in requests)
+    return kinds
 
 
-def _draw_again(*, whole: bool) -> None:
-    """The desk alone, where it runs alone: a request may also arrive with a run of the whole page."""
-    if not whole:
-        with suppress(StreamlitAPIException):
-            st.rerun(scope="fragment")
-    st.rerun()
+def _new(requests: list[Request]) -> frozenset[str]:
+    return frozenset(request.kind for request in requests if request.id not in memory().answers)
+
+
+def _by_a_person(requests: list[Request]) -> bool:
+    """Whether any of them is a sign that somebody is there."""
+    return bool(_new(requests) - QUIET)
+
+
+def _waiting() -> list[Request]:
+    return parse(st.session_state.get(_SENT))
+
+
+def _hear() -> None:
+    """Keep what was sent: the run that it began may be cut short by the next one before it comes to the desk."""
+    if isinstance(sent := st.session_state[KEY].get("requests"), list):
+        st.session_state[_SENT] = [*st.session_state.get(_SENT, ()), *sent]
 
 
 def _mount(shown: dict[str, Any]) -> object:
     """What the component asks for in this run; None mostly."""
-    return _component()(key="desk", data=shown, on_requests_change=lambda: None).requests
+    return _component()(key=KEY, data=shown, on_requests_change=_hear).requests
 
 
 @lru_cache(maxsize=1)

@@ -28,9 +28,9 @@ from storage.site.accounts import colleagues
 
 Kind = Literal[
     "look", "alive", "draft", "save", "reveal", "next", "previous", "undo", "revise", "skip", "not_me", "second",
-    "hold", "hand_over", "release", "at_once", "uncover", "take", "leave", "finish",
+    "hold", "hand_over", "release", "at_once", "uncover", "take", "leave", "finish", "rest",
 ]  # fmt: skip
-QUIET = frozenset({"look", "reveal"})
+QUIET = frozenset({"look", "reveal", "rest"})
 """Requests that the page makes by itself: no sign that somebody is there."""
 BESIDE = QUIET | {"alive", "draft"}
 """Requests that answer nothing: what was said last stays."""
@@ -240,6 +240,7 @@ def _finish(at: At, request: Request) -> None:
 
 _ACTS: Mapping[str, Callable[[At, Request], None]] = {
     "look": _look,
+    "rest": _look,  # its answer comes with the whole page
     "alive": _alive,
     "draft": _draft,
     "save": _save,

@@ -100,12 +100,21 @@ class LastSaved:
 
 @dataclass(slots=True, kw_only=True)
 class Memory:
-    """What a session knows besides the case: what was asked and answered, the last save, and the text sent ahead."""
+    """What a session knows besides the case: what was asked last and what was answered, the last save, the text sent
+    ahead, and whether the rest of the page is ``behind`` what was done at the desk.
+    """
 
     answers: dict[str, dict[str, object]] = field(default_factory=dict)
     last: LastSaved | None = None
     ahead: SentAhead | None = None
     said: str = ""
+    asked: tuple[str, ...] = ()
+    behind: bool = False
+
+    @property
+    def answers_now(self) -> dict[str, dict[str, object]]:
+        """The answers to what was asked last: the browser asks again for whatever it has no answer to."""
+        return {request: self.answers[request] for request in self.asked if request in self.answers}
 
     def answer(self, request: str, *, ok: bool, words: str = "") -> None:
         """Remember what came of a request."""

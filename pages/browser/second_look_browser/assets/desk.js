@@ -12,6 +12,7 @@ const DRAFT_MS = 900;
 const DRAFT_AT_MOST_MS = 1700;
 const LOOK_MS = 10000;
 const ALIVE_MS = 20000;
+const REST_MS = 300;
 const LOW_MS = 120000;
 const GONE_MS = 4000;
 const LOST = "Connection lost. Your choices are kept; trying again.";
@@ -75,6 +76,7 @@ class Desk {
     this.channel.close();
     this.timers.forEach(clearInterval);
     clearTimeout(this.draftTimer);
+    clearTimeout(this.restTimer);
     clearTimeout(this.outbox.timer);
     for (const [target, kind, heard] of this.listeners) target.removeEventListener(kind, heard);
     if (this.draftTimer) this.outbox.drop("draft");
@@ -111,6 +113,14 @@ class Desk {
     this.paint();
     this.askForReveal();
     this.outbox.send();
+    this.askForRest();
+  }
+
+  // What was done here changes what stands beside the desk: the rest of the page comes once the reader has the answer.
+  askForRest() {
+    clearTimeout(this.restTimer);
+    if (!this.data.behind) return;
+    this.restTimer = setTimeout(() => (this.outbox.waiting.length ? this.askForRest() : this.outbox.post("rest")), REST_MS);
   }
 
   answered(request, { ok, words }) {
@@ -124,6 +134,7 @@ class Desk {
       if (ok) {
         forget(this.me, request.case);
         this.channel.postMessage(request.case);
+        if (this.outbox.waits("next")) this.takeAhead();
       } else this.outbox.drop("next");
     }
     if (request.kind === "revise") {
@@ -283,13 +294,17 @@ class Desk {
       this.layout.alert.textContent = "Save this reading (Ctrl+Enter) or skip the case (S) first.";
       return;
     }
-    const ahead = this.data.ahead;
     this.revising = false;
     this.outbox.post("next");
-    if (ahead && ahead.until > this.now() && !this.saving && this.stage !== "reading") {
-      this.claiming = { ...ahead, notes: [], evidence: "", colleagues: [] };
-      this.paint();
-    }
+    if (!this.saving && this.stage !== "reading" && this.takeAhead()) this.paint();
+  }
+
+  // The text that was sent ahead, onto the desk before its claim is confirmed; whether there is one.
+  takeAhead() {
+    const ahead = this.data.ahead;
+    if (!ahead || ahead.until <= this.now()) return false;
+    this.claiming = { ...ahead, notes: [], evidence: "", colleagues: [] };
+    return true;
   }
 
   undo() {

@@ -3,7 +3,8 @@
 import { newId } from "./dom.js";
 
 const AGAIN_MS = [5000, 8000, 15000];
-const REPLACES = new Set(["draft", "look", "alive"]); // only the last of these matters
+const REPLACES = new Set(["draft", "look", "alive", "rest"]); // only the last of these matters
+const BY_ITSELF = new Set([...REPLACES, "reveal"]); // what a reader asks for does not wait for the answer to these
 
 export class Outbox {
   constructor() {
@@ -35,11 +36,17 @@ export class Outbox {
   }
 
   send() {
-    if (this.off || !this.trigger || this.flying || !this.waiting.length) return;
+    if (this.off || !this.trigger || !this.waiting.length || (this.flying && !this.overtakes())) return;
     this.flying = new Set(this.waiting.map((one) => one.id));
     this.trigger("requests", this.waiting);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.again(), AGAIN_MS[Math.min(this.tries++, AGAIN_MS.length - 1)]);
+  }
+
+  // Whether a reader waits for something while only what the page asked by itself is on its way.
+  overtakes() {
+    const first = this.waiting.filter((one) => !BY_ITSELF.has(one.kind));
+    return first.length > 0 && !first.some((one) => this.flying.has(one.id));
   }
 
   again() {
