@@ -223,7 +223,7 @@ def slowed(page: "Page", line: SlowLine, number: int, *, urgent: bool) -> list[f
         page.wait_for_function("() => saved()")
         page.wait_for_timeout(2_500)  # a look at what the engine said, until the page behind it has come
         bare = page.evaluate(f"() => ({BARE})()") if urgent else 0.0
-        found.append(timed(page, "n", "n", f"reading({before!r})") - bare)
+        found.append(time_key(page, "n", "n", f"reading({before!r})") - bare)
     return found
 
 

@@ -54,20 +54,24 @@ class LabelStudio:
     address: str
     word: str = field(repr=False)
 
-    def post(self, path: str, body: object) -> Any:
-        """Ask its programming interface."""
+    def ask(self, path: str, body: object = None) -> Any:
+        """Ask its programming interface; with a body, to change something."""
         headers = {"Authorization": f"Token {TOKEN}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self.address + path, data=json.dumps(body).encode(), headers=headers)
+        sent = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.address + path, data=sent, headers=headers)
         with urllib.request.urlopen(request, timeout=1_200) as answer:
             return json.load(answer)
 
     def project(self, size: int) -> int:
-        """A project with so many tasks."""
-        number = int(self.post("/api/projects/", {"title": "bench", "label_config": FORM})["id"])
+        """A project with so many tasks: one that an earlier run made, else a new one."""
+        made = self.ask("/api/projects/?page_size=100")["results"]
+        if kept := [int(one["id"]) for one in made if one["task_number"] == size]:
+            return kept[0]
+        number = int(self.ask("/api/projects/", {"title": "bench", "label_config": FORM})["id"])
         for first in range(0, size, AT_ONCE):
             rows = range(first, min(first + AT_ONCE, size))
             tasks = [{"data": {"text": f"Case {row}. {LONG_TEXT}"}} for row in rows]
-            self.post(f"/api/projects/{number}/import", tasks)
+            self.ask(f"/api/projects/{number}/import", tasks)
         return number
 
     def open(self, page: "Page", project: int) -> None:
@@ -95,7 +99,7 @@ def label_studio(program: str, folder: Path) -> Iterator[LabelStudio]:
         command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         try:
-            until_healthy(f"http://127.0.0.1:{port}/health", seconds=300)
+            until_healthy(f"http://127.0.0.1:{port}/health", seconds=600)
             yield LabelStudio(address=f"http://127.0.0.1:{port}", word=word)
         finally:
             process.terminate()
@@ -127,12 +131,13 @@ def ours(page: "Page", found: Times, *, apart: bool) -> None:
     found["next"].append(time_key(page, "n", "n", after))
 
 
-def measure(program: str, size: int, rounds: int, browser: str) -> Times:
-    """The times of both at one number of open texts."""
+def measure(program: str, kept: Path | None, size: int, rounds: int, browser: str) -> Times:
+    """The times of both at one number of open texts; ``kept`` is where theirs are already, or are kept for later."""
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        (studio := Path(directory) / "studio").mkdir()
+        studio = kept or Path(directory) / "studio"
+        studio.mkdir(exist_ok=True)
         url = f"sqlite:///{Path(directory) / 'bench.db'}"
         db = Database(url)
         db.prepare()
@@ -184,6 +189,7 @@ def main() -> None:
     """Print a line for each key, and what the two are to each other."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--label-studio", default=shutil.which("label-studio"))
+    parser.add_argument("--label-studio-data", type=Path, help="a folder that keeps its tasks for the next run")
     parser.add_argument("--sizes", default="1000,100000")
     parser.add_argument("--rounds", type=int, default=30)
     given = parser.parse_args()
@@ -192,7 +198,7 @@ def main() -> None:
         leave_out("beside Label Studio", f"no {'Chromium' if browser is None else 'Label Studio'} here")
         return
     for size in (int(each) for each in given.sizes.split(",")):
-        found = measure(given.label_studio, size, given.rounds, browser)
+        found = measure(given.label_studio, given.label_studio_data, size, given.rounds, browser)
         for name, times in found.items():
             tell(p50(f"{size:,} open, {name}", times))
         for verdict in verdicts(size, found):

@@ -75,7 +75,8 @@ def cover_switch() -> None:
 if MAY_READ:
     do_what_is_asked(asking, chosen_view().tiers)
 here = asking()
-follow_up_panel(here.db, here.by)
+with st.container(key="follow_ups_place"):  # always there: what stands after it must not be mounted anew
+    follow_up_panel(here.db, here.by)
 with st.container(key="inbox"):
     left, right = st.columns(WIDTHS, gap="medium")
     with left:

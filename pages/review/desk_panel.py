@@ -52,13 +52,23 @@ def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Calla
     memory().behind |= bool(done - STAYS)
     now = here()
     desk = inbox_desk.current(now)
-    shown = view(now, desk, memory(), empty=empty(now) if desk is None else "", may_take=may_take(now), key=key)
+    words = empty(now) if desk is None else ""
+    shown = view(now, desk, memory(), empty=words, may_take=may_take(now), key=key) | {"only": _only(tiers)}
     unheard = parse(_mount(shown))  # after a start of the server the first press is not told to `_hear`
     if _new(unheard):
         check_session(active=_by_a_person(unheard))
         _do(here, unheard, tiers)
         st.rerun()
     group_panel(now, desk)
+
+
+def _only(tiers: Collection[Tier] | None) -> str:
+    """The tiers that the next case is of; empty where it may be of any.
+
+    >>> _only([Tier.P2, Tier.P0]), _only(None)
+    ('P0, P2', '')
+    """
+    return "" if tiers is None or set(tiers) == set(Tier) else ", ".join(tier.name for tier in sorted(tiers))
 
 
 def _do(here: Callable[[], Here], requests: list[Request], tiers: Collection[Tier] | None) -> frozenset[str]:

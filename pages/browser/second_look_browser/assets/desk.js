@@ -98,6 +98,11 @@ class Desk {
     return this.data.me.id;
   }
 
+  // What N keeps to, where a filter is on: on a narrow page the list with its tiers is out of sight.
+  get filter() {
+    return this.data.only ? ` of ${this.data.only}` : "";
+  }
+
   now() {
     return Date.now() + this.ahead;
   }
@@ -515,7 +520,7 @@ class Desk {
 
   drawStage() {
     const { layout, data } = this;
-    const next = ["Next case", "N", () => this.next(), "sld-primary"];
+    const next = [`Next case${this.filter}`, "N", () => this.next(), "sld-primary"];
     const previous = ["Previous", "P", this.keys().p];
     layout.title.textContent = { reading: "Your reading", read: this.revising ? "Change your reading" : "Saved", idle: "Your desk" }[this.stage] ?? "This case";
     layout.receipt.replaceChildren();
@@ -548,7 +553,7 @@ class Desk {
     ];
     layout.receipt.replaceChildren(...lines);
     layout.drawBar([
-      [["Keep it, next case", "N", () => this.next(), "sld-primary"]],
+      [[`Keep it, next case${this.filter}`, "N", () => this.next(), "sld-primary"]],
       [["Change my reading", "V", () => this.revise()], ["Finish", "F", this.keys().f], ["Previous", "P", this.keys().p]],
     ]);
     const trail = make("a", { href: `case?case=${this.caseId}`, target: "_self" }, "The whole trail of this case");

@@ -191,7 +191,9 @@ class Queue {
     if (this.data) fetch(this.withCase(this.address()), { cache: "no-store", keepalive: true }).catch(() => {});
   }
 
+  // It moves the list: not under the pointer or the focus of somebody who is about to choose.
   showStill(lines) {
+    if (this.still.hidden !== (lines.length === 0) && this.rows.size && this.inside()) return;
     this.still.hidden = lines.length === 0;
     if (this.still.textContent === lines.join("")) return;
     this.still.replaceChildren(...lines.map((line) => make("p", {}, line)));
