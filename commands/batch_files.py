@@ -42,10 +42,10 @@ def _parts(db: Database, arguments: argparse.Namespace) -> Iterator[str] | Itera
 
         return RESULTS[arguments.format](db, LOCAL_USER.at(now), arguments.batch)
     if arguments.what == "readings":
-        from pages.research.readings_export import written
+        from pages.research.readings_export import as_file
         from storage.research.reading_table import export_readings
 
-        return written(export_readings(db, LOCAL_USER.at(now), key, arguments.batch), arguments.format)
+        return as_file(export_readings(db, LOCAL_USER.at(now), key, arguments.batch), arguments.format)
     from pages.components.relabelled_export import WRITTEN
     from storage.research.relabelled import export_relabelled
 

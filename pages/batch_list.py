@@ -62,7 +62,7 @@ def controls(one: BatchSummary) -> None:
     """What may be done in this state. Every press is a recorded event."""
     if not is_allowed(person, Action.CONTROL_BATCH, one.created_by):
         return
-    found, state, by = one.progress, one.progress.state, resources.acting()
+    found, state, by = one.progress, one.progress.state, resources.actor_now()
     with st.container(horizontal=True):
         if state in ACTIVE | {BatchState.NEEDS_RETRY} and st.button("Pause", icon=":material/pause:"):
             batches.pause(db, by, one.id)

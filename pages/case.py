@@ -26,7 +26,7 @@ here = Here(db=resources.database(), person=resources.actor(), site=resources.si
 key = resources.settings().pseudonym_secret
 
 
-def seen(case_id: str) -> tuple[CaseText, Evidence]:
+def reveal_once(case_id: str) -> tuple[CaseText, Evidence]:
     """Read once a visit: each reading of the text and of the evidence is a line in the audit log."""
     name = f"case_page_{case_id}"
     if name not in st.session_state:
@@ -115,7 +115,7 @@ def not_theirs() -> None:
 def case(case_id: str) -> None:
     """The page of one case."""
     try:
-        text, shown = seen(case_id)
+        text, shown = reveal_once(case_id)
         file = reveal_case_file(here.db, here.by, case_id)
     except NotYetRated:
         blind(case_id)

@@ -21,7 +21,7 @@ from storage.review.queue import counts
 WIDTHS = (0.25, 0.75)
 
 
-def asking() -> Here:
+def here_now() -> Here:
     """Who is at the page, and when: asked anew by whatever runs without the rest of it."""
     return Here(db=resources.database(), person=resources.actor(), site=resources.site(), now=resources.now())
 
@@ -49,7 +49,7 @@ def left_column(desk: Desk | None, view: View) -> str:
 def first(found: Here) -> Callable[[], Here]:
     """As the page has just found it; asked anew where the desk runs alone."""
     once = [found]
-    return lambda: once.pop() if once else asking()
+    return lambda: once.pop() if once else here_now()
 
 
 def words_for_empty_desk(said: str, desk: Desk | None) -> Callable[[Here], str]:
@@ -73,8 +73,8 @@ def cover_switch() -> None:
 
 
 if MAY_READ:
-    do_what_is_asked(asking, chosen_view().tiers)
-here = asking()
+    do_what_is_asked(here_now, chosen_view().tiers)
+here = here_now()
 with st.container(key="follow_ups_place"):  # always there: what stands after it must not be mounted anew
     follow_up_panel(here.db, here.by)
 with st.container(key="inbox"):

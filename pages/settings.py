@@ -25,7 +25,7 @@ configuration = resources.configuration(resources.usual_pipeline())
 
 
 @st.cache_resource(show_spinner="Asking the model once…")
-def checked() -> Preflight:
+def first_preflight() -> Preflight:
     """The first look at this page asks once; the button asks again."""
     return live.try_settings(settings)
 
@@ -39,8 +39,8 @@ def answer_panel() -> None:
         st.caption("An administrator can try the model here.")
         return
     if st.button("Try the model again", icon=":material/network_check:"):
-        checked.clear()
-    found = checked()
+        first_preflight.clear()
+    found = first_preflight()
     show = st.success if found.ok else st.error
     show(found.message, icon=":material/check_circle:" if found.ok else ":material/error:")
 

@@ -117,7 +117,7 @@ def list_row(one: BatchSummary, *, by_label: bool, worker: bool = True) -> dict[
 
 def find_stopped(batch_id: str, state: BatchState) -> Stopped | None:
     """Whether rows of its file are missing that nobody takes in."""
-    return None if state in ENDED else intake_runs().stopped(batch_id)
+    return None if state in ENDED else intake_runs().stop_reason(batch_id)
 
 
 def missing_rows(person: Actor, one: BatchSummary, found: Stopped) -> None:

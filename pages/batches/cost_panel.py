@@ -19,17 +19,17 @@ def cost_panel(db: Database, person: Actor, one: BatchSummary, pipeline: Pipelin
     if not found:
         return
     calls = progress(db, one.id, actor=person).calls
-    st.caption(said_before(one.intake.get("estimate"), calls))
+    st.caption(calls_sentence(one.intake.get("estimate"), calls))
     rows = [row(node.title, found[node.name]) for node in pipeline.nodes if node.name in found]
     st.dataframe(rows, hide_index=True, alt="Calls and cost by agent")
 
 
-def said_before(estimate: Mapping[str, Any] | None, calls: int) -> str:
+def calls_sentence(estimate: Mapping[str, Any] | None, calls: int) -> str:
     """What was made, beside what was expected.
 
-    >>> said_before({"expected": 1200.4, "low": 900.0, "high": 1500.0, "worst": 30000}, 1310)
+    >>> calls_sentence({"expected": 1200.4, "low": 900.0, "high": 1500.0, "worst": 30000}, 1310)
     'Made so far: 1,310 calls. Said before it began: 1,200 expected (900 to 1,500), at most 30,000.'
-    >>> said_before(None, 12)
+    >>> calls_sentence(None, 12)
     'Made so far: 12 calls.'
     """
     made = f"Made so far: {calls:,} calls."

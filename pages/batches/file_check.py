@@ -58,7 +58,7 @@ class Check:
     first: tuple[Row, ...] = ()
     looked_at_twice: int = 0
 
-    def labelled(self, labels: Mapping[str, Label | None]) -> "Check":
+    def with_labels(self, labels: Mapping[str, Label | None]) -> "Check":
         """The same rows with the values of the label column read so."""
         counted = (count for value, count in self.values.items() if map_label(value, labels) is not None)
         return replace(self, referenced=sum(counted))
@@ -89,7 +89,7 @@ def check(table: Table, receive: Receive) -> Check:
         values[row.reference_value or ""] += 1
         counts["accepted"] += 1
         counts["without_call"] += row.text.refuses_screening
-        counts["looked_at_twice"] += _looked_at_twice(row)
+        counts["looked_at_twice"] += _gets_second_look(row)
         counts["characters"] += len(row.text.model_text) + (len(row.reply.model_text) if row.reply else 0)
     return Check(
         accepted=counts["accepted"],
@@ -103,7 +103,7 @@ def check(table: Table, receive: Receive) -> Check:
     )
 
 
-def _looked_at_twice(case: NewCase) -> bool:
+def _gets_second_look(case: NewCase) -> bool:
     guard = guard_for((*case.text.flags, *(case.reply.flags if case.reply else ())))
     return guard.second_look and guard.refuse_screening is None and guard.refuse_safe is None
 
@@ -137,7 +137,7 @@ def _start(text: str) -> str:
     return visible(text[:SHOWN]) + ("…" if len(text) > SHOWN else "")
 
 
-def read_as(report: FileReport) -> str:
+def format_words(report: FileReport) -> str:
     """How the file was read, in words: kind, encoding, separator."""
     parts = [str(report.format)]
     if report.encoding:
@@ -150,7 +150,7 @@ def read_as(report: FileReport) -> str:
 def report_html(report: FileReport, found: Check) -> str:
     """The counts and everything that should be known before starting."""
     known = f" It has the shape of {report.known}." if report.known else ""
-    sentences = [f"Read as {read_as(report)}.{known}", *report.warnings]
+    sentences = [f"Read as {format_words(report)}.{known}", *report.warnings]
     if found.without_call:
         sentences.append(f"{found.without_call:,} texts cannot be screened and go to a clinician without a call.")
     numbers = (

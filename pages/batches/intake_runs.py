@@ -59,7 +59,7 @@ class IntakeRuns:
         for upload in uploads.unfinished_uploads(self._settings.data_directory / "uploads"):
             self.start(upload)
 
-    def stopped(self, batch_id: str) -> Stopped | None:
+    def stop_reason(self, batch_id: str) -> Stopped | None:
         """Why this batch's file is not taken in any further; None where it is, or was."""
         return self._stopped.get(batch_id)
 

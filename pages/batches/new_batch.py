@@ -88,7 +88,7 @@ def _check_file(upload: Upload) -> None:
     with left:
         labels = confirm_labels(table, kept.labels if kept else {}, suffix)
         offer_mapping(FileMapping(columns=mapping, labels=labels, sheet=begun.sheet))
-    final = Checked(table=table.with_labels(labels), found=found.labelled(labels))
+    final = Checked(table=table.with_labels(labels), found=found.with_labels(labels))
     with right:
         show_report(final, rejected_file(begun, mapping))
     st.markdown("**The first rows, as they will be read**")
@@ -110,13 +110,13 @@ def ask_columns(upload: Upload) -> tuple[ColumnMapping | None, FileMapping | Non
     columns = found.columns if isinstance(found, ColumnsUnclear) else found.report.columns
     proposed = found.report.mapping if isinstance(found, Table) else None
     if kept is not None and kept.columns is not None:
-        proposed = fitting(kept.columns, columns) or proposed
+        proposed = kept_columns_or_refuse(kept.columns, columns) or proposed
     elif isinstance(found, ColumnsUnclear):
         show_refusal(found)
     return confirm_columns(columns, proposed, suffix), kept, suffix
 
 
-def fitting(kept: ColumnMapping, columns: tuple[str, ...]) -> ColumnMapping | None:
+def kept_columns_or_refuse(kept: ColumnMapping, columns: tuple[str, ...]) -> ColumnMapping | None:
     """The kept columns, where this file has them; else it is said which it has not."""
     missing = sorted(kept.columns() - set(columns))
     if missing:

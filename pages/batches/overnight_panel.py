@@ -19,7 +19,7 @@ def choose_overnight(pipeline: PipelineConfig, accepted: int, referenced: int) -
     if why := obstacle(resources.settings(), pipeline, accepted, referenced):
         st.caption(f"Overnight is not possible: {why}")
         return False
-    return st.checkbox("Overnight, about half the price", key="overnight", help=NOT_PRIVATE) and _said()
+    return st.checkbox("Overnight, about half the price", key="overnight", help=NOT_PRIVATE) and _warn()
 
 
 def obstacle(settings: Settings, pipeline: PipelineConfig, accepted: int, referenced: int) -> str:
@@ -29,7 +29,7 @@ def obstacle(settings: Settings, pipeline: PipelineConfig, accepted: int, refere
     return overnight_obstacle(settings, pipeline)
 
 
-def _said() -> bool:
+def _warn() -> bool:
     st.warning(NOT_PRIVATE, icon=":material/cloud_upload:")
     return True
 

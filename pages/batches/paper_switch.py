@@ -26,7 +26,7 @@ HOW = {
 
 def paper_switch(upload: Upload) -> None:
     """Offered for a file of such a data set; on, another file takes its place, and off, the first one is back."""
-    known = _known(upload)
+    known = _known_dataset(upload)
     if known is None:
         return
     key = f"paper_{upload.token}"
@@ -38,19 +38,19 @@ def paper_switch(upload: Upload) -> None:
     if bool(st.session_state[key]) == on:
         return
     try:
-        _show(_first(upload) if on else _prepared(upload, known))
+        _show(_first(upload) if on else _prepare(upload, known))
     except (FileRefused, ValueError) as refusal:
         st.error(f"It cannot be prepared: {visible(str(refusal))}.")
 
 
-def _known(upload: Upload) -> KnownDataset | None:
+def _known_dataset(upload: Upload) -> KnownDataset | None:
     if upload.prepared_from is not None:
         return KnownDataset(upload.prepared_as or "")
     found = profile(upload.path, upload.name, upload.sheet)
     return found.report.known if isinstance(found, Table) else None
 
 
-def _prepared(upload: Upload, known: KnownDataset) -> Upload:
+def _prepare(upload: Upload, known: KnownDataset) -> Upload:
     found: Prepared = prepare(known, upload.name, upload.path)
     content = BytesIO("".join(found.lines()).encode())
     kept = uploads.keep(upload.path.parent, f"{upload.name} ({known}, as in the paper)", content, upload.owner)

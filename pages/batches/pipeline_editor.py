@@ -117,7 +117,7 @@ def _rule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
     kept = rule if kind == rule["kind"] else {}
     if kind == "certified-mixture":
         return {"schedule": None} | _certified_fields(kept, left, key)
-    return _uncertified(kind, rule, kept, key) | _schedule(node, key)
+    return _uncertified_fields(kind, rule, kept, key) | _schedule(node, key)
 
 
 def _schedule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _schedule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {"schedule": None if schedule == Schedule.CONSTANT.value else schedule}
 
 
-def _uncertified(kind: str, rule: Mapping[str, Any], kept: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _uncertified_fields(kind: str, rule: Mapping[str, Any], kept: Mapping[str, Any], key: str) -> dict[str, Any]:
     left, right = st.columns(2)
     budget = left.number_input("Calls at most", 1, 100_000, rule.get("budget", 100), key=f"{key}_budget")
     if kind == "successive-elimination":

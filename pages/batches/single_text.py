@@ -128,7 +128,7 @@ def _spent_html(single: SingleText, now: datetime) -> str:
     seconds = max((until - single.submitted_at).total_seconds(), 0.0) if until else None  # by two machines' clocks
     cost = single.cost_usd if single.completed_at else 0.0 if _is_simulated(single.configuration) else None
     flagged = any(found & SECOND_LOOK for found in single.flags.values())
-    most = most_calls(single.pipeline, flagged=flagged, read_off=_may_be_read_off(single.configuration))
+    most = most_calls(single.pipeline, flagged=flagged, read_off=_may_ask_probabilities(single.configuration))
     return budget_html(single.calls, most, cost_usd=cost, seconds=seconds)
 
 
@@ -231,7 +231,7 @@ def flag_sentences(flags: Mapping[str, frozenset[str]]) -> list[str]:
     return [f"Found in the {part}: {FLAG_WORDS[flag]}." for part in flags for flag in weighty if flag in flags[part]]
 
 
-def _may_be_read_off(configuration: Configuration) -> bool:
+def _may_ask_probabilities(configuration: Configuration) -> bool:
     """Whether an agent may have been asked for its probabilities: what a named server speaks, the settings say."""
     nodes = configuration.pipeline.nodes
     return "most_unknown" in configuration.sampler or any(node.server or node.protocol == "logprobs" for node in nodes)

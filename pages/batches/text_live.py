@@ -24,7 +24,7 @@ from pages.components import resources
 from pages.components.http import LIVE_TEXT
 from pages.components.seats import Body, Seat, Seats
 from pages.components.shared_look import SharedLook
-from pages.components.sign_in import asking, browser_of
+from pages.components.sign_in import browser_of, who_asks
 from pages.components.singletons import singleton
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
@@ -65,7 +65,7 @@ class Seen:
     parts: Sequence[str] = ()
     said: dict[str, Body | None] = field(default_factory=dict)
 
-    def said_to(self, have: str) -> Body | None:
+    def news_for(self, have: str) -> Body | None:
         """What a browser with these marks is told; None where it has all."""
         if have not in self.said:
             self.said[have] = self._news(have.split(","))
@@ -175,16 +175,16 @@ def _status(single: SingleText, by: Acting) -> str:
     return status_html(single, by.now, help_text, may_read=may_read, silence=silence)
 
 
-def _told(seat: Seat, actor: Actor, have: str, *, gzip: bool) -> Response:
+def _answer(seat: Seat, actor: Actor, have: str, *, gzip: bool) -> Response:
     """Nothing (204), the parts that differ from those the browser has, or that the page is to be run again."""
     require(actor, Action.SCREEN_TEXT)
-    news = watchers().look(str(seat.case_id), actor).said_to(have)
+    news = watchers().look(str(seat.case_id), actor).news_for(have)
     return Response(status_code=204) if news is None else news.answer(gzip=gzip)
 
 
 async def _serve(request: Request) -> Response:
     have, gzip = request.query_params.get("have", ""), "gzip" in request.headers.get("accept-encoding", "")
-    return await seats().serve(request, lambda seat, who: _told(seat, who, have, gzip=gzip))
+    return await seats().serve(request, lambda seat, who: _answer(seat, who, have, gzip=gzip))
 
 
 ROUTE = Route(f"{LIVE_TEXT}/{{token}}", _serve)
@@ -200,7 +200,7 @@ def _address(case_id: str) -> str:
     """Where this page asks about this text: one address a session and text."""
     of, address = st.session_state.get(SEAT, ("", ""))
     if of != case_id:
-        seat = Seat(browser=browser_of(st.context.cookies.to_dict()), who=asking(active=False), case_id=case_id)
+        seat = Seat(browser=browser_of(st.context.cookies.to_dict()), who=who_asks(active=False), case_id=case_id)
         address = seats().take(seat)
         st.session_state[SEAT] = (case_id, address)
     return str(address)

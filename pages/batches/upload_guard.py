@@ -46,13 +46,13 @@ class Allowances:
             file = [self._clock(), 0.0]
             sent.append(file)
 
-        def received(size: int) -> None:
+        def count_bytes(size: int) -> None:
             with self._lock:
                 file[1] += size
                 if sum(each for _, each in self._recent(person)) > self._size:
                     raise TooMuch
 
-        return received
+        return count_bytes
 
     def _recent(self, person: str) -> deque[list[float]]:
         sent = self._sent[person]
@@ -83,7 +83,7 @@ class UploadGuard:
         except Refused as refusal:
             await _refuse(refusal.status, str(refusal), scope, receive, send)
         else:
-            await self._app(scope, _counted(receive, received), send)
+            await self._app(scope, _count_parts(receive, received), send)
 
     def _of_the_site(self) -> Allowances:
         if self._allowances is None:
@@ -124,10 +124,10 @@ async def _refuse(status: int, words: str, scope: Scope, receive: Receive, send:
     await PlainTextResponse(words, status_code=status)(scope, receive, send)
 
 
-def _counted(receive: Receive, received: Callable[[int], None]) -> Receive:
+def _count_parts(receive: Receive, received: Callable[[int], None]) -> Receive:
     """The file's parts, until there were too many: then it is as if the sender had gone."""
 
-    async def counted() -> Message:
+    async def count_part() -> Message:
         message = await receive()
         try:
             received(len(message.get("body", b"")))
@@ -135,4 +135,4 @@ def _counted(receive: Receive, received: Callable[[int], None]) -> Receive:
             return {"type": "http.disconnect"}
         return message
 
-    return counted
+    return count_part

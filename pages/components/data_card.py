@@ -95,7 +95,7 @@ def _sections(counts: _Counts, first: RelabelledRow) -> Iterator[tuple[str, list
             *_count_lines(counts.outcome),
             *(
                 f"{number:,} screened with model {_plain(model)}; prompts {_plain(prompts)}; pipeline "
-                f"{_plain(pipeline)}; rule {_plain(rule)}; {_bound(bound)}"
+                f"{_plain(pipeline)}; rule {_plain(rule)}; {_bound_words(bound)}"
                 for (model, prompts, pipeline, rule, bound), number in counts.screened_with.most_common()
             ),
         ],
@@ -105,7 +105,7 @@ def _sections(counts: _Counts, first: RelabelledRow) -> Iterator[tuple[str, list
     yield "Limits", _limits(counts)
 
 
-def _bound(value: float | None) -> str:
+def _bound_words(value: float | None) -> str:
     return "no bound for the whole way" if value is None else f"the whole way: any wrong label at most {value:g}"
 
 

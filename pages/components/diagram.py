@@ -50,7 +50,7 @@ def diagram_html(
 ) -> str:
     """The pipeline with its marks; ``end`` is the outcome that was reached, if one was."""
     drawn = _Drawing(pipeline, nodes or {}, ways or {}, end)
-    return f'<div class="sl-dag">{drawn.picture()}{drawn.listed()}</div>'
+    return f'<div class="sl-dag">{drawn.picture()}{drawn.list_html()}</div>'
 
 
 def ways_of(node: NodeConfig) -> Mapping[str, str]:
@@ -77,7 +77,7 @@ class _Drawing:
         size = f"height:{_PICTURE_HEIGHT}px;max-width:{self.width}px"
         return f'<div class="p" style="{size}" aria-hidden="true">{inside}</div>'
 
-    def listed(self) -> str:
+    def list_html(self) -> str:
         """The same in words."""
         return f"<ol>{''.join(self._in_words(node) for node in self.pipeline.nodes)}</ol>"
 
@@ -129,8 +129,10 @@ class _Drawing:
         kind = f"e-{target}" if target in OUTCOMES else "e-on"
         line = self._line(position, target)
         named = [] if target in OUTCOMES else [label for label in labels if label != NOT_SETTLED] or labels
-        words = _counted(named, [marks[label] for label in named or labels])
-        below = f"<small>{_counted([NOT_SETTLED], [marks[NOT_SETTLED]])}</small>" if named and named != labels else ""
+        words = _counts_html(named, [marks[label] for label in named or labels])
+        below = (
+            f"<small>{_counts_html([NOT_SETTLED], [marks[NOT_SETTLED]])}</small>" if named and named != labels else ""
+        )
         said = f"<span>{words}{below}</span>" if words else ""
         return f'<div class="e {kind} {line.shape}{taken}{dashed}" {self._box(*line.box)}>{said}</div>'
 
@@ -162,7 +164,7 @@ def _x(position: int) -> int:
     return _LEFT + position * (_WIDTH + _GAP)
 
 
-def _counted(labels: Sequence[str], marks: Sequence[WayMark]) -> str:
+def _counts_html(labels: Sequence[str], marks: Sequence[WayMark]) -> str:
     """These labels with the cases of all of them, and the way to those where one address holds them all."""
     counts = [mark.count for mark in marks if mark.count is not None]
     words = " ".join((*labels, f"{sum(counts):,}")) if counts else " ".join(labels)

@@ -170,7 +170,7 @@ class KnownAddresses:
         """The answer, where it is not the page that Streamlit gives for whatever it does not know."""
         page = False
 
-        async def looked_at(message: Message) -> None:
+        async def check_and_send(message: Message) -> None:
             nonlocal page
             if message["type"] == "http.response.start" and message["status"] in (200, 206, 304):
                 kind = MutableHeaders(scope=message).get("content-type", "")
@@ -180,7 +180,7 @@ class KnownAddresses:
             if not page:
                 await send(message)
 
-        await self._app(scope, receive, looked_at)
+        await self._app(scope, receive, check_and_send)
 
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
@@ -198,7 +198,7 @@ class DeepLink:
         if not self._sign_in or scope["type"] != "http" or not _is_page(scope):
             await self._app(scope, receive, send)
         elif scope["path"] == SIGN_IN_AGAIN:
-            await _forgetting(scope)(scope, receive, send)
+            await _forget_sign_in(scope)(scope, receive, send)
         elif has_session_cookie(scope) and scope["path"] == "/" and (target := _safe(_cookies(scope).get(NEXT_COOKIE))):
             response = RedirectResponse(target, status_code=303)
             response.delete_cookie(NEXT_COOKIE)
@@ -227,7 +227,7 @@ def signed_in_claims(scope: Scope) -> bytes | None:
     return get_cookie_with_chunks(part, SIGNED_IN_COOKIE)
 
 
-def _forgetting(scope: Scope) -> RedirectResponse:
+def _forget_sign_in(scope: Scope) -> RedirectResponse:
     """Back to where the person was, without the cookie of a sign-in that is no longer valid."""
     wanted = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("next", [""])[0]
     response = RedirectResponse(_safe(quote(wanted, safe="")) or "/", status_code=303)

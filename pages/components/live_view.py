@@ -35,7 +35,7 @@ def rows_html(views: Sequence[NodeView], *, ended: bool) -> tuple[str, ...]:
 
 def key_html(views: Sequence[NodeView]) -> str:
     """What the bars of these rows mean."""
-    sampled = [view.rule for view in views if view.read_off is None]
+    sampled = [view.rule for view in views if view.distribution is None]
     return legend_html(sampled, read_off=len(sampled) < len(views))
 
 
@@ -79,7 +79,7 @@ def _colour(view: NodeView) -> str:
 
 
 def _node(number: int, view: NodeView, ended: bool) -> str:
-    drawn = ended and view.compared and view.read_off is None
+    drawn = ended and view.compared and view.distribution is None
     folded = bands_fold_html(view.rule, view.codes) if drawn else _NO_BANDS
     return (
         f'<section class="sl-node" aria-label="{escape(view.title, quote=True)}">'

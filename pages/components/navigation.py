@@ -181,11 +181,11 @@ def pages_for(actor: Actor | None) -> Mapping[str, Sequence[st.Page]]:
 
 def _page(entry: Entry, *, hidden: bool) -> st.Page:
     """A page of its own for each run, which marks the one it shows; a copy, since making one looks at its file."""
-    return copy(_kept(entry, hidden=hidden))
+    return copy(_cached_page(entry, hidden=hidden))
 
 
 @lru_cache(maxsize=2 * len(ENTRIES))
-def _kept(entry: Entry, *, hidden: bool) -> st.Page:
+def _cached_page(entry: Entry, *, hidden: bool) -> st.Page:
     return _make(entry, hidden=hidden)
 
 

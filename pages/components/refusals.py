@@ -11,5 +11,5 @@ def remember_refusal(refused: Forbidden, subject: str | None = None) -> None:
     """Write it down, once a visit for each thing: a page runs again at every click. ``subject`` is a case's id."""
     told: set[tuple[str, str | None]] = st.session_state.setdefault("refusals", set())
     if (what := (refused.action.value, subject)) not in told:
-        record_refusal(resources.database(), resources.acting(), refused.action, subject)
+        record_refusal(resources.database(), resources.actor_now(), refused.action, subject)
         told.add(what)

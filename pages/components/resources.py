@@ -52,7 +52,7 @@ def actor() -> Actor:
     return signed_in
 
 
-def acting() -> Acting:
+def actor_now() -> Acting:
     """Who is asking, and this moment."""
     return actor().at(now())
 

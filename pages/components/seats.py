@@ -62,7 +62,7 @@ class Body:
         self._plain = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
     @cached_property
-    def _compressed(self) -> bytes:
+    def _gzip_body(self) -> bytes:
         """Quickly: half the time of the tightest, for three in a hundred bytes more."""
         packer = zlib.compressobj(4, zlib.DEFLATED, _GZIP)
         return packer.compress(self._plain) + packer.flush()
@@ -72,7 +72,7 @@ class Body:
         headers = {"Vary": "Accept-Encoding"}
         if not gzip or len(self._plain) < WORTH_COMPRESSING:
             return Response(self._plain, headers=headers, media_type="application/json")
-        return Response(self._compressed, headers=headers | {"Content-Encoding": "gzip"}, media_type="application/json")
+        return Response(self._gzip_body, headers=headers | {"Content-Encoding": "gzip"}, media_type="application/json")
 
 
 class Addresses(Generic[B]):

@@ -75,11 +75,11 @@ def poll_session(tick: Callable[_P, None]) -> Callable[_P, None]:
     runs without the shell, and without this would go on with the roles that its page began with.
     """
 
-    def checked(*args: _P.args, **kwargs: _P.kwargs) -> None:
+    def check_and_tick(*args: _P.args, **kwargs: _P.kwargs) -> None:
         check_session(active=False)
         tick(*args, **kwargs)
 
-    return checked
+    return check_and_tick
 
 
 def browser_of(cookies: Mapping[str, str]) -> str:
@@ -101,7 +101,7 @@ def check_session(*, active: bool) -> None:
             st.rerun(scope="app")
 
 
-def asking(*, active: bool = True) -> Callable[[], Actor]:
+def who_asks(*, active: bool = True) -> Callable[[], Actor]:
     """A function that says who asks at the moment it is called, outside the page: with the roles they have by then.
 
     ``active``: being asked for is a sign that somebody is there. It raises SessionEnded.
@@ -117,13 +117,13 @@ def check_before(action: Action, make: Callable[[], _T]) -> Callable[[], _T]:
 
     It raises SessionEnded or Forbidden, so that nothing is made.
     """
-    who = asking()
+    who = who_asks()
 
-    def made() -> _T:
+    def check_and_make() -> _T:
         require(who(), action)
         return make()
 
-    return made
+    return check_and_make
 
 
 def gate() -> None:

@@ -49,7 +49,7 @@ def session_is_valid(scope: Scope) -> bool:
     return True
 
 
-async def _signed_out(request: Request) -> Response:
+async def _sign_out(request: Request) -> Response:
     """End the session, then lead on to where the cookie is forgotten and the institution is told. Led by a header and
     not by a redirect: the policy lets a form's answer lead to no other host, and the institution is one. A page without
     referrer posts its form with the Origin null, and says in another header where it is from.
@@ -65,5 +65,5 @@ async def _signed_out(request: Request) -> Response:
     return PlainTextResponse("You are signed out.", headers={"Refresh": f"0; url={LOGOUT}"})
 
 
-ROUTE = Route(SIGN_OUT, _signed_out, methods=["POST"])
+ROUTE = Route(SIGN_OUT, _sign_out, methods=["POST"])
 FORM = f'<form class="sl-out" method="post" action="{SIGN_OUT}"><button type="submit">Sign out</button></form>'

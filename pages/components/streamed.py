@@ -18,7 +18,7 @@ from starlette.routing import Route
 from pages.components import resources
 from pages.components.http import FILES
 from pages.components.seats import Addresses
-from pages.components.sign_in import Unidentified, asking, browser_of
+from pages.components.sign_in import Unidentified, browser_of, who_asks
 from pages.components.singletons import singleton
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
@@ -74,7 +74,7 @@ def offers() -> Offers:
 
 def show_files(files: Sequence[StreamedFile]) -> None:
     """A row of links on the page; each asks again who this is when it is followed."""
-    browser, who = browser_of(st.context.cookies.to_dict()), asking()
+    browser, who = browser_of(st.context.cookies.to_dict()), who_asks()
     links = "".join(
         f'<a href="{offers().offer(file, browser, who)}" download="{escape(file.name, quote=True)}" '
         f'target="_self">⤓ {escape(file.label)}</a>'

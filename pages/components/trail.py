@@ -58,14 +58,14 @@ class NodeView:
     trace: tuple[TracePoint, ...]
 
     @property
-    def read_off(self) -> LabelDistribution | None:
+    def distribution(self) -> LabelDistribution | None:
         """The server's probabilities, where they were read off instead of drawing."""
         return read_distribution(self.codes)
 
     @property
     def calls(self) -> int:
         """Calls so far."""
-        return 1 if self.read_off else len(self.codes)
+        return 1 if self.distribution else len(self.codes)
 
     @property
     def budget(self) -> int:
@@ -91,7 +91,7 @@ def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: boo
 def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | None = None) -> NodeView:
     """One node after the draws ``codes``, or the distribution they stand for; None is a node that was not reached."""
     rule, told = node.rule.rule(), read_distribution(codes or "")
-    replayed = _replay(rule, codes or "") if told is None else _told(told)
+    replayed = _replay(rule, codes or "") if told is None else _replay_distribution(told)
     verdict = replayed.verdict if codes else None
     return NodeView(
         title=title or node.title,
@@ -114,7 +114,7 @@ class _Replayed:
     trace: tuple[TracePoint, ...]
 
 
-def _told(distribution: LabelDistribution) -> _Replayed:
+def _replay_distribution(distribution: LabelDistribution) -> _Replayed:
     return _Replayed(verdict=distribution.verdict(), compared=distribution.comparisons(), trace=())
 
 

@@ -72,7 +72,7 @@ def _place(address: str, scheme: str | None = None) -> tuple[str, int] | None:
 def _of_pages(receive: Receive) -> Receive:
     """The messages without those that no page sends; Streamlit ends a connection that sends what is none."""
 
-    async def received() -> Message:
+    async def receive_known() -> Message:
         while True:
             message = await receive()
             if message["type"] != "websocket.receive" or message.get("bytes") is None:
@@ -80,7 +80,7 @@ def _of_pages(receive: Receive) -> Receive:
             if _kind(message["bytes"]) in (*PAGE_MESSAGES, UNREADABLE):
                 return message
 
-    return received
+    return receive_known
 
 
 def _kind(content: bytes) -> str | None:

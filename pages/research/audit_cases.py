@@ -54,7 +54,9 @@ def _flow_cases(db: Database, person: Actor, version: str, sample: Verified, aud
         "Under audit": (FLOW_AUDITED, Settled(under_audit=True)),
         **{words: (words.lower(), Settled(under_audit=True, outcome=outcome)) for outcome, words in CALLED.items()},
     }
-    found = {words: _settled(db, person, version, counts[row], wanted) for words, (row, wanted) in stages.items()}
+    found = {
+        words: _behind_settled(db, person, version, counts[row], wanted) for words, (row, wanted) in stages.items()
+    }
     kinds = {"Read": "read", "Inconclusive": "inconclusive", "Read, but not blind": "not blind"}
     return found | {words: audit((kind, "")) for words, kind in kinds.items()}
 
@@ -66,7 +68,7 @@ def show_moved(db: Database, person: Actor, version: str, found: Verified) -> No
     for share in found.drift.shares:
         for words, part, early in (("reference", share.reference, True), ("since", share.since, False)):
             wanted = Settled(first_end=share.name, in_reference=early)
-            counted[f"{share.name}, {words}"] = _settled(db, person, version, part.numerator, wanted)
+            counted[f"{share.name}, {words}"] = _behind_settled(db, person, version, part.numerator, wanted)
     _open(db, person, counted, "Cases that ended so at the first agent", "drift_cases")
     if counted:
         st.caption(WAITING)
@@ -78,7 +80,7 @@ def show_strata(db: Database, person: Actor, version: str, found: Verified) -> N
     counted, audit = {}, _audit(db, person, version)
     for seen in found.sample.seen:
         words = SPOKE[Doubt(seen.name)].capitalize()
-        counted[words] = _settled(db, person, version, seen.cases, Settled(doubt=seen.name))
+        counted[words] = _behind_settled(db, person, version, seen.cases, Settled(doubt=seen.name))
         counted[f"{words}, read"] = audit(("read", seen.name))
         counted[f"{words}, unsafe"] = audit(("unsafe", seen.name))
     _open(db, person, counted, "Cases called safe, by what spoke against it", "allocation_cases")
@@ -118,7 +120,7 @@ def _audit(db: Database, person: Actor, version: str) -> Audit:
     return behind
 
 
-def _settled(db: Database, person: Actor, version: str, count: int, wanted: Settled) -> Behind:
+def _behind_settled(db: Database, person: Actor, version: str, count: int, wanted: Settled) -> Behind:
     return Behind(count=count, ids=lambda: settled_cases(db, person, version, wanted, MOST_LISTED))
 
 

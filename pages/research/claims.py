@@ -92,8 +92,8 @@ def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
         plan=plan,
         too_early=_too_early(sample, plan),
         strata=strata,
-        estimates=_claimed(strata, sample),
-        single_reader=_claimed(
+        estimates=_allowed_estimates(strata, sample),
+        single_reader=_allowed_estimates(
             tally_by_stratum((case.with_first_reading_only(), count) for case, count in sample.case_counts), sample
         ),
         looks=missed_sequence(sample.readings, floor),
@@ -144,7 +144,7 @@ def beyond_sentence(found: "Verified") -> str:
 FEW_READ = "some of these batches only list or count what is called unsafe, so that too few of it are read"
 
 
-def _claimed(strata: tuple[Stratum, ...], sample: AuditSample) -> AuditEstimates:
+def _allowed_estimates(strata: tuple[Stratum, ...], sample: AuditSample) -> AuditEstimates:
     """What may be said of them: nothing of specificity where not all that was called unsafe is read."""
     found = estimate(strata)
     return found if sample.reaches <= {Reach.READ} else without_specificity(found, FEW_READ)

@@ -48,7 +48,7 @@ def agreement_words(found: Coefficient) -> Figure:
 
 def missed_figure(person: Actor) -> Figure:
     """The bound on missed texts, of the present configuration."""
-    return missed_words(_verified(person))
+    return missed_words(_verification(person))
 
 
 def agreement_figure(person: Actor) -> Figure:
@@ -58,7 +58,7 @@ def agreement_figure(person: Actor) -> Figure:
     return agreement_words(compute(main_figure, person, key, readings_now(db), cases=readings))
 
 
-def _verified(person: Actor) -> Verified | None:
+def _verification(person: Actor) -> Verified | None:
     db = resources.database()
     version = resources.configuration(resources.usual_pipeline()).version
     if version not in {one.version for one in measured_configurations(db, person)}:

@@ -84,7 +84,7 @@ def spent_words(one: Comparison) -> str:
 
 def figures_of(db: Database, person: Actor, comparison_id: str) -> dict[str, Any]:
     """The paired figures as they are kept with an activation."""
-    shown = [line.shown for line in lines(paired_outcomes(db, person, comparison_id).pairs)]
+    shown = [line.cells for line in lines(paired_outcomes(db, person, comparison_id).pairs)]
     return {"comparison": comparison_id, "figures": shown}
 
 
@@ -140,7 +140,7 @@ def _figures(found: Paired) -> None:
     if not found.pairs:
         st.caption("Not yet: 0 texts.")
         return
-    st.dataframe([line.shown for line in lines(found.pairs)], hide_index=True, alt="Paired differences")
+    st.dataframe([line.cells for line in lines(found.pairs)], hide_index=True, alt="Paired differences")
     st.caption(
         "Paired by text; each interval at 95 % for itself, so one of several is exploratory. Reference: the "
         "accepted label, else the file's. Decided: what these texts were screened with at first."

@@ -20,7 +20,7 @@ class Line:
     p: float | None
 
     @property
-    def shown(self) -> dict[str, str]:
+    def cells(self) -> dict[str, str]:
         """The row as text; without a pair it says what is missing."""
         found, rate = self.difference, self.p is not None
         if found.value is None or found.first is None or found.second is None:

@@ -25,7 +25,7 @@ BESIDE = Beside()
 
 
 @singleton
-def _kept() -> Kept[Any]:
+def _cache() -> Kept[Any]:
     return Kept(MOST_KEPT)
 
 
@@ -35,19 +35,19 @@ def compute(function: Callable[[Database, *Ts], T], *args: *Ts, cases: int = AT_
     that fails is told in words.
     """
     key: Hashable = (function, args)
-    found: T | None = _kept().get(key)
+    found: T | None = _cache().get(key)
     if found is not None:
         return found
     if cases <= AT_ONCE:
         with st.spinner("Computing…"):
             found = function(resources.database(), *args)
     else:
-        found = _awaited(BESIDE.begin(function, resources.settings().database_url, *args))
-    _kept().put(key, found)
+        found = _wait_for(BESIDE.begin(function, resources.settings().database_url, *args))
+    _cache().put(key, found)
     return found
 
 
-def _awaited(computation: Computation) -> Any:
+def _wait_for(computation: Computation) -> Any:
     place, began = st.empty(), monotonic()
     while not computation.wait(LOOK_EVERY_S):
         place.info(f"{computation.words}… {monotonic() - began:.0f} s", icon=":material/hourglass:")

@@ -76,13 +76,13 @@ def curves(series: Sequence[Series], axes: Axes, colours: Palette) -> go.Figure:
         if one.low is not None and one.high is not None and not one.stepped:
             figure.add_trace(_band(one, colour))
         figure.add_trace(_line(one, shown[number], colour, number, colours))
-    return _laid_out(figure, axes, colours)
+    return _lay_out(figure, axes, colours)
 
 
 def bars(names: Sequence[str], values: Sequence[float | None], axes: Axes, colours: Palette) -> go.Figure:
     """One bar a name; an undefined value has none."""
     bar = go.Bar(x=list(names), y=list(values), marker_color=colours.series[0], name=axes.y, showlegend=False)
-    return _laid_out(go.Figure(bar), axes, colours)
+    return _lay_out(go.Figure(bar), axes, colours)
 
 
 def histogram(counted: Sequence[tuple[float, int]], edges: int, axes: Axes, colours: Palette) -> go.Figure:
@@ -92,7 +92,7 @@ def histogram(counted: Sequence[tuple[float, int]], edges: int, axes: Axes, colo
     trace = go.Histogram(
         x=values, y=times, histfunc="sum", xbins=bins, marker_color=colours.series[0], showlegend=False
     )
-    figure = _laid_out(go.Figure(trace), axes, colours)
+    figure = _lay_out(go.Figure(trace), axes, colours)
     return figure.update_layout(bargap=0.05).update_xaxes(range=[0, 1.02])
 
 
@@ -121,17 +121,17 @@ def _without_collisions(series: Sequence[Series], axes: Axes) -> list[tuple[list
 
 def _places(one: Series, series: Sequence[Series], axes: Axes) -> list[tuple[float, float]]:
     """The points of a series in pixels, undefined ones far outside; the axes span all points."""
-    xs = [_scaled(x, axes.x_log) for each in series for x in each.x]
+    xs = [_scale(x, axes.x_log) for each in series for x in each.x]
     ys = [y for each in series for of_one in (each.y, each.low or (), each.high or ()) for y in of_one if y is not None]
     low_x, low_y = min(xs, default=0.0), min(ys, default=0.0)
     wide, high = max(xs, default=1.0) - low_x or 1.0, max(ys, default=1.0) - low_y or 1.0
     return [
-        (_WIDE * (_scaled(x, axes.x_log) - low_x) / wide, -9_999.0 if y is None else _HIGH * (y - low_y) / high)
+        (_WIDE * (_scale(x, axes.x_log) - low_x) / wide, -9_999.0 if y is None else _HIGH * (y - low_y) / high)
         for x, y in zip(one.x, one.y, strict=True)
     ]
 
 
-def _scaled(value: float, log: bool) -> float:
+def _scale(value: float, log: bool) -> float:
     return log10(value) if log and value > 0 else value
 
 
@@ -204,11 +204,11 @@ def _fade(colour: str) -> str:
     return f"rgba({red},{green},{blue},0.18)"
 
 
-def _laid_out(figure: go.Figure, axes: Axes, colours: Palette) -> go.Figure:
+def _lay_out(figure: go.Figure, axes: Axes, colours: Palette) -> go.Figure:
     figure.update_layout(
         height=HEIGHT,
         title={"text": axes.title, "x": 0, "xref": "paper", "font": {"size": 15, "color": colours.ink}},
-        margin={"l": 8, "r": 8, "t": 76 if _named(figure) else 40, "b": 8},
+        margin={"l": 8, "r": 8, "t": 76 if _count_names(figure) else 40, "b": 8},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": colours.ink, "size": 13},
@@ -227,7 +227,7 @@ def _laid_out(figure: go.Figure, axes: Axes, colours: Palette) -> go.Figure:
     return figure
 
 
-def _named(figure: go.Figure) -> int:
+def _count_names(figure: go.Figure) -> int:
     """How many names the legend has."""
     return sum(trace.showlegend is not False and bool(trace.name) for trace in figure.data)
 

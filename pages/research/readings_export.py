@@ -37,10 +37,10 @@ def readings_files(batch_id: str | None) -> list[StreamedFile]:
 def _lines(batch_id: str | None, kind: str, who: Actor) -> Iterator[str] | Iterator[bytes]:
     key = resources.settings().pseudonym_secret
     found = export_readings(resources.database(), who.at(resources.now()), key, batch_id)
-    return written(found, kind)
+    return as_file(found, kind)
 
 
-def written(table: ReadingTable, kind: str) -> Iterator[str] | Iterator[bytes]:
+def as_file(table: ReadingTable, kind: str) -> Iterator[str] | Iterator[bytes]:
     """The table as a file of one of the kinds."""
     if kind == "parquet":
         return _parquet(table)

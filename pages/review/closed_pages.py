@@ -49,7 +49,7 @@ class ClosedPages:
             if self._looked_at is not None and timedelta() <= now - self._looked_at < LOOK_EVERY:
                 return 0
             self._looked_at = now
-        return sum(_given_back(db, seat, case_id, now) for seat, case_id in _left_open(seats, now))
+        return sum(_give_back(db, seat, case_id, now) for seat, case_id in _abandoned_cases(seats, now))
 
 
 @singleton
@@ -58,7 +58,7 @@ def closed_pages() -> ClosedPages:
     return ClosedPages()
 
 
-def _left_open(seats: Seats[OpenInbox], now: datetime) -> list[tuple[OpenInbox, str]]:
+def _abandoned_cases(seats: Seats[OpenInbox], now: datetime) -> list[tuple[OpenInbox, str]]:
     """Each case that only pages have on their desks which are gone, once."""
     known = [seat for seat in seats.all() if seat.on_desk is not None and seat.asked_at is not None]
     gone = [seat for seat in known if seat.asked_at is not None and now - seat.asked_at > GONE_AFTER]
@@ -71,7 +71,7 @@ def _left_open(seats: Seats[OpenInbox], now: datetime) -> list[tuple[OpenInbox, 
     return found
 
 
-def _given_back(db: Database, seat: OpenInbox, case_id: str, now: datetime) -> bool:
+def _give_back(db: Database, seat: OpenInbox, case_id: str, now: datetime) -> bool:
     with suppress(SessionEnded, Unidentified, Forbidden, LeaseLost):  # a session that ended gave it back itself
         who = seat.who()
         for claim in claims.my_claims(db, who.at(now)):

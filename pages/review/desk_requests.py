@@ -11,7 +11,7 @@ from pages.components.words import sentence
 from pages.review import inbox_desk
 from pages.review.desk_marks import received_form
 from pages.review.inbox_desk import Desk, Here, clear, keep, memory, say
-from pages.review.standing_words import filled_in, standing_words
+from pages.review.standing_words import is_filled_in, standing_words
 from screening.review.actors import Acting
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.rating_form import RatingForm
@@ -97,17 +97,17 @@ def handle(here: Here, requests: list[Request], tiers: Collection[Tier] | None) 
         except (LeaseLost, Forbidden, KeyError) as lost:
             if isinstance(lost, Forbidden):
                 remember_refusal(lost, request.case)
-            memory().answer(request.id, ok=False, words=_lost(here, request))
+            memory().answer(request.id, ok=False, words=_loss_words(here, request))
         else:
             memory().answer(request.id, ok=True)
 
 
-def _lost(here: Here, request: Request) -> str:
+def _loss_words(here: Here, request: Request) -> str:
     """Why the case is not in their hands, in words."""
     case_id = request.case or ""
     try:
         found = standing(here.db, here.by, case_id, request.token)
-        draft = filled_in(load_draft(here.db, here.person, case_id))
+        draft = is_filled_in(load_draft(here.db, here.person, case_id))
     except (KeyError, Forbidden):
         return "This case is not in your hands."
     return standing_words(found, draft=draft)
@@ -183,19 +183,19 @@ def _revise(at: At, request: Request) -> None:
     inbox_desk.revise(at.here, _on_desk(at, request), _form(at, request), request.note, request.id)
 
 
-def _leaving(words: str, leave: Callable[[At, Request], object]) -> Callable[[At, Request], None]:
+def _make_leave(words: str, leave: Callable[[At, Request], object]) -> Callable[[At, Request], None]:
     """A way to leave a case to somebody else."""
 
     def act(at: At, request: Request) -> None:
         leave(at, request)
-        _note_is_sent(at, request)
+        _drop_sent_note(at, request)
         clear()
         say(words)
 
     return act
 
 
-def _note_is_sent(at: At, request: Request) -> None:
+def _drop_sent_note(at: At, request: Request) -> None:
     """The note for the next reader has gone with the case: it is in the draft no more."""
     draft = dict(load_draft(at.db, at.here.person, request.case or "") or {})
     if request.note and draft.pop("leaving", None):
@@ -208,7 +208,7 @@ def _who_and_which(at: At, request: Request) -> tuple[Database, Acting, str, str
 
 def _hand_over(at: At, request: Request) -> None:
     inbox.hand_over(*_who_and_which(at, request), request.to, request.note)
-    _note_is_sent(at, request)
+    _drop_sent_note(at, request)
     name = next((each.name for each in colleagues(at.db, at.here.person) if each.id == request.to), "a colleague")
     clear()
     say(f"Handed over to {name}.")
@@ -217,7 +217,7 @@ def _hand_over(at: At, request: Request) -> None:
 def _second(at: At, request: Request) -> None:
     desk = _on_desk(at, request)
     inbox.ask_second_opinion(*_who_and_which(at, request), request.note)
-    _note_is_sent(at, request)
+    _drop_sent_note(at, request)
     keep(replace(desk, asked=True))
 
 
@@ -249,21 +249,23 @@ _ACTS: Mapping[str, Callable[[At, Request], None]] = {
     "previous": _previous,
     "undo": _undo,
     "revise": _revise,
-    "skip": _leaving(
+    "skip": _make_leave(
         "Skipped. It does not come back to you soon.",
         lambda at, request: inbox.skip(*_who_and_which(at, request), request.note),
     ),
-    "not_me": _leaving(
+    "not_me": _make_leave(
         "Given back. It does not come to you again.",
         lambda at, request: inbox.decline(*_who_and_which(at, request)),
     ),
     "second": _second,
-    "hold": _leaving(
+    "hold": _make_leave(
         "Set aside for you; your note is kept.",
         lambda at, request: inbox.hold(*_who_and_which(at, request), request.note),
     ),
     "hand_over": _hand_over,
-    "release": _leaving("Given back.", lambda at, request: inbox.release(*_who_and_which(at, request), request.note)),
+    "release": _make_leave(
+        "Given back.", lambda at, request: inbox.release(*_who_and_which(at, request), request.note)
+    ),
     "at_once": _at_once,
     "uncover": _uncover,
     "take": _take,

@@ -13,7 +13,7 @@ from pages.review.desk_words import form_offer, guideline, reading_words
 from pages.review.evidence_view import engine_label, evidence_html, outcome_words
 from pages.review.inbox_desk import Desk, Here, Memory, place
 from pages.review.inbox_words import LABEL_WORDS, NEXT_WORDS, TIER_MARKS, TIER_WORDS, plain_name, why_words
-from pages.review.standing_words import filled_in, standing_words
+from pages.review.standing_words import is_filled_in, standing_words
 from screening.review.pseudonyms import pseudonym
 from screening.review.rating_form import RatingForm, TextMark, contradictions
 from screening.review.triage import Tier
@@ -62,21 +62,21 @@ def _stage(here: Here, desk: Desk | None, *, empty: str, may_take: bool, key: st
     if desk is None:
         return {"stage": "idle", "words": empty}
     if desk.only_named:
-        kept = filled_in(load_draft(here.db, here.person, desk.case_id))
+        kept = is_filled_in(load_draft(here.db, here.person, desk.case_id))
         words = "Nothing of this case is shown before you hold it." + (
             " What you had filled in is kept and comes back with it." if kept else ""
         )
         return {"stage": "named", "words": words, "case": {"id": desk.case_id}, "may_take": may_take}
     if desk.mine is None:
-        return _unread(here, desk, may_take=may_take)
-    return {"stage": "read", "case": _case(here, desk), "read": _read(desk, desk.mine, key), **_draft(here, desk)}
+        return _unread_stage(here, desk, may_take=may_take)
+    return {"stage": "read", "case": _case(here, desk), "read": _read_stage(desk, desk.mine, key), **_draft(here, desk)}
 
 
-def _unread(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
+def _unread_stage(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
     found = place(here, desk)
     if found.place is Place.HELD:
         return {"stage": "reading", "case": _case(here, desk), **_draft(here, desk)}
-    draft = filled_in(load_draft(here.db, here.person, desk.case_id))
+    draft = is_filled_in(load_draft(here.db, here.person, desk.case_id))
     away = _case(here, desk) | {"text": None, "reply": None, "turns": [], "notes": [], "evidence": ""}
     return {
         "stage": "over",
@@ -145,7 +145,7 @@ def _colleagues(here: Here) -> list[list[str]]:
     return [[account, name] for account, name in names.items()]
 
 
-def _read(desk: Desk, mine: Rating, key: str) -> dict[str, Any]:
+def _read_stage(desk: Desk, mine: Rating, key: str) -> dict[str, Any]:
     following = desk.receipt.next if desk.receipt else None
     text = desk.text
     return {

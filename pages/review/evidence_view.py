@@ -114,8 +114,8 @@ def stopped_words(node: NodeConfig, view: NodeView) -> str:
         return f"{unusable_sentence(decode_draws(view.codes))}: that is no answer, and says nothing about the text."
     if view.label is not None:
         return f"{evidence_sentence(node, view.codes, view.label)}."
-    if view.read_off is not None:
-        words = distribution_words(view.read_off)
+    if view.distribution is not None:
+        words = distribution_words(view.distribution)
         return f"{words[0].upper()}{words[1:]}: no label leads by more than that. The node abstains."
     counts = ", ".join(f"{view.codes.count(code)} {DRAW_WORDS[code]}" for code in DRAW_WORDS if code in view.codes)
     why = {
@@ -131,14 +131,14 @@ def _draws(run: NodeEvidence) -> str:
     marks = "".join(
         f'<span class="sl-c-{_COLOURS.get(code, "escalate")}">{escape(code * count)}</span>' for code, count in groups
     )
-    shown = _asked_for_probabilities(run)
+    shown = _probabilities_note(run)
     if not run.draws:
         return shown
     shown += f'<div class="sl-draws" role="img" aria-label="Draws in order: {escape(words, quote=True)}">{marks}</div>'
     return shown + _unusable(run)
 
 
-def _asked_for_probabilities(run: NodeEvidence) -> str:
+def _probabilities_note(run: NodeEvidence) -> str:
     """Why answers were drawn although the server tells its probabilities."""
     told = read_distribution(run.distribution or "")
     if told is None or not run.draws:

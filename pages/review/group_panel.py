@@ -18,7 +18,7 @@ OPEN = "group_open"
 
 def group_panel(here: Here, desk: Desk | None) -> None:
     """Nothing where no text is on the desk, or it has no author or group, or there are no others of it."""
-    if desk is None or desk.text is None or desk.lost(here.now):
+    if desk is None or desk.text is None or desk.is_lost(here.now):
         return
     token = desk.claim.token if desk.claim else None
     try:

@@ -74,7 +74,7 @@ class Desk:
     left: tuple[Note, ...] = ()
     asked: bool = False
 
-    def lost(self, now: datetime) -> bool:
+    def is_lost(self, now: datetime) -> bool:
         """Unread, and the lease is over."""
         return self.mine is None and (self.claim is None or self.claim.expires_at <= now)
 

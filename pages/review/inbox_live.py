@@ -175,13 +175,13 @@ def view_of(query: Mapping[str, str]) -> View:
 async def _serve(request: Request) -> Response:
     view, on_desk = view_of(request.query_params), request.query_params.get("case", "")[:LONGEST_ID] or None
 
-    def told(seat: OpenInbox, who: Actor) -> Response:
+    def answer(seat: OpenInbox, who: Actor) -> Response:
         db, now = resources.database(), resources.now()
         seat.asks(now, on_desk)
         closed_pages().give_back(db, seats(), now)
         return JSONResponse(snapshot(db, who.at(now), view))
 
-    return await seats().serve(request, told)
+    return await seats().serve(request, answer)
 
 
 ROUTE = Route(f"{LIVE}/{{token}}", _serve)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from pages.components.refusals import remember_refusal
-from pages.components.sign_in import asking, browser_of
+from pages.components.sign_in import browser_of, who_asks
 from pages.components.words import sentence
 from pages.review.closed_pages import OpenInbox
 from pages.review.inbox_desk import Desk, Here, finish, say, take
@@ -136,7 +136,7 @@ def claim_or_say(here: Here, case_id: str) -> None:
 def _address() -> str:
     """Where this open inbox asks what is new: one address a session."""
     if SEAT not in st.session_state:
-        seat = OpenInbox(browser=browser_of(st.context.cookies.to_dict()), who=asking(active=False))
+        seat = OpenInbox(browser=browser_of(st.context.cookies.to_dict()), who=who_asks(active=False))
         st.session_state[SEAT] = seats().take(seat)
     return str(st.session_state[SEAT])
 

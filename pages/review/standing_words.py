@@ -21,10 +21,10 @@ _OF_THE_PAGE = ("rev", "read_to_end", "revision", "form_version")
 """Fields of a draft that nobody fills in."""
 
 
-def filled_in(draft: Mapping[str, Any] | None) -> bool:
+def is_filled_in(draft: Mapping[str, Any] | None) -> bool:
     """Whether a draft holds anything that its reader chose, marked or wrote.
 
-    >>> filled_in({"rev": 3, "label": None, "marks": [], "note": ""}), filled_in({"rev": 3, "label": "safe"})
+    >>> is_filled_in({"rev": 3, "label": None, "marks": [], "note": ""}), is_filled_in({"rev": 3, "label": "safe"})
     (False, True)
     """
     return any(value for name, value in (draft or {}).items() if name not in _OF_THE_PAGE)

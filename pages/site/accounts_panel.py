@@ -44,18 +44,20 @@ def _one(db: Database, person: Actor, account: Account) -> None:
     roles = st.multiselect("Roles", list(Role), sorted(account.roles), format_func=str.title, key=f"roles_{account.id}")
     with st.container(horizontal=True):
         if st.button("Save roles", key=f"save_{account.id}", type="primary"):
-            _done(
+            _act_and_say(
                 account, lambda: set_roles(db, person.at(resources.now()), account.id, frozenset(roles)), "Roles saved."
             )
         if st.button("End sessions", key=f"revoke_{account.id}", help="Refused at their next action; drafts are kept."):
-            _done(account, lambda: revoke(db, person.at(resources.now()), account.id), "Sessions ended.")
+            _act_and_say(account, lambda: revoke(db, person.at(resources.now()), account.id), "Sessions ended.")
         word = "Switch off" if account.active else "Switch on"
         if st.button(word, key=f"active_{account.id}"):
             switched = not account.active
-            _done(account, lambda: set_active(db, person.at(resources.now()), account.id, switched), f"{word}: done.")
+            _act_and_say(
+                account, lambda: set_active(db, person.at(resources.now()), account.id, switched), f"{word}: done."
+            )
 
 
-def _done(account: Account, act: Callable[[], object], said: str) -> None:
+def _act_and_say(account: Account, act: Callable[[], object], said: str) -> None:
     try:
         act()
     except LastAdmin:

@@ -77,13 +77,17 @@ def _recipient(db: Database, person: Actor, one: Recipient) -> None:
             st.text(visible(one.problem))
         with st.container(horizontal=True):
             if one.kind is not Kind.MONITOR and st.button("Send a test", key=f"test_{one.id}", disabled=not one.active):
-                _done(lambda: outbox.send_test(db, person.at(resources.now()), one.id), "The test is on its way.")
+                _act_and_say(
+                    lambda: outbox.send_test(db, person.at(resources.now()), one.id), "The test is on its way."
+                )
             word = "Switch off" if one.active else "Switch on"
             if st.button(word, key=f"switch_{one.id}"):
                 active = not one.active
-                _done(lambda: recipients.set_active(db, person.at(resources.now()), one.id, active), f"{word}: done.")
+                _act_and_say(
+                    lambda: recipients.set_active(db, person.at(resources.now()), one.id, active), f"{word}: done."
+                )
             if st.button("Remove", key=f"remove_{one.id}"):
-                _done(lambda: recipients.remove_recipient(db, person.at(resources.now()), one.id), "Removed.")
+                _act_and_say(lambda: recipients.remove_recipient(db, person.at(resources.now()), one.id), "Removed.")
 
 
 def _facts(one: Recipient) -> str:
@@ -95,7 +99,7 @@ def _facts(one: Recipient) -> str:
     return " · ".join(facts if one.active else [*facts, "switched off"])
 
 
-def _done(act: Callable[[], object], said: str) -> None:
+def _act_and_say(act: Callable[[], object], said: str) -> None:
     act()
     st.session_state["notify_said"] = said
     st.rerun()

@@ -271,7 +271,7 @@ def test_a_download_asks_the_session_when_it_is_pressed(
     restart()
     claims = {"is_logged_in": True, "iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()}
     monkeypatch.setattr("streamlit.user_info._get_user_info", lambda: claims)
-    make, who = sign_in.check_before(Action.SCREEN_TEXT, lambda: "file"), sign_in.asking()
+    make, who = sign_in.check_before(Action.SCREEN_TEXT, lambda: "file"), sign_in.who_asks()
     assert make() == "file" and who() == ANN
     set_roles(page_database, ADMIN.at(NOW), ANN.id, frozenset({Role.ADMIN}))
     assert who().roles == {Role.ADMIN}

@@ -30,11 +30,11 @@ def test_rates_are_over_the_cases_with_that_reference_and_amounts_over_all() -> 
     assert (calls.difference.value, calls.p) == (-4.0, None)
     assert cost.difference.n == 4  # a side without a known price is no pair
     assert (slow.difference.first, slow.difference.second, slow.difference.value) == (2.0, 1.0, -1.0)
-    assert human.shown["Difference"].startswith("-20.0 points (")
+    assert human.cells["Difference"].startswith("-20.0 points (")
 
 
 def test_without_cases_it_says_not_yet() -> None:
-    assert {line.shown["Difference"] for line in lines(())} == {"not yet: 0 cases"}
+    assert {line.cells["Difference"] for line in lines(())} == {"not yet: 0 cases"}
     assert differing_pairs(()) == ()
 
 
