@@ -188,19 +188,19 @@ def measure(size: int, number: int, tier: Tier, browser: str) -> Measured:
         fill(db, size, tier)
         with app_process(url) as (address, pid), slow_line(address) as slow, sync_playwright() as playwright:
             launched = playwright.chromium.launch(executable_path=browser, args=list(ARGUMENTS))
-            page = opened(launched, address)
+            page = open_inbox_page(launched, address)
             times, poll = rounds(page, number), poll_cost(page, pid)
             page.close()
             inbox.release_all(db, LOCAL_USER.at(datetime.now(UTC)), "benchmark")
-            page = opened(launched, slow.url)
-            times[SLOWED] = slowed(page, slow, number, urgent=tier in (Tier.P0, Tier.P1))
+            page = open_inbox_page(launched, slow.url)
+            times[SLOWED] = time_slow_line(page, slow, number, urgent=tier in (Tier.P0, Tier.P1))
             right = fast(page, db) if tier is Tier.P2 else 0
             launched.close()
         db.close()
     return Measured(times=times, poll=poll, right=right)
 
 
-def opened(browser: "Browser", address: str) -> "Page":
+def open_inbox_page(browser: "Browser", address: str) -> "Page":
     """The inbox in a page of its own."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(120_000)
@@ -210,7 +210,7 @@ def opened(browser: "Browser", address: str) -> "Page":
     return page
 
 
-def slowed(page: "Page", line: SlowLine, number: int, *, urgent: bool) -> list[float]:
+def time_slow_line(page: "Page", line: SlowLine, number: int, *, urgent: bool) -> list[float]:
     """N so many times over a slow line, of an urgent case without what a bare question takes there."""
     page.keyboard.press("n")
     page.wait_for_function("() => desk()?.dataset.stage === 'reading'")

@@ -41,3 +41,25 @@ def test_no_page_says_what_is_never_to_be_said(avoided: str) -> None:
         if any(pattern.search(text) for text in _strings(path))
     }
     assert not said
+
+
+_PARTICIPLE = re.compile(
+    r"_*([a-z]+(?<!e)ed|begun|broken|chosen|drawn|found|given|gone|held|hidden|kept|known|laid|left|lost|made|met"
+    r"|paid|proven|said|seen|sent|shown|spent|told|written)"
+)
+_FOLDERS = ("api", "benchmarks", "commands", "jobs", "pages", "screening", "storage")
+
+
+def _verbs_and_nouns(path: Path) -> set[str]:
+    """Names of functions that are no properties and that no framework calls: a decorator may stand for either."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [item for item in ast.walk(tree) if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return {item.name for item in functions if not item.decorator_list}
+
+
+def test_no_function_is_named_by_a_participle_alone() -> None:
+    """What does something is named by a verb, what returns something by a noun: `recheck`, `unique_labels`."""
+    paths = [*ROOT.glob("*.py"), *(path for folder in _FOLDERS for path in (ROOT / folder).rglob("*.py"))]
+    names = {(name, str(path.relative_to(ROOT))) for path in paths for name in _verbs_and_nouns(path)}
+    assert len(names) > 2500
+    assert not [each for each in names if _PARTICIPLE.fullmatch(each[0])]
