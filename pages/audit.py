@@ -32,7 +32,7 @@ require(person, Action.VIEW_AUDIT)
 
 
 def brought_anchors() -> list[Anchor]:
-    """What somebody brings along; an empty list without one. The page ends after saying that it is none."""
+    """The anchor that somebody pastes; empty without one. Stops the page where what was pasted is no anchor."""
     line = st.text_input(
         "Anchor kept outside",
         placeholder="Paste a line of an anchor file; the site's own file is compared in any case",
@@ -92,7 +92,7 @@ def show_result(found: Verification) -> None:
 
 
 def choose_filter(people: dict[str, str]) -> Which:
-    """What the list is narrowed to."""
+    """The inputs that filter the list."""
     with st.container(horizontal=True):
         who = st.selectbox("Person", list(people), index=None, placeholder="Anybody", format_func=people.__getitem__)
         action = st.selectbox("Action", kinds(db, person), index=None, placeholder="Any", format_func=in_words)

@@ -43,14 +43,14 @@ def current() -> BatchSummary | None:
 
 
 def back(label: str) -> None:
-    """To the list."""
+    """The way back to the list."""
     if st.button(label, icon=":material/arrow_back:"):
         st.query_params.clear()
         st.rerun()
 
 
 def live(batch_id: str, shown: BatchState, shown_stopped: Stopped | None) -> None:
-    """One tick; the page is built again when the state has changed."""
+    """Draw the progress again; the whole page runs again when the state has changed."""
     found = batches.progress(db, batch_id, resources.now(), actor=person)
     if (found.state, find_stopped(batch_id, found.state)) != (shown, shown_stopped):
         st.rerun(scope="app")
@@ -59,7 +59,7 @@ def live(batch_id: str, shown: BatchState, shown_stopped: Stopped | None) -> Non
 
 
 def controls(one: BatchSummary) -> None:
-    """What may be done in this state. Every press is a recorded event."""
+    """The buttons that this state allows. Every press is recorded."""
     if not is_allowed(person, Action.CONTROL_BATCH, one.created_by):
         return
     found, state, by = one.progress, one.progress.state, resources.actor_now()
@@ -107,7 +107,7 @@ def show(one: BatchSummary) -> None:
 
 
 def everything() -> None:
-    """A new file, and what there is."""
+    """The uploader and the list of all batches."""
     st.title("Batches")
     if is_allowed(person, Action.CREATE_BATCH):
         upload_file()

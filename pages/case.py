@@ -40,7 +40,7 @@ def reveal_once(case_id: str) -> tuple[CaseText, Evidence]:
 
 
 def engine(shown: Evidence, file: CaseFile) -> None:
-    """What the agents did, and what failed."""
+    """Show what the agents did, and which attempts failed."""
     st.html('<h2 class="sl-h2">What the engine did</h2>')
     st.html(f'<p class="sl-say">{outcome_html(shown)}</p>')
     st.html(trail_html(shown) + evidence_html(shown, opened=True))
@@ -99,14 +99,14 @@ def blind(case_id: str) -> None:
 
 
 def waits(case_id: str) -> None:
-    """Nothing is shown yet."""
+    """The page while the case waits to be read: nothing of it is shown yet."""
     st.info("This case waits for a reading. Its trail is shown once you have read it yourself.", icon=":material/lock:")
     if is_allowed(here.person, Action.CLAIM_NAMED, here.person.id):
         st.page_link(FOLDER / "inbox.py", label="To the inbox with it", query_params={"case": case_id})
 
 
 def not_theirs() -> None:
-    """Neither held nor read by somebody who sees only their own."""
+    """The page for somebody who may see only their own cases, and neither holds this one nor has read it."""
     st.info("This case is not in your hands. Its trail is shown to those who have read it.", icon=":material/lock:")
     if is_allowed(here.person, Action.CLAIM_NEXT):
         st.page_link(FOLDER / "inbox.py", label="To the inbox")

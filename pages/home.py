@@ -34,7 +34,7 @@ def read_door() -> None:
 
 
 def waits() -> None:
-    """The counts, which follow by themselves."""
+    """The counts, which update by themselves."""
     now = resources.now()
     st.html(waiting_html(counts(db, person.at(now)), first_due_by_tier(db, person), now))
     if is_allowed(person, Action.CLAIM_NEXT):
@@ -66,7 +66,7 @@ def upload_door() -> None:
 
 
 def activity() -> None:
-    """Who works, and how far the newest batches are; it follows by itself."""
+    """Which workers live, and how far the newest batches are; updates by itself."""
     now = resources.now()
     found = list_batches(db, person, SHOWN_BATCHES, now=now)
     st.html(activity_html(found, at_work(db, now), agents_words(resources.settings_now(), resources.usual_pipeline())))

@@ -60,7 +60,7 @@ def words_for_empty_desk(said: str, desk: Desk | None) -> Callable[[Here], str]:
 
 
 def cover_switch() -> None:
-    """Texts covered until they are opened, for whoever wants that."""
+    """The switch for people who want texts covered until they open them."""
     covered = st.query_params.get("cover") == "1"
     if st.button(
         "Texts: covered" if covered else "Texts: shown", key="cover", type="tertiary", icon=":material/shield:"

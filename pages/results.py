@@ -35,7 +35,7 @@ def named_batch() -> BatchSummary | None:
 
 
 def other_batch(shown: BatchSummary) -> None:
-    """The way to the results of another one."""
+    """The select box that leads to another batch's results."""
     found = {one.id: one for one in list_batches(db, person, MOST_BATCHES)} | {shown.id: shown}
     titles = batch_titles(found.values())
     ids = list(found)

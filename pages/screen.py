@@ -69,7 +69,7 @@ def start(typed: Typed, pipeline: PipelineConfig) -> None:
 
 
 def buttons(single: SingleText | None, running: bool) -> None:
-    """Always in their places."""
+    """The buttons of the page, always in the same places."""
     stop, new = st.columns(2)
     if stop.button("Stop", icon=":material/stop_circle:", shortcut="esc", disabled=not running, width="stretch"):
         if single is not None and running:
@@ -86,7 +86,7 @@ def clear() -> None:
 
 
 def retry_button(single: SingleText) -> None:
-    """What failed can be taken up again."""
+    """The button that has a failed text tried again."""
     if st.button("Try again", icon=":material/replay:", key=f"retry_{single.case_id}"):
         take_up(single)
 
@@ -94,7 +94,7 @@ def retry_button(single: SingleText) -> None:
 def take_up(single: SingleText) -> None:
     """Ask the agents once more."""
     by = person.at(resources.now())
-    single_texts.watch(db, by, single.case_id)  # first, or a worker finds it unwatched
+    single_texts.watch(db, by, single.case_id)  # first, or a worker withdraws it as unwatched
     batches.retry_failed(db, by, single.batch_id)
     st.rerun()
 
@@ -104,7 +104,7 @@ if st.query_params.pop("example", None) and not st.session_state.get("raw"):
 single = find_text()
 parked = single if single and single.error and single.state != "cancelled" else None
 if parked and parked.error == "unwatched":
-    take_up(parked)  # left too early, or let go of while this page could not say that it watches: somebody is here now
+    take_up(parked)  # it was withdrawn while nobody seemed to watch: somebody does now
 running = single is not None and not single.ended
 left, right = st.columns([1, 2.5], gap="medium")
 with left:

@@ -22,7 +22,7 @@ STYLE = Path(__file__).parent / "components" / "style.css"
 
 
 def banner(path: str) -> None:
-    """What keeps texts from being screened, while it does."""
+    """The banner on what keeps texts from being screened, as long as it does."""
 
     def tick() -> None:
         if words := banner_html(standstill_words().at(resources.database(), resources.now())):

@@ -20,7 +20,7 @@ ENDED = frozenset({BatchState.FINISHED, BatchState.CANCELLED})
 """States after which nothing changes: even a paused batch may still take rows in."""
 
 Part = tuple[str, str, str, int]
-"""Colour, sign, words and number of cases."""
+"""One part of the bar: colour, sign, words and number of cases."""
 
 _STATE_COLOURS = {
     BatchState.FINISHED: "safe",

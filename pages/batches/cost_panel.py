@@ -25,7 +25,7 @@ def cost_panel(db: Database, person: Actor, one: BatchSummary, pipeline: Pipelin
 
 
 def calls_sentence(estimate: Mapping[str, Any] | None, calls: int) -> str:
-    """What was made, beside what was expected.
+    """The calls made so far, beside what was expected, as a sentence.
 
     >>> calls_sentence({"expected": 1200.4, "low": 900.0, "high": 1500.0, "worst": 30000}, 1310)
     'Made so far: 1,310 calls. Said before it began: 1,200 expected (900 to 1,500), at most 30,000.'

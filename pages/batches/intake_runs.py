@@ -64,7 +64,7 @@ class IntakeRuns:
         return self._stopped.get(batch_id)
 
     def wait(self) -> None:
-        """Until all are in."""
+        """Wait until all files are taken in."""
         for thread in list(self._running.values()):
             thread.join()
 
@@ -79,7 +79,7 @@ class IntakeRuns:
         uploads.discard(upload)
 
     def _take_in(self, upload: Upload, table: Table | None) -> None:
-        """Until the batch takes no more rows, be it that another process was faster and put the file away."""
+        """Take rows in until the batch takes no more, also where another process has finished the file."""
         batch_id = str(upload.batch_id)
         try:
             if takes_rows(self._db, batch_id):

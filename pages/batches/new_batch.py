@@ -134,7 +134,7 @@ def show_refusal(refusal: FileRefused) -> None:
 
 
 def leave(upload: Upload) -> None:
-    """Put the file away."""
+    """Discard the uploaded file."""
     if st.button("Choose another file", icon=":material/arrow_back:"):
         uploads.discard(upload)
         del st.query_params["upload"]
@@ -193,7 +193,7 @@ def _preparation(upload: Upload) -> dict[str, object]:
 
 
 def caps() -> tuple[int | None, float | None]:
-    """The most calls and dollars; None is no cap."""
+    """The inputs for the most calls and dollars; None is no cap."""
     calls_cap, cost_cap = st.columns(2)
     most = calls_cap.number_input("Stop after so many calls", min_value=1, value=None, placeholder="no cap")
     cost = cost_cap.number_input("Stop after so many US dollars", min_value=0.01, value=None, placeholder="no cap")

@@ -35,7 +35,7 @@ def _warn() -> bool:
 
 
 def overnight_state(batch_id: str, state: BatchState) -> None:
-    """Of an overnight batch, how far its rounds are."""
+    """Show how far an overnight batch is; nothing for any other."""
     db = resources.database()
     if is_overnight(db, batch_id):
         st.caption(overnight_words(overnight_progress(db, batch_id), state))

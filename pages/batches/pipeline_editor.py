@@ -77,7 +77,7 @@ def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, Mo
     heat = right.text_input(
         "Temperature", _as_text(node.get("temperature")), placeholder="the site's", key=f"{key}_heat"
     )
-    named = list(dict.fromkeys([None, *servers, node.get("server")]))  # one that is no more is refused by name
+    named = list(dict.fromkeys([None, *servers, node.get("server")]))  # an unknown server is refused by name
     server = left.selectbox(
         "Server", named, format_func=lambda one: one or "the site's", key=f"{key}_server",
         index=named.index(node.get("server")),

@@ -28,7 +28,7 @@ class PromptFacts:
 
 
 def prompt_facts(before: PipelineConfig, after: PipelineConfig, prompts: PromptSet) -> tuple[PromptFacts, ...]:
-    """Of every agent of the draft. PromptError, which names the agent, where one has no prompt."""
+    """The prompt of every agent of the draft. PromptError, which names the agent, where one has no prompt."""
     known = {node.name: node for node in before.nodes}
     return tuple(_facts(node, known.get(node.name), prompts) for node in after.nodes)
 

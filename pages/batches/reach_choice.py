@@ -1,4 +1,4 @@
-"""What becomes of texts called unsafe: chosen before a batch starts, with the readings it will take; said after."""
+"""What happens to texts called unsafe: chosen before a batch starts, with the readings it will take; said after."""
 
 from collections.abc import Sequence
 

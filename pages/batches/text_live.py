@@ -192,7 +192,7 @@ ROUTE = Route(f"{LIVE_TEXT}/{{token}}", _serve)
 
 @lru_cache(maxsize=1)
 def _component() -> "ComponentRenderer":
-    """Made known once a process: Streamlit reads its files to do so."""
+    """Register the component, once a process: Streamlit reads its files to do so."""
     return st.components.v2.component("second-look-browser.live", js="live.js", css="live.css")
 
 
@@ -207,7 +207,7 @@ def _address(case_id: str) -> str:
 
 
 def _forget_seat() -> None:
-    """The address is good no more, or refused: the page takes another, or says why there is none."""
+    """Forget the address where it is no longer valid or was refused: the page takes another, or says why not."""
     st.session_state.pop(SEAT, None)
 
 

@@ -65,7 +65,7 @@ def _conversation_fields() -> Typed:
 
 
 def _file() -> str | None:
-    """The words of a conversation's file; None without one. Who may not send files is not asked for one."""
+    """The words of a conversation's file; None without one. Only for people who may send files."""
     if not is_allowed(resources.actor(), Action.CREATE_BATCH):
         return None
     number = st.session_state.get("conversation_number", 0)

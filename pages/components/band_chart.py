@@ -37,7 +37,7 @@ def steps(rule: StoppingRule, codes: str) -> tuple[list[Step], dict[Label, int]]
 
 @lru_cache(maxsize=512)
 def bands_fold_html(rule: StoppingRule, codes: str) -> str:
-    """The three panels, folded: a press or Enter opens them. Nothing for no draws."""
+    """The three panels, folded until opened by a click or Enter; empty without draws."""
     if not codes:
         return ""
     kept, out = steps(rule, codes)
@@ -51,7 +51,7 @@ def bands_fold_html(rule: StoppingRule, codes: str) -> str:
 
 
 def bands_sentence(rule: StoppingRule) -> str:
-    """What the bands have to do with the decision."""
+    """How the bands relate to the decision."""
     if isinstance(rule, PairwiseMixture):
         return (
             "The rule does not decide by these bands but by the evidence above, which compares two labels at a time "

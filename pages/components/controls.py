@@ -21,7 +21,7 @@ def controls(db: Database, person: Actor, site: SiteSettings) -> None:
 
 
 def stop_button(db: Database, person: Actor, site: SiteSettings) -> None:
-    """Everybody may stop; who may start again is fewer. Both ask once more. It is calm until it is needed."""
+    """Everybody may stop; fewer may start again. Both ask for confirmation."""
     with (
         st.container(key="stopped_switch" if site.stopped else "stop_switch"),
         st.popover("All stopped" if site.stopped else "Stop all", icon=":material/stop_circle:"),
@@ -30,7 +30,7 @@ def stop_button(db: Database, person: Actor, site: SiteSettings) -> None:
 
 
 def stop_panel(db: Database, person: Actor, site: SiteSettings, *, key: str = "panel") -> None:
-    """What the button does, and the button."""
+    """The stop button, with a sentence on what it does."""
     if not site.stopped:
         st.write("From then on every new decision goes to a clinician, whatever the agents say. Readings go on.")
         if st.button("Stop all decisions", key=f"stop_{key}", type="primary", icon=":material/stop_circle:"):

@@ -131,5 +131,5 @@ def _count_lines(found: Counter[str], before: str = "") -> list[str]:
 
 
 def _plain(words: str) -> str:
-    """Words from outside, in which nothing is markup."""
+    """Words from outside, escaped so that nothing in them is Markdown."""
     return "".join(f"\\{letter}" if letter in _MARKUP else letter for letter in visible(words))

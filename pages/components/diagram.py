@@ -23,7 +23,7 @@ _PICTURE_HEIGHT = 208
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMark:
-    """What is to be said of one agent: a line under its name, and whether it is being asked or is done."""
+    """What the drawing says of one agent: a line under its name, and whether it is being asked or is done."""
 
     words: str = ""
     state: State = "idle"
@@ -31,7 +31,7 @@ class NodeMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayMark:
-    """What is to be said of the way that a label takes out of a node: how many cases went it, and where they are."""
+    """What the drawing says of the way a label takes out of a node: how many cases took it, with a link to them."""
 
     count: int | None = None
     taken: bool = False
@@ -78,7 +78,7 @@ class _Drawing:
         return f'<div class="p" style="{size}" aria-hidden="true">{inside}</div>'
 
     def list_html(self) -> str:
-        """The same in words."""
+        """The same as an ordered list."""
         return f"<ol>{''.join(self._in_words(node) for node in self.pipeline.nodes)}</ol>"
 
     def _in_words(self, node: NodeConfig) -> str:

@@ -151,7 +151,7 @@ _HTML_OF_THEIR_OWN = ("/component/", "/media/")
 
 class KnownAddresses:
     """Answers 404 where there is no page: Streamlit would answer with its page, and a health check there be always
-    green. Streamlit's own measurements are nobody's: they tell who is here and what they keep.
+    green. Streamlit's own metrics are given to nobody: they tell who is here and what they keep.
     """
 
     def __init__(self, app: ASGIApp, *, pages: Collection[str]) -> None:

@@ -203,5 +203,5 @@ def _make(entry: Entry, *, hidden: bool) -> st.Page:
 
 
 def _may(actor: Actor, action: Action) -> bool:
-    """Whether on anything at all, their own things included."""
+    """Whether this person may do it on anything at all, their own things included."""
     return is_allowed(actor, action) or is_allowed(actor, action, owner=actor.id)

@@ -40,7 +40,7 @@ def now() -> datetime:
 
 @singleton
 def sign_in_configured() -> bool:
-    """Whether people must sign in. Asked once: a secrets file that vanishes later opens nothing."""
+    """Whether people must sign in. Looked up once: a secrets file that is removed later opens nothing."""
     return http.sign_in_configured()
 
 
@@ -53,7 +53,7 @@ def actor() -> Actor:
 
 
 def actor_now() -> Acting:
-    """Who is asking, and this moment."""
+    """Who is asking, at this moment: the value that services take as ``by``."""
     return actor().at(now())
 
 

@@ -12,7 +12,7 @@ from storage.settings_store import SettingsVersion, SiteSettings, StaleSettings,
 
 
 def save(db: Database, person: Actor, shown: SettingsVersion, filled: Mapping[str, object], said: str) -> None:
-    """A new version: the one shown with what was filled in. What came of it is said under the key ``said``."""
+    """Save a new version: the one shown, with the changes filled in. The result is kept for the page under ``said``."""
     settings = shown.settings.model_dump() | dict(filled)
     try:
         made = change(db, person.at(resources.now()), SiteSettings.model_validate(settings), shown.version)

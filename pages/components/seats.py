@@ -44,14 +44,14 @@ class OfBrowser(Protocol):
 
     @property
     def browser(self) -> str:
-        """Which, as `browser_of` tells it."""
+        """The browser, as `browser_of` tells it."""
 
 
 B = TypeVar("B", bound=OfBrowser)
 S = TypeVar("S", bound=Seat)
 
 WORTH_COMPRESSING = 500
-"""Bytes: what is smaller goes in one packet as it is."""
+"""Bytes; a smaller answer fits one packet and is not compressed."""
 _GZIP = 31
 
 
@@ -63,12 +63,12 @@ class Body:
 
     @cached_property
     def _gzip_body(self) -> bytes:
-        """Quickly: half the time of the tightest, for three in a hundred bytes more."""
+        """The body, compressed at level 4: half the time of the highest level, for 3 % more bytes."""
         packer = zlib.compressobj(4, zlib.DEFLATED, _GZIP)
         return packer.compress(self._plain) + packer.flush()
 
     def answer(self, *, gzip: bool) -> Response:
-        """The answer, compressed where the browser takes ``gzip`` and it is worth it."""
+        """The answer, compressed where the browser takes ``gzip`` and the body is large enough."""
         headers = {"Vary": "Accept-Encoding"}
         if not gzip or len(self._plain) < WORTH_COMPRESSING:
             return Response(self._plain, headers=headers, media_type="application/json")
@@ -84,7 +84,7 @@ class Addresses(Generic[B]):
         self._under, self._most, self._known, self._lock = under, most, OrderedDict[str, B](), threading.Lock()
 
     def take(self, one: B) -> str:
-        """The address of this one."""
+        """Give this entry an address, and return that."""
         token = secrets.token_urlsafe(24)
         with self._lock:
             self._known[token] = one
@@ -130,6 +130,6 @@ def _answer(seat: S, make: Callable[[S, Actor], Response]) -> Response:
     who = seat.who()
     try:
         return make(seat, who)
-    except Forbidden as refused:  # the browser asks no more after it
+    except Forbidden as refused:  # the browser stops asking after this answer
         record_refusal(resources.database(), who.at(resources.now()), refused.action, seat.case_id)
         raise

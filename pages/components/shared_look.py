@@ -18,7 +18,7 @@ class SharedLook(Generic[T]):
         self._seen: tuple[Database, datetime, T] | None = None
 
     def at(self, db: Database, now: datetime) -> T:
-        """What there was to see as of now, or up to ``every`` ago."""
+        """What the look returned now, or up to ``every`` ago."""
         with self._lock:
             seen = self._seen
             if seen is None or seen[0] is not db or not timedelta() <= now - seen[1] < self._every:

@@ -30,7 +30,7 @@ WHY: Mapping[Ended, str] = {
 
 
 class Unidentified(Exception):
-    """The institution's answer does not say who this is and since when."""
+    """The institution's answer does not say who this is, or when they signed in."""
 
 
 def sign_in_of(claims: Mapping[str, Any]) -> SignIn:

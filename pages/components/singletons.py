@@ -1,4 +1,4 @@
-"""What a process has one of: made at first use, kept until it ends.
+"""Things of which a process has exactly one: made at first use, kept until it ends.
 
 Not `st.cache_resource`: its entries go when somebody clears the caches, and two threads that come first may each make
 one. A database, or the files being taken in, must be one and stay.
@@ -30,7 +30,7 @@ class Singleton(Generic[T]):
         return self._made[0]
 
     def forget(self) -> None:
-        """Make another at the next call."""
+        """Forget the value: the next call makes a new one."""
         with self._lock:
             self._made.clear()
 

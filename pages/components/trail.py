@@ -120,10 +120,10 @@ def _replay_distribution(distribution: LabelDistribution) -> _Replayed:
 
 @lru_cache(maxsize=4096)
 def _replay(rule: StoppingRule, codes: str) -> _Replayed:
-    """Kept: whoever watches sees the same, and a node that is done comes again at every tick."""
+    """Cached: everybody who watches sees the same, and a node that is done is shown again at every tick."""
     states = _states(rule, codes)
     verdict = with_usable_grounds(rule, decode_draws(codes), states[-1].verdict())
-    if verdict is not None and verdict.ended is Ended.NO_ANSWER:  # nothing of it may look settled
+    if verdict is not None and verdict.ended is Ended.NO_ANSWER:  # nothing in it may look decided
         return _Replayed(verdict=verdict, compared=(), trace=())
     return _Replayed(verdict=verdict, compared=states[-1].comparisons(), trace=_trace(states))
 

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
 FIELDS = ("decide_why_", "follow_up_note_")
-"""With what the keys of these fields begin."""
+"""The prefix of these fields' keys."""
 _RECORDED = "typed_recorded"
 
 
 def keep_typed(person: Actor) -> None:
-    """Once a page that has such fields."""
+    """Have the browser keep what is typed; call it once on a page that has such fields."""
     with st.container(key="typed"):
         recorded = st.session_state.pop(_RECORDED, [])
         _component()(data={"me": person.id, "fields": FIELDS, "recorded": recorded}, key="typed_fields")

@@ -18,5 +18,5 @@ def text_html(text: str, *, label: str = "", max_height_px: int = 320) -> str:
 
 
 def show_text(text: str, *, label: str = "", max_height_px: int = 320) -> None:
-    """Put the text on the page."""
+    """Show the text on the page, escaped."""
     st.html(text_html(text, label=label, max_height_px=max_height_px))

@@ -15,7 +15,7 @@ from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 PAGE_MESSAGES = frozenset(
     {"rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request"}
 )
-"""What a page sends in use. The others are a developer's: one of them empties the caches of every user."""
+"""The messages a page sends in normal use. Others are for developers: one empties the caches of all users."""
 
 UNREADABLE = "unreadable"
 REFUSED = 1008
@@ -70,7 +70,7 @@ def _place(address: str, scheme: str | None = None) -> tuple[str, int] | None:
 
 
 def _of_pages(receive: Receive) -> Receive:
-    """The messages without those that no page sends; Streamlit ends a connection that sends what is none."""
+    """The messages without those that no page sends; Streamlit ends a connection that sends anything else."""
 
     async def receive_known() -> Message:
         while True:

@@ -1,4 +1,4 @@
-"""Cases that lie open in a page which asks no more: its tab was closed, its browser or its line is gone.
+"""Cases left open in a page that no longer asks: its tab was closed, its browser or its line is gone.
 
 An open inbox says with each question which case is on its desk, in a hidden tab too. Once none of them has for a while
 the case goes back, so that a tab closed over a P0 case keeps nobody from it for as long as a claim lasts. Whoever asks
@@ -32,7 +32,7 @@ class OpenInbox(Seat):
     on_desk: str | None = None
 
     def asks(self, now: datetime, on_desk: str | None) -> None:
-        """Remember this question."""
+        """Record that this page has asked, and for which case."""
         self.asked_at, self.on_desk = now, on_desk
 
 
@@ -54,12 +54,12 @@ class ClosedPages:
 
 @singleton
 def closed_pages() -> ClosedPages:
-    """Those of this process."""
+    """The closed pages of this process."""
     return ClosedPages()
 
 
 def _abandoned_cases(seats: Seats[OpenInbox], now: datetime) -> list[tuple[OpenInbox, str]]:
-    """Each case that only pages have on their desks which are gone, once."""
+    """Each case that is only on the desks of pages that are gone, once."""
     known = [seat for seat in seats.all() if seat.on_desk is not None and seat.asked_at is not None]
     gone = [seat for seat in known if seat.asked_at is not None and now - seat.asked_at > GONE_AFTER]
     alive = {seat.on_desk for seat in known if seat not in gone}

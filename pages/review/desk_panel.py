@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COMPONENT = "second-look-browser.desk"
 KEY = "desk"
 _SENT = "desk_sent"
-"""Where what the browser sent waits until a run comes to the desk."""
+"""Session key of what the browser sent and the desk has not handled yet."""
 STAYS = QUIET | {"alive", "draft", "second", "at_once", "uncover", "revise"}
 """Requests after which the rest of the page is as it was."""
 
@@ -109,5 +109,5 @@ def _mount(shown: dict[str, Any]) -> object:
 
 @lru_cache(maxsize=1)
 def _component() -> "ComponentRenderer":
-    """Made known once a process: Streamlit reads its files to do so."""
+    """Register the component, once a process: Streamlit reads its files to do so."""
     return st.components.v2.component(COMPONENT, js="desk.js", css="desk.css", isolate_styles=False)

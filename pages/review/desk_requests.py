@@ -120,7 +120,7 @@ def _on_desk(at: At, request: Request) -> Desk:
 
 
 def _look(at: At, request: Request) -> None:
-    """Nothing but the answer, which comes with how things stand."""
+    """Answer with the state of the desk; nothing is changed."""
 
 
 def _alive(at: At, request: Request) -> None:
@@ -196,7 +196,7 @@ def _make_leave(words: str, leave: Callable[[At, Request], object]) -> Callable[
 
 
 def _drop_sent_note(at: At, request: Request) -> None:
-    """The note for the next reader has gone with the case: it is in the draft no more."""
+    """The note for the next reader has gone with the case: remove it from the draft."""
     draft = dict(load_draft(at.db, at.here.person, request.case or "") or {})
     if request.note and draft.pop("leaving", None):
         save_draft(at.db, at.here.by, request.case or "", draft)

@@ -87,7 +87,7 @@ def form_offer() -> dict[str, Any]:
 
 
 def _one(name: str, title: str, kind: type[StrEnum], none: str = "") -> dict[str, Any]:
-    """One of several. What leaves a field as it was at first stands in front, so that it can be chosen again."""
+    """A field with one choice of several. What it begins with comes first, so that it can be chosen again."""
     start = next((value for value in kind if value.value in _UNSAID), None)
     first = [[None, none or words(start)]]
     return {

@@ -91,12 +91,12 @@ def _try(act) -> None:  # type: ignore[no-untyped-def]
 
 
 def found_words(found: Erasure) -> str:
-    """What would be erased."""
+    """What would be erased, in words."""
     return f"{_things(found)} would be erased. {backup_words(found)}"
 
 
 def done_words(done: Erasure) -> str:
-    """What came of it."""
+    """What was erased, in words."""
     if done.waits_for:
         return f"{_things(done)} will be erased once somebody else has confirmed it."
     return f"{_things(done)} erased. {backup_words(done)}"

@@ -54,7 +54,7 @@ def heading(found: Open, now: datetime) -> str:
 
 
 def others_words(found: Open) -> str:
-    """Of those that are not shown, the number alone."""
+    """How many follow-ups are not shown, in words."""
     late = f", {found.others_overdue} overdue" if found.others_overdue else ""
     return f"{found.others} more with colleagues{late}. Which cases these are is not shown to you."
 

@@ -48,7 +48,7 @@ class Here:
 
     @property
     def by(self) -> Acting:
-        """This person, now."""
+        """This person at this moment: the value that services take as ``by``."""
         return self.person.at(self.now)
 
     @property
@@ -75,17 +75,17 @@ class Desk:
     asked: bool = False
 
     def is_lost(self, now: datetime) -> bool:
-        """Unread, and the lease is over."""
+        """Whether the case is not read and its lease has ended."""
         return self.mine is None and (self.claim is None or self.claim.expires_at <= now)
 
     @property
     def only_named(self) -> bool:
-        """The address names it and nothing of it is here: it is not in this person's hands."""
+        """Whether only the address names the case: this person neither holds it nor has read it."""
         return self.claim is None and self.mine is None and self.text is None
 
     @property
     def busy(self) -> bool:
-        """Something to be read or left first."""
+        """Whether a case must be read or left before the next one."""
         return self.mine is None and not self.only_named
 
 
@@ -124,7 +124,7 @@ class Memory:
 
 
 def memory() -> Memory:
-    """This session's."""
+    """The memory of this session."""
     if _MEMORY not in st.session_state:
         st.session_state[_MEMORY] = Memory()
     found: Memory = st.session_state[_MEMORY]
@@ -132,7 +132,7 @@ def memory() -> Memory:
 
 
 def say(words: str) -> None:
-    """One line that the next run shows."""
+    """Keep one line, which the next run shows."""
     memory().said = words
 
 
@@ -154,19 +154,19 @@ def current(here: Here) -> Desk | None:
 
 
 def keep(desk: Desk) -> Desk:
-    """Put it on the desk."""
+    """Keep the case on the desk for the next run."""
     st.session_state[_DESK] = desk
     return desk
 
 
 def lay(desk: Desk) -> Desk:
-    """Another case onto the desk, and into the address."""
+    """Put another case on the desk and in the address."""
     st.query_params["case"] = desk.case_id
     return keep(desk)
 
 
 def clear() -> None:
-    """An empty desk."""
+    """Clear the desk and the address."""
     st.session_state.pop(_DESK, None)
     st.query_params.pop("case", None)
 
@@ -200,7 +200,7 @@ def place(here: Here, desk: Desk) -> Standing:
 
 
 def renew(here: Here, desk: Desk) -> Desk:
-    """Renewed when a part of the lease has gone, after a sign of activity."""
+    """Renew the lease after a sign of activity, once a part of it has passed."""
     claim = desk.claim
     if desk.mine or claim is None or not here.now < claim.expires_at <= here.now + RENEW_BELOW * here.lease:
         return desk
@@ -235,7 +235,7 @@ def _with_text(here: Here, desk: Desk) -> Desk:
 
 
 def take_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
-    """The next case onto the desk. None when none is free."""
+    """Put the next case on the desk. None when none is free."""
     claim = _find_left_behind(here) or claims.claim_next(here.db, here.by, here.lease, tiers)
     memory().ahead = None
     if claim is None:
@@ -254,7 +254,7 @@ def _find_left_behind(here: Here) -> Claim | None:
 
 
 def take(here: Here, case_id: str) -> None:
-    """A chosen case onto the desk. Raises Forbidden, NotAvailable."""
+    """Put a chosen case on the desk. Raises Forbidden, NotAvailable."""
     lay(open_desk(here, claims.claim(here.db, here.by, case_id, here.lease)))
 
 
@@ -280,23 +280,23 @@ def revise(here: Here, desk: Desk, form: RatingForm, reason: str, rating_id: str
     keep(replace(desk, mine=my_rating(here, desk.case_id), receipt=receipt))
     last = memory().last
     if last is not None and last.case_id == desk.case_id:
-        memory().last = None  # it says what is so no longer, and there is nothing to take back
+        memory().last = None  # what it says is out of date, and nothing can be taken back
 
 
 def undo(here: Here, case_id: str, rating_id: str) -> None:
-    """The case back in their hands, unread. Raises NotAvailable once that is too late."""
+    """Take the last reading back, so that the case is theirs and unread. NotAvailable once that is too late."""
     lay(open_desk(here, take_back(here.db, here.by, case_id, rating_id, here.lease)))
     memory().last = None
 
 
 def open_at_once(here: Here, desk: Desk) -> None:
-    """The evidence of a P0 case before the reading, which then is not blind."""
+    """Show the evidence of a P0 case before the reading, which is then not blind."""
     shown = reveal_evidence(here.db, here.by, desk.case_id, open_at_once=True)
     keep(replace(desk, evidence=shown))
 
 
 def reveal(here: Here, desk: Desk) -> None:
-    """What the engine said, and what others did, once this person's own reading is in."""
+    """Show what the engine and other readers said, once this person's own reading is saved."""
     shown = reveal_evidence(here.db, here.by, desk.case_id)
     given = ratings.reveal_ratings(here.db, here.by, desk.case_id)
     others = tuple({each.reviewer: each for each in given if each.reviewer != here.person.id}.values())
@@ -305,14 +305,14 @@ def reveal(here: Here, desk: Desk) -> None:
 
 
 def show_read(here: Here, case_id: str) -> None:
-    """A case that this person has read, onto the desk; its evidence comes with the reveal."""
+    """Put a case that this person has read on the desk; its evidence comes with the reveal."""
     mine = my_rating(here, case_id)
     if mine is not None:
         lay(_with_text(here, Desk(case_id=case_id, mine=mine)))
 
 
 def finish(here: Here, desk: Desk | None) -> None:
-    """Nothing stays with this person: neither a case nor a text sent ahead."""
+    """Leave nothing with this person: neither a case nor a text sent ahead."""
     discard_ahead(here.db, here.by)
     memory().ahead = None
     inbox.release_all(here.db, here.by, note="finished for now")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 KEY, SEAT, TIERS, SORT = "queue", "inbox_seat", "tiers", "sort"
 _HEARD = {"take": "queue_take", "act": "queue_act"}
-"""Where a press waits until a run of the page comes to it."""
+"""Session key of a press that the page has not handled yet."""
 
 
 def chosen_view() -> View:
@@ -76,7 +76,7 @@ def live_queue(here: Here, desk: Desk | None, view: View) -> str:
 
 @lru_cache(maxsize=1)
 def _component() -> "ComponentRenderer":
-    """Made known once a process: Streamlit reads its files to do so."""
+    """Register the component, once a process: Streamlit reads its files to do so."""
     return st.components.v2.component("second-look-browser.queue", js="queue.js", css="queue.css")
 
 
@@ -86,7 +86,7 @@ def exposure_today(here: Here) -> exposure.Exposure:
 
 
 def exposure_html(today: exposure.Exposure) -> str:
-    """The count, which is for themselves alone."""
+    """The count as HTML; each person sees their own only."""
     plural = "text" if today.texts == 1 else "texts"
     return (
         f'<p class="sl-small">You opened {today.texts} {plural} today, {today.since_break} since your last '

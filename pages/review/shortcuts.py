@@ -1,4 +1,4 @@
-"""Keyboard shortcuts of the inbox: off for whoever switches them off."""
+"""Keyboard shortcuts of the inbox, which each person can switch off."""
 
 import streamlit as st
 

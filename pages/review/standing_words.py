@@ -1,4 +1,4 @@
-"""What is said of a case that is not in its reader's hands any more: the truth, and what of theirs is kept."""
+"""What the page says of a case that its reader no longer holds: why, and what of their work is kept."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -42,7 +42,7 @@ def find_arrow(source: Source) -> ArrowFiles | None:
 
 
 def read_arrow(files: ArrowFiles) -> Iterator[Record]:
-    """Every row; what has parts stands as JSON in its cell."""
+    """Every row; a list or a structure stands as JSON in its cell."""
     row = 0
     for source, split in files.parts:
         try:

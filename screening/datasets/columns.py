@@ -24,7 +24,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "group": ("group", "split", "subreddit", "language", "category"),
     "where": ("where_to_act", "where to act"),
 }  # fmt: skip
-"""Names met in the wild, the preferred one first. ``cleaned_text`` comes last: it is not what was written."""
+"""Names in published files, the preferred one first. ``cleaned_text`` comes last: it is not what was written."""
 
 OF_A_PERSON: tuple[str, ...] = ("conversation_id", "conv_id", "user_id", "user")
 """Names of ids that several rows may share: an id where they are unique, else the group."""

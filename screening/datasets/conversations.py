@@ -143,7 +143,7 @@ def _of_the_whole(
 
 
 def _reply_places(turns: Sequence[Turn], user: int) -> list[int]:
-    """What the assistant says before the user speaks again."""
+    """The places of the assistant's turns with words before the user speaks again."""
     found = []
     for at in range(user + 1, len(turns)):
         if turns[at].role is Role.USER:

@@ -78,7 +78,7 @@ def mapping_json(mapping: FileMapping) -> str:
 
 
 def read_mapping(content: str | bytes) -> FileMapping:
-    """A mapping that was kept. FileRefused for anything else, with what is wrong and where."""
+    """Read a mapping that was saved. FileRefused for anything else, with what is wrong and where."""
     try:
         found = _File.model_validate(json.loads(content))
     except (ValueError, RecursionError) as wrong:

@@ -1,4 +1,4 @@
-"""One row of a file before anything is made of it."""
+"""One row of a file as it was read, before it is checked."""
 
 import json
 from collections.abc import Mapping

@@ -16,7 +16,7 @@ from screening.text.flags import Flag
 from screening.text.received import ReceivedText
 
 PLACEHOLDERS: frozenset[str] = frozenset({"[deleted]", "[removed]", "redacted", "[redacted]"})
-"""What sites put where a text was; there is nothing left to screen."""
+"""What sites write in place of a text that was removed; there is nothing left to screen."""
 
 ID_LIMIT = 200
 """Longest id, in characters."""

@@ -115,7 +115,7 @@ class CertifiedMixtureConfig(BaseModel):
 
 @lru_cache(maxsize=64)
 def _rule(budget: int, proven: Certificate, *, curtail: bool) -> StoppingRule:
-    """Kept: every case and every watching page asks for it, and it never changes."""
+    """Cached: every case and every watching page asks for it, and it never changes."""
     return PairwiseMixture(budget=budget, errors=proven.levels, curtail=curtail, contract=proven.contract)
 
 

@@ -12,7 +12,7 @@ from screening.labels import LABELS, Label
 from screening.statistics.rules.protocol import Comparison, Ended, Verdict
 
 MARK = "="
-"""Begins the code of a distribution where else the codes of draws stand."""
+"""The first character of a distribution's code, which is stored in place of the codes of draws."""
 _DIGITS = 6
 
 
@@ -70,7 +70,7 @@ class LabelDistribution:
 
     @property
     def code(self) -> str:
-        """It as one word, to stand where else the codes of draws do.
+        """The distribution as one word, stored in place of the codes of draws.
 
         >>> LabelDistribution(labels={Label.SAFE: 0.7, Label.UNSAFE: 0.2, Label.ESCALATE: 0.1}, unknown=0.0).code
         '=0.7|0.2|0.1|0|1'

@@ -186,7 +186,7 @@ class Bill:
     answers: dict[int, Draw] = field(default_factory=dict)
 
     def record_answer(self, place: int, draw: Draw) -> None:
-        """The draw at this place of the wave came in: every sampler tells it at once, so that it can be watched."""
+        """The draw at this place of the wave came in: every sampler reports it at once, so that people can watch."""
         self.answers[place] = draw
 
     def in_order(self) -> list[Draw]:
@@ -283,5 +283,5 @@ class Sampler(DrawSource, Port):
         ...
 
     async def aclose(self) -> None:
-        """Close what is open; it cannot be used afterwards."""
+        """Close its connections; the sampler cannot be used afterwards."""
         ...

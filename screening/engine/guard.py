@@ -1,4 +1,4 @@
-"""From what was found in a text to what that forbids the engine."""
+"""What the findings in a text forbid the engine to do."""
 
 from collections.abc import Iterable
 

@@ -57,7 +57,7 @@ class PairwiseMixtureConfig(_Data):
         return cls(budget=budget, default_error=delta / (len(Label) - 1), errors={})
 
     def at(self, schedule: Schedule, number: int) -> Self:
-        """With the levels of the case of this number."""
+        """The same rule with the levels for the case of this number."""
         errors = {pair: scheduled_delta(schedule, level, number) for pair, level in self.errors.items()}
         default = scheduled_delta(schedule, self.default_error, number)
         return self.model_copy(update={"default_error": default, "errors": errors})
@@ -81,7 +81,7 @@ class SuccessiveEliminationConfig(_Data):
     curtail: bool = True
 
     def at(self, schedule: Schedule, number: int) -> Self:
-        """With the δ of the case of this number."""
+        """The same rule with the δ for the case of this number."""
         return self.model_copy(update={"delta": scheduled_delta(schedule, self.delta, number)})
 
     def rule(self) -> StoppingRule:
@@ -165,7 +165,7 @@ class NodeConfig(_Data):
         raise ValueError(f"node {self.name}: the rule takes no {self.schedule} δ schedule: {why}")
 
     def at(self, number: int) -> Self:
-        """As it decides the case of this number, counted from 1 over the pipeline's cases: with that case's levels.
+        """The node with the levels for the case of this number, counted from 1 over the pipeline's cases.
 
         >>> rule = PairwiseMixtureConfig(default_error=0.02, errors={"safe|unsafe": 0.001})
         >>> node = chain("x", rule, "next").nodes[0].model_copy(update={"schedule": Schedule.HARMONIC})
@@ -236,7 +236,7 @@ class PipelineConfig(_Data):
         return any(node.schedule is not Schedule.CONSTANT for node in self.nodes)
 
     def at(self, number: int) -> Self:
-        """As it decides the case of this number, counted from 1 over all cases of this pipeline."""
+        """The pipeline with the levels for the case of this number, counted from 1 over all its cases."""
         return self.model_copy(update={"nodes": tuple(node.at(number) for node in self.nodes)})
 
     def node(self, name: str) -> NodeConfig:

@@ -15,7 +15,7 @@ from screening.engine.whole_way import chain_bound, promises
 SHIPPED = Path(__file__).parents[2] / "pipelines"
 MOST_CHARACTERS = 1_000_000
 BYTE_ORDER_MARK = "\ufeff"
-"""Some editors begin every file with it."""
+"""The byte order mark that some editors write at the start of every file."""
 
 
 class PipelineRefused(ValueError):

@@ -43,7 +43,7 @@ class NodeDraws:
     cost_usd: float | None = None
 
     def add(self, draws: Sequence[Draw], price: Price | None = None) -> None:
-        """Put draws at the end; one part of unknown cost makes the whole cost unknown."""
+        """Append draws; one part of unknown cost makes the whole cost unknown."""
         usage = reduce(lambda total, draw: total + draw.usage, draws, Usage())
         spent, cost = usage.input_tokens + usage.output_tokens, price(usage) if price else None
         unknown = cost is None or (self.codes and self.cost_usd is None)

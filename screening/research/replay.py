@@ -104,7 +104,7 @@ def _label_numbers() -> Draws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """What became of each of N cases.
+    """How each of N cases ended.
 
     ``outcome`` (N,) is a number into `OUTCOMES`, or `NONE` where more draws are needed than were recorded (such a
     case is unsettled); ``node`` (N,) the last node visited, by its place in the pipeline. By node and case:

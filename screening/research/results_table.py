@@ -1,4 +1,4 @@
-"""The table of an experiment: a row a condition, as CSV, LaTeX, JSON or text. What is not there is said, never 0."""
+"""The table of an experiment: a row a condition, as CSV, LaTeX, JSON or text. A missing value is never shown as 0."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

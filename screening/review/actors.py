@@ -23,7 +23,7 @@ class Actor:
     roles: frozenset[Role]
 
     def at(self, now: datetime) -> "Acting":
-        """This person, doing something at this moment."""
+        """This person, acting at this moment: the value that services take as ``by``."""
         return Acting(self, now)
 
 
@@ -36,7 +36,7 @@ class Acting:
 
     @property
     def id(self) -> str:
-        """The account's."""
+        """The account's id."""
         return self.actor.id
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a text that the agents call unsafe: a site's setting, and a batch's choice when it begins."""
+"""What happens to a text that the agents call unsafe: a site's setting, and a batch's choice when it begins."""
 
 from enum import StrEnum
 

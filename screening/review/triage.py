@@ -111,7 +111,7 @@ def _by_reason(screening: Screening) -> Placement:
     if screening.reason is Reason.SUSPECTED_INJECTION:
         return Placement(tier=Tier.P1, why=Why.ADDRESSES_MODEL)
     if screening.reason is Reason.UNSUPPORTED_LANGUAGE:
-        return Placement(tier=Tier.P1, why=Why.NOT_SCREENABLE)  # nobody and nothing has looked at what it says
+        return Placement(tier=Tier.P1, why=Why.NOT_SCREENABLE)  # neither a person nor a model has read it
     if screening.reason in _NOT_SCREENABLE:
         return Placement(tier=Tier.P2, why=Why.NOT_SCREENABLE)
     if screening.reason in _ABSTAINED:
@@ -143,7 +143,7 @@ def unscreened_placement(flags: Collection[str]) -> Placement:
 
 
 def ordinary_why(tier: Tier) -> Why:
-    """What a case of this tier says of itself where it must say no more."""
+    """The reason shown for a case of this tier where nothing more may be said."""
     return {Tier.P0: Why.LIKELY_URGENT, Tier.P1: Why.PERSON_NEEDED}.get(tier, Why.UNSETTLED)
 
 

@@ -9,7 +9,7 @@ DEADLINE_S = 300.0
 
 
 async def hand_out(request: DrawRequest, draws: Sequence[Draw], gate: RateGate | None) -> list[Draw]:
-    """The draws in request order, each through the gate where there is one, and on the request's bill as it is out."""
+    """The draws in request order, each through the gate, where there is one, and put on the request's bill."""
     if gate is None:
         for place, draw in enumerate(draws):
             _put_on_bill(request, place, draw)
@@ -27,7 +27,7 @@ def _put_on_bill(request: DrawRequest, place: int, draw: Draw) -> None:
 
 
 def always_answers(who: str) -> Preflight:
-    """The preflight of agents that nothing has to be asked of."""
+    """The preflight result of agents that need not be asked: recorded or simulated ones."""
     return Preflight(
         ok=True,
         message=f"The {who} answer by themselves.",

@@ -84,12 +84,12 @@ class LogprobsAdapter(ChatAdapter):
         return {"most_unknown": self._most_unknown}
 
     async def send_for_probabilities(self, call: PreparedCall, attempt: int) -> Response:
-        """One request at temperature 1, so that servers which heat before they tell say the same as the others."""
+        """One request at temperature 1: only some servers apply the temperature to the probabilities they report."""
         asked = {**self.body(call), "temperature": 1.0, "logprobs": True, "top_logprobs": ASKED_TOKENS}
         return await self.post(asked, attempt)
 
     def distribution(self, reply: Mapping[str, Any], expected: Expected, temperature: float) -> LabelDistribution:
-        """What a reply tells; nothing is known of one that is not what was asked, or tells no probabilities."""
+        """The distribution in a reply; all of it is unknown where the reply is not what was asked for or has none."""
         draw = self.draw(reply, expected)
         positions = _positions(reply)
         found = NOTHING_KNOWN

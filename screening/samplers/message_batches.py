@@ -84,12 +84,12 @@ class MessageBatches:
         return prepare_call(asked.request, self._settings, self._wire, self._prompts, rng)
 
     async def create(self, asked: Sequence[Asked]) -> str:
-        """Hand these in; the service's id of the batch. SamplerError where it is not known to have arrived."""
+        """Hand these calls in; returns the service's id of the batch. SamplerError where it may not have arrived."""
         made = await self._json("POST", self._url, {"requests": [self._entry(one) for one in asked]})
         return _id_of(made)
 
     async def find(self, batch_id: str) -> ServiceBatch:
-        """One batch."""
+        """The batch of this id, as the service sees it now."""
         return _service_batch(await self._json("GET", f"{self._url}/{batch_id}"))
 
     async def list_batches(self) -> list[ServiceBatch]:
@@ -189,7 +189,7 @@ def _result(line: bytes) -> tuple[str, Mapping[str, Any]] | None:
 
 
 def _with_long_cache(block: Mapping[str, object]) -> dict[str, object]:
-    """A wave is worked off over an hour and more: what is cached must live so long."""
+    """The block with an hour of cache time, not five minutes: a wave may take longer than those."""
     return {**block, "cache_control": LONG_CACHE} if "cache_control" in block else dict(block)
 
 

@@ -135,7 +135,7 @@ def sampling_values(wire: Dialect) -> dict[str, object]:
 
 
 def is_cacheable(fixed: str, settings: ModelSettings) -> bool:
-    """Whether the fixed prompt is long enough to be cached; shorter ones are silently not."""
+    """Whether the fixed prompt is long enough to be cached; the service silently does not cache shorter ones."""
     return not settings.elsewhere and estimated_tokens(fixed) >= settings.cache_minimum_tokens
 
 

@@ -124,7 +124,7 @@ class ModelSampler:
         return self._wire.notes + cache_notes(self._settings, self._prompts)
 
     def price(self, usage: Usage) -> Decimal | None:
-        """US dollars at list price; None where it is not known: elsewhere than at Anthropic."""
+        """US dollars at list price; None where there is none, as for every service but Anthropic's."""
         return None if self._settings.elsewhere else cost_usd(self._settings.model, usage)
 
     async def preflight(self) -> Preflight:
@@ -207,7 +207,7 @@ class ModelSampler:
 
 
 def default_gate(settings: ModelSettings, limiter: Limiter | None = None) -> RateGate:
-    """A gate for one process; ``limiter``, where given, is shared with others and replaces the own bucket."""
+    """A gate for one process; ``limiter``, where given, is shared with others and replaces its own bucket."""
     limit = settings.requests_per_minute
     return RateGate(
         concurrency=settings.concurrency,
@@ -217,7 +217,7 @@ def default_gate(settings: ModelSettings, limiter: Limiter | None = None) -> Rat
 
 
 def breaks_off(settings: ModelSettings, request: DrawRequest) -> Callable[[Sequence[Draw]], bool] | None:
-    """What ends a wave early; nothing at a service, which bills calls that nobody waits for."""
+    """The test that ends a wave early; None for a service, which bills calls even if nobody waits for them."""
     return request.enough if settings.breaks_off and settings.elsewhere else None
 
 

@@ -77,7 +77,7 @@ class ModelSettings:
         return not (host == "anthropic.com" or host.endswith(".anthropic.com"))
 
     def with_adaptive_calls(self) -> "ModelSettings":
-        """The same; for a server that is not Anthropic's it finds out how many calls at once that can take."""
+        """The same settings; for a server that is not Anthropic's, how many calls at once it takes is found out."""
         return replace(self, adaptive=self.elsewhere)
 
     @property

@@ -26,7 +26,7 @@ def preflight_of_answer(draw: Draw, *, model: str, temperature: float | None, se
 def preflight_of_error(
     error: SamplerError, *, model: str, works_without_temperature: bool, seconds: float
 ) -> Preflight:
-    """The call failed; one cause a site can cure by a setting is told apart."""
+    """The call failed; the one cause that a site can remove by a setting is named."""
     message = (
         f"{model} accepts no temperature: leave the temperature setting empty."
         if works_without_temperature

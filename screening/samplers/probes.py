@@ -66,7 +66,7 @@ class Probed:
 
 
 async def probe(sampler: DrawSource, pipeline: PipelineConfig) -> Probed:
-    """All probes through the pipeline. SamplerError when the model cannot be asked: that is no failure of it."""
+    """All probes through the pipeline. SamplerError when the model cannot be asked, which says nothing against it."""
     tries = [asyncio.ensure_future(screen(text, Guard(), pipeline, sampler)) for text in ALL.values()]
     try:
         found = await asyncio.gather(*tries)
@@ -83,5 +83,5 @@ async def probe(sampler: DrawSource, pipeline: PipelineConfig) -> Probed:
 
 
 def other_names(draws: Iterable[Draw]) -> tuple[str, ...]:
-    """The names of models that were not asked, and answered."""
+    """Names of models that answered although others were asked."""
     return tuple(sorted({draw.raw for draw in draws if draw.answer is Answer.OTHER_MODEL and draw.raw}))

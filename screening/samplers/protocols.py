@@ -10,7 +10,7 @@ from screening.samplers.rate import RateGate
 
 
 def sampler_of(settings: ModelSettings, prompts: PromptSet, *, gate: RateGate | None = None) -> ModelSampler:
-    """The sampler for these settings, over the protocol they name. Its library is imported by whoever asks a model."""
+    """The sampler for these settings, over the protocol they name; imports its library only when one is made."""
     match settings.protocol:
         case "messages":
             from screening.samplers.anthropic import AnthropicSampler
@@ -28,6 +28,6 @@ def sampler_of(settings: ModelSettings, prompts: PromptSet, *, gate: RateGate | 
 
 
 async def preflight(settings: ModelSettings, prompts: PromptSet) -> Preflight:
-    """Ask once with a sampler made for it and closed again: for a process that does not screen itself."""
+    """Ask once, with a sampler that is opened and closed for this call: for processes that do not screen."""
     async with sampler_of(settings, prompts) as sampler:
         return await sampler.preflight()

@@ -62,12 +62,12 @@ class RecordedSampler:
         return {"sampler": "recorded", "recordings": hashlib.sha256(repr(whole).encode()).hexdigest()[:16]}
 
     async def preflight(self) -> Preflight:
-        """They answer by themselves."""
+        """Recorded draws always answer: nothing is asked."""
         return always_answers("recorded draws")
 
     def price(self, usage: Usage) -> Decimal:
-        """Nothing is paid again."""
+        """0: recorded draws were paid for when they were made."""
         return Decimal(0)
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""

@@ -79,15 +79,15 @@ class SimulatedSampler:
         return await hand_out(request, made, self._gate)
 
     async def preflight(self) -> Preflight:
-        """They answer by themselves."""
+        """Simulated agents always answer: nothing is asked."""
         return always_answers("simulated agents")
 
     def price(self, usage: Usage) -> Decimal:
-        """Nothing is paid."""
+        """0: simulated draws cost nothing."""
         return Decimal(0)
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
 
 def text_to_score(text: ScreenedText) -> ScreenedText:

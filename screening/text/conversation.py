@@ -94,12 +94,12 @@ class Thread:
         return sum(turn.shown is None and turn.role in SENT and turn.end > turn.start for turn in self.turns)
 
     def as_json(self) -> dict[str, Any]:
-        """As it is stored."""
+        """The form in which it is stored."""
         return asdict(self)
 
 
 def thread_of(stored: Mapping[str, Any] | None) -> Thread | None:
-    """What `Thread.as_json` made; None for a case that is no conversation."""
+    """Read what `Thread.as_json` wrote; None for a case that is no conversation."""
     if stored is None:
         return None
     turns = (

@@ -12,7 +12,7 @@ LONGEST = 3
 
 
 def fold_case(text: str) -> str:
-    """As it is compared: without regard to case, width and compatibility forms.
+    """The form in which words are compared: without regard to case, width and compatibility forms.
 
     >>> fold_case("Ｂridge ﬁne STRASSE") == fold_case("bridge fine Straße")
     True

@@ -48,7 +48,7 @@ class Replies(_Frozen):
 
 
 class Context(_Frozen):
-    """Words that take a clear statement down, in its own sentence."""
+    """Words that weaken a clear statement when they stand in the same sentence."""
 
     negation: frozenset[str]
     condition: frozenset[str]
