@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import anyio
 
 from screening.samplers.priority_lock import PriorityLock
-from screening.samplers.rate import current_rank
+from screening.samplers.rate import current_rank, take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +45,7 @@ class AdaptiveLimit:
         """Held while one call is under way; urgent calls and those of older waves pass first."""
         async with self._turns.turn(current_rank()):
             place = object()
-            try:
-                self._slots.acquire_on_behalf_of_nowait(place)  # the gate lets others go first
-            except anyio.WouldBlock:
-                await self._slots.acquire_on_behalf_of(place)
+            await take(self._slots, place)
         try:
             wait_s = timeout_s if self._warm else max(timeout_s, self._warming_s)
             yield Place(timeout_s=wait_s, halvings=self._halvings)

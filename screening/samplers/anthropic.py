@@ -1,13 +1,14 @@
 """The Messages API, at Anthropic or at a server of one's own: one request through the service's own library."""
 
+import json
 import logging
 import random
 from collections.abc import Mapping
 from typing import Any
 
 import anthropic
+import httpx2
 from anthropic import AsyncAnthropic, DefaultAioHttpClient
-from httpx2 import ByteStream
 
 from screening.engine.draws import Draw, SamplerError
 from screening.engine.prompting import PromptSet
@@ -40,7 +41,7 @@ class MessagesAdapter:
     async def send(self, call: PreparedCall, attempt: int) -> Response:
         """One request and its reply, as `Adapter` says."""
         try:
-            raw = await self._create(call, attempt)
+            return _response(await self._post(call, attempt))
         except anthropic.APITimeoutError:
             raise AttemptFailed("timeout") from None
         except anthropic.APIConnectionError as error:
@@ -52,18 +53,24 @@ class MessagesAdapter:
         except anthropic.AnthropicError as error:
             # The library's message may quote the response, and so the text: only the type is told.
             raise SamplerError("service", f"The call failed: {type(error).__name__}.") from None
-        return _response(raw.http_response)
 
-    async def _create(self, call: PreparedCall, attempt: int) -> Any:
-        system: Any = call.system
-        return await self._client.messages.with_raw_response.create(
-            model=self._settings.model,
-            max_tokens=self._settings.max_output_tokens,
-            system=system,
-            messages=[{"role": "user", "content": call.user}],
-            thinking={"type": "disabled"},
-            extra_body=call.extra_body,
-            extra_headers={"x-stainless-retry-count": str(attempt)},
+    async def _post(self, call: PreparedCall, attempt: int) -> httpx2.Response:
+        """By the library's way to any address, with the body as bytes: its method for messages copies and looks through
+        every part of it, for each of a node's many draws.
+        """
+        body = {
+            "model": self._settings.model,
+            "max_tokens": self._settings.max_output_tokens,
+            "system": call.system,
+            "messages": [{"role": "user", "content": call.user}],
+            "thinking": {"type": "disabled"},
+            **call.extra_body,
+        }
+        return await self._client.post(
+            "/v1/messages",
+            cast_to=httpx2.Response,
+            content=json.dumps(body, ensure_ascii=False).encode(),
+            options={"headers": {"x-stainless-retry-count": str(attempt)}},
         )
 
     def draw(self, reply: Mapping[str, Any], expected: Expected) -> Draw:
@@ -85,7 +92,7 @@ class AnthropicSampler(ModelSampler):
         super().__init__(MessagesAdapter(settings), settings, prompts, gate=gate, rng=rng)
 
 
-def _response(raw: Any) -> Response:
+def _response(raw: httpx2.Response) -> Response:
     headers = {name.lower(): value for name, value in raw.headers.items()}
     return Response(status=raw.status_code, headers=headers, body=raw.content)
 
@@ -98,7 +105,7 @@ async def _limit_body(response: Any) -> None:
         await response.stream.aclose()
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
-    response.stream = ByteStream(body)
+    response.stream = httpx2.ByteStream(body)
 
 
 def _client(settings: ModelSettings, api_version: str | None) -> AsyncAnthropic:

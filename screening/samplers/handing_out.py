@@ -1,5 +1,6 @@
 """Draws that exist already, handed out like any others: under the same limits, urgent ones first, on the bill."""
 
+import asyncio
 from collections.abc import Sequence
 
 from screening.engine.draws import Draw, DrawRequest, Preflight
@@ -17,6 +18,7 @@ async def hand_out(request: DrawRequest, draws: Sequence[Draw], gate: RateGate |
     async with gate.wave(urgent=request.urgent, deadline_s=DEADLINE_S):
         for place, draw in enumerate(draws):
             async with gate.slot():
+                await asyncio.sleep(0)  # others go on meanwhile
                 _put_on_bill(request, place, draw)
     return list(draws)
 

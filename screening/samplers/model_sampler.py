@@ -229,7 +229,8 @@ async def _until_enough(
     first: list[Draw] = []
     try:
         for task in tasks:
-            await asyncio.wait([whole, task], return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                await asyncio.wait([whole, task], return_when=asyncio.FIRST_COMPLETED)
             if not task.done() or task.cancelled() or task.exception() is not None:
                 return await whole  # it failed: the wave ends as any other does
             first.append(task.result())

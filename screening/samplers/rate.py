@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
@@ -62,6 +62,14 @@ def current_rank() -> Rank:
     return _NO_WAVE if wave is None else wave.rank
 
 
+async def take(slots: anyio.CapacityLimiter, place: object) -> None:
+    """Take a place: one that is free at once, without giving way to others first."""
+    try:
+        slots.acquire_on_behalf_of_nowait(place)
+    except anyio.WouldBlock:
+        await slots.acquire_on_behalf_of(place)
+
+
 class RateGate:
     """Concurrency, rate and shared pause of one process; bound to the event loop it is first used in.
 
@@ -103,16 +111,28 @@ class RateGate:
     async def slot(self, *, retry: bool = False) -> AsyncIterator[None]:
         """Held while one attempt is under way. A pause that begins while waiting is waited for as well."""
         wave = _WAVE.get()
-        async with AsyncExitStack() as held:
-            async with self._turns.turn(current_rank()):
-                await held.enter_async_context(self._slots)
+        place = await self._place()
+        try:
+            if wave is not None and not retry:
+                wave.let_through()
+            yield
+        finally:
+            self._slots.release_on_behalf_of(place)
+
+    async def _place(self) -> object:
+        """Taken when it is this attempt's turn and nothing holds it back any more; to be released."""
+        place = object()
+        async with self._turns.turn(current_rank()):
+            await take(self._slots, place)
+            try:
                 await self._pause_over()
                 if self._limiter is not None:
                     await self._limiter.acquire()
                     await self._pause_over()
-            if wave is not None and not retry:
-                wave.let_through()
-            yield
+            except BaseException:
+                self._slots.release_on_behalf_of(place)
+                raise
+        return place
 
     @property
     def in_use(self) -> int:
