@@ -1,10 +1,14 @@
 """A site's own pipelines: versions are never overwritten, one is in force, and whoever was faster is heard."""
 
-import pytest
+from datetime import datetime
 
-from screening.engine.pipeline import PipelineConfig, preset
+import pytest
+from sqlalchemy import insert, select
+
+from screening.engine.pipeline import PairwiseMixtureConfig, PipelineConfig, UndecidableError, chain, preset
 from screening.review.policy import Forbidden
 from storage.audit_log import events
+from storage.batches.configurations import save_configuration
 from storage.batches.pipelines import (
     ReasonMissing,
     StalePipeline,
@@ -17,6 +21,9 @@ from storage.batches.pipelines import (
     list_versions,
 )
 from storage.database import Database
+from storage.identifiers import new_id
+from storage.schema import comparisons
+from tests.storage.batch_of import CONFIGURATION, batch
 from tests.storage.inbox_cases import ADMIN, ANN, MINUTE, NOW, RESEARCHER
 
 
@@ -63,3 +70,80 @@ def test_who_may_draft_and_who_may_put_in_force(db: Database) -> None:
         activate(db, RESEARCHER.at(NOW), "ours", 1, "mine")
     activate(db, ADMIN.at(NOW), "ours", 1, "tried")
     assert [event.action for event in events(db, ADMIN, limit=2)] == ["pipeline_activated", "pipeline_saved"]
+
+
+def test_versions_and_what_is_in_force_belong_to_a_name(db: Database) -> None:
+    ours = keep_version(db, RESEARCHER.at(NOW), _named(), "", 0)
+    theirs = keep_version(db, RESEARCHER.at(NOW), _named("theirs", budget=60), "", 0)
+    keep_version(db, RESEARCHER.at(NOW), _named(budget=50), "", 1)
+    assert (ours.number, theirs.number) == (1, 1)
+    assert get_version(db, "theirs") == theirs and get_version(db, "ours").number == 2
+    assert [one.title for one in list_versions(db, ANN)] == ["ours v2", "ours v1", "theirs v1"]
+    for name, known in (("theirs", 2), ("nobodys", 1)):
+        with pytest.raises(UnknownPipeline):
+            get_version(db, name, known)
+        with pytest.raises(UnknownPipeline):
+            activate(db, ADMIN.at(NOW), name, known, "why")
+    with pytest.raises(UnknownPipeline):
+        get_version(db, "nobodys")
+    for name in ("ours", "theirs"):
+        made = activate(db, ADMIN.at(NOW), name, 1, " cheaper ")
+        assert (made.name, made.number, made.reason, made.comparison, made.by, made.at) == (
+            name, 1, "cheaper", None, "ada", NOW,
+        )  # fmt: skip
+        found = active_version(db)
+        assert found is not None and found.title == f"{name} v1", "the first of one is not the first of the other"
+    assert list_activations(db, ANN)[0] == made
+
+
+@pytest.mark.parametrize("based_on", [0, 2])
+def test_a_version_that_rests_on_another_than_the_newest_is_refused(db: Database, based_on: int) -> None:
+    keep_version(db, RESEARCHER.at(NOW), _named(), "", 0)
+    with pytest.raises(StalePipeline):
+        keep_version(db, RESEARCHER.at(NOW), _named(budget=50), "", based_on)
+    with pytest.raises(StalePipeline):
+        keep_version(db, RESEARCHER.at(NOW), _named("new"), "", 1)
+
+
+def test_what_could_never_decide_is_no_version(db: Database) -> None:
+    with pytest.raises(UndecidableError):
+        keep_version(db, RESEARCHER.at(NOW), chain("ours", PairwiseMixtureConfig(budget=2), "next"), "", 0)
+    assert list_versions(db, ANN) == ()
+
+
+def _compare(db: Database, name: str, batch_id: str | None, ended_at: datetime | None) -> None:
+    row = {"id": new_id(NOW), "batch_id": batch_id, "name": name, "most_cases": 9, "created_by": "rae"}
+    version = save_configuration(db, CONFIGURATION, NOW)
+    with db.write() as conn:
+        conn.execute(insert(comparisons).values(**row, configuration=version, created_at=NOW, ended_at=ended_at))
+
+
+def _ended(db: Database) -> dict[str, tuple[datetime | None, str | None]]:
+    with db.read() as conn:
+        return {row.name: (row.ended_at, row.ended_why) for row in conn.execute(select(comparisons))}
+
+
+def test_a_shadow_of_what_was_in_force_ends_with_it_and_no_other_comparison_does(db: Database) -> None:
+    keep_version(db, RESEARCHER.at(NOW), _named(), "", 0)
+    keep_version(db, RESEARCHER.at(NOW), _named(budget=50), "", 1)
+    activate(db, ADMIN.at(NOW), "ours", 1, "first")
+    _compare(db, "shadow", None, None)
+    _compare(db, "over", None, NOW)
+    _compare(db, "of a batch", batch(db), None)
+    activate(db, ADMIN.at(NOW + MINUTE), "ours", 1, "in force already")
+    assert _ended(db) == {"shadow": (None, None), "over": (NOW, None), "of a batch": (None, None)}
+    activate(db, ADMIN.at(NOW + MINUTE), "ours", 2, "half the price")
+    assert _ended(db) == {
+        "shadow": (NOW + MINUTE, "another pipeline in force"), "over": (NOW, None), "of a batch": (None, None),
+    }  # fmt: skip
+
+
+def test_saving_and_putting_in_force_are_in_the_audit_log(db: Database) -> None:
+    made = keep_version(db, RESEARCHER.at(NOW), _named(), "", 0)
+    activate(db, ADMIN.at(NOW), "ours", 1, "tried")
+    keep_version(db, RESEARCHER.at(NOW), _named(budget=50), "", 1)
+    activate(db, ADMIN.at(NOW), "ours", 2, "", {"escalation": 0.1})
+    found = {(one.action, one.subject): (one.actor, one.details) for one in events(db, ADMIN)}
+    assert found["pipeline_saved", "ours/1"] == ("rae", {"version": made.pipeline.version})
+    assert found["pipeline_activated", "ours/1"] == ("ada", {"compared": False})
+    assert found["pipeline_activated", "ours/2"] == ("ada", {"compared": True})
