@@ -124,6 +124,18 @@ def test_the_evidence_is_the_mean_over_shares_of_bets_beyond_their_exact_limits(
     assert drift(REFERENCE, looks).alarm_rate == 0.05
 
 
+def test_an_outcome_that_came_no_more_has_a_share_and_one_that_never_came_has_none() -> None:
+    found = drift({"safe": 150, "gone": 30, "same": 20}, [{"safe": 40, "same": 20, "never": 0}])
+    assert [(share.name, share.reference, share.since) for share in found.shares] == [
+        ("gone", Proportion(30, 200), Proportion(0, 60)),
+        ("safe", Proportion(150, 200), Proportion(40, 60)),
+        ("same", Proportion(20, 200), Proportion(20, 60)),
+    ]
+    counts = [(30, 0), (150, 40), (20, 20)]
+    expected = [share_evidence(before, 200, since, 60, 0.05 / 2 / 3) for before, since in counts]
+    assert [share.evidence for share in found.shares] == pytest.approx(expected)
+
+
 def test_a_share_that_was_everything_can_only_be_bet_on_to_fall() -> None:
     found = drift({"safe": 40}, [{"safe": 20, "unsafe": 20}])
     by_name = {share.name: share.evidence for share in found.shares}

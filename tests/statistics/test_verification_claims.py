@@ -197,13 +197,15 @@ def test_the_planner_gives_the_shortest_plan_with_the_chance():
 
 def test_the_switch_rate_tells_help_from_harm():
     right, wrong = ("unsafe", "unsafe"), ("safe", "unsafe")  # blind first, reference
-    revisions = [Revision(blind_first=right[0], final=final, reference=right[1]) for final in ("unsafe", "safe")]
+    revisions = [
+        Revision(blind_first=right[0], final=final, reference=right[1]) for final in ("unsafe", "unsafe", "safe")
+    ]
     revisions += [Revision(blind_first=wrong[0], final=f, reference=wrong[1]) for f in ("safe", "unsafe", "unsafe")]
     revisions += [Revision(blind_first="safe", final="unsafe", reference=None)]
     rates = switch_rate(revisions)
-    assert rates.right_to_wrong == Proportion(1, 2)
+    assert rates.right_to_wrong == Proportion(1, 3)
     assert rates.wrong_to_right == Proportion(2, 3)
-    assert (rates.switched, rates.without_reference) == (Proportion(4, 6), 1)
+    assert (rates.switched, rates.without_reference) == (Proportion(4, 7), 1)
     assert switch_rate([]).switched.value is None
 
 
