@@ -3,8 +3,9 @@
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
+from screening.review.actors import Role
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.database import Database
@@ -12,9 +13,10 @@ from storage.review import claims, inbox
 from storage.review.ahead import send_ahead
 from storage.review.assigning import MOST, assign
 from storage.review.claims import NotAvailable
+from storage.review.inbox import RESERVATION, RESERVATIONS
 from storage.review.ratings import submit_rating
-from storage.schema import audit_events
-from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, SENIOR, fill, form, register
+from storage.schema import accounts, audit_events, inbox_entries
+from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, SENIOR, fill, form, person, register
 
 
 @pytest.fixture(autouse=True)
@@ -90,3 +92,65 @@ def test_only_seniors_give_and_not_without_a_limit(db: Database) -> None:
     for wrong in ([], ["0" * 32 + str(n) for n in range(MOST + 1)]):
         with pytest.raises(ValueError, match="choose 1 to"):
             assign(db, SENIOR.at(NOW), wrong, BO.id)
+
+
+def _set(db: Database, **values: object) -> None:
+    with db.write() as conn:
+        conn.execute(update(inbox_entries).values(values))
+
+
+@pytest.mark.parametrize(
+    ("until", "values", "refusal"),
+    [
+        ("lease_expires_at", {"holder": "ann", "token": "t"}, "was taken meanwhile"),
+        ("ahead_until", {"ahead_for": "ann"}, "is about to be opened by somebody"),
+        ("reserved_until", {"held_by": "ann", "handed_to": "ann"}, "was set aside by its reader"),
+    ],
+)
+def test_what_kept_a_case_ends_at_its_moment(db: Database, until: str, values: dict[str, object], refusal: str) -> None:
+    (case_id,) = fill(db)
+    _set(db, **values, **{until: NOW})
+    assert assign(db, SENIOR.at(NOW - timedelta(microseconds=1)), [case_id], BO.id).refused == {case_id: refusal}
+    assert assign(db, SENIOR.at(NOW), [case_id], BO.id).given == (case_id,)
+
+
+def test_a_case_set_aside_for_somebody_else_is_given_to_another(db: Database) -> None:
+    (case_id,) = fill(db)
+    _set(db, held_by="ann", handed_to="cy", reserved_until=NOW + MINUTE)
+    assert assign(db, SENIOR.at(NOW), [case_id], BO.id).given == (case_id,)
+    with db.read() as conn:
+        entry = conn.execute(select(inbox_entries)).one()
+    assert (entry.held_by, entry.handed_to) == (SENIOR.id, BO.id)
+    assert entry.reserved_until == NOW + RESERVATIONS.get(Tier.P2, RESERVATION)
+
+
+def test_only_another_senior_is_given_what_a_senior_decides(db: Database) -> None:
+    helen = person("helen", Role.SENIOR)
+    register(db, helen)
+    (case_id,) = fill(db)
+    _set(db, reading="third")
+    assert assign(db, SENIOR.at(NOW), [case_id], BO.id).refused == {case_id: "is a senior's to decide"}
+    assert assign(db, SENIOR.at(NOW), [case_id], helen.id).given == (case_id,)
+
+
+def test_a_closed_case_stays_closed_and_a_skip_is_no_refusal(db: Database) -> None:
+    (case_id,) = fill(db)
+    claim = claims.claim_next(db, BO.at(NOW))
+    assert claim is not None
+    inbox.skip(db, BO.at(NOW), case_id, claim.token)
+    assert assign(db, SENIOR.at(NOW), [case_id], BO.id).given == (case_id,)
+    _set(db, closed_at=NOW)
+    assert assign(db, SENIOR.at(NOW), [case_id], BO.id).refused == {case_id: "is closed"}
+
+
+def test_whoever_left_is_given_nothing(db: Database) -> None:
+    ids = fill(db)
+    with db.write() as conn:
+        conn.execute(update(accounts).where(accounts.c.id == BO.id).values(active=False))
+    with pytest.raises(NotAvailable):
+        assign(db, SENIOR.at(NOW), ids, BO.id)
+
+
+def test_as_many_as_the_limit_are_looked_at_and_each_once(db: Database) -> None:
+    unknown = [f"{n:032d}" for n in range(MOST)]
+    assert len(assign(db, SENIOR.at(NOW), [*unknown, *unknown], BO.id).refused) == MOST
