@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
-from screening.statistics.paired import exact_mcnemar, paired_difference
+from screening.statistics.paired import exact_mcnemar, paired_difference, quantile_difference
 
 
 def test_mcnemar_is_the_binomial_of_the_pairs_that_part() -> None:
@@ -40,3 +41,90 @@ def test_the_interval_covers_as_often_as_it_says(n: int, up: float, down: float)
         covered += found.low <= up - down <= found.high
     # 95 % nominal; 400 runs have a standard error of 1.1 points.
     assert covered / runs >= 0.93
+
+
+def _figures(n: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    first = random.integers(5, 60, n).astype(float)
+    return first, first + random.integers(-6, 15, n)
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+def test_the_interval_of_many_pairs_is_that_of_their_mean(confidence: float) -> None:
+    first, second = _figures(900)
+    found = paired_difference(first, second, confidence=confidence)
+    differences = second - first
+    half = norm.ppf(0.5 + confidence / 2) * differences.std() / 30  # √900
+    assert (found.n, found.confidence) == (900, confidence)
+    assert (found.first, found.second, found.value) == pytest.approx((first.mean(), second.mean(), differences.mean()))
+    # 4,000 resamples give a limit to about a fortieth of the half width
+    assert (found.low, found.high) == pytest.approx(
+        (differences.mean() - half, differences.mean() + half), abs=half / 10
+    )
+    assert paired_difference(first, second) == paired_difference(first, second, confidence=0.95, seed=0)
+    assert paired_difference(first, second, seed=1).low != paired_difference(first, second).low
+
+
+@pytest.mark.parametrize("scale", [0.25, 3.0, 40_000.0])
+def test_counting_whole_numbers_and_sorting_others_give_the_same(scale: float) -> None:
+    """Quarters are sorted, whole numbers are counted, and those far apart are sorted again."""
+    first, second = _figures(40)
+    one, other = paired_difference(first, second), paired_difference(scale * first, scale * second)
+    assert (other.value, other.low, other.high) == pytest.approx(
+        [scale * (x or 0) for x in (one.value, one.low, one.high)]
+    )
+    assert one.low is not None and one.high is not None and one.low < one.high
+
+
+def test_rates_are_widened_to_the_adjusted_interval_by_hand() -> None:
+    # 2 of 20 pairs part one way, none the other: shares 3/22 and 1/22, difference 2/22
+    first, second = [0] * 20, [1] * 2 + [0] * 18
+    spread = 1.959963984540054 * np.sqrt((4 / 22 - (2 / 22) ** 2) / 22)
+    found, turned = paired_difference(first, second), paired_difference(second, first)
+    assert found.value == pytest.approx(0.1)
+    assert found.low == pytest.approx(2 / 22 - spread)
+    assert found.high == pytest.approx(max(2 / 22 + spread, 0.25), abs=0.01)  # of resamples: 5 of 20 at most, nearly
+    assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low), abs=0.03)  # type: ignore[operator]
+    apart = paired_difference([0, 0], [1, 1])
+    assert apart.high == 1.0, "no difference of rates is above 1"
+    assert paired_difference([1, 1], [0, 0]).low == -1.0
+
+
+def test_figures_that_are_no_rates_are_not_widened() -> None:
+    assert paired_difference([0, 0, 0], [2, 2, 2]).low == 2.0
+    assert paired_difference([2, 0], [2, 0]).high == 0.0
+    halves = paired_difference([0.0] * 9, [0.5] * 9)
+    assert (halves.low, halves.high) == (0.5, 0.5)
+
+
+def test_a_quantile_of_pairs_moves_with_them() -> None:
+    first, second = _figures(300)
+    moved = quantile_difference(first, first + 4, 0.9)
+    assert (moved.value, moved.low, moved.high) == pytest.approx((4, 4, 4))
+    found = quantile_difference(first, second, 0.9)
+    assert (found.n, found.confidence) == (300, 0.95)
+    assert (found.first, found.second) == pytest.approx((np.quantile(first, 0.9), np.quantile(second, 0.9)))
+    assert found.value == pytest.approx(np.quantile(second, 0.9) - np.quantile(first, 0.9))
+    assert found.low is not None and found.high is not None and found.low < found.value < found.high  # type: ignore[operator]
+    wide, narrow = found, quantile_difference(first, second, 0.9, confidence=0.5)
+    assert wide.low <= narrow.low < narrow.high <= wide.high and narrow.confidence == 0.5  # type: ignore[operator]
+    assert quantile_difference(first, second, 0.9) == quantile_difference(first, second, 0.9, seed=0)
+
+
+def test_whole_pairs_are_drawn_again() -> None:
+    """Each alone varies widely; taken by pairs they differ by 0 or 1."""
+    first = np.arange(200.0)
+    found = quantile_difference(first, first + np.arange(200) % 2, 0.5)
+    assert found.low is not None and found.high is not None
+    assert -0.5 <= found.low <= found.high <= 1.5
+
+
+def test_quantiles_of_nothing_of_one_pair_and_of_unequal_lengths() -> None:
+    nothing = quantile_difference([], [], 0.5, confidence=0.8)
+    assert (nothing.n, nothing.first, nothing.second, nothing.value, nothing.low, nothing.high, nothing.confidence) == (
+        0, None, None, None, None, None, 0.8,
+    )  # fmt: skip
+    one = quantile_difference([2.0], [5.0], 0.9)
+    assert (one.n, one.first, one.second, one.value, one.low, one.high) == (1, 2.0, 5.0, 3.0, 3.0, 3.0)
+    with pytest.raises(ValueError):
+        quantile_difference([1.0], [1.0, 2.0], 0.5)
