@@ -219,9 +219,10 @@ def adjudicate(
     _needs(reason)
     with db.write() as conn:
         entry = _lock(conn, case_id)
-        if entry is not None and (done := _same_decision(conn, by.actor, case_id, label, method, reason)) is not None:
-            return done
         if entry is None or entry.closed_at is not None:
+            made = versions_in(conn, case_id)
+            if made and _is_same(made[-1], by, label, method, reason):
+                return made[-1]
             raise NotAvailable("this case is not open")
         if entry.holder not in (None, by.id) and entry.lease_expires_at > by.now:
             raise NotAvailable("somebody is reading this case at the moment")
@@ -256,26 +257,18 @@ def amend(db: Database, by: Acting, case_id: str, label: RatingLabel, reason: st
         made = versions_in(conn, case_id)
         if not made:
             raise NotAvailable("this case was closed without a label: what it held was erased")
-        done = _same_decision(conn, by.actor, case_id, label, Method.AMENDMENT, reason)
-        if done is not None and done.version == based_on + 1:
-            return done
-        if made[-1].version != based_on:
+        last = made[-1]
+        if last.version == based_on + 1 and _is_same(last, by, label, Method.AMENDMENT, reason):
+            return last
+        if last.version != based_on:
             raise StaleVersion("the case was amended in the meantime")
         close(conn, case_id, label, Method.AMENDMENT, by, reason.strip())
         return _record(conn, by, case_id, "amended")
 
 
-def _same_decision(
-    conn: Connection, actor: Actor, case_id: str, label: RatingLabel, method: Method, reason: str
-) -> Adjudication | None:
-    """The version in force of a closed case, where it is this very decision of this person: pressed twice is once."""
-    closed = select(_entry.case_id).where(_entry.case_id == case_id, _entry.closed_at.is_not(None))
-    if conn.execute(closed).first() is None or not (known := versions_in(conn, case_id)):
-        return None
-    last = known[-1]
-    return (
-        last if (last.by, last.label, last.method, last.reason) == (actor.id, label, method, reason.strip()) else None
-    )
+def _is_same(made: Adjudication, by: Acting, label: RatingLabel, method: Method, reason: str) -> bool:
+    """Whether this version is this very decision of this person: pressed twice is once."""
+    return (made.by, made.label, made.method, made.reason) == (by.id, label, method, reason.strip())
 
 
 def _record(conn: Connection, by: Acting, case_id: str, action: str) -> Adjudication:

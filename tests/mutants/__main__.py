@@ -126,7 +126,7 @@ DECIDING = {
     "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement", "_toss"],
     "storage/review/adjudication.py": [
         "settle", "resettle", "_close_alone", "_wait", "_dispute", "close", "latest_readings", "adjudicate", "is_party",
-        "amend", "_same_decision", "_needs",
+        "amend", "_is_same", "_needs",
     ],
     "storage/review/second_readings.py": ["second_reading_due", "doubtful_safe", "_matching_rules", "coin"],
 }

@@ -58,6 +58,35 @@ def test_the_arrays_say_what_the_state_machine_does(rule: StoppingRule, p: tuple
     assert found.mean_calls == pytest.approx(expected.mean_calls, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("rule", "p"),
+    [
+        (PairwiseMixture(budget=12, errors=ErrorLevels.symmetric(0.3)), (0.2, 0.7, 0.1)),
+        (PairwiseMixture(budget=12, errors=ErrorLevels.symmetric(0.3), curtail=False), (0.6, 0.1, 0.3)),
+        (PairwiseMixture(budget=0), (0.2, 0.7, 0.1)),
+        (SuccessiveElimination(delta=0.99, budget=64), (0.07, 0.9, 0.03)),  # a third arm stays for some rounds
+        (SuccessiveElimination(delta=0.99, budget=66), (0.03, 0.07, 0.9)),
+        (SuccessiveElimination(delta=0.99, budget=62), (0.9, 0.03, 0.07)),
+        (SuccessiveElimination(delta=0.05, budget=2), (0.9, 0.07, 0.03)),
+        (MajorityVote(n=4), (0.2, 0.5, 0.3)),
+    ],
+)
+def test_small_budgets_end_as_the_state_machine_ends(rule: StoppingRule, p: tuple[float, ...]) -> None:
+    expected, found = enumerated(rule, p), exact_performance(rule, p)
+    assert found.probabilities == p
+    assert found.identified == pytest.approx(expected.identified, rel=1e-9, abs=1e-60)
+    assert (found.abstained, found.mean_calls) == pytest.approx((expected.abstained, expected.mean_calls))
+    assert found.right == found.identified[p.index(max(p))]
+    assert found.right + found.wrong == pytest.approx(1 - expected.abstained)
+
+
+def test_without_curtailment_the_budget_ends_runs_of_three_and_of_two_arms() -> None:
+    rule, p = SuccessiveElimination(delta=0.999999, budget=53, curtail=False), (0.97, 0.03, 0.0)
+    expected, found = enumerated(rule, p), exact_performance(rule, p)
+    assert found.identified == pytest.approx(expected.identified, abs=1e-12) and found.identified[0] > 0.2
+    assert (found.abstained, found.mean_calls) == pytest.approx((expected.abstained, expected.mean_calls))
+
+
 @pytest.mark.parametrize("p", NEAR_TIES)
 @pytest.mark.parametrize("delta", [0.05, 0.2])
 def test_pairwise_names_a_label_that_is_not_the_mode_with_probability_at_most_delta(

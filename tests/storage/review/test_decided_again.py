@@ -100,6 +100,14 @@ def test_a_label_that_was_softened_waits_for_a_second_reader(db: Database, case_
     assert (entry(db, case_id)["reading"], entry(db, case_id)["closed_at"]) == ("second", None)
 
 
+def test_unsafe_where_the_engine_said_safe_is_read_again_also_when_it_is_an_afterthought(db: Database) -> None:
+    register(db, ANN, BO)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
+    (case_id,) = fill(db, outcome="safe")
+    assert read(db, ANN, form("safe", 5), "a").next is Next.CLOSED
+    assert revise(db, ANN.at(later(1)), case_id, form("unsafe"), "read again", "b" * 32).next is Next.SECOND_READING
+
+
 def test_an_adjudication_rests_on_each_readers_last_word_in_the_order_of_their_first(
     db: Database, case_id: str
 ) -> None:
@@ -143,6 +151,15 @@ def test_a_decision_pressed_twice_is_one(db: Database, case_id: str) -> None:
     for who, label, reason, method in others:
         with pytest.raises(NotAvailable, match="not open"):
             adjudicate(db, who.at(later(3)), case_id, label, reason, method)  # type: ignore[arg-type]
+
+
+def test_the_same_decision_on_a_case_that_was_opened_again_is_another(db: Database, case_id: str) -> None:
+    read(db, ANN, form("unsafe"), "a", ask=True)
+    adjudicate(db, SENIOR.at(later(1)), case_id, UNSAFE, "it says so")
+    revise(db, ANN.at(later(2)), case_id, form("safe", 5), "a quote", "b" * 32)
+    assert entry(db, case_id)["closed_at"] is None
+    assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "it says so").version == 2
+    assert entry(db, case_id)["closed_at"] == later(3)
 
 
 def test_an_amendment_pressed_twice_is_one(db: Database, case_id: str) -> None:
