@@ -158,6 +158,24 @@ def test_contracts_say_what_they_hold() -> None:
     assert Label.SAFE in {said for (said, _), _ in DEFAULT_CONTRACT.pairs}
 
 
+def test_the_smallest_certificate_that_covers_a_budget_is_found() -> None:
+    for contract in (DEFAULT_CONTRACT, EACH_PAIR_CONTRACT, symmetric_contract(0.01)):
+        found = [find(contract, budget) for budget in (1, 100, 101, 150, 151, 300)]
+        assert [each.budget for each in found if each] == [100, 100, 150, 150, 300, 300]
+        assert {each.contract for each in found if each} == {contract}
+        assert find(contract, 301) is None
+    assert find(symmetric_contract(0.03), 100) is None
+
+
+def test_a_certificate_has_the_levels_and_the_worst_errors_of_its_row() -> None:
+    found, alike = find(DEFAULT_CONTRACT, 100), find(symmetric_contract(0.01), 150)
+    safe = tuple(((SAFE, mode), 0.00177) for mode in (UNSAFE, ESCALATE))
+    assert found is not None and found.levels == ErrorLevels(default=0.0903, overrides=safe)
+    assert (found.worst, found.worst_safe) == (0.04908, 0.000904)
+    assert alike is not None and alike.levels == ErrorLevels(default=0.0129, overrides=())
+    assert (alike.worst, alike.worst_safe) == (0.007328, 0.007328)
+
+
 @pytest.mark.parametrize("bound", [0.0, 1.0, 1.5])
 def test_a_bound_of_a_contract_lies_strictly_between_0_and_1(bound: float) -> None:
     with pytest.raises(ValueError, match="strictly between"):

@@ -117,6 +117,21 @@ def test_an_adjudication_rests_on_each_readers_last_word_in_the_order_of_their_f
     assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "agreed").rating_ids == ("c" * 32, "b" * 32)
 
 
+def test_the_last_version_counts_also_after_a_clock_was_set_back_and_readers_stand_as_they_read(
+    db: Database, case_id: str
+) -> None:
+    read(db, ANN, form("unsafe"), "d", ask=True)
+    read(db, BO, form("safe", 5), "b", now=later(1))
+    revise(db, ANN.at(later(-5)), case_id, form("unsafe", 5), "surer", "a" * 32)
+    assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "agreed").rating_ids == ("a" * 32, "b" * 32)
+
+
+def test_readings_of_one_moment_stand_in_the_order_of_their_ids(db: Database, case_id: str) -> None:
+    read(db, ANN, form("unsafe"), "b", ask=True)
+    read(db, BO, form("safe", 5), "a")
+    assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "agreed").rating_ids == ("a" * 32, "b" * 32)
+
+
 def test_what_needed_another_reading_where_nobody_else_reads_is_kept_in_sight(db: Database) -> None:
     register(db, ANN)
     change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
