@@ -147,7 +147,7 @@ def close(conn: Connection, case_id: str, label: RatingLabel, method: Method, by
 def latest_readings(conn: Connection, case_id: str) -> Sequence[Any]:
     """Each reader's last version on this case, in the order in which they first read it."""
     rows = conn.execute(
-        select(ratings.c.id, ratings.c.reviewer, ratings.c.label, ratings.c.version)
+        select(ratings.c.id, ratings.c.reviewer, ratings.c.label)
         .where(ratings.c.case_id == case_id)
         .order_by(ratings.c.version, ratings.c.at, ratings.c.id)
     )
