@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Page, expect
-from sqlalchemy import func, select, update
+from sqlalchemy import delete, func, select, update
 
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from storage.review.drafts import load_draft
-from storage.schema import cases, inbox_entries, ratings
+from storage.schema import cases, follow_ups, inbox_entries, ratings
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, screenshot
 from tests.browser.desk import (
@@ -247,6 +247,24 @@ def test_on_a_phone_and_enlarged_the_text_comes_first_and_the_decision_is_at_the
     assert violations(page, within=".st-key-inbox") == []
     screenshot(page, f"desk-{name}-revealed-{color_scheme}")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+PLACE = "document.querySelector('.sld').parentElement"
+
+
+def test_a_follow_up_comes_by_itself_and_mounts_nothing_anew(page: Page, db: Database) -> None:
+    """Mounted anew, list and desk would stand without their style until it has come over the line again."""
+    open_inbox(page)
+    next_case(page)
+    choose(page, "2", "7", "Unsafe", "Sure")
+    page.keyboard.press("d")
+    page.locator(".sld-chip").filter(has_text="Urgent").click()
+    page.evaluate(f"{PLACE}.kept = true")
+    save(page)
+    expect(page.get_by_text("1 follow-up open")).to_be_visible()
+    assert page.evaluate(f"{PLACE}.kept") is True
+    with db.write() as conn:
+        conn.execute(delete(follow_ups))
 
 
 def _give_back(page: Page) -> None:
