@@ -20,7 +20,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -45,7 +45,7 @@ AIMS = {"next": 100.0, "save": 300.0, "next, slowed": 100.0, "next P1, slowed": 
 """Milliseconds at p50: the next text is in the browser before its key; saving takes a round trip."""
 SLOWED, SLOWED_S, FAST_MS, FAST = "slowed", 0.8, 30, 12
 LABELS = {"1": "safe", "2": "unsafe", "3": "insufficient_information"}
-POLLS, POLL_AIM = 300, 5.0
+POLLS, POLL_AIM, REST_S = 300, 5.0, 5.0
 PAUSE_S = 1.5
 """A reader's look at the text between two rounds."""
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
@@ -131,20 +131,29 @@ def time_key(page: "Page", key: str, first: str, ready: str) -> float:
 
 
 def poll_cost(page: "Page", pid: int) -> float | None:
-    """Milliseconds of processor time of the app for each of many questions of an open inbox; None but on Linux."""
+    """Milliseconds of processor time of the app for each of many questions of an open inbox, without what it takes in
+    that time anyway; None but on Linux.
+    """
     stat = Path(f"/proc/{pid}/stat")
     if not stat.exists():
         return None
     page.wait_for_function("() => performance.getEntriesByType('resource').some((one) => one.name.includes('/_live/'))")
 
-    def processor_time() -> float:
-        fields = stat.read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    def spent(wait: Callable[[], object]) -> tuple[float, float]:
+        """Seconds of processor time meanwhile, and seconds."""
+        began, before = time.monotonic(), _processor_time(stat)
+        wait()
+        return _processor_time(stat) - before, time.monotonic() - began
 
     page.evaluate(f"() => ({ASK})(20)")
-    before = processor_time()
-    page.evaluate(f"() => ({ASK})({POLLS})")
-    return 1_000 * (processor_time() - before) / POLLS
+    anyway, of = spent(lambda: time.sleep(REST_S))
+    asking, took = spent(lambda: page.evaluate(f"() => ({ASK})({POLLS})"))
+    return 1_000 * (asking - took * anyway / of) / POLLS
+
+
+def _processor_time(stat: Path) -> float:
+    fields = stat.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def rounds(page: "Page", number: int) -> dict[str, list[float]]:

@@ -1,6 +1,6 @@
 """What readings asked for and nobody has closed yet: at the top of the inbox until it is done or handed on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 
@@ -42,8 +42,9 @@ def follow_up_panel(db: Database, by: Acting) -> None:
     with st.expander(heading(found, by.now), expanded=late, icon=":material/assignment_late:", key="follow_ups"):
         if found.others:
             st.caption(others_words(found))
+        people = {other.id: visible(other.name) for other in colleagues(db, by.actor)} if found.shown else {}
         for one in found.shown:
-            _one(db, by, one)
+            _one(db, by, one, people)
 
 
 def heading(found: Open, now: datetime) -> str:
@@ -59,7 +60,7 @@ def others_words(found: Open) -> str:
     return f"{found.others} more with colleagues{late}. Which cases these are is not shown to you."
 
 
-def _one(db: Database, by: Acting, one: FollowUp) -> None:
+def _one(db: Database, by: Acting, one: FollowUp, people: Mapping[str, str]) -> None:
     with st.container(border=True, key=f"follow_up_{one.id}"):
         name = plain_name(one.external_id, one.case_id).replace("_", "\\_")
         label = f"{FOR_WORDS[one.disposition]} · {name} · {due_words(one.due_at, by.now)}"
@@ -76,7 +77,6 @@ def _one(db: Database, by: Acting, one: FollowUp) -> None:
             for how in How:
                 if st.button(HOW_WORDS[how], key=f"follow_up_{how.value}_{one.id}"):
                     _act(partial(follow_ups.close, db, by.actor.at(resources.now()), one.id, how, note), "Closed.", key)
-            people = {other.id: visible(other.name) for other in colleagues(db, by.actor)}
             if people:
                 to = st.selectbox(
                     "Colleague", list(people), index=None, format_func=people.__getitem__, key=f"follow_up_to_{one.id}"

@@ -12,7 +12,7 @@ const DRAFT_MS = 900;
 const DRAFT_AT_MOST_MS = 1700;
 const LOOK_MS = 10000;
 const ALIVE_MS = 20000;
-const REST_MS = 300;
+const REST_MS = 600;
 const LOW_MS = 120000;
 const GONE_MS = 4000;
 const LOST = "Connection lost. Your choices are kept; trying again.";
@@ -125,7 +125,9 @@ class Desk {
   askForRest() {
     clearTimeout(this.restTimer);
     if (!this.data.behind) return;
-    this.restTimer = setTimeout(() => (this.outbox.waiting.length ? this.askForRest() : this.outbox.post("rest")), REST_MS);
+    document.dispatchEvent(new CustomEvent("second-look-done")); // the list asks by itself, at once
+    const ask = () => (this.outbox.waiting.length ? (this.restTimer = setTimeout(ask, REST_MS)) : this.outbox.post("rest"));
+    this.restTimer = setTimeout(ask, REST_MS);
   }
 
   answered(request, { ok, words }) {

@@ -98,6 +98,8 @@ class Queue {
     this.worker.onmessage = () => this.ask();
     this.keys = (event) => this.onKey(event);
     document.addEventListener("keydown", this.keys);
+    this.done = () => this.ask();
+    document.addEventListener("second-look-done", this.done);
     this.goodbye = () => this.sayGoodbye();
     window.addEventListener("pagehide", this.goodbye);
   }
@@ -496,6 +498,7 @@ class Queue {
     this.closed = true; // an answer may still be on its way
     this.worker.terminate();
     document.removeEventListener("keydown", this.keys);
+    document.removeEventListener("second-look-done", this.done);
     window.removeEventListener("pagehide", this.goodbye);
     clearTimeout(this.typing);
     this.sound.close();
