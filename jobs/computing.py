@@ -64,6 +64,11 @@ class Kept(Generic[T]):
         """Keep a value that was made elsewhere."""
         self.of(key, lambda: value)
 
+    def forget(self, key: Hashable) -> None:
+        """Keep it no longer."""
+        with self._lock:
+            self._values.pop(key, None)
+
 
 class Computation:
     """One thing being computed. ``words`` say what is done just now."""
@@ -73,6 +78,11 @@ class Computation:
         self._ended = threading.Event()
         self._result: Any = None
         self._failure: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is a result, or none to be had."""
+        return self._ended.is_set()
 
     def wait(self, seconds: float) -> bool:
         """Whether it has ended by then."""

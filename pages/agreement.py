@@ -4,10 +4,10 @@ import streamlit as st
 
 from jobs.agreement import measure_agreement
 from pages.components import resources
+from pages.components.computed import READING, compute
 from pages.components.streamed import show_files
 from pages.research import agreement_view as view
 from pages.research.batch_choice import batch_titles
-from pages.research.computed import READING, compute
 from pages.research.readings_export import readings_files
 from screening.review.policy import Action, is_allowed, require
 from storage.batches.batches import list_batches

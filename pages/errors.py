@@ -3,6 +3,7 @@
 import streamlit as st
 
 from pages.components import resources
+from pages.components.computed import compute
 from pages.components.options import unique_labels
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
@@ -10,7 +11,6 @@ from pages.research import confusion_matrix as matrix
 from pages.research.batch_choice import choose_batch
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list, filters
-from pages.research.computed import compute
 from pages.research.provenance import provenance_of_both
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
@@ -67,7 +67,8 @@ def export(batch: BatchSummary) -> None:
 
 def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[str, str] | None:
     """Matrix, what is not in it, and the metrics; the chosen cell."""
-    both, waiting = compute(matrix.count_cases, person, batch.id, group, batch_now(db, person, batch.id), cases=0)
+    standing = batch_now(db, person, batch.id)
+    both, waiting = compute(matrix.count_cases, person, batch.id, group, standing, cases=batch.progress.accepted)
     counts = both.original if labels == "original" else both.adjudicated
     if not sum(counts.values()):
         st.info("No text of this batch has a reference label, so there is nothing to compare with.")

@@ -6,10 +6,10 @@ import streamlit as st
 
 from jobs.evaluating import Evaluated, ask_of, evaluate_batch
 from pages.components import resources
+from pages.components.computed import compute
 from pages.research import evaluation_view as view
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_view import show_comparison
-from pages.research.computed import compute
 from pages.research.open_tab import show_open
 from pages.research.provenance import provenance
 from screening.research.evaluation import SUICIDE_WATCH

@@ -73,7 +73,7 @@ def activity() -> None:
 
 
 def claims() -> None:
-    """Each figure for those alone who may open the page that it comes from."""
+    """Each figure for those alone who may open the page that it comes from; one that is computed follows by itself."""
     told: list[Figure] = []
     if is_allowed(person, Action.VIEW_RESULTS):
         told.append(missed_figure(person))
@@ -109,4 +109,4 @@ if is_allowed(person, Action.VIEW_BATCHES):
     with st.container(border=True):
         st.fragment(poll_session(activity), run_every=POLL_S)()
 with st.container(border=True):
-    claims()
+    st.fragment(poll_session(claims), run_every=POLL_S)()

@@ -6,8 +6,8 @@ import streamlit as st
 from jobs.evaluating import ask_of
 from jobs.label_noise import MOST_SHOWN, Line, Ranked, choose_labels, rank_labels
 from pages.components import resources
+from pages.components.computed import compute
 from pages.research.batch_choice import choose_batch
-from pages.research.computed import compute
 from pages.research.ledger_view import show_ledger
 from pages.research.open_tab import show_open
 from pages.research.relabelled_view import show_relabelled

@@ -6,9 +6,9 @@ from pages.components import resources
 from pages.components.sign_in import check_before
 from pages.research import reliability_view as view
 from pages.research.audit_cases import show_audit, show_moved, show_revised, show_strata
-from pages.research.claims_today import verification
 from pages.research.open_tab import show_open
 from pages.research.stard import Study, report_html
+from pages.research.verification import verification
 from screening.research.binding import binding_of
 from screening.review.policy import Action, require
 from storage.research.reliability import (

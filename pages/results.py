@@ -1,5 +1,6 @@
 """The results of a batch: all cases in a table, searched, filtered and sorted, each opened below it."""
 
+from collections.abc import Mapping
 from html import escape
 
 import streamlit as st
@@ -23,20 +24,18 @@ db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_RESULTS)
 
 
-def named_batch() -> BatchSummary | None:
+def named_batch(found: Mapping[str, BatchSummary]) -> BatchSummary | None:
     """The batch of the address, else the newest; None where there is none yet."""
     if named := st.query_params.get("batch"):
         try:
-            return find_batch(db, person, named, now=resources.now())
+            return found.get(named) or find_batch(db, person, named, now=resources.now())
         except UnknownBatch:
             st.error("There is no such batch.", icon=":material/search_off:")
-    found = list_batches(db, person, MOST_BATCHES)
-    return found[0] if found else None
+    return next(iter(found.values()), None)
 
 
-def other_batch(shown: BatchSummary) -> None:
+def other_batch(shown: BatchSummary, found: Mapping[str, BatchSummary]) -> None:
     """The select box that leads to another batch's results."""
-    found = {one.id: one for one in list_batches(db, person, MOST_BATCHES)} | {shown.id: shown}
     titles = batch_titles(found.values())
     ids = list(found)
     picked = st.selectbox("Batch", ids, index=ids.index(shown.id), format_func=titles.__getitem__, key="results_batch")
@@ -47,13 +46,14 @@ def other_batch(shown: BatchSummary) -> None:
             st.rerun()
 
 
-batch = named_batch()
+found = {one.id: one for one in list_batches(db, person, MOST_BATCHES, now=resources.now())}
+batch = named_batch(found)
 if batch is None:
     st.title("Results")
     st.info("No batch yet: upload a file on the Batches page.", icon=":material/upload_file:")
     st.stop()
 st.html(f'<h1 style="font-size:1.75rem;margin:0;padding:0">Results: {escape(visible(batch.name))}</h1>')
-other_batch(batch)
+other_batch(batch, found | {batch.id: batch})
 st.html(result_links_html(batch.id, batch.progress))
 page = case_list(db, person, chosen_filters(db, person, batch.id), all_outcomes=True)
 if (case_id := open_case_id(page.ids)) is not None:

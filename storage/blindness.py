@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, false, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, false, func, or_, select
 
 from screening.labels import Outcome
 from screening.review.actors import Acting, Actor
@@ -24,6 +24,19 @@ class Unread(Exception):
 def is_withheld(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition under which a listing must leave out the engine's view of a case for this person."""
     return and_(is_waiting(case_id), ~has_rated(actor, case_id))
+
+
+def open_to(actor: Actor, batch_id: str) -> Select[Any]:
+    """The open cases of a batch that this person may yet read: each open case of all batches is tried."""
+    open_ones = select(inbox_entries.c.case_id).where(inbox_entries.c.closed_at.is_(None))
+    return with_people(batch_id, open_ones).where(~has_rated(actor, screenings.c.case_id))
+
+
+def with_people(batch_id: str, chosen: Select[Any]) -> Select[Any]:
+    """Those of these cases that are of the batch, beginning from them."""
+    ended = screenings.c
+    one_of_batch = func.coalesce(ended.batch_id, "") == batch_id  # tried for each: no index of the batch is walked
+    return select(ended.case_id.label("id")).where(ended.case_id.in_(chosen), one_of_batch)
 
 
 def is_waiting(case_id: ColumnElement[str]) -> ColumnElement[bool]:

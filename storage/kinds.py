@@ -12,8 +12,10 @@ from typing import Any
 from sqlalchemy import Connection, Integer, String, bindparam, func, literal_column, select, true, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
+from screening.review.actors import Actor
+from storage.blindness import open_to
 from storage.database import insert_for
-from storage.schema import kind_tallies
+from storage.schema import kind_tallies, screenings
 
 PENDING = "pending"
 IN_INBOX = "in the inbox"
@@ -83,3 +85,12 @@ def kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:
     query = select(tally.kind, func.sum(tally.cases).label("cases")).where(tally.batch_id == batch_id)
     rows = conn.execute(query.group_by(tally.kind).order_by(tally.kind))
     return {kind_of(row.kind): int(row.cases) for row in rows if row.cases}
+
+
+def known_kinds(conn: Connection, actor: Actor, batch_id: str) -> dict[Kind, int]:
+    """How many cases are of each kind, without those that this person may yet read. Linear in the open cases."""
+    hidden_ones = select(screenings.c.kind, func.count().label("cases")).group_by(screenings.c.kind)
+    hidden = hidden_ones.where(screenings.c.case_id.in_(open_to(actor, batch_id)))
+    withheld_of = {row.kind: int(row.cases) for row in conn.execute(hidden)}
+    left = {kind: cases - withheld_of.get(kind.key, 0) for kind, cases in kinds(conn, batch_id).items()}
+    return {kind: cases for kind, cases in left.items() if cases}

@@ -5,6 +5,7 @@ from functools import partial
 
 import streamlit as st
 
+from jobs.overview import count_withheld
 from pages.batches.exports import (
     Export,
     rejected_rows_csv,
@@ -14,14 +15,15 @@ from pages.batches.exports import (
     results_parquet,
 )
 from pages.components import resources
+from pages.components.computed import compute
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import CSV, JSON, JSONL, PARQUET, StreamedFile, show_files
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from storage.batches.batches import BatchSummary
-from storage.batches.results import withheld_rows
 from storage.database import Database
 from storage.kinds import IN_INBOX
+from storage.research.standing import batch_now
 
 
 def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
@@ -37,9 +39,14 @@ def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
         "CSV files are made safe for spreadsheets: an apostrophe stands before what could run as a formula. "
         "The JSON lines lose nothing." + (relabelled if is_allowed(person, Action.EXPORT) else "")
     )
-    if is_allowed(person, Action.VIEW_RESULTS) and (withheld := withheld_rows(db, person, one.id)):
+    if is_allowed(person, Action.VIEW_RESULTS) and (withheld := _withheld(db, person, one)):
         counted = " The counts above take it as one for a clinician." if is_allowed(person, Action.CLAIM_NEXT) else ""
         st.caption(withheld_words(withheld) + counted)
+
+
+def _withheld(db: Database, person: Actor, one: BatchSummary) -> int:
+    """In how many rows; kept while nothing is opened, read or closed."""
+    return compute(count_withheld, person, one.id, batch_now(db, person, one.id), cases=0)
 
 
 def withheld_words(rows: int) -> str:

@@ -5,21 +5,19 @@ from typing import Any
 
 import streamlit as st
 
+from jobs.overview import Overview
 from pages.components.live_view import money
 from screening.engine.pipeline import PipelineConfig
-from screening.review.actors import Actor
-from storage.batches.batches import BatchSummary, progress
-from storage.batches.spent import NodeCost, cost_by_node
-from storage.database import Database
+from storage.batches.batches import BatchSummary
+from storage.batches.spent import NodeCost
 
 
-def cost_panel(db: Database, person: Actor, one: BatchSummary, pipeline: PipelineConfig) -> None:
-    """The figures of this moment."""
-    found = {each.node: each for each in cost_by_node(db, person, one.id)}
+def cost_panel(one: BatchSummary, pipeline: PipelineConfig, counted: Overview) -> None:
+    """What was made, and by whom."""
+    found = {each.node: each for each in counted.costs}
     if not found:
         return
-    calls = progress(db, one.id, actor=person).calls
-    st.caption(calls_sentence(one.intake.get("estimate"), calls))
+    st.caption(calls_sentence(one.intake.get("estimate"), counted.calls))
     rows = [row(node.title, found[node.name]) for node in pipeline.nodes if node.name in found]
     st.dataframe(rows, hide_index=True, alt="Calls and cost by agent")
 

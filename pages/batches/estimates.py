@@ -63,9 +63,14 @@ def batch_estimate(found: Check, pipeline: PipelineConfig, settings: Settings, s
         expected=_case(min(most, texts * spent.calls), found, pipeline, settings, spent),
         low=low,
         high=high,
-        basis=f"{spent.calls:.1f} calls a text in the last {spent.batches} batches with this pipeline "
-        f"({spent.texts:,} texts); the range holds for 95 of 100 batches of such texts",
+        basis=f"{spent.calls:.1f} calls a text in {_last(spent.batches)} with this pipeline "
+        f"({spent.texts:,} {'text' if spent.texts == 1 else 'texts'}); the range holds for 95 of 100 batches of such "
+        "texts",
     )
+
+
+def _last(batches: int) -> str:
+    return "the last batch" if batches == 1 else f"the last {batches} batches"
 
 
 def assumed_calls(pipeline: PipelineConfig) -> float:

@@ -45,9 +45,14 @@ def _shares(batches: Sequence[BatchSummary], version: str) -> tuple[float, float
     decided = sum(one.safe + one.unsafe + one.human_review for one in same)
     if not decided:
         _, unsafe, left = ASSUMED
-        return left, unsafe, f"if {left:.0%} are left to a person and {unsafe:.0%} called unsafe; no batch tells yet"
+        assumed = f"if {left:.0%} are left to a person and {unsafe:.0%} called unsafe"
+        return left, unsafe, f"{assumed}; no batch under these settings tells yet"
     left, unsafe = sum(one.human_review for one in same) / decided, sum(one.unsafe for one in same) / decided
-    return left, unsafe, f"by what became of {decided:,} texts under these settings"
+    basis = f"by what became of {decided:,} {'text' if decided == 1 else 'texts'} under these settings"
+    if waits := sum(one.left_out for one in same):
+        basis += f"; {waits:,} of them {'waits' if waits == 1 else 'wait'} to be read blind and so "
+        basis += f"{'counts' if waits == 1 else 'count'} as left to a person"
+    return left, unsafe, basis
 
 
 def reach_fact(reach: Reach) -> str:

@@ -5,21 +5,27 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from jobs.overview import Overview, batch_overview
+from pages.batches.batch_progress import ENDED
 from pages.batches.cost_panel import cost_panel
+from pages.components.computed import compute, compute_again
 from pages.components.diagram import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
 from screening.engine.pipeline import PipelineConfig
 from screening.labels import OUTCOMES, Label
 from screening.review.actors import Actor
 from storage.batches.batches import BatchSummary
 from storage.batches.configurations import load_configuration
-from storage.batches.ways import Ways, count_ways
+from storage.batches.ways import Ways
 from storage.database import Database
+from storage.research.standing import batch_now
 
 
 def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     """The drawing as of this moment, with what it leaves out."""
     pipeline = load_configuration(db, one.configuration_version).pipeline
-    st.html(ways_html(pipeline, found := count_ways(db, person, one.id, pipeline), one.id))
+    overview = _counted(db, person, one)
+    found = overview.ways
+    st.html(ways_html(pipeline, found, one.id))
     said = []
     if found.kept_back:
         said.append(f"{found.kept_back:,} more went to a clinician for what stands in the text, or for a fault.")
@@ -27,7 +33,15 @@ def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
         said.append(f"{found.withheld:,} that wait to be read blind are counted nowhere here.")
     if said:
         st.caption(" ".join(said))
-    cost_panel(db, person, one, pipeline)
+    cost_panel(one, pipeline, overview)
+
+
+def _counted(db: Database, person: Actor, one: BatchSummary) -> Overview:
+    """As of this moment where the batch has ended, else at most as old as the next look."""
+    standing, accepted = batch_now(db, person, one.id), one.progress.accepted
+    if one.progress.state in ENDED:
+        return compute(batch_overview, person, one.id, standing, cases=accepted)
+    return compute_again(batch_overview, person, one.id, standing=standing, cases=accepted)
 
 
 def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str) -> str:

@@ -11,12 +11,12 @@ import streamlit as st
 from jobs.agreement import count_revisions
 from jobs.auditing import Kind, audit_counts, audit_ids
 from pages.components import resources
+from pages.components.computed import READING, compute
 from pages.research.allocation_panel import WORDS as SPOKE
 from pages.research.allocation_panel import allocation_panel
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.claims import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, Verified, flow
-from pages.research.computed import READING, compute
 from pages.research.reliability_view import show_drift, show_sample, show_switches
 from screening.engine.doubt import Doubt
 from screening.labels import Outcome

@@ -10,7 +10,9 @@ from typing import Any, Literal, TypeVar
 import pandas as pd
 import streamlit as st
 
+from jobs.overview import count_kinds
 from pages.components import resources
+from pages.components.computed import compute
 from pages.components.options import unique_labels
 from pages.research.case_reader import open_case
 from pages.research.case_words import outcome_words, reason_words
@@ -19,6 +21,7 @@ from screening.text.display import visible
 from storage.database import Database
 from storage.research.cells import CaseInCell, CellPage, cell_choices, cell_page, reveal_text_starts
 from storage.research.listed import Cell, Sort
+from storage.research.standing import batch_now
 
 PAGE = 25
 T = TypeVar("T", bound=str)
@@ -33,7 +36,8 @@ SOURCES: Mapping[Literal["file", "adjudicated"], str] = {"file": "The file", "ad
 
 def filters(db: Database, person: Actor, cell: Cell) -> Cell:
     """The cell narrowed by what is chosen; a filter with nothing to choose is left out."""
-    choices = cell_choices(db, person, cell)
+    shown = compute(count_kinds, person, cell.batch_id, batch_now(db, person, cell.batch_id), cases=0)
+    choices = cell_choices(db, person, cell, shown)
     with st.container(horizontal=True, gap="small"):
         node = _choice("Node", choices["node"], str.title)
         reason = _choice("Reason", choices["reason"], reason_words)

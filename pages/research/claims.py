@@ -178,6 +178,14 @@ def _looks(n: int) -> list[int]:
     return sorted({max(1, round(n * step / MOST_LOOKS)) for step in range(1, MOST_LOOKS + 1)}) if n else []
 
 
+def _readings(number: int) -> str:
+    """
+    >>> _readings(1), _readings(1200)
+    ('1 reading', '1,200 readings')
+    """
+    return f"{number:,} {'reading' if number == 1 else 'readings'}"
+
+
 def per_thousand(value: float | None) -> str:
     """ "12.3", or "not yet".
 
@@ -198,11 +206,10 @@ def missed_words(found: "Verified") -> str:
     if not found.at_most:
         return f"Nothing can be said yet: none of {missed.cases:,} texts called safe has been read for the plan."
     unclear = f" {missed.inconclusive} inconclusive count as missed in the bound." if missed.inconclusive else ""
-    below = (
-        f" {found.below_floor:,} texts were audited below the plan's π and count nowhere." if found.below_floor else ""
-    )
+    texts = "text was" if found.below_floor == 1 else "texts were"
+    below = f" {found.below_floor:,} {texts} audited below the plan's π and count nowhere." if found.below_floor else ""
     return (
-        f"95 % bound at every look together (betting), after {found.at_most[-1].observations:,} readings at the plan's "
+        f"95 % bound at every look together (betting), after {_readings(found.at_most[-1].observations)} at the plan's "
         f"π; estimate {per_thousand(missed.per_thousand)}, {missed.missed} missed in {missed.read:,} read of "
         f"{missed.cases:,} called safe.{unclear}{below} Looking at any time costs a bound 1.2 to 1.4 times as high as "
         "one look on a day fixed beforehand."
@@ -237,12 +244,11 @@ def reading_words(found: "Verified", more: int) -> str:
         return "Nothing of a stratum has been read yet, so what further readings buy cannot be said."
     before, after, last = (f"{value:,.1f}" for value in (now, then, month))
     if before == last:
-        return (
-            f"{more:,} readings a day more leave the bound at one look at {before} per 1,000, over the present strata."
-        )
+        same = f"would leave the bound at one look at {before} per 1,000, over the present strata"
+        return f"{_readings(more)} a day more {same}."
     falls = "falls" if before != after else "hardly falls,"
     return (
-        f"{more:,} readings more: the bound at one look {falls} from {before} to about {after} per 1,000, over the "
+        f"{_readings(more)} more: the bound at one look {falls} from {before} to about {after} per 1,000, over the "
         f"present strata; thirty such days: to about {last}. As if they find what those before them found."
     )
 
@@ -292,7 +298,8 @@ def too_early_sentence(found: Verified) -> str:
     early = found.too_early
     if not early.read:
         return ""
-    return f"Left out, settled before the change: {early.read:,} readings of unsafe texts, {early.missed:,} missed."
+    of = "readings of unsafe texts" if early.read != 1 else "reading of an unsafe text"
+    return f"Left out, settled before the change: {early.read:,} {of}, {early.missed:,} missed."
 
 
 def interval(low: float | None, high: float | None) -> str:

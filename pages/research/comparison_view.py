@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from jobs.evaluating import Ask, compare_conditions
-from pages.research.computed import compute
+from pages.components.computed import compute
 from screening.research.comparison import Comparison
 from screening.research.experiments import Measured
 from screening.statistics.paired import Difference

@@ -6,11 +6,11 @@ import pandas as pd
 import streamlit as st
 
 from jobs.evaluating import Ask, Behind, Evaluated, Rule, count_gaps, list_cell, list_missed, sweep_budgets, try_setting
+from pages.components.computed import compute
 from pages.components.sign_in import check_before
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.claims import percent
-from pages.research.computed import compute
 from pages.research.figures import Axes, Palette, Series, bars, curves, histogram, palette
 from pages.research.provenance import provenance
 from screening.labels import Label, Outcome

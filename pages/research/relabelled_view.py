@@ -8,11 +8,11 @@ import streamlit as st
 
 from jobs.evaluating import Ask
 from jobs.label_noise import Relabelled, measure_relabelled
+from pages.components.computed import compute
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
-from pages.research.computed import compute
 from pages.research.provenance import provenance
 from screening.research.results_table import rate_text
 from screening.review.actors import Actor

@@ -6,7 +6,9 @@ from urllib.parse import parse_qsl, urlencode
 
 import streamlit as st
 
+from jobs.overview import count_kinds
 from pages.components import resources
+from pages.components.computed import compute
 from pages.components.diagram import NOT_SETTLED
 from pages.components.options import unique_labels
 from pages.research.case_words import outcome_words, reason_words
@@ -18,6 +20,7 @@ from storage.database import Database
 from storage.kinds import IN_INBOX, PENDING
 from storage.research.cells import cell_choices, groups
 from storage.research.listed import Cell
+from storage.research.standing import batch_now
 from storage.site.saved_views import NAME_LIMIT, Place, forget_view, save_view, saved_views
 
 OUTCOMES = (*map(str, Outcome), IN_INBOX, PENDING)
@@ -30,7 +33,8 @@ SEARCH, ANY = "q", "any"
 
 def chosen_filters(db: Database, person: Actor, batch_id: str) -> Cell:
     """The filters on the page; what is chosen stands in the address, so that a view is a link."""
-    found = cell_choices(db, person, Cell(batch_id=batch_id))
+    shown = compute(count_kinds, person, batch_id, batch_now(db, person, batch_id), cases=0)
+    found = cell_choices(db, person, Cell(batch_id=batch_id), shown)
     options: Mapping[str, Mapping[str, str]] = {
         "outcome": {one: outcome_words(one) for one in OUTCOMES},
         "reference": {"safe": "safe", "unsafe": "unsafe"},

@@ -1,15 +1,15 @@
 """What calls have cost: of the last batches of a pipeline, to expect the next one's; of one batch, agent by agent."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import sqrt
 
-from sqlalchemy import Connection, Float, case, cast, func, select
+from sqlalchemy import ColumnElement, Connection, Float, case, cast, func, select
 
 from screening.engine.pipeline import version_of
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.blindness import is_withheld
+from storage.blindness import open_to
 from storage.database import Database
 from storage.schema import batches, cases, configurations, node_runs, screenings
 
@@ -98,28 +98,58 @@ def cost_by_node(db: Database, actor: Actor, batch_id: str) -> tuple[NodeCost, .
     """Agent by agent, without what waits to be read blind by this person."""
     require(actor, Action.VIEW_RESULTS)
     run = node_runs.c
-    columns = (
-        run.node,
-        func.count(run.case_id.distinct()).label("texts"),
-        func.sum(run.calls).label("calls"),
-        func.sum(run.input_tokens).label("given"),
-        func.sum(run.output_tokens).label("answered"),
-        func.sum(run.cache_read_tokens).label("cached"),
-        func.sum(run.cost_usd).label("cost_usd"),
-        func.sum(case((run.cost_usd.is_(None), 1), else_=0)).label("unpriced"),
-    )
-    query = select(*columns).join(cases, cases.c.id == run.case_id).where(cases.c.batch_id == batch_id)
     with db.read() as conn:
-        rows = conn.execute(query.where(~is_withheld(actor, cases.c.id)).group_by(run.node)).all()
-    return tuple(
-        NodeCost(
-            node=row.node,
-            texts=row.texts,
-            calls=int(row.calls),
-            input_tokens=int(row.given),
-            output_tokens=int(row.answered),
-            cached=int(row.cached),
-            cost_usd=None if row.unpriced else float(row.cost_usd),
-        )
-        for row in rows
+        every = _sums_by_node(conn, run.batch_id == batch_id)
+        hidden = _sums_by_node(conn, run.case_id.in_(open_to(actor, batch_id)))
+    found = {node: sums - hidden.get(node, _NO_SUMS) for node, sums in every.items()}
+    return tuple(_node_cost(node, sums) for node, sums in sorted(found.items()) if sums.texts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sums:
+    """Of some runs of one agent; ``unpriced`` are those whose cost is not known."""
+
+    texts: int = 0
+    calls: int = 0
+    given: int = 0
+    answered: int = 0
+    cached: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+
+    def __sub__(self, other: "_Sums") -> "_Sums":
+        return _Sums(**{one.name: getattr(self, one.name) - getattr(other, one.name) for one in fields(self)})
+
+
+_NO_SUMS = _Sums()
+
+
+def _sums_by_node(conn: Connection, chosen: ColumnElement[bool]) -> dict[str, _Sums]:
+    run = node_runs.c
+    columns = {
+        "texts": func.count(run.case_id.distinct()),
+        "calls": func.sum(run.calls),
+        "given": func.sum(run.input_tokens),
+        "answered": func.sum(run.output_tokens),
+        "cached": func.sum(run.cache_read_tokens),
+        "cost_usd": func.coalesce(func.sum(run.cost_usd), 0.0),
+        "unpriced": func.sum(case((run.cost_usd.is_(None), 1), else_=0)),
+    }
+    query = select(run.node, *(column.label(name) for name, column in columns.items())).where(chosen)
+    found = {}
+    for row in conn.execute(query.group_by(run.node)):
+        counts = {name: int(row._mapping[name]) for name in columns if name != "cost_usd"}
+        found[row.node] = _Sums(**counts, cost_usd=float(row.cost_usd))
+    return found
+
+
+def _node_cost(node: str, sums: _Sums) -> NodeCost:
+    return NodeCost(
+        node=node,
+        texts=sums.texts,
+        calls=sums.calls,
+        input_tokens=sums.given,
+        output_tokens=sums.answered,
+        cached=sums.cached,
+        cost_usd=None if sums.unpriced else max(0.0, sums.cost_usd),
     )

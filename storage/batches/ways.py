@@ -10,9 +10,10 @@ from screening.engine.screen import MAIN, Reason
 from screening.labels import OUTCOMES, Label
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.blindness import is_withheld
+from storage.blindness import open_to
 from storage.database import Database
-from storage.schema import cases, node_runs, screenings
+from storage.kinds import PENDING, Kind, kinds, known_kinds
+from storage.schema import node_runs
 
 _OF_THE_RULE = {Reason.IDENTIFIED, Reason.ESCALATED, Reason.EXHAUSTED, Reason.CURTAILED}
 _ABSTAINED = {Reason.EXHAUSTED, Reason.CURTAILED}
@@ -36,44 +37,49 @@ def count_ways(db: Database, actor: Actor, batch_id: str, pipeline: PipelineConf
     """The counts of now. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
+        known = known_kinds(conn, actor, batch_id)
         asked, onward = _runs(conn, actor, batch_id, pipeline)
-        ended, kept_back = _ends(conn, actor, batch_id, pipeline)
-        hidden = select(func.count()).select_from(screenings).where(screenings.c.batch_id == batch_id)
-        waiting = conn.execute(hidden.where(is_withheld(actor, screenings.c.case_id))).scalar_one()
+        every = kinds(conn, batch_id)
+    ended, kept_back = _ends(known, pipeline)
+    waiting = sum(every.values()) - sum(known.values())
     return Ways(asked=asked, taken=onward | ended, kept_back=kept_back, withheld=waiting)
 
 
 def _runs(
     conn: Connection, actor: Actor, batch_id: str, pipeline: PipelineConfig
 ) -> tuple[dict[str, int], dict[tuple[str, Label | None], int]]:
-    """How many cases each agent was asked about, and the ways that lead from one agent to another."""
+    """How many cases each agent was asked about, and the ways that lead from one agent to another: all of an index,
+    less those of what waits for this person's reading.
+    """
     run = node_runs.c
-    query = select(run.node, run.label, func.count()).join(cases, cases.c.id == run.case_id)
-    shown = query.where(cases.c.batch_id == batch_id, run.variant == MAIN, ~is_withheld(actor, cases.c.id))
+    query = select(run.node, run.label, func.count()).where(run.batch_id == batch_id, run.variant == MAIN)
+    every = conn.execute(query.group_by(run.node, run.label)).all()
+    of_open = select(run.node, run.label, func.count()).where(
+        run.case_id.in_(open_to(actor, batch_id)), run.variant == MAIN
+    )
+    hidden = {(name, said): count for name, said, count in conn.execute(of_open.group_by(run.node, run.label))}
     asked: dict[str, int] = {}
     onward: dict[tuple[str, Label | None], int] = {}
-    for name, said, count in conn.execute(shown.group_by(run.node, run.label)):
-        label = None if said is None else Label(said)
-        asked[name] = asked.get(name, 0) + count
-        if pipeline.node(name).target(label) not in OUTCOMES:
-            onward[name, label] = count
+    for name, said, count in every:
+        if shown := count - hidden.get((name, said), 0):
+            label = None if said is None else Label(said)
+            asked[name] = asked.get(name, 0) + shown
+            if pipeline.node(name).target(label) not in OUTCOMES:
+                onward[name, label] = shown
     return asked, onward
 
 
-def _ends(
-    conn: Connection, actor: Actor, batch_id: str, pipeline: PipelineConfig
-) -> tuple[dict[tuple[str, Label | None], int], int]:
+def _ends(known: Mapping[Kind, int], pipeline: PipelineConfig) -> tuple[dict[tuple[str, Label | None], int], int]:
     """The ways that lead to an outcome, and how many cases went to a clinician beside them."""
-    end = screenings.c
-    query = select(end.node, end.outcome, end.reason, func.count()).where(end.batch_id == batch_id)
-    shown = query.where(~is_withheld(actor, end.case_id)).group_by(end.node, end.outcome, end.reason)
     ended: dict[tuple[str, Label | None], int] = {}
     kept_back = 0
-    for name, outcome, reason, count in conn.execute(shown):
-        if name is None or reason not in _OF_THE_RULE:
+    for kind, count in known.items():
+        if kind.outcome == PENDING:
+            continue
+        if kind.node is None or kind.reason not in _OF_THE_RULE:
             kept_back += count
             continue
-        routes = pipeline.node(name).routes
-        label = None if reason in _ABSTAINED else next(label for label in Label if routes[label] == outcome)
+        name, routes = kind.node, pipeline.node(kind.node).routes
+        label = None if kind.reason in _ABSTAINED else next(each for each in Label if routes[each] == kind.outcome)
         ended[name, label] = ended.get((name, label), 0) + count
     return ended, kept_back

@@ -14,10 +14,10 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.accepted import accepted_label
 from storage.audit_log import append
-from storage.blindness import is_withheld
+from storage.blindness import is_withheld, open_to
 from storage.database import Database
-from storage.kinds import IN_INBOX, PENDING
-from storage.research.confusion import known_kinds, open_to, outcome_now
+from storage.kinds import IN_INBOX, PENDING, Kind, known_kinds
+from storage.research.confusion import outcome_now
 from storage.research.listed import MOST_LISTED, Cell, listed_ids
 from storage.schema import case_tags, cases, screenings
 
@@ -116,27 +116,39 @@ def take_texts_to_compare(
     return found
 
 
-def cell_choices(db: Database, actor: Actor, wanted: Cell) -> Mapping[str, tuple[str, ...]]:
+def shown_kinds(db: Database, actor: Actor, batch_id: str) -> Mapping[Kind, int]:
+    """How many cases of the batch are of each kind, less what waits for this person's reading. Raises Forbidden."""
+    require(actor, Action.VIEW_RESULTS)
+    with db.read() as conn:
+        return known_kinds(conn, actor, batch_id)
+
+
+def cell_choices(
+    db: Database, actor: Actor, wanted: Cell, shown: Mapping[Kind, int] | None = None
+) -> Mapping[str, tuple[str, ...]]:
     """What the shown cases of a list can be filtered by: the values of ``node``, ``reason`` and ``tag`` among them;
-    of a group or of accepted labels as far as its first cases tell.
+    of a group or of accepted labels as far as its first cases tell. Whoever keeps the batch's `shown_kinds` gives them.
     """
     require(actor, Action.VIEW_RESULTS)
     unread = replace(wanted, node=None, way=None, reason=None, gap_at_most=None)
     bare = replace(unread, source=None, tag=None, search=None, sort="row")
     with db.read() as conn:
         if bare.group is None and bare.ids is None and (bare.reference is None or bare.labels == "original"):
-            return _choices_of_kinds(conn, actor, bare)
+            return _choices_of_kinds(conn, actor, bare, shown)
         return _choices_among(conn, actor, listed_ids(conn, actor, bare))
 
 
-def _choices_of_kinds(conn: Connection, actor: Actor, wanted: Cell) -> dict[str, tuple[str, ...]]:
+def _choices_of_kinds(
+    conn: Connection, actor: Actor, wanted: Cell, found: Mapping[Kind, int] | None
+) -> dict[str, tuple[str, ...]]:
     shown = [
         kind
-        for kind, _ in known_kinds(conn, actor, wanted.batch_id).items()
+        for kind in (known_kinds(conn, actor, wanted.batch_id) if found is None else found)
         if wanted.outcome in (None, kind.outcome) and wanted.reference in (None, kind.reference)
     ]
     tagged = select(case_tags.c.tag).distinct().join(cases, cases.c.id == case_tags.c.case_id)
-    here = tagged.where(cases.c.batch_id == wanted.batch_id, ~is_withheld(actor, case_tags.c.case_id))
+    one_of_batch = func.coalesce(cases.c.batch_id, "") == wanted.batch_id  # from what is tagged, not from the batch
+    here = tagged.where(one_of_batch, ~is_withheld(actor, case_tags.c.case_id))
     tags = conn.execute(here.order_by(case_tags.c.tag).limit(MOST_CHOICES)).scalars()
     return {
         "node": tuple(sorted({kind.node for kind in shown if kind.node is not None})),

@@ -11,10 +11,10 @@ from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed, require
 from storage.accepted import accepted_labels
-from storage.blindness import counts_as_with_clinicians, has_rated
+from storage.blindness import counts_as_with_clinicians, open_to
 from storage.database import Database
-from storage.kinds import PENDING, Kind, kinds
-from storage.schema import cases, inbox_entries, screenings
+from storage.kinds import PENDING, kinds, known_kinds
+from storage.schema import cases, screenings
 
 Labels = Literal["original", "adjudicated"]
 _DECIDABLE = (Label.SAFE.value, Label.UNSAFE.value)
@@ -62,15 +62,6 @@ def _of_kinds(conn: Connection, actor: Actor, batch_id: str) -> Counter[tuple[st
         counts[kind.reference or "", kind.outcome] += shown
         counts[kind.reference or "", Outcome.HUMAN_REVIEW.value] += cases_of_it - shown
     return counts
-
-
-def known_kinds(conn: Connection, actor: Actor, batch_id: str) -> dict[Kind, int]:
-    """How many cases are of each kind, without those that this person may yet read. Linear in the open cases."""
-    hidden_ones = select(screenings.c.kind, func.count().label("cases")).group_by(screenings.c.kind)
-    hidden = hidden_ones.where(screenings.c.case_id.in_(open_to(actor, batch_id)))
-    withheld_of = {row.kind: int(row.cases) for row in conn.execute(hidden)}
-    left = {kind: cases - withheld_of.get(kind.key, 0) for kind, cases in kinds(conn, batch_id).items()}
-    return {kind: cases for kind, cases in left.items() if cases}
 
 
 def _adjudicated_counts(
@@ -126,19 +117,6 @@ def count_unread(db: Database, actor: Actor, batch_id: str, group: str | None = 
     with db.read() as conn:
         one = decidable if group is None else decidable.where(cases.c.group_name == group)
         return int(conn.execute(one).scalar_one())
-
-
-def open_to(actor: Actor, batch_id: str) -> Select[Any]:
-    """The open cases of a batch that this person may yet read: each open case of all batches is tried."""
-    open_ones = select(inbox_entries.c.case_id).where(inbox_entries.c.closed_at.is_(None))
-    return with_people(batch_id, open_ones).where(~has_rated(actor, screenings.c.case_id))
-
-
-def with_people(batch_id: str, chosen: Select[Any]) -> Select[Any]:
-    """Those of these cases that are of the batch, beginning from them."""
-    ended = screenings.c
-    one_of_batch = func.coalesce(ended.batch_id, "") == batch_id  # tried for each: no index of the batch is walked
-    return select(ended.case_id.label("id")).where(ended.case_id.in_(chosen), one_of_batch)
 
 
 def _of_batch(query: Select[*tuple[Any, ...]], batch_id: str) -> Select[*tuple[Any, ...]]:

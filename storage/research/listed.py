@@ -16,10 +16,10 @@ from screening.engine.screen import MAIN
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from storage.accepted import accepted_labels, is_accepted
-from storage.blindness import is_withheld
+from storage.blindness import is_withheld, open_to, with_people
 from storage.database import begins
 from storage.kinds import IN_INBOX, PENDING, Kind, kinds
-from storage.research.confusion import Labels, open_to, with_people
+from storage.research.confusion import Labels
 from storage.schema import case_tags, cases, inbox_entries, node_runs, pending_cases, ratings, screenings
 
 MOST_LISTED = 10_000

@@ -1,5 +1,7 @@
 """What is said of a batch's price before its first call: never less than its calls can cost, or nothing."""
 
+from dataclasses import replace
+
 import pytest
 
 from jobs.intake import receiver
@@ -11,6 +13,7 @@ from screening.engine.cost import cost_usd, usage_per_call
 from screening.engine.pipeline import preset
 from screening.engine.prompting import load_prompts
 from screening.labels import Outcome
+from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.settings import Settings
 from storage.batches.batches import list_batches
@@ -54,6 +57,9 @@ def test_what_was_seen_counts_for_more_than_what_is_assumed_with_its_interval_an
     assert found.low is not None and found.high is not None and found.expected.usd is not None
     assert abs(found.low.calls - (1800 - half)) < 1e-9 and abs(found.high.calls - (1800 + half)) < 1e-9
     assert abs(found.expected.usd - 3.6) < 1e-9
+    assert " in the last 2 batches with this pipeline (400 texts)" in found.basis
+    once = batch_estimate(FOUND, PIPELINE, _settings(), replace(spent, batches=1, texts=1)).basis
+    assert " in the last batch with this pipeline (1 text)" in once
     assert [row[""] for row in estimate_rows(found)] == ["At most", "Expected", "Expected at least", "Expected at most"]
 
 
@@ -76,7 +82,10 @@ def test_readings_are_reckoned_before_the_start_and_a_guess_is_called_one(reach:
     the audit draws 2 % of the rest: 10 + 90 · (0.1 + 0.02 · 0.9) = 20.6, 10 + 90 · (0.05 + 0.02 · 0.95) = 16.2.
     """
     said = readings_words(FOUND, reach, 0.02, (), "v")
-    assert said.startswith(f"Clinicians will have about {count} readings to do: ") and "no batch tells yet" in said
+    assert (
+        said.startswith(f"Clinicians will have about {count} readings to do: ")
+        and "no batch under these settings tells yet" in said
+    )
 
 
 def test_readings_are_reckoned_by_what_became_of_texts_under_the_same_settings(page_database: Database) -> None:
@@ -87,10 +96,10 @@ def test_readings_are_reckoned_by_what_became_of_texts_under_the_same_settings(p
     ended = list_batches(page_database, RESEARCHER)
     (version,) = {one.configuration_version for one in ended}
     assert sum((one.progress.safe, one.progress.unsafe) == (1, 1) for one in ended) == 1
+    began, waits = "Clinicians will have about", "of them wait to be read blind and so count as left to a person"
     for reach, count in ((Reach.READ, 78), (Reach.COUNT, 56)):
         said = readings_words(FOUND, reach, 0.02, ended, version)
-        assert (
-            said
-            == f"Clinicians will have about {count} readings to do: by what became of 4 texts under these settings."
-        )
-    assert "no batch tells yet" in readings_words(FOUND, Reach.READ, 0.02, ended, "other settings")
+        assert said == f"{began} {count} readings to do: by what became of 4 texts under these settings."
+    for_a_reader = readings_words(FOUND, Reach.COUNT, 0.02, list_batches(page_database, LOCAL_USER), version)
+    assert for_a_reader == f"{began} 56 readings to do: by what became of 4 texts under these settings; 2 {waits}."
+    assert "no batch under these settings tells yet" in readings_words(FOUND, Reach.READ, 0.02, ended, "other settings")

@@ -214,7 +214,7 @@ def test_a_large_batch_is_computed_beside_the_server_with_the_same_figures(
 ) -> None:
     here = open_page("evaluation").dataframe[0].value
     restart()
-    monkeypatch.setattr("pages.research.computed.AT_ONCE", 0)
+    monkeypatch.setattr("pages.components.computed.AT_ONCE", 0)
     app = open_page("evaluation")
     assert not app.exception and app.dataframe[0].value.equals(here) and not app.info and not app.error
     app.session_state["evaluation_tab"] = "Cases"
@@ -225,7 +225,7 @@ def test_a_large_batch_is_computed_beside_the_server_with_the_same_figures(
 def test_what_cannot_be_computed_is_told_in_words(
     open_page: Opener, page_database: Database, batch_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pages.research.computed.AT_ONCE", 0)
+    monkeypatch.setattr("pages.components.computed.AT_ONCE", 0)
     with page_database.write() as conn:  # no code that this version knows
         conn.execute(update(node_runs).where(node_runs.c.batch_id == batch_id).values(draws="x"))
     app = open_page("evaluation")

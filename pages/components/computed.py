@@ -1,0 +1,107 @@
+"""What pages show of many cases: kept while it stands; at once where that is little, else beside the server."""
+
+from collections.abc import Callable, Hashable
+from time import monotonic
+from typing import Any, TypeVar, TypeVarTuple
+
+import streamlit as st
+
+from jobs.computing import Beside, Computation, Kept, NotComputed
+from pages.components import resources
+from pages.components.singletons import singleton
+from storage.database import Database
+
+AT_ONCE = 10_000
+"""Cases of which anything is computed in the server's process: a few tenths of a second at most."""
+READING = 5
+"""A reading costs as much to count as so many cases."""
+MOST_KEPT = 64
+LOOK_EVERY_S, AFTER_A_WHILE_S = 0.25, 1.0
+"""Whoever waits is told what is done this often, and less often once it takes longer: telling takes time as well."""
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+BESIDE = Beside()
+
+
+@singleton
+def _cache() -> Kept[Any]:
+    return Kept(MOST_KEPT)
+
+
+@singleton
+def _begun() -> Kept[Computation]:
+    """What is computed beside the server and was not waited for."""
+    return Kept(MOST_KEPT)
+
+
+def compute(function: Callable[[Database, *Ts], T], *args: *Ts, cases: int = AT_ONCE + 1) -> T:
+    """``function(database, *args)``, whose arguments say all that the value follows from: where something stands is
+    one of them. Of few ``cases`` it is computed here and now; else whoever waits sees what is done, and a computation
+    that fails is told in words.
+    """
+    key: Hashable = (function, args)
+    found: T | None = _cache().get(key)
+    if found is not None:
+        return found
+    if cases <= AT_ONCE:
+        with st.spinner("Computing…"):
+            found = function(resources.database(), *args)
+    else:
+        found = _wait_for(BESIDE.begin(function, resources.settings().database_url, *args))
+    _cache().put(key, found)
+    return found
+
+
+def compute_meanwhile(function: Callable[[Database, *Ts], T], *args: *Ts, cases: int = AT_ONCE + 1) -> T | None:
+    """`compute` for a page that goes on: None while it is computed beside the server. Raises NotComputed."""
+    key: Hashable = (function, args)
+    found: T | None = _cache().get(key)
+    if found is not None or cases <= AT_ONCE:
+        return compute(function, *args, cases=cases) if found is None else found
+    begun = _begun().of(key, lambda: BESIDE.begin(function, resources.settings().database_url, *args))
+    if not begun.wait(LOOK_EVERY_S):
+        return None
+    _begun().forget(key)
+    _cache().put(key, begun.result())
+    return _cache().get(key)
+
+
+def compute_again(
+    function: Callable[[Database, *Ts, Hashable], T], *args: *Ts, standing: Hashable, cases: int = AT_ONCE + 1
+) -> T:
+    """``function(database, *args, standing)`` of what moves all the time: while it is computed anew for where things
+    stand now, what was found last is shown; only the first time is waited for.
+    """
+    last: Hashable = (compute_again, function, args)
+    known: T | None = _cache().get(last)
+    found: T | None = None
+    if known is not None:
+        try:
+            found = compute_meanwhile(function, *args, standing, cases=cases)
+        except NotComputed as error:
+            _tell(error)
+        if found is None:
+            return known
+    if found is None:
+        found = compute(function, *args, standing, cases=cases)
+    _cache().forget(last)
+    _cache().put(last, found)
+    return found
+
+
+def _wait_for(computation: Computation) -> Any:
+    place, began = st.empty(), monotonic()
+    while not computation.wait(LOOK_EVERY_S if monotonic() - began < AFTER_A_WHILE_S else AFTER_A_WHILE_S):
+        place.info(f"{computation.words}… {monotonic() - began:.0f} s", icon=":material/hourglass:")
+    place.empty()
+    try:
+        return computation.result()
+    except NotComputed as error:
+        _tell(error)
+
+
+def _tell(error: NotComputed) -> None:
+    st.error(f"This could not be computed: {error}. Reload the page to try again.", icon=":material/error:")
+    st.stop()

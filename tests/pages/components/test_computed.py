@@ -1,0 +1,65 @@
+"""What is computed beside the server without anybody waiting: there when it has ended, the last one shown meanwhile."""
+
+import time
+from collections.abc import Callable, Hashable
+from pathlib import Path
+
+import pytest
+
+from jobs.computing import NotComputed
+from pages.components.computed import compute_again, compute_meanwhile
+from pages.research.claims_today import UNDER_WAY, agreement_figure
+from screening.review.actors import LOCAL_USER
+from storage.database import Database
+from tests.jobs.test_computing import broken, own_process
+from tests.pages.conftest import Opener
+from tests.pages.site.test_home import shown
+
+
+def named(_db: Database, folder: str, standing: Hashable) -> str:
+    """What stands now, once its file is there."""
+    until = time.monotonic() + 60
+    while not (Path(folder) / str(standing)).exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    return str(standing)
+
+
+def eventually(look: Callable[[], object]) -> object:
+    """What is found within a minute."""
+    until = time.monotonic() + 60
+    while (found := look()) is None and time.monotonic() < until:
+        time.sleep(0.05)
+    return found
+
+
+def test_nobody_waits_and_the_value_is_there_when_it_has_come(page_database: Database, tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    assert compute_meanwhile(named, folder, "one") is None, "its file is not there yet"
+    (tmp_path / "one").touch()
+    assert eventually(lambda: compute_meanwhile(named, folder, "one")) == "one"
+    assert compute_meanwhile(own_process, "few", cases=1) is not None, "few cases are counted here and now"
+
+
+def test_what_was_found_last_is_shown_until_the_next_is_there(page_database: Database, tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    (tmp_path / "one").touch()
+    assert compute_again(named, folder, standing="one") == "one"
+    assert compute_again(named, folder, standing="two") == "one"
+    (tmp_path / "two").touch()
+    assert eventually(lambda: compute_again(named, folder, standing="two") == "two" or None)
+
+
+def test_a_computation_that_fails_is_told_and_tried_again(page_database: Database) -> None:
+    for _ in range(2):
+        with pytest.raises(NotComputed, match="ValueError"):
+            eventually(lambda: compute_meanwhile(broken))
+
+
+def test_the_first_page_is_painted_while_a_figure_is_computed(
+    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pages.components.computed.AT_ONCE", -1)
+    monkeypatch.setattr("pages.components.computed.LOOK_EVERY_S", 0.0)
+    assert agreement_figure(LOCAL_USER)[1] == UNDER_WAY
+    page = open_page()
+    assert eventually(lambda: UNDER_WAY not in shown(page.run()) or None), "it comes by itself"
