@@ -36,7 +36,7 @@ from pages.site.notifier import notifier
 
 SIGN_IN = sign_in_configured()
 ICON = Path(__file__).parent / "pages" / "components" / "icon.png"
-FAVICON = Route("/favicon.ico", lambda _request: FileResponse(ICON))  # asked for by browsers wherever they are
+FAVICON = Route("/favicon.ico", lambda _request: FileResponse(ICON))  # browsers ask for it on any page
 INDEX = Path(st.__file__).parent / "static" / "index.html"
 
 logs.set_up(resources.settings().log_format)

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 _PR_SET_PDEATHSIG = 1
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 SETTLED_S = 30.0
-"""Who ends later than this after its start is started again soon."""
+"""Seconds after its start; a process that ends later than this is started again soon."""
 
 
 log = logging.getLogger("serve")
@@ -106,7 +106,7 @@ class Kept:
             self.process = self._start()
 
     def stop(self) -> None:
-        """End it."""
+        """End the process."""
         _stop(self.process)
 
 
@@ -133,7 +133,7 @@ def serve(port: int) -> int:
 
 
 def _answers(port: int) -> bool:
-    """Whether somebody listens there."""
+    """Whether something listens on this port."""
     with socket.socket() as there:
         there.settimeout(1)
         return there.connect_ex(("127.0.0.1", port)) == 0

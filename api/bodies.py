@@ -44,12 +44,12 @@ class NewText(BaseModel):
         return self
 
     def sha256(self) -> str:
-        """Of all that was sent: the same key with another body is told by it."""
+        """SHA-256 of all that was sent: shows when the same key comes with another body."""
         body = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(body.encode()).hexdigest()
 
     def case(self, receive: Receive, key: str) -> NewCase:
-        """The case it becomes. NotTaken for a text without words, or turns that cannot be read."""
+        """The new case made from it. NotTaken for a text without words, or turns that cannot be read."""
         named: dict[str, Any] = {
             "row": 0,
             "external_id": self.id or key,
@@ -79,7 +79,7 @@ class NewText(BaseModel):
 
 
 class Submitted(BaseModel):
-    """Where a text is kept from now on."""
+    """The answer to a text that was taken: its id and state."""
 
     id: str
     state: str

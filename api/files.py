@@ -40,7 +40,7 @@ class FileIntake:
     _one: threading.Lock = field(default_factory=threading.Lock)
 
     async def receive(self, chunks: AsyncIterator[bytes], limit: int) -> Path:
-        """The body on disk, for its owner alone. TooLarge."""
+        """Write the body to disk, readable by its owner alone. Raises TooLarge."""
         folder = self.settings.data_directory / "programs"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path, size = folder / secrets.token_hex(16), 0

@@ -12,7 +12,7 @@ from storage.site.programs import Program, Scope, UnknownToken, program_of
 
 
 class Refused(Exception):
-    """Not answered; the status of HTTP, a sentence, and seconds after which to ask again where that helps."""
+    """A refused request: HTTP status, a sentence, and seconds to wait before asking again where that helps."""
 
     def __init__(self, status: int, sentence: str, retry_after_s: int | None = None) -> None:
         super().__init__(sentence)
@@ -35,7 +35,7 @@ class Limits:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def spend(self, program: Program) -> None:
-        """One request. Refused (429) where it is one too many."""
+        """Count one request. Refused (429) where it is one too many."""
         with self._lock:
             now = self.clock()
             bucket = self._buckets.setdefault(program.id, _Bucket(float(program.per_minute), now))

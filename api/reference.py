@@ -16,7 +16,7 @@ _FIRST = (
 
 
 def reference_html(openapi: Mapping[str, Any]) -> str:
-    """The page."""
+    """The page as HTML."""
     parts = "".join(
         _operation(method, path, operation)
         for path, methods in openapi["paths"].items()

@@ -94,7 +94,7 @@ def _make_lifespan(db: Database, settings: Settings, clock: Clock) -> Callable[[
 
 
 async def _plain(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
-    """No body beyond its limit is read, and no answer is kept."""
+    """Middleware: no body beyond its limit is read, and no answer may be cached."""
     limit = LARGEST_FILE if request.url.path == f"{ROOT}/batches" else LARGEST_TEXT
     length = request.headers.get("content-length", "0")
     if request.method == "POST" and (
@@ -228,7 +228,7 @@ def _files(app: FastAPI, db: Database, settings: Settings, clock: Clock, guard: 
     def batch_results(
         batch_id: _ID, program: Annotated[Program, Depends(_by(db, guard, clock, Scope.OUTCOMES))]
     ) -> Response:
-        """What became of each row, as JSON lines; of a case that people still have to read only that it is there."""
+        """What became of each row, as JSON lines; of a case that people still have to read, only that it exists."""
         program_texts.batch_of(db, program, batch_id)
         rows = export_results(db, program.actor.at(clock()), batch_id)
         return StreamingResponse(_lines(rows), media_type="application/jsonl")

@@ -14,7 +14,7 @@ ASKED = {"text": (Question.TEXT,), "reply": (Question.REPLY,), "both": (Question
 
 
 def add_conversation_options(parser: argparse.ArgumentParser) -> None:
-    """Add them."""
+    """Add these options to a parser."""
     group = parser.add_argument_group("conversations")
     shapes = (
         "a list of messages a row, a turn a row (the id column names the conversation), or `Name: text` transcripts"

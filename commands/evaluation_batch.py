@@ -1,4 +1,4 @@
-"""An experiment's draws as a batch in a database: kept for good, taken up again by the worker, shown by the pages."""
+"""An experiment's draws as a batch in a database: kept for good, continued by the worker, shown on the pages."""
 
 import sys
 from functools import partial

@@ -11,7 +11,7 @@ from screening.settings import Settings
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add them."""
+    """Add these options to a parser."""
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="the data set's files, in their order")
     parser.add_argument("--format", choices=["aegis", "swmh", "csv"], required=True)
     parser.add_argument("--conditions", default="all", help="paper, ours, all, or names separated by commas")

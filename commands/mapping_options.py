@@ -26,7 +26,7 @@ ROLE_WORDS = {
 
 
 def add_mapping_options(parser: argparse.ArgumentParser) -> None:
-    """Add them."""
+    """Add these options to a parser."""
     of_file = parser.add_argument_group("how the file is read; what is left out is proposed by the columns' names")
     of_file.add_argument(
         "--text-column", action="append", metavar="NAME", help="the text; given again, the columns are joined in order"

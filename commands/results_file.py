@@ -1,5 +1,5 @@
-"""A batch's results in a file of its owner's, written while the rows are settled: a command that is killed leaves what
-was settled by then.
+"""A batch's results in a file that only its owner can read, written as rows are settled: a command that is killed
+leaves what was settled by then.
 """
 
 import os
@@ -33,11 +33,11 @@ class ResultsFile:
     _begun: bool = field(default=False)
 
     def write_settled(self, batch_id: str) -> None:
-        """The rows settled since the last time, up to the first that is not."""
+        """Write the rows settled since the last time, up to the first that is not."""
         self._write(batch_id, settled_only=True)
 
     def write_all(self, batch_id: str) -> None:
-        """The rest, whatever became of it."""
+        """Write the remaining rows, settled or not."""
         self._write(batch_id, settled_only=False)
 
     def _write(self, batch_id: str, *, settled_only: bool) -> None:
@@ -78,12 +78,12 @@ def private_file(path: Path, *, more: bool = False) -> TextIO:
     """The file for writing, which its owner alone may read: it may hold texts, or tell of them."""
     mode = os.O_APPEND if more else os.O_TRUNC
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | mode, 0o600)
-    os.fchmod(descriptor, 0o600)  # also where the file was there
+    os.fchmod(descriptor, 0o600)  # also where the file existed before
     return os.fdopen(descriptor, "w", encoding="utf-8", newline="")
 
 
 def private_bytes(path: Path) -> BinaryIO:
-    """The same for a file of any kind, begun anew."""
+    """The same for a file of bytes, emptied first."""
     private_file(path).close()
     return path.open("wb")
 
@@ -98,7 +98,7 @@ def rejected_path(out: Path) -> Path:
 
 
 def write_rejected(db: Database, batch_id: str, out: Path) -> None:
-    """The rows that were not taken in, each with its reason."""
+    """Write the rows that were not taken in, each with its reason."""
     rows = export_rejected(db, LOCAL_USER.at(system_clock()), batch_id)
     with private_file(rejected_path(out)) as file:
         file.writelines(rejected_csv(rows, byte_order_mark=False))

@@ -188,7 +188,7 @@ def _take_in(db: Database, table: Table, request: BatchRequest, settings: Settin
 
 
 def _continue_batch(db: Database, table: Table, batch_id: str, settings: Settings, _agents: Agents) -> str:
-    """The rest of an earlier run's rows."""
+    """Take in the rest of an earlier run's rows; returns the batch's id."""
     if takes_rows(db, batch_id):
         fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock)
     return batch_id

@@ -1,4 +1,4 @@
-"""The audit log's end, written by itself to a second place: a file, and a webhook where one is set."""
+"""Writes the audit log's end to a second place at intervals: a file, and a webhook where one is set."""
 
 import json
 import os

@@ -35,7 +35,7 @@ def audit_ids(db: Database, actor: Actor, version: str, standing: Standing, kind
 
 
 def _cases(db: Database, actor: Actor, version: str, standing: Standing) -> Mapping[Kind, tuple[str, ...]]:
-    require(actor, Action.VIEW_RESULTS)  # whoever made what is kept
+    require(actor, Action.VIEW_RESULTS)  # also when somebody else's computation is in the cache
     return _kept.of((version, standing), lambda: _by_kind(db, actor, version))
 
 

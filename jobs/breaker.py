@@ -9,7 +9,7 @@ from dataclasses import dataclass
 PASSING = frozenset({"connection", "deadline", "overloaded", "rate_limited", "server_error", "timeout"})
 """Kinds of a sampler's error that pass by themselves: 429, 5xx, 529, time-outs and lost connections."""
 OPENS_AFTER = 3
-"""Failures in a row, of whatever cases, without an answer in between."""
+"""Failures in a row, of any cases, without an answer in between, after which calls are held back."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 15.0
 MOST_FAILURES, LASTS_S = 8, 900.0
 """A case that fails so often and for so long while others are answered is to blame itself."""

@@ -29,7 +29,7 @@ from storage.site import duties
 
 AT_ONCE = 4
 LOOK_EVERY_S = 10.0
-"""Between two looks for something to compare: nobody waits for the first case."""
+"""Seconds between two looks for something to compare: nobody waits for the first case."""
 AGAIN_AFTER_S = 60.0
 """What failed is tried again after so long, and after twice as long each further time."""
 DUTY = "comparing"
@@ -69,7 +69,7 @@ class Comparing:
             return 0
         if not await to_the_end(duties.take, self.db, DUTY, self.worker, self.clock(), DUTY_LASTS):
             return 0
-        due = await self._due()  # as it is now that no other worker goes on with it
+        due = await self._due()  # read again, now that no other worker can change it
         return 0 if due is None else await self._compare_all(due)
 
     async def _due(self) -> Due | None:
@@ -126,7 +126,7 @@ class _Purse:
     totals: Totals
 
     def take(self, calls: int) -> None:
-        """Leave for a wave. SamplerError that ends the comparison once a cap is reached."""
+        """Permit a wave. SamplerError, which ends the comparison, once a cap is reached."""
         if (reached := self.caps.reached_cap(self.totals)) is not None:
             raise SamplerError(reached, "The comparison has used up what it may.", stops_batch=True)
         self.totals = replace(self.totals, lost_calls=self.totals.lost_calls + calls)

@@ -24,7 +24,7 @@ from storage.database import Database
 PROGRAM = Path(__file__).parent.parent
 IDLE_S = 300.0
 POLITE = 5
-"""How much the process gives way to others: people who read come before people who count."""
+"""The process's niceness: pages for readers come before computations."""
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class Computation:
         return self._result
 
     def end(self, result: Any = None, failure: str | None = None) -> None:
-        """To be called once, by whoever computes."""
+        """Give the result or the error. Called once, by whoever computes."""
         self._result, self._failure = result, failure
         self._ended.set()
 
@@ -201,7 +201,7 @@ _listener: list[Connection] = []
 
 
 def tell(words: str) -> None:
-    """Say what is done just now to whoever waits; in the server's own process nobody does."""
+    """Tell whoever waits what is being done now; does nothing in the server's own process."""
     for pipe in _listener:
         pipe.send(("words", words, 0.0))
 

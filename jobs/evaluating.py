@@ -66,12 +66,12 @@ class Ask:
 
     @property
     def draws_key(self) -> tuple[object, ...]:
-        """What all follows from that only the draws and the file tell."""
+        """Cache key of everything that depends on the draws and the file alone."""
         return self.batch_id, replace(self.state, adjudications=0)
 
     @property
     def of_labels(self) -> tuple[object, ...]:
-        """What replays follow from; against the file's labels no reading changes them."""
+        """Cache key of replays; against the file's labels no reading changes them."""
         return *self.draws_key, self.labels, None if self.labels == "original" else self.standing
 
 
@@ -94,7 +94,7 @@ class Experiment:
 
     @property
     def own(self) -> Condition:
-        """What the batch itself was run with."""
+        """The condition that the batch itself was run with."""
         return Condition(name=OWN, pipeline=self.batch.configuration.pipeline)
 
 
@@ -139,7 +139,7 @@ _replayed: Kept[_Replayed] = Kept(2)
 
 def columns(db: Database, ask: Ask) -> RecordedColumns:
     """The batch as it was recorded. Raises Forbidden, UnknownBatch."""
-    require(ask.actor, Action.VIEW_RESULTS)  # whoever made what is kept
+    require(ask.actor, Action.VIEW_RESULTS)  # also when somebody else's computation is in the cache
 
     def read() -> RecordedColumns:
         tell("Reading the draws")

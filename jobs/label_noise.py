@@ -104,7 +104,7 @@ def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[RecordedColu
 
 
 def _place(known: list[str], node: str) -> tuple[int, str]:
-    """In the order of the pipeline; strangers behind it."""
+    """A node's place in the pipeline; nodes it does not have come last."""
     return (known.index(node) if node in known else len(known)), node
 
 

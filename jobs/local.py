@@ -16,9 +16,9 @@ from storage.batches import pending
 from storage.changes import Changes
 
 POLL_S = 0.4
-"""Between two looks for work; a single text begins within so long."""
+"""Seconds between two looks for work; a single text begins within so long."""
 LOOK_ANYWAY_S = 5.0
-"""Between two looks of a runner with nothing to do while nobody writes to the database."""
+"""Seconds between two looks of a runner with nothing to do while nobody writes to the database."""
 AFTER_A_BREAK_S = 1.0
 """Pause when a case could not even be noted as failed (a full disk): it is pending and would come again at once."""
 

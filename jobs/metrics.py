@@ -17,7 +17,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class SiteCollector(Collector):
-    """Looks at the database each time it is asked."""
+    """Collects the site's numbers from the database each time they are asked for."""
 
     def __init__(self, db: Database, clock: Clock, errors: ErrorCounts) -> None:
         self._db = db

@@ -182,19 +182,19 @@ class Notifier:
         return outbox.somebody(self.db)
 
     def _anchor(self, now: datetime) -> None:
-        """From time to time, write the end of the audit log to its second place."""
+        """At intervals, write the end of the audit log to its second place."""
         if self._anchored_at is None or now - self._anchored_at >= ANCHOR_EVERY:
             self._anchored_at = now
             audit_anchors.anchor_if_due(self.db, self.settings, now)
 
     def _expire(self, now: datetime) -> None:
-        """From time to time, delete what is older than the site's settings allow."""
+        """At intervals, delete what is older than the site's settings allow."""
         if self._expired_at is None or now - self._expired_at >= EXPIRE_EVERY:
             gone = retention.expire(self.db, now)
             self._expired_at = None if gone.get("texts") == retention.AT_ONCE else now  # there may be more
 
     def _no_progress(self, now: datetime) -> None:
-        """A silent service leaves no errors behind, its cases just wait: that nothing comes of them is a fault too."""
+        """Look for cases that just wait: a silent service leaves no errors behind, and is a fault too."""
         if self._looked_at is not None and now - self._looked_at < PROGRESS_EVERY:
             return
         self._looked_at = now

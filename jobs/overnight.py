@@ -39,7 +39,7 @@ MOST_TRIES = 3
 LINES_AT_ONCE = 200
 CLOCKS_DIFFER = timedelta(minutes=10)
 HALF = 0.5
-"""What the service charges of its list price."""
+"""The share of its list price that the service charges."""
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ class Overnight:
             return await self._next_round(service, batch_id, made)
 
     async def _withdraw(self, service: MessageBatches, one: HandedIn) -> None:
-        """Of a cancelled batch: the service need not go on; nothing of it is counted any more."""
+        """Cancel a cancelled batch's requests at the service; none of their answers is counted any more."""
         if one.service_id is not None:
             await service.cancel(one.service_id)
         await to_the_end(overnight.end_message_batch, self.db, one.id, self.clock())
@@ -321,7 +321,7 @@ class Overnight:
         screenings.commit_outcome(self.db, case.case_id, found, cost, case.configuration.version, self.clock())
 
     def cost_of(self, case: CaseForScreening, usage: Usage, node: str) -> float | None:
-        """Half the list price."""
+        """The cost at half the list price."""
         cost = self.agents.cost_usd(case.configuration, usage, node)
         return None if cost is None else HALF * cost
 

@@ -147,7 +147,7 @@ class ProcrastinateRunner:
             await self._rest(queue, busy=busy)
 
     async def _rest(self, queue: str, *, busy: bool) -> None:
-        """Until the next round: soon while there is work, else when the database tells of some."""
+        """Wait until the next round: soon while there is work, else until the database tells of some."""
         if busy or self._job.restless:
             await asyncio.sleep(FEED_EVERY_S if busy else IDLE_EVERY_S[queue])
             return

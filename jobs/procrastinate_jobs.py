@@ -27,7 +27,7 @@ class PatientConnection(AsyncConnection[Any]):
     """
 
     async def wait(self, gen: PQGen[T], interval: float = 60.0, timeout: float | None = None) -> T:  # noqa: ASYNC109
-        """As the library has it."""
+        """Wait as the library's method does."""
         return await super().wait(gen, interval=interval, timeout=timeout)
 
 
@@ -45,7 +45,7 @@ class EndedJobs(JobManager):
         self._fetched = defaultdict[str, deque[Job]](deque)
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
-        """As the library has it; what succeeded and is not kept is only noted."""
+        """Like the library's method, but a job that succeeded and is to be deleted is only noted."""
         if status is Status.SUCCEEDED and delete_job and job.id is not None:
             self._ended[job.queue].append(job.id)
         else:

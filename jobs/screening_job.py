@@ -88,7 +88,7 @@ class ScreeningJob:
                 await self._keep_errors(started, spend)
 
     async def _start_case(self, case_id: str, suspect_after: int | None) -> Started | None:
-        """The begun case; None where it has its outcome, or where beginning it failed and that is kept."""
+        """Start the case. None where it has its outcome, or where starting it failed and that is recorded."""
         now = self.clock()
         try:
             return await to_the_end(
@@ -251,7 +251,7 @@ class _NodeProgress:
         return replace(request, urgent=self.case.interactive, bill=bill)
 
     async def _wait_for(self, request: DrawRequest, work: Awaitable[T], bill: Bill) -> T:
-        """What comes of it, while its batch allows it; the draws that are in are shown meanwhile."""
+        """The result of this work, while its batch allows it; draws that came in are shown meanwhile."""
         wave = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait([wave], timeout=LOOK_EVERY_S))[0]:

@@ -18,7 +18,7 @@ from storage.batches.tallies import Totals
 from storage.database import Database
 
 FRESH_S = 0.2
-"""A pause, a cancellation or a reached cap is noticed within so long."""
+"""Seconds within which a pause, a cancellation or a reached cap is noticed."""
 
 
 class Permission(StrEnum):
@@ -91,7 +91,7 @@ class SpendGuard:
                     del self._accounts[batch_id]
 
     def settle(self, batch_id: str, spend: CaseSpend) -> None:
-        """All that is on the spend was written to the tables a moment ago."""
+        """Clear the spend: all that is on it was written to the tables a moment ago."""
         with self._lock:
             written = spend.drawn + Totals(lost_calls=spend.bill.requests)
             self._accounts[batch_id].settled.append((self._clock(), written))

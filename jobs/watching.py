@@ -10,12 +10,12 @@ from jobs.screening_job import ScreeningJob
 from storage.batches import live
 
 UNWATCHED_AFTER = timedelta(seconds=20)
-"""An open page says that it is watched every two seconds; on a busy machine, or over a bad line, ten passed without."""
+"""An open page reports every two seconds; on a busy machine, or over a bad line, ten have passed without."""
 LOOK_EVERY_S = 1.0
 
 
 async def withdraw_unwatched(job: ScreeningJob, running: Mapping[str, "asyncio.Task[Any]"]) -> None:
-    """Withdraw them; another process that runs one of them finds out when its next wave is in."""
+    """Withdraw single texts that nobody watches; another process that runs one notices after its next wave."""
     for case_id in await to_the_end(live.find_unwatched, job.db, job.clock(), UNWATCHED_AFTER):
         await to_the_end(live.withdraw, job.db, case_id, job.clock())
         if task := running.get(case_id):

@@ -46,7 +46,7 @@ def show_audit(db: Database, person: Actor, version: str, sample: Verified) -> N
 
 
 def _flow_cases(db: Database, person: Actor, version: str, sample: Verified, audit: "Audit") -> dict[str, "Behind"]:
-    """What stands behind the counts of the flow, but for those of what is due."""
+    """The cases behind the counts of the flow, without those that are due."""
     counts = dict(flow(sample))
     stages = {
         "Settled": (FLOW_SETTLED, Settled()),
@@ -99,7 +99,7 @@ def show_revised(db: Database, person: Actor) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """A count and its cases, which are looked up once they are asked for: `MOST_LISTED` at most."""
+    """A count and its cases, which are looked up when they are asked for: `MOST_LISTED` at most."""
 
     count: int
     ids: Callable[[], tuple[str, ...]]

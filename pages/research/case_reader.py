@@ -171,5 +171,5 @@ def _remarks(db: Database, person: Actor, case: CaseInCell) -> None:
 
 
 def _plain(words: str) -> str:
-    """Words for a label, in which nothing is markup."""
+    """Words for a widget's label, escaped so that nothing in them is Markdown."""
     return "".join(f"\\{letter}" if letter in "\\`*_{}[]()#+-.!|<>~:$&" else letter for letter in visible(words))

@@ -109,7 +109,7 @@ def _open_chosen(name: str, case_ids: Sequence[str]) -> None:
 
 
 def _page(db: Database, person: Actor, cell: Cell, number: int) -> tuple[CellPage, int]:
-    """That page of the cases; the first where there are so few by now that it is none."""
+    """This page of the cases; the first where there are now too few cases for it."""
     page = cell_page(db, person, cell, PAGE, PAGE * (number - 1))
     return (page, number) if page.cases or number == 1 else (cell_page(db, person, cell, PAGE), 1)
 

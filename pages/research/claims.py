@@ -114,7 +114,7 @@ def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
 
 
 def _hours(sample: AuditSample) -> tuple[float, ...]:
-    """From an outcome to its blind reading: the median, the least and the most; empty without a reading."""
+    """Hours from an outcome to its blind reading: median, least and most; empty without a reading."""
     taken = sorted((e.read_at - e.settled_at).total_seconds() / 3600 for e in sample.readings if e.read_at is not None)
     return (median(taken), taken[0], taken[-1], len(taken)) if taken else ()
 
@@ -174,7 +174,7 @@ def missed_sequence(readings: Sequence[Reading], floor: float, *, from_above: bo
 
 
 def _looks(n: int) -> list[int]:
-    """At most so many numbers of readings, rising to all of them."""
+    """Numbers of readings at which the sequence is computed: at most so many, rising to all of them."""
     return sorted({max(1, round(n * step / MOST_LOOKS)) for step in range(1, MOST_LOOKS + 1)}) if n else []
 
 
@@ -303,7 +303,7 @@ def too_early_sentence(found: Verified) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """The limits, or that there are none."""
+    """The limits in words, or that there are none."""
     return "no interval" if low is None or high is None else f"95 % interval {low:.1%} to {high:.1%}"
 
 

@@ -75,7 +75,7 @@ def title_of(one: Comparison) -> str:
 
 
 def spent_words(one: Comparison) -> str:
-    """What it has cost so far, and its caps."""
+    """What the comparison has cost so far, and its caps, in words."""
     calls = one.totals.calls + one.totals.lost_calls
     caps = [f"{one.caps.max_calls:,} calls"] if one.caps.max_calls else []
     caps += [f"${one.caps.max_cost_usd:,.2f}"] if one.caps.max_cost_usd else []

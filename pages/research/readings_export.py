@@ -41,7 +41,7 @@ def _lines(batch_id: str | None, kind: str, who: Actor) -> Iterator[str] | Itera
 
 
 def as_file(table: ReadingTable, kind: str) -> Iterator[str] | Iterator[bytes]:
-    """The table as a file of one of the kinds."""
+    """The table as a file of this kind: csv, jsonl, parquet or label-studio."""
     if kind == "parquet":
         return _parquet(table)
     if kind == "label-studio":

@@ -1,4 +1,4 @@
-"""What a list of results is narrowed and sorted by: kept in the address, and as views under names."""
+"""Filters and order of a list of results: kept in the address, and as named views."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -155,6 +155,6 @@ def _use(query: str) -> None:
 
 
 def _label(name: str) -> str:
-    """A name for a button, in which nothing is markup."""
+    """A name for a button, escaped so that nothing in it is Markdown."""
     return "".join(f"\\{letter}" if not letter.isalnum() and letter.isascii() and letter != " " else letter
                    for letter in visible(name))  # fmt: skip

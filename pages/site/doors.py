@@ -1,4 +1,4 @@
-"""What goes on, for the first page: workers, the model, and the newest batches, as markup."""
+"""What is running, for the first page: workers, the model, and the newest batches, as markup."""
 
 from collections.abc import Sequence
 from html import escape

@@ -37,7 +37,7 @@ FAULT_WORDS = {
 
 
 def notifications_panel(db: Database, person: Actor) -> None:
-    """All of it."""
+    """The recipients, each with its state and a test, and the form for a new one."""
     st.caption(
         "A message holds a tier, a number and a link: never a text, a label, or the id of a case or a person. "
         "Nobody is told anything unless they stand here."

@@ -1,4 +1,4 @@
-"""The app's part in telling people what waits: it goes on when no worker lives, and then tells of that."""
+"""The app's part in telling people what waits: it goes on when no worker lives, and then reports that."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ from pages.components import resources
 
 @cache
 def notifier() -> Notifier:
-    """The one of this process."""
+    """The notifier of this process."""
     return Notifier(
         db=resources.database(),
         settings=resources.settings(),

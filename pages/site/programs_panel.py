@@ -18,7 +18,7 @@ SCOPE_WORDS = {
 
 
 def programs_panel(db: Database, person: Actor) -> None:
-    """All of them, and a new one."""
+    """All programs, and the form for a new one."""
     st.caption(
         "A program sends texts to /api/v1 with its token (served by the command api: docs/api.md). It is told a label "
         "once a case is settled, and nothing of it while people still have to read the case."
