@@ -139,15 +139,15 @@ def poll_cost(page: "Page", pid: int) -> float | None:
         return None
     page.wait_for_function("() => performance.getEntriesByType('resource').some((one) => one.name.includes('/_live/'))")
 
-    def spent(wait: Callable[[], object]) -> tuple[float, float]:
+    def processor_time(wait: Callable[[], object]) -> tuple[float, float]:
         """Seconds of processor time meanwhile, and seconds."""
         began, before = time.monotonic(), _processor_time(stat)
         wait()
         return _processor_time(stat) - before, time.monotonic() - began
 
     page.evaluate(f"() => ({ASK})(20)")
-    anyway, of = spent(lambda: time.sleep(REST_S))
-    asking, took = spent(lambda: page.evaluate(f"() => ({ASK})({POLLS})"))
+    anyway, of = processor_time(lambda: time.sleep(REST_S))
+    asking, took = processor_time(lambda: page.evaluate(f"() => ({ASK})({POLLS})"))
     return 1_000 * (asking - took * anyway / of) / POLLS
 
 

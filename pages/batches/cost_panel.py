@@ -26,7 +26,7 @@ def calls_sentence(estimate: Mapping[str, Any] | None, calls: int) -> str:
     """The calls made so far, beside what was expected, as a sentence.
 
     >>> calls_sentence({"expected": 1200.4, "low": 900.0, "high": 1500.0, "worst": 30000}, 1310)
-    'Made so far: 1,310 calls. Said before it began: 1,200 expected (900 to 1,500), at most 30,000.'
+    'Made so far: 1,310 calls. Estimated before it began: 1,200 expected (900 to 1,500), at most 30,000.'
     >>> calls_sentence(None, 12)
     'Made so far: 12 calls.'
     """
@@ -34,9 +34,8 @@ def calls_sentence(estimate: Mapping[str, Any] | None, calls: int) -> str:
     if not estimate:
         return made
     spread = f" ({estimate['low']:,.0f} to {estimate['high']:,.0f})" if estimate.get("low") is not None else ""
-    return (
-        f"{made} Said before it began: {estimate['expected']:,.0f} expected{spread}, at most {estimate['worst']:,.0f}."
-    )
+    before = f"{estimate['expected']:,.0f} expected{spread}, at most {estimate['worst']:,.0f}"
+    return f"{made} Estimated before it began: {before}."
 
 
 def row(title: str, one: NodeCost) -> dict[str, str]:

@@ -46,7 +46,7 @@ def overnight_words(found: OvernightProgress, state: BatchState) -> str:
 
     >>> overnight_words(OvernightProgress(round=2, requests=90, processed=40, rounds_left=3, answers=200, unneeded=10,
     ...     duplicates=0, failed=1, under_way=True), BatchState.RUNNING)
-    'Round 2 is under way: 40 of 90 requests are worked off; about 3 more rounds. 200 answers so far, 10 of them (5 %) \
+    'Round 2 is under way: 40 of 90 requests are processed; about 3 more rounds. 200 answers so far, 10 of them (5 %) \
 beyond what was needed. 1 request failed and was or will be asked again.'
     """
     parts = [_round_words(found, state)]
@@ -66,7 +66,7 @@ beyond what was needed. 1 request failed and was or will be asked again.'
 def _round_words(found: OvernightProgress, state: BatchState) -> str:
     if found.under_way:
         left = "rounds left not known yet" if found.rounds_left is None else f"about {found.rounds_left} more rounds"
-        done = f"{found.processed:,} of {found.requests:,} requests are worked off"
+        done = f"{found.processed:,} of {found.requests:,} requests are processed"
         return f"Round {found.round} is under way: {done}; {left}."
     if state is BatchState.FINISHED:
         return f"Done after {found.round} {'round' if found.round == 1 else 'rounds'}."

@@ -59,7 +59,7 @@ def sign_in_configured() -> bool:
     if st.secrets.load_if_toml_exists():
         return "auth" in st.secrets
     if any(Path(path).exists() for path in st.get_option("secrets.files")):
-        raise UnreadableSecrets("the secrets file cannot be read: mend it, or remove it to run without sign-in")
+        raise UnreadableSecrets("the secrets file cannot be read: fix it, or remove it to run without sign-in")
     return False
 
 

@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 WHY: Mapping[Ended, str] = {
     Ended.IDLE: "Nothing was done for a while, so your session has ended.",
-    Ended.TOO_OLD: "Your session has reached its longest time.",
+    Ended.TOO_OLD: "Your session has reached its maximum length.",
     Ended.SIGNED_OUT: "You were signed out.",
     Ended.INACTIVE: "This account is switched off. Ask an administrator of this site.",
 }

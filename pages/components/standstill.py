@@ -1,4 +1,4 @@
-"""One banner while texts cannot be screened: what broke, since when, how many wait, who can mend it, what to press."""
+"""One banner while texts cannot be screened: what broke, since when, how many wait, who can fix it, what to press."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from storage.settings_store import SiteSettings, current
 
 LOOK_EVERY = timedelta(seconds=3)
 _ACCOUNT = ("authentication", "permission", "billing", "spend_cap", "unknown_model", "unknown_server", "redirected")
-_BEFORE = dict.fromkeys(_ACCOUNT, "An administrator mends it in the account or the settings of the model") | {
+_BEFORE = dict.fromkeys(_ACCOUNT, "An administrator fixes it in the account or the settings of the model") | {
     "preflight_failed": "An administrator can allow the model in writing, in Settings",
     "no_usable_answer": "Whoever runs the server looks at what the model's service answers",
     "configuration_changed": "Whoever runs the server restores the settings that the batch began with",
@@ -64,14 +64,14 @@ def _cause(same: Sequence[Standstill], now: datetime) -> str:
 
 
 def _mend(one: Standstill) -> str:
-    """Who can mend it and what they press."""
+    """Who can fix it and what they press."""
     if one.cause == NO_WORKER:
-        return "Whoever runs the server can mend it: start the worker. Nothing needs to be pressed here."
+        return "Whoever runs the server can fix it: start the worker. Nothing needs to be pressed here."
     if one.cause == NO_PROGRESS:
-        return "Whoever runs the server can mend it: look at the worker's log, and start the worker anew."
+        return "Whoever runs the server can fix it: look at the worker's log, and restart the worker."
     who = "Whoever began the batch, or an administrator,"
     if one.cause in CAP_REACHED and one.state is not None:
-        return f"{who} can mend it: Go on without a cap, on the batch's page."
+        return f"{who} can fix it: Go on without a cap, on the batch's page."
     if one.cause in _BEFORE:
         who = f"{_BEFORE[one.cause]}; then whoever began the batch"
     if one.state is BatchState.PAUSED:

@@ -14,8 +14,8 @@ NOT_SHOWN = "not shown to the agents"
 def question_words(thread: Thread) -> str:
     """What is asked of a conversation, in a sentence."""
     if thread.question is Question.REPLY:
-        return "Judged is what the assistant says in the marked turns."
-    return "Judged is what is said in the marked turns; the others are their context."
+        return "What the assistant says in the marked turns is judged."
+    return "What is said in the marked turns is judged; the others are their context."
 
 
 def shown_turns(text: str, thread: Thread | None) -> list[dict[str, Any]]:

@@ -81,7 +81,7 @@ ERROR_WORDS: Mapping[str, str] = {
     "no_usable_answer": "the model's answers to its first texts were no labels",
     "no_reference": "it has no reference label, so it is not sent by message batch",
     "no_message_batches": "the agents cannot be asked by message batches",
-    "expired": "the service did not come to it within a day",
+    "expired": "the service did not process it within a day",
     "canceled": "the service ended its message batch early",
     "no_result": "the service's results left it out",
     "cost_unknown": "it has a cap on cost, and the price of its calls is unknown",

@@ -40,8 +40,8 @@ def show_audit(db: Database, person: Actor, version: str, sample: Verified) -> N
         found |= {f"{words}, {each}": audit((each, outcome.value)) for each in READ}
     _open(db, person, found, "Cases of the audit", "audit_cases")
     st.caption(
-        "What is due or waits has no list: whoever reads it must not know that it is of the audit. Nor do the lists of "
-        "what was settled hold what waits for your reading."
+        "Cases that are due or wait are not listed: whoever reads one must not know that it belongs to the audit. The "
+        "lists of settled cases leave out what waits for your reading."
     )
 
 

@@ -249,7 +249,7 @@ def reading_words(found: "Verified", more: int) -> str:
     falls = "falls" if before != after else "hardly falls,"
     return (
         f"{_readings(more)} more: the bound at one look {falls} from {before} to about {after} per 1,000, over the "
-        f"present strata; thirty such days: to about {last}. As if they find what those before them found."
+        f"present strata; thirty such days: to about {last}. This assumes that they find what those before them found."
     )
 
 

@@ -235,7 +235,7 @@ def _take(at: At, request: Request) -> None:
 
 def _finish(at: At, request: Request) -> None:
     inbox_desk.finish(at.here, at.desk)
-    say("Nothing is held by you.")
+    say("You hold no case.")
 
 
 _ACTS: Mapping[str, Callable[[At, Request], None]] = {

@@ -114,7 +114,7 @@ def break_prompt(here: Here, desk: Desk | None, today: exposure.Exposure) -> Non
             if st.button("Take a break", key="take_break", shortcut=key_of("B"), type="primary"):
                 finish(here, desk)
                 exposure.take_break(here.db, here.by)
-                say("Nothing is held by you. Come back when you are ready.")
+                say("You hold no case. Come back when you are ready.")
                 st.rerun()
             if st.button("Go on", key="put_off_break"):
                 st.session_state["break_put_off"] = today.since_break + here.site.break_after_texts // 2 + 1

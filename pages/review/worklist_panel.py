@@ -25,7 +25,7 @@ def worklist_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     if not found.waiting:
         st.caption("Nothing waits to be acknowledged here.")
         return
-    st.caption(f"{found.waiting:,} wait to be acknowledged; to acknowledge is not to read, and enters no estimate.")
+    st.caption(f"{found.waiting:,} wait to be acknowledged. Acknowledging is not reading, and enters no estimate.")
     picked = _table(found.cases)
     if len(picked) == 1:
         case_link(picked[0].case_id)

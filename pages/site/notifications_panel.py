@@ -40,7 +40,7 @@ def notifications_panel(db: Database, person: Actor) -> None:
     """The recipients, each with its state and a test, and the form for a new one."""
     st.caption(
         "A message holds a tier, a number and a link: never a text, a label, or the id of a case or a person. "
-        "Nobody is told anything unless they stand here."
+        "Only those listed here are told anything."
     )
     found = recipients.list_recipients(db, person)
     if not found:
@@ -122,7 +122,7 @@ def _add(db: Database, person: Actor) -> None:
         left, middle, right = st.columns(3)
         step = left.number_input("Place in the on-call order", 1, recipients.MOST_STEPS, 1, key="notify_step")
         begin = middle.time_input("Quiet from", None, key="notify_quiet_from")
-        end = right.time_input("Quiet to", None, key="notify_quiet_to", help="P0, faults and tests come all the same.")
+        end = right.time_input("Quiet to", None, key="notify_quiet_to", help="P0, faults and tests are always sent.")
         pressed = st.form_submit_button("Add", type="primary")
     if pressed:
         quiet = (_minutes(begin), _minutes(end)) if begin is not None and end is not None else None

@@ -101,7 +101,7 @@ def test_five_cases_by_keyboard_alone(page: Page, db: Database) -> None:
     save(page)
     assert _rated(db) == before + 5
     page.keyboard.press("f")
-    expect(page.get_by_text("Nothing is held by you")).to_be_visible()
+    expect(page.get_by_text("You hold no case")).to_be_visible()
     assert claims.my_claims(db, LOCAL_USER.at(_now())) == ()
     _read_second(db, disputed)
     _adjudicate(page, db, disputed)
@@ -282,7 +282,7 @@ def test_axe_finds_no_violation(page: Page, db: Database, color_scheme: str) -> 
     assert page.locator(".sld").evaluate("element => element.getBoundingClientRect().bottom") <= 900
     screenshot(page, f"inbox-revealed-{color_scheme}")
     page.keyboard.press("f")
-    expect(page.get_by_text("Nothing is held by you")).to_be_visible()
+    expect(page.get_by_text("You hold no case")).to_be_visible()
     page.goto(f"/case?case={case_id}")
     expect(page.get_by_role("heading", name="What the engine did")).to_be_visible()
     assert violations(page) == []

@@ -185,7 +185,7 @@ def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database
     banner = page.get_by_role("status").filter(has_text="the model's service refuses the key".capitalize())
     expect(banner).to_be_visible()
     expect(banner).to_contain_text("1 text waits undecided")
-    expect(banner).to_contain_text("An administrator mends it")
+    expect(banner).to_contain_text("An administrator fixes it")
     assert violations(page) == []
     screenshot(page, "inbox-standstill")
     cancel(db, LOCAL_USER.at(now), batch_id)

@@ -117,7 +117,7 @@ def test_a_file_goes_in_and_five_adjudicated_cases_come_out(page: Page, tmp_path
     screenshot(page, "main-job-inbox")
     expect(page.get_by_role("button", name=re.compile("^Finish"))).to_be_enabled()
     page.keyboard.press("f")  # finish: give back what is loaded
-    expect(page.get_by_text("Nothing is held by you").first).to_be_visible()
+    expect(page.get_by_text("You hold no case").first).to_be_visible()
     expect(_counts(page)).to_contain_text(f"{waiting - len(READINGS)} free")
 
     page.goto(batch)

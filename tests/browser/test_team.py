@@ -179,7 +179,7 @@ def _gives_back(page: Page) -> None:
 
 def _finishes(page: Page) -> None:
     page.keyboard.press("f")
-    expect(page.get_by_text("Nothing is held by you")).to_be_visible()
+    expect(page.get_by_text("You hold no case")).to_be_visible()
 
 
 def _sees_only_their_own(who: Person, case_id: str) -> None:

@@ -325,7 +325,7 @@ def test_the_whole_or_the_chatbot_is_judged_by_choice(open_page: Opener, page_da
     page.selectbox(key="asked").set_value((Question.REPLY,))
     page = _converse(page, TRANSCRIPT)
     assert _judged(page) == ["Assistant · 2 of 3 · judged"]
-    assert "Judged is what the assistant says" in _shown(page)
+    assert "What the assistant says in the marked turns is judged" in _shown(page)
 
 
 def test_a_conversation_s_file_is_taken_before_what_is_pasted(open_page: Opener, page_database: Database) -> None:

@@ -105,7 +105,7 @@ def test_a_session_ends_after_its_longest_time_whatever_is_done(visit: Opener, c
         assert page.text_area
     clock.now += 20 * MINUTE
     page.run()
-    assert "longest time" in _said(page)
+    assert "maximum length" in _said(page)
 
 
 def test_a_role_that_does_not_reach_is_refused_in_words(visit: Opener) -> None:

@@ -34,7 +34,7 @@ def still(cause: str, state: BatchState | None = BatchState.RUNNING, waiting: in
     [
         (still(NO_WORKER), "start the worker"),
         (still("connection"), "by itself"),
-        (still("authentication", BatchState.PAUSED), "An administrator mends it"),
+        (still("authentication", BatchState.PAUSED), "An administrator fixes it"),
         (still("max_cost", BatchState.CAPPED), "Go on without a cap"),
         (still("server_error", None), "presses Retry"),
         (still("server_error", BatchState.PAUSED), "presses Resume"),

@@ -301,7 +301,7 @@ def test_the_counts_of_the_flow_open_their_cases_and_hide_what_waits(
         words: table[words.lower()] for words in CALLED.values()
     }
     assert not any("due" in words for words in counts) and table["reading still due"] > 0
-    assert any("What is due or waits has no list" in caption.value for caption in page.caption)
+    assert any("Cases that are due or wait are not listed" in caption.value for caption in page.caption)
     with page_database.read() as conn:
         waits = set(conn.execute(select(cases.c.external_id).join(inbox_entries)).scalars())
     page.pills(key="audit_cases").set_value(f"Settled {counts['Settled']}").run()

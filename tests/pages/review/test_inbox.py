@@ -290,7 +290,7 @@ def test_finish_leaves_nothing_in_hand(open_page: Opener, page_database: Databas
     fill(page_database, [Tier.P2, Tier.P3])
     page = ask(save(take_next(open_page("inbox"))), "finish", case=None)
     assert claims.my_claims(page_database, LOCAL_USER.at(_now())) == () and desk(page)["ahead"] is None
-    assert desk(page)["said"] == "Nothing is held by you." and counts(page_database, BO.at(_now())).free == 1
+    assert desk(page)["said"] == "You hold no case." and counts(page_database, BO.at(_now())).free == 1
 
 
 def test_an_urgent_case_is_not_skipped_without_a_note(open_page: Opener, page_database: Database) -> None:
