@@ -23,7 +23,7 @@ from storage.research.standing import batch_now
 def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     """The drawing as of this moment, with what it leaves out."""
     pipeline = load_configuration(db, one.configuration_version).pipeline
-    overview = _counted(db, person, one)
+    overview = _overview(db, person, one)
     found = overview.ways
     st.html(ways_html(pipeline, found, one.id))
     said = []
@@ -36,8 +36,8 @@ def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     cost_panel(one, pipeline, overview)
 
 
-def _counted(db: Database, person: Actor, one: BatchSummary) -> Overview:
-    """As of this moment where the batch has ended, else at most as old as the next look."""
+def _overview(db: Database, person: Actor, one: BatchSummary) -> Overview:
+    """The counts, as of this moment where the batch has ended, else at most as old as the next look."""
     standing, accepted = batch_now(db, person, one.id), one.progress.accepted
     if one.progress.state in ENDED:
         return compute(batch_overview, person, one.id, standing, cases=accepted)
