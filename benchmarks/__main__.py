@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from benchmarks.figures import Row, read
@@ -109,15 +110,20 @@ def _run_section(section: str, options: list[str]) -> tuple[int, list[Row]]:
 
 def _where(name: str) -> str:
     """Command, commit, machine and its load before the section began."""
-    asked = ["git", "describe", "--always", "--dirty"]
-    commit = subprocess.run(asked, cwd=HERE, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
     found = re.search(r"model name\s*: (.*)", _text("/proc/cpuinfo"))
     cpu = " ".join(found[1].split()) if found else platform.machine()
     memory = re.search(r"MemTotal:\s*(\d+)", _text("/proc/meminfo"))
     size = f", {int(memory[1]) / 2**20:.0f} GB" if memory else ""
     when, load = datetime.now(UTC).date(), os.getloadavg()[0]
     machine = f"{os.cpu_count()} x {cpu}{size}, load {load:.1f}"
-    return f"| {name} | `python -m benchmarks.{name}` | {commit} | {when} | {machine} |"
+    return f"| {name} | `python -m benchmarks.{name}` | {_commit()} | {when} | {machine} |"
+
+
+@cache
+def _commit() -> str:
+    """As the run began: what it writes into the document itself is no other program."""
+    asked = ["git", "describe", "--always", "--dirty"]
+    return subprocess.run(asked, cwd=HERE, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
 def _text(path: str) -> str:
