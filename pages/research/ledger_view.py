@@ -3,12 +3,15 @@
 import pandas as pd
 import streamlit as st
 
+from jobs.computing import Kept
 from pages.components import resources
+from pages.components.singletons import singleton
 from pages.research.case_reader import open_case, open_case_id, reader
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.database import Database
 from storage.research.ledger import Entry, Ledger, ledger
+from storage.research.standing import batch_now
 from storage.review.adjudication import Method
 
 HOW: dict[str, str] = {
@@ -21,13 +24,21 @@ HOW: dict[str, str] = {
 TABLE = "ledger_rows"
 
 
+@singleton
+def _ledgers() -> Kept[Ledger]:
+    """The last that were shown: a row that is chosen runs the page again."""
+    return Kept(2)
+
+
 def show_ledger(db: Database, person: Actor, batch_id: str, last: int) -> None:
     """All entries as of a version, or those of one kind; choosing a row opens its case below."""
     if not last:
         st.info("No label of this batch has been accepted by clinicians yet: each will be an entry here.")
         return
     version = st.slider("As of version", 1, last, last, key="ledger_version") if last > 1 else 1
-    found = ledger(db, person, batch_id, resources.settings().pseudonym_secret, version)
+    key = resources.settings().pseudonym_secret
+    standing = (person, batch_id, version, batch_now(db, person, batch_id))
+    found = _ledgers().of(standing, lambda: ledger(db, person, batch_id, key, version))
     entries = _choose(found)
     if found.hidden:
         st.caption(f"{found.hidden:,} of cases that are open again are not shown: their next reader is blind to them.")
