@@ -12,13 +12,14 @@ every tick shows something new. All watch one text, and then each their own.
 import argparse
 import asyncio
 import json
+import multiprocessing
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -164,17 +165,30 @@ def running_app(url: str, folder: str) -> Iterator[tuple[int, int]]:
         process.wait()
 
 
-async def draws_come(db: Database, case_id: str, until: float) -> None:
-    """One draw more every half second; the last agent begins anew when it has had all."""
-    number = 0
-    while time.monotonic() < until:
-        left = number % sum(map(len, DRAWS.values())) + 1
-        for node, codes in DRAWS.items():
-            if left > 0:
-                await asyncio.to_thread(update_live, db, case_id, node, "main", codes[:left], datetime.now(UTC))
-            left -= len(codes)
-        number += 1
-        await asyncio.sleep(EVERY_S)
+def draw_on(url: str, case_ids: Sequence[str], seconds: float) -> None:
+    """A worker's part, in a process of its own: each text has a draw more every half second, not all at one moment;
+    its last agent begins anew when it has had all. As a worker does, it writes what the agent at work has.
+    """
+    db, began = Database(url), time.monotonic()
+    steps = [(node, codes[: count + 1]) for node, codes in DRAWS.items() for count in range(len(codes))]
+    for number in range(int(seconds / EVERY_S) * len(case_ids)):
+        wave, place = divmod(number, len(case_ids))
+        time.sleep(max(0.0, began + number * EVERY_S / len(case_ids) - time.monotonic()))
+        node, codes = steps[wave % len(steps)]
+        update_live(db, case_ids[place], node, "main", codes, datetime.now(UTC))
+    db.close()
+
+
+async def ask_health(origin: str, until: float) -> list[float]:
+    """Seconds of the server's answer to a question that asks for nothing: what the machine's load alone takes."""
+    seconds = []
+    async with httpx.AsyncClient(base_url=origin, trust_env=False) as http:
+        while time.monotonic() < until:
+            began = time.monotonic()
+            await http.get("/_stcore/health")
+            seconds.append(time.monotonic() - began)
+            await asyncio.sleep(0.1)
+    return seconds
 
 
 def hand_in_text(db: Database) -> str:
@@ -185,28 +199,30 @@ def hand_in_text(db: Database) -> str:
 
 
 async def measure(
-    db: Database, port: int, process: int, viewers: int, texts: int, seconds: float
-) -> tuple[list[Viewer], float]:
-    """The viewers after so many seconds, and the app's processor time a tick, in seconds."""
-    case_ids, origin = [hand_in_text(db) for _ in range(texts)], f"http://127.0.0.1:{port}"
-    opened = list[Viewer]()
+    url: str, case_ids: Sequence[str], port: int, process: int, viewers: int, seconds: float
+) -> tuple[list[Viewer], float, list[float]]:
+    """The viewers after so many seconds, the app's processor time a tick, and the answers to nothing, in seconds."""
+    origin, opened = f"http://127.0.0.1:{port}", list[Viewer]()
     for number in range(viewers):
         socket = await connect(
             f"ws://127.0.0.1:{port}/_stcore/stream", origin=origin, subprotocols=["streamlit"], max_size=None
         )
         http = httpx.AsyncClient(base_url=origin, trust_env=False)
-        opened.append(Viewer(socket=socket, http=http, query=urlencode({"case": case_ids[number % texts]})))
+        opened.append(Viewer(socket=socket, http=http, query=urlencode({"case": case_ids[number % len(case_ids)]})))
         await opened[-1].open()
+    drawing = multiprocessing.get_context("spawn").Process(target=draw_on, args=(url, case_ids, 2 * seconds))
+    drawing.start()
+    await asyncio.sleep(seconds / 2)  # it is imported by then
     until = time.monotonic() + seconds
     before = cpu(process)
     watching = (each.watch(until, EVERY_S * number / viewers) for number, each in enumerate(opened))
-    drawing = (draws_come(db, case_id, until) for case_id in case_ids)
-    await asyncio.gather(*drawing, *watching)
+    idle, *_ = await asyncio.gather(ask_health(origin, until), *watching)
     used = cpu(process) - before
+    drawing.terminate()
     for each in opened:
         await each.socket.close()
         await each.http.aclose()
-    return opened, used / sum(len(each.seconds) for each in opened)
+    return opened, used / sum(len(each.seconds) for each in opened), idle
 
 
 def cpu(process: int) -> float:
@@ -228,12 +244,13 @@ def main() -> None:
             db = Database(url)
             db.prepare()
             with running_app(url, folder) as (port, process):
-                found, used = asyncio.run(measure(db, port, process, given.viewers, texts, given.seconds))
-            db.close()
-        _report(found, used, texts)
+                case_ids = [hand_in_text(db) for _ in range(texts)]
+                db.close()
+                found, used, idle = asyncio.run(measure(url, case_ids, port, process, given.viewers, given.seconds))
+        _report(found, used, idle, texts)
 
 
-def _report(found: list[Viewer], used: float, texts: int) -> None:
+def _report(found: list[Viewer], used: float, idle: list[float], texts: int) -> None:
     seconds = [1000 * each for viewer in found for each in viewer.seconds]
     sizes = [each for viewer in found for each in viewer.bytes]
     p95 = statistics.quantiles(seconds, n=20)[-1]
@@ -241,7 +258,8 @@ def _report(found: list[Viewer], used: float, texts: int) -> None:
     who = f"{len(found)} viewers of {texts} {'text' if texts == 1 else 'texts'}"
     ticks = f"{len(seconds)} ticks, {unchanged} without news"
     tell(Figure(name=f"{who}: processor time a tick", value=1000 * used, unit="ms", aim=AIM_CPU_MS, note=ticks))
-    p50 = f"p50 {statistics.median(seconds):.0f} ms"
+    alone = 1000 * statistics.quantiles(idle, n=20)[-1]
+    p50 = f"p50 {statistics.median(seconds):.0f} ms; a question for nothing meanwhile, p95 {alone:.0f} ms"
     tell(Figure(name=f"{who}: from asking to the answer, p95", value=p95, unit="ms", aim=AIM_P95_MS, note=p50))
     at_most = f"at most {max(sizes):,}"
     mean = statistics.mean(sizes)
