@@ -59,7 +59,7 @@ def _tabs(title: str, page: str, key: str, *names: str) -> Iterator[Visit]:
 def _lists(**addresses: str) -> Iterator[Visit]:
     """The page of results, narrowed."""
     for name, value in addresses.items():
-        yield Visit(name=f"Results, {name} {value}", page="results", address={"batch": BATCH, name: value})
+        yield Visit(name=f"Results, {name}: {value}", page="results", address={"batch": BATCH, name: value})
 
 
 VISITS = (
@@ -70,11 +70,11 @@ VISITS = (
     *_tabs("Reliability", "reliability", "reliability_tab", "Confidence sequence", "Planner", "Allocation",
            "Switch rate", "Drift", "What was measured"),
     Visit(name="Errors", page="errors"),
-    Visit(name="Errors, a cell", page="errors", address={"cell": "unsafe.safe"}),
+    Visit(name="Errors, a cell", page="errors", address={"batch": BATCH, "cell": "unsafe.safe"}),
     Visit(name="Agreement", page="agreement"),
     Visit(name="Agreement, one batch", page="agreement", choice=BATCH),
     Visit(name="Results", page="results", address={"batch": BATCH}),
-    *_lists(outcome="human_review", node="risk", gap="0.2 or less", way="risk.unsafe", sort="gap"),
+    *_lists(outcome="human_review", node="risk", gap="0.2 or less", way="risk:unsafe", sort="gap"),
     Visit(name="Batches", page="batch_list"),
     Visit(name="Batches, one batch", page="batch_list", address={"batch": BATCH}),
     Visit(name="Pipelines", page="pipelines"),
