@@ -8,15 +8,26 @@ import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    Request,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 from tests.browser.find import find_browser
 from tests.browser.slow_line import SlowLine, slow_line
-from tests.free_port import free_port
+from tests.free_port import lasting_port
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "test-results"
@@ -40,6 +51,9 @@ LONGEST_FIRST = (
     "test_inbox",
 )
 OWN = ("data:", "blob:", "about:")
+EMPTY = "/_stcore/health"
+"""Of the app's origin, with nothing of the client in it: a tab that goes there keeps its process."""
+VIEWPORT: ViewportSize = {"width": 1440, "height": 900}
 EXPECT_MS = 45_000
 """A shared machine is slow now and then; a wait ends as soon as what it waits for is there."""
 
@@ -142,6 +156,20 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
+@pytest.fixture(scope="session")
+def app_url() -> str:
+    """Where the modules' apps are, one after the other: what the browser compiled of the client stays of use."""
+    return f"http://127.0.0.1:{lasting_port()}"
+
+
+@pytest.fixture(scope="session")
+def kept_tab(browser: Browser, app_url: str) -> Iterator[Page]:
+    """A tab that serves one test after the other: to open the client in it takes a third of what a new one takes."""
+    context = _context(browser, app_url)
+    yield context.new_page()
+    context.close()
+
+
 @pytest.fixture(scope="module")
 def app_environment() -> dict[str, str]:
     """Settings of this module's app and worker; a test module may override the fixture."""
@@ -150,7 +178,7 @@ def app_environment() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def running_app(
-    browser: Browser, app_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    kept_tab: Page, app_url: str, app_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningApp]:
     """One app and one worker for the whole test module. Depends on the browser so that a skip starts nothing."""
     directory = tmp_path_factory.mktemp("app")
@@ -166,21 +194,20 @@ def running_app(
         "SECOND_LOOK_SAMPLER": "simulated",
         **app_environment,
     }
-    app = RunningApp(url=f"http://127.0.0.1:{free_port()}", directory=directory, environment=environment)
+    app = RunningApp(url=app_url, directory=directory, environment=environment)
     app.start("app")
     app.start("worker")
-    _warm_up(browser, app.url)
+    warm_up(kept_tab, app.url)
     yield app
     for name in list(app.processes):
         app.stop(name)
 
 
-def _warm_up(browser: Browser, url: str) -> None:
+def warm_up(tab: Page, url: str) -> None:
     """The first run of a script imports everything, which on a busy machine takes longer than a test waits."""
-    opened = browser.new_page()
-    opened.goto(url)
-    opened.wait_for_selector("h1", timeout=1000 * START_LIMIT_S)
-    opened.close()
+    tab.goto(url)
+    tab.wait_for_selector("h1", timeout=1000 * START_LIMIT_S)
+    tab.goto(f"{url}{EMPTY}")
 
 
 @pytest.fixture
@@ -196,16 +223,50 @@ def color_scheme(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def page(browser: Browser, running_app: RunningApp, watch: Watch, color_scheme: str) -> Iterator[Page]:
-    """A fresh page; afterwards nothing may have gone outside and the console must be free of errors."""
-    context = browser.new_context(
-        base_url=running_app.url,
-        viewport={"width": 1440, "height": 900},
-        color_scheme="dark" if color_scheme == "dark" else "light",
-        accept_downloads=True,
-    )
-    context.set_default_timeout(EXPECT_MS)
+def page(kept_tab: Page, running_app: RunningApp, watch: Watch, color_scheme: str) -> Iterator[Page]:
+    """The kept tab, with nothing in it of an earlier test; for what a test leaves in a tab for ever there is
+    `own_page`. Afterwards nothing may have gone outside and the console must be free of errors.
+    """
+    with _emptied(kept_tab, running_app.url, color_scheme), _watched(kept_tab, watch):
+        yield kept_tab
+
+
+@pytest.fixture
+def own_page(browser: Browser, running_app: RunningApp, watch: Watch) -> Iterator[Page]:
+    """A page of this test's own, which it may add scripts to; watched alike."""
+    context = _context(browser, running_app.url)
     opened = context.new_page()
+    with _watched(opened, watch):
+        yield opened
+        context.close()
+
+
+def _context(browser: Browser, url: str) -> BrowserContext:
+    context = browser.new_context(base_url=url, viewport=VIEWPORT, color_scheme="light", accept_downloads=True)
+    context.set_default_timeout(EXPECT_MS)
+    return context
+
+
+@contextmanager
+def _emptied(tab: Page, url: str, color_scheme: str) -> Iterator[None]:
+    """The tab as a new one: no cookies, nothing stored, no other tabs, the usual size."""
+    tab.goto(f"{url}{EMPTY}")
+    tab.context.clear_cookies()
+    tab.evaluate("localStorage.clear(); sessionStorage.clear()")
+    assert tab.evaluate("indexedDB.databases().then((all) => all.length)") == 0
+    tab.set_viewport_size(VIEWPORT)
+    tab.emulate_media(color_scheme="dark" if color_scheme == "dark" else "light")
+    yield
+    tab.unroute_all()
+    tab.goto(f"{url}{EMPTY}")
+    for other in tab.context.pages:
+        if other is not tab:
+            other.close()
+
+
+@contextmanager
+def _watched(page: Page, watch: Watch) -> Iterator[None]:
+    """Notes what the page asks for and complains about; both must be well in the end."""
 
     def noted(request: Request) -> None:
         watch.requests.append(request.url)
@@ -215,11 +276,16 @@ def page(browser: Browser, running_app: RunningApp, watch: Watch, color_scheme: 
         if message.type == "error" and "/_stcore/" not in message.location["url"]:
             watch.errors.append(f"{message.text} ({message.location['url']})")
 
-    opened.on("request", noted)
-    opened.on("console", complained)
-    opened.on("pageerror", lambda error: watch.errors.append(str(error)))
-    yield opened
-    context.close()
+    def failed(error: Error) -> None:
+        watch.errors.append(str(error))
+
+    page.on("request", noted)
+    page.on("console", complained)
+    page.on("pageerror", failed)
+    yield
+    page.remove_listener("request", noted)
+    page.remove_listener("console", complained)
+    page.remove_listener("pageerror", failed)
     assert watch.outside == []
     assert watch.errors == []
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
-from tests.browser.conftest import RunningApp, _warm_up
+from tests.browser.conftest import RunningApp, warm_up
 from tests.free_port import free_port
 
 
@@ -72,7 +72,9 @@ def signed_in_site(
     app = RunningApp(url=url, directory=directory, environment=environment)
     app.start("app")
     try:
-        _warm_up(browser, url)
+        first = browser.new_page()
+        warm_up(first, url)
+        first.close()
         yield app
     finally:
         app.stop("app")

@@ -94,7 +94,7 @@ def test_work_goes_on_with_the_page_closed_and_after_a_kill(page: Page, running_
     for name in ("app", "worker"):
         running_app.start(name)
     page.goto(address)
-    expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=90_000)
+    expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=180_000)
     expect(page.get_by_text("400 rows in = 400 accepted + 0 rejected")).to_be_visible()
     assert len(_download(page, "Results (JSON lines)").splitlines()) == 400
 

@@ -158,20 +158,20 @@ def _tones(page: Page, number: int) -> None:
     assert page.evaluate("window.tones") == number
 
 
-def test_a_sound_is_played_once_somebody_asked_for_it(page: Page, db: Database) -> None:
-    page.add_init_script(
+def test_a_sound_is_played_once_somebody_asked_for_it(own_page: Page, db: Database) -> None:
+    own_page.add_init_script(
         "window.tones = 0; const start = OscillatorNode.prototype.start;"
         "OscillatorNode.prototype.start = function (at) { window.tones += 1; return start.call(this, at); };"
     )
     _come_in(db, Tier.P3)
-    page.goto("/inbox")
-    page.get_by_role("button", name="Test sound").click()
-    _tones(page, 2)
-    expect(page.get_by_role("button", name="Sound for P0: on")).to_be_visible()
+    own_page.goto("/inbox")
+    own_page.get_by_role("button", name="Test sound").click()
+    _tones(own_page, 2)
+    expect(own_page.get_by_role("button", name="Sound for P0: on")).to_be_visible()
     _come_in(db, Tier.P0)
-    _tones(page, 4)
-    page.get_by_role("button", name="Sound for P0: on").click()
-    expect(page.get_by_role("button", name="Sound for P0: off")).to_be_visible()
+    _tones(own_page, 4)
+    own_page.get_by_role("button", name="Sound for P0: on").click()
+    expect(own_page.get_by_role("button", name="Sound for P0: off")).to_be_visible()
 
 
 def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database) -> None:

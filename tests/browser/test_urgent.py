@@ -179,20 +179,20 @@ for (const name of ["setTimeout", "setInterval", "requestAnimationFrame", "reque
 }"""
 
 
-def test_a_page_whose_own_timers_stand_still_follows_all_the_same(page: Page, db: Database) -> None:
+def test_a_page_whose_own_timers_stand_still_follows_all_the_same(own_page: Page, db: Database) -> None:
     """As in a tab that is hidden for long: what ticks is a worker of the page, which no browser slows down."""
-    page.add_init_script(STOPPABLE_TIMERS)
-    page.goto("/inbox")
-    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
-    _note_rows(page)
+    own_page.add_init_script(STOPPABLE_TIMERS)
+    own_page.goto("/inbox")
+    expect(own_page.get_by_role("heading", name="Inbox")).to_be_visible()
+    _note_rows(own_page)
     stands = "window.slowed = true; window.late = false; setTimeout(() => { window.late = true; }, 0)"
-    page.evaluate(stands)
+    own_page.evaluate(stands)
     (case_id,) = fill(db, [Tier.P0], entered_at=[datetime.now(UTC)])
     entered = time.time()
-    _until(lambda: page.evaluate("id => id in window.seen", case_id))
-    assert page.evaluate("id => window.seen[id] / 1000", case_id) - entered <= SEEN_S
-    assert page.evaluate("window.late") is False, "the page's own timers went on"
-    assert re.match(r"\(\d+\) ", page.evaluate("document.title"))
+    _until(lambda: own_page.evaluate("id => id in window.seen", case_id))
+    assert own_page.evaluate("id => window.seen[id] / 1000", case_id) - entered <= SEEN_S
+    assert own_page.evaluate("window.late") is False, "the page's own timers went on"
+    assert re.match(r"\(\d+\) ", own_page.evaluate("document.title"))
 
 
 async def _seen_while_hidden(url: str, profile: Path, come_in: Callable[[], str]) -> tuple[int, float]:
