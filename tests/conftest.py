@@ -19,6 +19,13 @@ settings.load_profile("any machine")
 os.environ.setdefault("SECOND_LOOK_AUDIT_KEY", "the key of every test, whatever its data directory")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs the server says so, whichever of its fixtures it asks for."""
+    for item in items:
+        if "postgresql_server" in getattr(item, "fixturenames", ()):
+            item.add_marker("postgresql")
+
+
 def pytest_collection_finish() -> None:
     """Some seven thousand collected tests stay in memory: the garbage collector need not walk over them each time."""
     gc.collect()

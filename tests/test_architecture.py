@@ -2,6 +2,7 @@
 
 import ast
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,8 @@ def _modules() -> dict[str, Path]:
     return names
 
 
-def _imports(path: Path) -> list[str]:
+@cache
+def _imports(path: Path) -> tuple[str, ...]:
     found: list[str] = []
     for item in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(item, ast.Import):
@@ -93,7 +95,7 @@ def _imports(path: Path) -> list[str]:
         elif isinstance(item, ast.ImportFrom):
             assert item.level == 0, f"{path}: relative import"
             found += [f"{item.module}.{alias.name}" for alias in item.names]
-    return found
+    return tuple(found)
 
 
 def _in(name: str, room: str) -> bool:
