@@ -85,7 +85,7 @@ MODULES = {
     "screening/engine/whole_way.py": [f"{ENGINE}/test_whole_way.py"],
     "storage/blindness.py": [
         f"{STORAGE}/test_blindness.py",
-        *(f"{STORAGE}/review/test_{each}.py" for each in ("evidence", "adjudication")),
+        *(f"{STORAGE}/review/test_{each}.py" for each in ("served", "evidence", "adjudication")),
     ],
     "storage/accepted.py": [f"{STORAGE}/test_blindness.py", f"{STORAGE}/research/test_relabelled.py"],
     "storage/batches/batch_state.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("batch_states", "pending")],
