@@ -58,8 +58,8 @@ def kept(db: Database) -> list[tuple[str, bool]]:
 def test_only_an_urgent_case_in_ones_own_hands_is_opened_at_once(db: Database, tier: Tier) -> None:
     (case_id,) = fill(db, [tier])
     claim = take(db, SENIOR)
-    with pytest.raises(NotYetRated):
-        served(db, SENIOR, case_id)
+    with db.write() as conn, pytest.raises(NotYetRated):
+        reveal(conn, SENIOR.at(NOW), case_id)
     with pytest.raises(NotYetRated):
         served(db, BOTH, case_id, open_at_once=True)
     over = claim.expires_at - NOW
