@@ -31,7 +31,7 @@ from storage.schema import case_tags, cases
 from storage.settings_store import SiteSettings, change
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, form, person, register
-from tests.storage.research.case_by_case import adjudicated_labels
+from tests.storage.research.case_by_case import adjudicated_labels, outcomes_now
 
 HELEN = person("helen", Role.SENIOR)  # who reads what is closed at the start
 ALL_ROLES = person("eve", *Role)
