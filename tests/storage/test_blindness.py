@@ -173,6 +173,8 @@ def test_who_reads_nothing_is_given_the_outcomes(db: Database) -> None:
     known = confusion(db, RESEARCHER, batch_id)
     assert (known["unsafe", "unsafe"], known["unsafe", "human_review"], known["safe", "safe"]) == (1, 2, 2)
     assert count_unread(db, RESEARCHER, batch_id) == 0
+    assert outcomes_now(db, RESEARCHER, batch_id) == (S, S, H, U, S, S, U, H, S)
+    assert outcomes_now(db, SENIOR, batch_id) == (S, S, H, U, S, H, H, H, H), "what she may yet read"
     for who in (SYSTEM, RESEARCHER):
         found = progress(db, batch_id, actor=who)
         assert (found.safe, found.unsafe, found.human_review) == (5, 2, 2)
