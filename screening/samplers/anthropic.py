@@ -29,6 +29,7 @@ class MessagesAdapter:
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
         self._client = _client(settings, dialect(settings).api_version)
+        self._address = f"{(settings.base_url or ANTHROPIC_URL).rstrip('/')}/v1/messages"
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -67,7 +68,7 @@ class MessagesAdapter:
             **call.extra_body,
         }
         return await self._client.post(
-            "/v1/messages",
+            self._address,
             cast_to=httpx2.Response,
             content=json.dumps(body, ensure_ascii=False).encode(),
             options={"headers": {"x-stainless-retry-count": str(attempt)}},
