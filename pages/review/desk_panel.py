@@ -27,7 +27,7 @@ STAYS = QUIET | {"alive", "draft", "second", "at_once", "uncover", "revise"}
 
 def do_what_is_asked(here: Callable[[], Here], tiers: Collection[Tier] | None) -> None:
     """What the browser asked for since the last run, before a run of the whole page draws anything."""
-    _do(here, _waiting(), tiers)
+    _do(here, _open_requests(), tiers)
     memory().behind = False
 
 
@@ -44,7 +44,7 @@ def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Calla
     """Done first and drawn once, so that the answer leaves before anything else; the rest of the page is left behind
     until the browser asks for it.
     """
-    requests = _waiting()
+    requests = _open_requests()
     check_session(active=_by_a_person(requests))
     done = _do(here, requests, tiers)
     if "rest" in done and memory().behind:
@@ -92,7 +92,7 @@ def _by_a_person(requests: list[Request]) -> bool:
     return bool(_new(requests) - QUIET)
 
 
-def _waiting() -> list[Request]:
+def _open_requests() -> list[Request]:
     return parse(st.session_state.get(_SENT))
 
 
