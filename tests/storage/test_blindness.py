@@ -11,6 +11,7 @@ from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.rating_form import RatingLabel
+from screening.review.reach import Reach
 from screening.text.received import receive
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.batches import change_caps, find_batch, list_batches, progress
@@ -215,6 +216,22 @@ def test_who_may_have_seen_a_case_in_a_list_gives_a_second_look_that_is_not_blin
     assert request_second_looks(db, RESEARCHER.at(LATER), [case_id]).opened == 1
     _read(db, who, case_id, "safe")
     mine = my_rating(db, who, case_id)
+    assert mine is not None and mine.blind is blind
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reach", "blind"), [(U, Reach.READ, True), (U, Reach.COUNT, False), (S, Reach.READ, False)]
+)
+def test_only_what_is_called_unsafe_in_a_batch_whose_unsafe_are_read_was_in_no_list(
+    db: Database, outcome: Outcome, reach: Reach, blind: bool
+) -> None:
+    batch(db, ["a text"], reach=reach)
+    (case_id,) = waiting(db)
+    decide(db, case_id, outcome)
+    opened = request_second_looks(db, RESEARCHER.at(LATER), [case_id])
+    assert opened.there_before == int(blind), "it waits for a reader from the start"
+    _read(db, SENIOR, case_id, "safe")
+    mine = my_rating(db, SENIOR, case_id)
     assert mine is not None and mine.blind is blind
 
 
