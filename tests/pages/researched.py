@@ -3,13 +3,7 @@
 import asyncio
 import csv
 import io
-import sqlite3
-import tempfile
-from contextlib import closing
-from functools import cache
 from pathlib import Path
-
-from sqlalchemy import select
 
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
@@ -21,7 +15,6 @@ from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.database import Database
-from storage.schema import metadata
 
 SAMPLE = Path(__file__).parent.parent.parent / "data" / "sample.csv"
 
@@ -39,32 +32,8 @@ def sample_rows(every: int = 1, *, labelled: bool = True) -> bytes:
 
 
 def screened(db: Database, content: bytes, *, audit_rate: float = 0.5, name: str = "sample.csv") -> str:
-    """A batch of these rows, screened to the end; its id. Into an empty file comes a copy of what was screened once."""
-    if db.kind != "sqlite" or not _is_empty(db):
-        return asyncio.run(screening_of(db, content, audit_rate=audit_rate, name=name))
-    batch_id, kept = _screened_once(content, audit_rate, name)
-    with closing(sqlite3.connect(":memory:")) as source, closing(sqlite3.connect(db.file)) as target:
-        source.deserialize(kept)
-        source.backup(target)
-    return batch_id
-
-
-@cache
-def _screened_once(content: bytes, audit_rate: float, name: str) -> tuple[str, bytes]:
-    """The batch's id and the whole database with nothing else in it."""
-    with tempfile.TemporaryDirectory() as folder:
-        db = Database(f"sqlite:///{folder}/screened.db")
-        db.prepare()
-        batch_id = asyncio.run(screening_of(db, content, audit_rate=audit_rate, name=name))
-        db.close()
-        with closing(sqlite3.connect(db.file)) as file:
-            file.execute("PRAGMA journal_mode=DELETE")
-        return batch_id, db.file.read_bytes()
-
-
-def _is_empty(db: Database) -> bool:
-    with db.read() as conn:
-        return all(conn.execute(select(table).limit(1)).first() is None for table in metadata.sorted_tables)
+    """A batch of these rows, screened to the end; its id."""
+    return asyncio.run(screening_of(db, content, audit_rate=audit_rate, name=name))
 
 
 async def screening_of(
