@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from time import monotonic
 
 from benchmarks.figures import Row, read
 
@@ -46,7 +47,7 @@ def run(asked: Sequence[str], *, write: bool) -> int:
     if unknown := {section for section, *_ in wanted} - set(SECTIONS):
         print(f"no such section: {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}", file=sys.stderr)
         return 2
-    failed, found = 0, Table()
+    failed, found, began = 0, Table(), monotonic()
     for section, *options in wanted:
         name = command_words([section, *options])
         print(f"\n== {name}", flush=True)
@@ -56,7 +57,7 @@ def run(asked: Sequence[str], *, write: bool) -> int:
         found[name] = [f"| {name} {row}" for row in rows]
         if write and code == 0:
             TABLE.write_text(with_section(TABLE.read_text(), name, where, found[name]))
-    print(f"\n{FIGURES}{_lines(found)}")
+    print(f"\n{FIGURES}{_lines(found)}\n{(monotonic() - began) / 60:.0f} min in all")
     return failed
 
 

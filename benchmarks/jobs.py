@@ -1,6 +1,6 @@
 """Cases a second through the engine, against the same waves on a bare asyncio loop in the same run.
 
-    python -m benchmarks.jobs [--cases 400] [--latency 0.2] [--rounds 3] [--database sqlite postgresql]
+    python -m benchmarks.jobs [--cases 200] [--latency 0.2] [--rounds 2] [--database sqlite postgresql]
 
 The sampler waits a fixed time for each wave. The bare loop keeps as many cases in flight and stores nothing. Workers
 are processes of their own; the clock runs from the first case begun to the last one ended. Trust the ratios.
@@ -59,9 +59,9 @@ class Speed:
 def main() -> None:
     """Print a line for each database and number of workers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--cases", type=int, default=400)
+    parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--latency", type=float, default=0.2)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--database", nargs="+", default=["sqlite", "postgresql"])
     arguments = parser.parse_args()
     print(

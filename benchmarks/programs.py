@@ -1,6 +1,6 @@
 """1,000 texts a minute from a program, on two cores, beside a reviewer who takes the next case again and again.
 
-    python -m benchmarks.programs [--minute 60] [--url postgresql://...]
+    python -m benchmarks.programs [--minute 20] [--url postgresql://...]
 
 The API runs in a process of its own, as at a site; so does whoever submits. Told are the submissions answered, their
 median and 95th percentile, the same of taking the next case alone and meanwhile, and the processor time that the API
@@ -137,7 +137,7 @@ def _until_up(port: int) -> None:
 def main() -> None:
     """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minute", type=float, default=60.0, help="seconds of submitting")
+    parser.add_argument("--minute", type=float, default=20.0, help="seconds of submitting")
     parser.add_argument("--url", default=None)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
