@@ -10,16 +10,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, case, func, null, select
 
+from screening.labels import Outcome
 from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, require
+from screening.review.policy import Action, is_allowed, require
 from storage.accepted import accepted_label
 from storage.audit_log import append
-from storage.blindness import is_withheld, open_to
+from storage.blindness import has_rated, is_withheld
 from storage.database import Database
 from storage.kinds import IN_INBOX, PENDING, Kind, known_kinds
-from storage.research.confusion import outcome_now
 from storage.research.listed import MOST_LISTED, Cell, listed_ids
-from storage.schema import case_tags, cases, screenings
+from storage.schema import case_tags, cases, inbox_entries, screenings
 
 MOST_CHOICES = 200
 
@@ -212,9 +212,16 @@ def _case_in_cell(row: Any, tags: Sequence[str]) -> CaseInCell:
 
 
 def _count_waiting(conn: Connection, wanted: Cell, actor: Actor) -> int:
-    """How many of a chosen outcome are open and not read by this person; counted from the open ones."""
-    here = select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id)
-    query = here.where(cases.c.id.in_(open_to(actor, wanted.batch_id)), outcome_now(actor) == wanted.outcome)
+    """How many of a chosen outcome are open and not read by this person: no more than `MOST_LISTED` are looked for."""
+    reads = is_allowed(actor, Action.CLAIM_NEXT)
+    if reads and wanted.outcome != Outcome.HUMAN_REVIEW.value:
+        return 0  # for those who read all of these count as with clinicians
+    entry, one_of_batch = inbox_entries.c, func.coalesce(screenings.c.batch_id, "") == wanted.batch_id
+    open_ones = select(entry.case_id).join(screenings, screenings.c.case_id == entry.case_id)
+    query = open_ones.join(cases, cases.c.id == entry.case_id).where(entry.closed_at.is_(None), one_of_batch)
+    query = query.where(~has_rated(actor, entry.case_id))
+    if not reads:
+        query = query.where(screenings.c.outcome == wanted.outcome)
     if wanted.group is not None:
         query = query.where(cases.c.group_name == wanted.group)
     if wanted.reference is not None:
