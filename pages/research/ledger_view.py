@@ -40,6 +40,8 @@ def show_ledger(db: Database, person: Actor, batch_id: str, last: int) -> None:
     standing = (person, batch_id, version, batch_now(db, person, batch_id))
     found = _ledgers().of(standing, lambda: ledger(db, person, batch_id, key, version))
     entries = _choose(found)
+    if found.earlier:
+        st.caption(f"The {found.earlier:,} entries before these are listed where an earlier version is chosen above.")
     if found.hidden:
         st.caption(f"{found.hidden:,} of cases that are open again are not shown: their next reader is blind to them.")
     _table(entries)
@@ -51,7 +53,7 @@ def show_ledger(db: Database, person: Actor, batch_id: str, last: int) -> None:
 def _choose(found: Ledger) -> list[Entry]:
     """The entries of the kind chosen; the counts are the choices, so that each opens its cases."""
     kinds = {
-        f"All {len(found.entries):,}": list(found.entries),
+        f"{'Last' if found.earlier else 'All'} {len(found.entries):,}": list(found.entries),
         f"Changed a label {sum(entry.changes for entry in found.entries):,}": [e for e in found.entries if e.changes],
         f"Confirmed it {sum(e.before == e.label for e in found.entries):,}": [
             e for e in found.entries if e.before == e.label

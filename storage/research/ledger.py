@@ -44,24 +44,35 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The entries in their order; ``hidden`` ones belong to cases that are open again, whose next reader is blind."""
+    """The entries in their order; ``hidden`` ones belong to cases that are open again, whose next reader is blind.
+    ``earlier`` ones come before those that were fetched.
+    """
 
     entries: tuple[Entry, ...]
     hidden: int
+    earlier: int = 0
 
 
-def ledger(db: Database, actor: Actor, batch_id: str, key: str, as_of: int | None = None) -> Ledger:
-    """The first ``as_of`` entries of a batch, or its first `MOST_ENTRIES`; ``key`` is the site's pseudonym key.
+def ledger(
+    db: Database, actor: Actor, batch_id: str, key: str, as_of: int | None = None, most: int = MOST_ENTRIES
+) -> Ledger:
+    """The last ``most`` of the first ``as_of`` entries of a batch, or of all; ``key`` is the site's pseudonym key.
 
     Raises Forbidden.
     """
     require(actor, Action.VIEW_RESULTS)
     require(actor, Action.VIEW_RATINGS)
-    most = MOST_ENTRIES if as_of is None else min(as_of, MOST_ENTRIES)
     with db.read() as conn:
-        rows = conn.execute(_entries(batch_id).limit(most)).all()
-    shown = tuple(_show(rows, key))
-    return Ledger(entries=shown, hidden=len(rows) - len(shown))
+        last = conn.execute(_number(batch_id)).scalar_one() if as_of is None else as_of
+        earlier = max(0, last - most)
+        rows = conn.execute(_entries(batch_id).offset(earlier).limit(last - earlier)).all()
+    shown = tuple(_show(rows, key, earlier + 1))
+    return Ledger(entries=shown, hidden=len(rows) - len(shown), earlier=earlier)
+
+
+def _number(batch_id: str) -> Select[Any]:
+    joined = select(func.count()).select_from(adjudications).join(cases, cases.c.id == adjudications.c.case_id)
+    return joined.where(cases.c.batch_id == batch_id)
 
 
 def _entries(batch_id: str) -> Select[Any]:
@@ -74,8 +85,8 @@ def _entries(batch_id: str) -> Select[Any]:
     return joined.where(cases.c.batch_id == batch_id).order_by(made.at, made.case_id, made.version)
 
 
-def _show(rows: list[Any] | Any, key: str) -> Iterator[Entry]:
-    for number, row in enumerate(rows, start=1):
+def _show(rows: list[Any] | Any, key: str, first: int) -> Iterator[Entry]:
+    for number, row in enumerate(rows, start=first):
         if not row.closed:
             continue
         fields = {name: value for name, value in row._mapping.items() if name != "closed"}

@@ -29,6 +29,8 @@ def test_each_entry_says_from_what_to_what_and_a_version_holds_the_first_ones(db
     ]
     assert "sue" not in {one.by for one in found.entries} and found.hidden == 0
     assert len(ledger(db, RESEARCHER, batch_of(db, case_id), "key", as_of=1).entries) == 1
+    newest = ledger(db, RESEARCHER, batch_of(db, case_id), "key", most=1)
+    assert [one.number for one in newest.entries] == [2] and newest.earlier == 1
 
 
 def test_outcomes_and_what_texts_forbid_stand_in_the_file_s_order(db: Database) -> None:
