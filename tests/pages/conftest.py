@@ -1,6 +1,7 @@
 """A database of its own for every test of a page, and the shell script under AppTest."""
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def page_database(sqlite_template: Path, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'pages.db'}")
     monkeypatch.setenv("SECOND_LOOK_DATA_DIRECTORY", str(tmp_path / "data"))
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "simulated")
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # a page takes it; processes run it
     restart()
     opened = resources.database()
     yield opened
