@@ -30,7 +30,15 @@ def restart() -> None:
     forget_all()
 
 
+MAIN = sys.modules["__main__"]
 Opener = Callable[..., AppTest]
+
+
+@pytest.fixture(autouse=True)
+def main_module() -> Iterator[None]:
+    """A page takes the main module's place; processes that a later test starts begin with it."""
+    yield
+    sys.modules["__main__"] = MAIN
 
 
 @pytest.fixture
@@ -41,7 +49,6 @@ def page_database(sqlite_template: Path, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'pages.db'}")
     monkeypatch.setenv("SECOND_LOOK_DATA_DIRECTORY", str(tmp_path / "data"))
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "simulated")
-    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # a page takes it; processes run it
     restart()
     opened = resources.database()
     yield opened
