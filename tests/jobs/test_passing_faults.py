@@ -167,7 +167,7 @@ def test_an_upload_is_taken_in_whatever_is_lost_on_the_way(database_url: str, tm
                 time.sleep(2 * database_module.REPEATABLE_BUSY_TIMEOUT_S)
         runs.wait()
         found = progress(db, str(upload.batch_id))
-        assert runs.stopped(str(upload.batch_id)) is None
+        assert runs.stop_reason(str(upload.batch_id)) is None
         assert (found.rows_in, found.accepted, found.state) == (1_500, 1_470, BatchState.RUNNING)
 
 
