@@ -256,7 +256,10 @@ def test_a_follow_up_comes_by_itself_and_mounts_nothing_anew(page: Page, db: Dat
     """Mounted anew, list and desk would stand without their style until it has come over the line again."""
     open_inbox(page)
     next_case(page)
+    page.evaluate("window.pressed = document.querySelector('.sld-bar .sld-save')")
     choose(page, "2", "7", "Unsafe", "Sure")
+    expect(page.get_by_text("Draft saved")).to_be_visible()
+    assert page.evaluate("window.pressed.isConnected"), "a press that is under way would be lost"
     page.keyboard.press("d")
     page.locator(".sld-chip").filter(has_text="Urgent").click()
     page.evaluate(f"{PLACE}.kept = true")

@@ -58,9 +58,19 @@ export class Layout {
     this.none.hidden = false;
   }
 
-  // The buttons of a stage; each says its key, and does what the key does.
+  // The buttons of a stage; each says its key, and does what the key does. Those that stay the same are not made anew:
+  // a press that is under way while the page is painted would be lost, and so would the focus.
   drawBar(buttons) {
-    this.bar.replaceChildren(...buttons.map((row) => make("div", { class: "sld-row" }, ...row.map((each) => button(...each)))));
+    this.acts = buttons.flat().map(([, , act]) => act);
+    const looks = JSON.stringify(buttons);
+    if (looks === this.barLooks) return;
+    this.barLooks = looks;
+    let place = 0;
+    const made = ([words, key, , more]) => {
+      const own = place++;
+      return button(words, key, () => this.acts[own](), more);
+    };
+    this.bar.replaceChildren(...buttons.map((row) => make("div", { class: "sld-row" }, ...row.map(made))));
   }
 
   button(...each) {
