@@ -26,17 +26,14 @@ def is_withheld(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool
     return and_(is_waiting(case_id), ~has_rated(actor, case_id))
 
 
-def open_to(actor: Actor, batch_id: str) -> Select[Any]:
-    """The open cases of a batch that this person may yet read: each open case of all batches is tried."""
-    open_ones = select(inbox_entries.c.case_id).where(inbox_entries.c.closed_at.is_(None))
-    return with_people(batch_id, open_ones).where(~has_rated(actor, screenings.c.case_id))
-
-
-def with_people(batch_id: str, chosen: Select[Any]) -> Select[Any]:
-    """Those of these cases that are of the batch, beginning from them."""
-    ended = screenings.c
-    one_of_batch = func.coalesce(ended.batch_id, "") == batch_id  # tried for each: no index of the batch is walked
-    return select(ended.case_id.label("id")).where(ended.case_id.in_(chosen), one_of_batch)
+def open_to(actor: Actor, batch_id: str, *, ended: bool = False) -> Select[Any]:
+    """The open cases of a batch that this person may yet read, those that could not be screened among them unless they
+    must have ``ended``. Begins from the open cases of all batches.
+    """
+    entry, case_id = inbox_entries.c, screenings.c.case_id if ended else cases.c.id
+    of_batch = func.coalesce(case_id.table.c.batch_id, "") == batch_id  # tried for each: no walk of the batch
+    joined = select(case_id.label("id")).select_from(inbox_entries).join(case_id.table, case_id == entry.case_id)
+    return joined.where(entry.closed_at.is_(None), of_batch, ~has_rated(actor, entry.case_id))
 
 
 def is_waiting(case_id: ColumnElement[str]) -> ColumnElement[bool]:

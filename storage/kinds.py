@@ -90,7 +90,7 @@ def kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:
 def known_kinds(conn: Connection, actor: Actor, batch_id: str) -> dict[Kind, int]:
     """How many cases are of each kind, without those that this person may yet read. Linear in the open cases."""
     hidden_ones = select(screenings.c.kind, func.count().label("cases")).group_by(screenings.c.kind)
-    hidden = hidden_ones.where(screenings.c.case_id.in_(open_to(actor, batch_id)))
+    hidden = hidden_ones.where(screenings.c.case_id.in_(open_to(actor, batch_id, ended=True)))
     withheld_of = {row.kind: int(row.cases) for row in conn.execute(hidden)}
     left = {kind: cases - withheld_of.get(kind.key, 0) for kind, cases in kinds(conn, batch_id).items()}
     return {kind: cases for kind, cases in left.items() if cases}

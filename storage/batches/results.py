@@ -10,20 +10,10 @@ from sqlalchemy import case as sql_case
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
 from storage.batches.configurations import contract_words, pipeline_bound
-from storage.blindness import has_rated, is_withheld
+from storage.blindness import is_withheld, open_to
 from storage.database import Database
 from storage.kinds import IN_INBOX, PENDING
-from storage.schema import (
-    batches,
-    case_errors,
-    case_remarks,
-    case_tags,
-    cases,
-    configurations,
-    inbox_entries,
-    node_runs,
-    screenings,
-)
+from storage.schema import batches, case_errors, case_remarks, case_tags, cases, configurations, node_runs, screenings
 
 PAGE = 1_000
 
@@ -104,11 +94,8 @@ def withheld_rows(db: Database, actor: Actor, batch_id: str) -> int:
     require(actor, Action.VIEW_RESULTS)
     if actor == SYSTEM:
         return 0
-    entry, one_of_batch = inbox_entries.c, func.coalesce(cases.c.batch_id, "") == batch_id  # from what is open
-    open_ones = select(func.count()).select_from(inbox_entries).join(cases, cases.c.id == entry.case_id)
-    query = open_ones.where(entry.closed_at.is_(None), one_of_batch, ~has_rated(actor, entry.case_id))
     with db.read() as conn:
-        return int(conn.execute(query).scalar_one())
+        return int(conn.execute(select(func.count()).select_from(open_to(actor, batch_id).subquery())).scalar_one())
 
 
 def _is_withheld(actor: Actor) -> ColumnElement[bool]:

@@ -15,11 +15,11 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from storage.accepted import accepted_label
 from storage.audit_log import append
-from storage.blindness import has_rated, is_withheld
+from storage.blindness import is_withheld, open_to
 from storage.database import Database
 from storage.kinds import IN_INBOX, PENDING, Kind, known_kinds
 from storage.research.listed import MOST_LISTED, Cell, listed_ids
-from storage.schema import case_tags, cases, inbox_entries, screenings
+from storage.schema import case_tags, cases, screenings
 
 MOST_CHOICES = 200
 
@@ -216,10 +216,7 @@ def _count_waiting(conn: Connection, wanted: Cell, actor: Actor) -> int:
     reads = is_allowed(actor, Action.CLAIM_NEXT)
     if reads and wanted.outcome != Outcome.HUMAN_REVIEW.value:
         return 0  # for those who read all of these count as with clinicians
-    entry, one_of_batch = inbox_entries.c, func.coalesce(screenings.c.batch_id, "") == wanted.batch_id
-    open_ones = select(entry.case_id).join(screenings, screenings.c.case_id == entry.case_id)
-    query = open_ones.join(cases, cases.c.id == entry.case_id).where(entry.closed_at.is_(None), one_of_batch)
-    query = query.where(~has_rated(actor, entry.case_id))
+    query = open_to(actor, wanted.batch_id, ended=True).join(cases, cases.c.id == screenings.c.case_id)
     if not reads:
         query = query.where(screenings.c.outcome == wanted.outcome)
     if wanted.group is not None:

@@ -112,7 +112,7 @@ def count_unread(db: Database, actor: Actor, batch_id: str, group: str | None = 
     require(actor, Action.VIEW_RESULTS)
     if not is_allowed(actor, Action.CLAIM_NEXT):
         return 0
-    query = select(func.count()).select_from(cases).where(cases.c.id.in_(open_to(actor, batch_id)))
+    query = select(func.count()).select_from(cases).where(cases.c.id.in_(open_to(actor, batch_id, ended=True)))
     decidable = query.where(cases.c.reference.in_(_DECIDABLE))
     with db.read() as conn:
         one = decidable if group is None else decidable.where(cases.c.group_name == group)

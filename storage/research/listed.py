@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, case, exists, false, null, select, union_all
+from sqlalchemy import ColumnElement, Connection, Select, case, exists, false, func, null, select, union_all
 
 from screening.engine.screen import MAIN
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from storage.accepted import accepted_labels, is_accepted
-from storage.blindness import is_withheld, open_to, with_people
+from storage.blindness import is_withheld, open_to
 from storage.database import begins
 from storage.kinds import IN_INBOX, PENDING, Kind, kinds
 from storage.research.confusion import Labels
@@ -238,9 +238,16 @@ def _candidates(conn: Connection, actor: Actor, wanted: Cell) -> Iterator[list[S
     if wanted.source == "adjudicated":
         yield [select(accepted_labels(wanted.batch_id).subquery().c.case_id.label("id"))]
     if wanted.outcome == IN_INBOX:
-        yield [open_to(actor, wanted.batch_id)]
+        yield [open_to(actor, wanted.batch_id, ended=True)]
     if wanted.outcome == Outcome.HUMAN_REVIEW.value:
-        yield [with_people(wanted.batch_id, each) for each in _closed_and_own_queries(actor)]
+        yield [_ended_of_batch(wanted.batch_id, each) for each in _closed_and_own_queries(actor)]
+
+
+def _ended_of_batch(batch_id: str, chosen: Select[Any]) -> Select[Any]:
+    """Those of these cases that are of the batch, beginning from them."""
+    ended = screenings.c
+    one_of_batch = func.coalesce(ended.batch_id, "") == batch_id  # tried for each: no index of the batch is walked
+    return select(ended.case_id.label("id")).where(ended.case_id.in_(chosen), one_of_batch)
 
 
 def _closed_and_own_queries(actor: Actor) -> tuple[Select[Any], Select[Any]]:

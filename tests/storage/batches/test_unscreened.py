@@ -12,9 +12,12 @@ from screening.review.reach import Reach
 from screening.review.triage import Tier
 from storage.batches.batch_state import BatchEvent, BatchState, Caps
 from storage.batches.batches import add_event, batch_state, cancel, change_caps, pause, resume, retry_failed
+from storage.batches.configurations import load_configuration
 from storage.batches.pending import record_error
-from storage.batches.results import results
+from storage.batches.results import results, withheld_rows
+from storage.batches.spent import cost_by_node
 from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, PAUSED, bring_in, standstills
+from storage.batches.ways import count_ways
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.kinds import IN_INBOX
@@ -86,6 +89,18 @@ def test_what_failed_by_itself_enters_with_its_own_cause_while_the_others_go_on(
     decide(db, waiting(db)[0], Outcome.SAFE)
     assert bring_in(db, NOW + timedelta(minutes=15, seconds=10)) == 1
     assert entries(db) == [(0, "not_screened", "server_error")]
+
+
+def test_what_an_agent_said_of_a_case_that_then_failed_is_counted_for_nobody_who_may_read_it(db: Database) -> None:
+    batch_id = undecided(db, 1)
+    [case_id] = waiting(db)
+    pipeline = load_configuration(db, CONFIGURATION.version).pipeline
+    commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE))
+    fail(db, kind="server_error")
+    assert count_ways(db, LOCAL_USER, batch_id, pipeline).asked == {"worker": 1}
+    assert bring_in(db, LATE) == 1
+    assert count_ways(db, LOCAL_USER, batch_id, pipeline).asked == {}
+    assert cost_by_node(db, LOCAL_USER, batch_id) == () and withheld_rows(db, LOCAL_USER, batch_id) == 1
 
 
 def test_a_pause_by_a_person_brings_only_what_states_a_risk(db: Database) -> None:
