@@ -11,22 +11,30 @@ unexport PYTHONDONTWRITEBYTECODE
 run: $(VENV)/.runtime
 	SECOND_LOOK_SIMULATED_LATENCY_S=$${SECOND_LOOK_SIMULATED_LATENCY_S:-0.3} $(BIN)/python serve.py --port $(PORT)
 
-# Three passes. A file's tests stay together where they share what is slow to start. The tests of workers and of pages
-# start processes of their own and mostly wait for them: more of them run at once, the long ones first. (The browser
-# library keeps an event loop in its process: do not mix tests/browser with others.)
+# Three passes, all to their end, each with as many processes as keep the cores busy. A file's tests stay together where
+# they share what is slow to start. The tests of workers and of pages start processes of their own and often wait for
+# them: the long ones begin first. (One pass beside another was no faster on two cores, and made what is killed and
+# started again slow. The browser library keeps an event loop in its process: do not mix tests/browser with others.)
+PYTEST := $(BIN)/python -m pytest -q --durations 15
+CORES = $(shell $(BIN)/python -c "import os; print(min(os.cpu_count() or 2, 8))")
+TWICE = $$((2 * $(CORES)))
+ONE_MORE = $$(($(CORES) + 1))
+
 test: $(VENV)/.development
 	$(BIN)/python -m tests.browser.install
 ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
 else
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile --durations 15 --ignore tests/browser --ignore tests/jobs
-	$(BIN)/python -m pytest -q -n 4 --dist load --maxschedchunk 1 --durations 15 tests/jobs
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations 15 tests/browser
+	@$(PYTEST) -n $(TWICE) --dist loadfile --ignore tests/browser --ignore tests/jobs; others=$$?; \
+	$(PYTEST) -n $(TWICE) --dist load --maxschedchunk 1 tests/jobs; jobs=$$?; \
+	$(PYTEST) -n $(ONE_MORE) --dist loadfile --no-loadscope-reorder tests/browser; browser=$$?; \
+	echo "exit status: tests/jobs $$jobs, tests/browser $$browser, all others $$others"; \
+	exit $$((jobs || browser || others))
 endif
 
 # Before every commit: lint, types, house, the arithmetic, and storage on SQLite.
 quick: check
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not slow and not postgresql" tests/statistics tests/engine tests/text tests/datasets tests/storage tests/commands/test_quick_start.py
+	$(BIN)/python -m pytest -q -n $(ONE_MORE) --dist loadfile -m "not slow and not postgresql" tests/statistics tests/engine tests/text tests/datasets tests/storage tests/commands/test_quick_start.py
 
 check: $(VENV)/.development
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 from starlette.responses import FileResponse
 from starlette.routing import Route
+from streamlit.watcher import polling_path_watcher
 
 from jobs import logs
 from pages.batches import text_live
@@ -29,6 +30,7 @@ from pages.components.http import (
     sign_in_configured,
 )
 from pages.components.navigation import ENTRIES
+from pages.components.page_faults import say_fault
 from pages.components.web_socket import SocketGuard
 from pages.review import inbox_live
 from pages.site import health
@@ -38,6 +40,9 @@ SIGN_IN = sign_in_configured()
 ICON = Path(__file__).parent / "pages" / "components" / "icon.png"
 FAVICON = Route("/favicon.ico", lambda _request: FileResponse(ICON))  # browsers ask for it on any page
 INDEX = Path(st.__file__).parent / "static" / "index.html"
+
+# The library looks at the files of its own settings five times a second, a fifth of all that an idle app does.
+polling_path_watcher._POLLING_PERIOD_SECS = 1.0
 
 logs.set_up(resources.settings().log_format)
 require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)
@@ -63,6 +68,7 @@ async def resume_intake(_app: st.App) -> AsyncIterator[None]:
 app = st.App(
     Path(__file__).parent / "pages" / "shell.py",
     lifespan=resume_intake,
+    on_script_error=say_fault,
     routes=[
         streamed.ROUTE,
         inbox_live.ROUTE,

@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, fill_batch, open_batch
+from jobs.intake import MOST_LOST, BatchRequest, fill_batch, open_batch
+from jobs.patience import in_the_end
 from jobs.port import Clock
 from jobs.programs import closing, usual_pipeline
 from screening.datasets.mapping import FileMapping
@@ -89,8 +90,7 @@ class FileIntake:
         take_in = partial(fill_batch, self.db, SYSTEM, batch_id, table, self.settings, self.clock)
         try:
             with self._one:
-                if takes_rows(self.db, batch_id):
-                    take_in()
+                in_the_end(lambda: takes_rows(self.db, batch_id) and take_in(), most_lost=MOST_LOST)
         except Exception as error:  # the batch stays as far as it came; sent again under its key it goes on
             log.error("taking in a program's file failed: %s", type(error).__name__)
         finally:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -27,7 +28,7 @@ from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import progress
 from storage.batches.exports import export_results
 from storage.batches.intake import IntakeClosed
-from storage.database import Database
+from storage.database import Database, passing_fault
 from storage.review import program_texts
 from storage.review.program_texts import KeyUsed, ProgramText, UnknownText
 from storage.site.programs import Program, Scope, UnknownToken
@@ -35,6 +36,9 @@ from storage.site.programs import Program, Scope, UnknownToken
 ROOT = "/api/v1"
 LARGEST_TEXT = 2_000_000
 LARGEST_FILE = 200_000_000
+AWAY = "the database can't be used at the moment: try again, a text under the same Idempotency-Key"
+AWAY_S = 5
+"""Seconds after which it is worth trying again."""
 _KEY = re.compile(r"[A-Za-z0-9._:~-]{1,100}")
 _ID = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -45,6 +49,9 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
 }
+
+
+log = logging.getLogger(__name__)
 
 
 def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | None = None) -> FastAPI:
@@ -81,7 +88,10 @@ def _make_lifespan(db: Database, settings: Settings, clock: Clock) -> Callable[[
         async def tell() -> None:
             while True:
                 await asyncio.sleep(TELL_EVERY_S)
-                await asyncio.to_thread(tell_settled, db, clock(), private=settings.notify_private_addresses)
+                try:
+                    await asyncio.to_thread(tell_settled, db, clock(), private=settings.notify_private_addresses)
+                except Exception as error:  # what it is may pass: the next round tells whoever was not told
+                    log.error("programs were not told what is settled: %s", type(error).__name__)
 
         task = asyncio.create_task(tell())
         try:
@@ -94,14 +104,21 @@ def _make_lifespan(db: Database, settings: Settings, clock: Clock) -> Callable[[
 
 
 async def _plain(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Middleware: no body beyond its limit is read, and no answer may be cached."""
+    """Middleware: no body beyond its limit is read, no answer may be cached, and a fault of the database that passes by
+    itself is told as one.
+    """
     limit = LARGEST_FILE if request.url.path == f"{ROOT}/batches" else LARGEST_TEXT
     length = request.headers.get("content-length", "0")
     if request.method == "POST" and (
         not length.isdigit() or int(length) > limit or "transfer-encoding" in request.headers
     ):
         return _problem(413, f"send at most {limit:,} bytes, with their length")
-    response = await answer(request)
+    try:
+        response = await answer(request)
+    except Exception as error:
+        if passing_fault(error) is None:
+            raise
+        return _problem(503, AWAY, AWAY_S)
     response.headers.update(_HEADERS)
     return response
 
@@ -128,6 +145,10 @@ def _say_what_is_wrong(app: FastAPI) -> None:
     @app.exception_handler(Refused)
     async def handle_refusal(_request: Request, refusal: Refused) -> JSONResponse:
         return _problem(refusal.status, str(refusal), refusal.retry_after_s)
+
+    @app.exception_handler(Exception)
+    async def failed(_request: Request, _error: Exception) -> JSONResponse:
+        return _problem(500, "a fault of the program: it is in its log, and trying again may not help")
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, wrong: RequestValidationError) -> JSONResponse:

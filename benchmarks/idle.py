@@ -25,7 +25,7 @@ from sqlalchemy import func, select, text
 from benchmarks.databases import throwaway_url
 from benchmarks.figures import Figure, leave_out, tell
 from benchmarks.inbox import add_cases
-from benchmarks.inbox_keys import ARGUMENTS, app_process
+from benchmarks.processes import BROWSER_ARGUMENTS, ROOT, app_process, processor_s
 from jobs.agents import Agents
 from jobs.intake import configuration
 from screening.datasets.rows import NewCase
@@ -43,9 +43,9 @@ from tests.browser.find import find_browser
 
 AIM_CORE, AIM_STATEMENTS, AIM_BEGUN_S, AIM_APP = 0.5, 5.0, 0.5, 1.0
 """Shares in hundredths of a core."""
+SETTLED_S = 45.0
+"""After the start: by then each of what looks now and then has looked once, which loads and writes down its queries."""
 OPEN_INBOX = "app with an open inbox, SQLite"
-ROOT = Path(__file__).parent.parent
-TICKS = os.sysconf("SC_CLK_TCK")
 TRACED = """
 import runpy, sqlite3, sys
 count, to = 0, sys.argv[1]
@@ -76,7 +76,7 @@ def main() -> None:
     if (browser := find_browser()) is None:
         leave_out(OPEN_INBOX, "no Chromium here")
     else:
-        share = 100 * _open_inbox(arguments.seconds, browser)
+        share = 100 * _open_inbox(2 * arguments.seconds, browser)
         tell(Figure(name=OPEN_INBOX, value=share, unit="% of a core", aim=AIM_APP))
 
 
@@ -90,17 +90,17 @@ def _open_inbox(seconds: float, browser: str) -> float:
         add_cases(db, 0, 1_000)
         db.close()
         with app_process(url) as (address, pid), sync_playwright() as playwright:
-            launched = playwright.chromium.launch(executable_path=browser, args=list(ARGUMENTS))
+            launched = playwright.chromium.launch(executable_path=browser, args=BROWSER_ARGUMENTS)
             page = launched.new_page()
             page.goto(f"{address}/inbox")
             page.wait_for_selector(".sld[data-stage]", timeout=120_000)
             page.keyboard.press("n")
             page.wait_for_selector(".sld[data-stage=reading]", timeout=120_000)
             _until_indexed(url)
-            time.sleep(10.0)  # what a first look loads is there
-            before, began = _cpu(pid), time.monotonic()
+            time.sleep(SETTLED_S)
+            before, began = processor_s(pid), time.monotonic()
             time.sleep(seconds)
-            share = (_cpu(pid) - before) / (time.monotonic() - began)
+            share = (processor_s(pid) - before) / (time.monotonic() - began)
             launched.close()
     return share
 
@@ -149,15 +149,10 @@ def _with_worker(url, folder, program, measured):  # type: ignore[no-untyped-def
 
 def _measure_worker(db: Database, worker: "subprocess.Popen[bytes]", seconds: float, texts: int) -> tuple[float, float]:
     """Share of a core while idle, and the median wait of single texts."""
-    before, began = _cpu(worker.pid), time.monotonic()
+    before, began = processor_s(worker.pid), time.monotonic()
     time.sleep(seconds)
-    share = (_cpu(worker.pid) - before) / (time.monotonic() - began)
+    share = (processor_s(worker.pid) - before) / (time.monotonic() - began)
     return share, statistics.median(_wait_for_begin(db, number) for number in range(texts))
-
-
-def _cpu(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def _wait_for_begin(db: Database, number: int) -> float:

@@ -25,6 +25,7 @@ from time import perf_counter, process_time, thread_time
 from sqlalchemy import func, insert, select, text
 
 from benchmarks.figures import Figure, tell
+from benchmarks.processes import ROOT
 from pages.review.inbox_live import View, snapshot
 from screening.review.actors import Actor, Role
 from screening.review.rating_form import RatingForm
@@ -37,7 +38,6 @@ from storage.review.queue import counts, queue
 from storage.review.ratings import submit_rating
 from storage.schema import batch_tallies, batches, cases, configurations, inbox_entries
 
-ROOT = Path(__file__).parent.parent
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 WHO = Actor(id="bench", name="Bench", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
 REPEATS = 21
@@ -80,7 +80,7 @@ def _entry(row: int, only: Tier | None) -> dict[str, object]:
     tier = only if only is not None else Tier.P0 if row % 50 == 0 else Tier(1 + row % 3)
     entered = NOW - timedelta(seconds=row * 7919 % 86_400)
     return {
-        "case_id": f"{row:032d}", "tier": tier, "why": "unsettled",
+        "case_id": f"{row:032d}", "batch_id": "bench", "tier": tier, "why": "unsettled",
         "entered_at": entered, "due_at": entered + TARGETS[tier],
     }  # fmt: skip
 

@@ -8,20 +8,14 @@ urgent, which is claimed when N is pressed. *slowed* is the same with every mess
 of an urgent case what it takes beyond a bare question over that line; and `1 7 Ctrl+Enter N` at 30 ms a key, whether
 what was stored is what was pressed. Milliseconds, p50 and p95, by the browser's own clock from the key to the
 frame after the change. *poll* is all of the app's processor time for one question of an open inbox, over HTTP, with who
-asks looked up (Linux only). Needs a Chromium; without one the section says so and ends.
+asks looked up. Needs a Chromium; without one the section says so and ends.
 """
 
 import argparse
-import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,14 +23,14 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, leave_out, tell
-from benchmarks.inbox import ROOT, add_cases
+from benchmarks.inbox import add_cases
+from benchmarks.processes import BROWSER_ARGUMENTS, app_process, processor_s
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review import inbox
 from tests.browser.find import find_browser
 from tests.browser.slow_line import SlowLine, slow_line
-from tests.free_port import free_port
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -48,7 +42,6 @@ LABELS = {"1": "safe", "2": "unsafe", "3": "insufficient_information"}
 POLLS, POLL_AIM, REST_S = 300, 5.0, 5.0
 PAUSE_S = 1.5
 """A reader's look at the text between two rounds."""
-ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 ASK = """async (times) => {
   const asked = performance.getEntriesByType("resource").map((one) => one.name);
   const address = asked.filter((name) => name.includes("/_live/inbox")).pop();
@@ -85,41 +78,6 @@ def fill(db: Database, size: int, tier: Tier) -> None:
     add_cases(db, 0, size, tier=tier)
 
 
-@contextmanager
-def app(url: str) -> Iterator[str]:
-    """The app on a free port; its address."""
-    with app_process(url) as (address, _):
-        yield address
-
-
-@contextmanager
-def app_process(url: str) -> Iterator[tuple[str, int]]:
-    """The same, with the number of its process."""
-    port = free_port()
-    environment = os.environ | {"DATABASE_URL": url, "SECOND_LOOK_SAMPLER": "simulated"}
-    command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), "--server.port", str(port)]
-    address = f"http://127.0.0.1:{port}"
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            until_healthy(f"{address}/_stcore/health")
-            yield address, process.pid
-        finally:
-            process.terminate()
-
-
-def until_healthy(address: str, seconds: int = 120) -> None:
-    """Wait until a server answers there. Raises RuntimeError when it has not by then."""
-    for _ in range(10 * seconds):
-        try:
-            with urllib.request.urlopen(address, timeout=2):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-    raise RuntimeError(f"no answer from {address}")
-
-
 def time_key(page: "Page", key: str, first: str, ready: str) -> float:
     """Press a key, or two 30 ms apart, and wait until ``ready``; milliseconds since the first."""
     page.evaluate(f"void (window.found = painted({first!r}, () => {ready}))")
@@ -130,30 +88,22 @@ def time_key(page: "Page", key: str, first: str, ready: str) -> float:
     return float(page.evaluate("window.found"))
 
 
-def poll_cost(page: "Page", pid: int) -> float | None:
+def poll_cost(page: "Page", pid: int) -> float:
     """Milliseconds of processor time of the app for each of many questions of an open inbox, without what it takes in
-    that time anyway; None but on Linux.
+    that time anyway.
     """
-    stat = Path(f"/proc/{pid}/stat")
-    if not stat.exists():
-        return None
     page.wait_for_function("() => performance.getEntriesByType('resource').some((one) => one.name.includes('/_live/'))")
 
     def processor_time(wait: Callable[[], object]) -> tuple[float, float]:
         """Seconds of processor time meanwhile, and seconds."""
-        began, before = time.monotonic(), _processor_time(stat)
+        began, before = time.monotonic(), processor_s(pid)
         wait()
-        return _processor_time(stat) - before, time.monotonic() - began
+        return processor_s(pid) - before, time.monotonic() - began
 
     page.evaluate(f"() => ({ASK})(20)")
     anyway, of = processor_time(lambda: time.sleep(REST_S))
     asking, took = processor_time(lambda: page.evaluate(f"() => ({ASK})({POLLS})"))
     return 1_000 * (asking - took * anyway / of) / POLLS
-
-
-def _processor_time(stat: Path) -> float:
-    fields = stat.read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def rounds(page: "Page", number: int) -> dict[str, list[float]]:
@@ -182,7 +132,7 @@ class Measured:
     """Times by their names, what a poll costs, and how many of the fast readings were stored as they were pressed."""
 
     times: dict[str, list[float]]
-    poll: float | None
+    poll: float
     right: int
 
 
@@ -196,7 +146,7 @@ def measure(size: int, number: int, tier: Tier, browser: str) -> Measured:
         db.prepare()
         fill(db, size, tier)
         with app_process(url) as (address, pid), slow_line(address) as slow, sync_playwright() as playwright:
-            launched = playwright.chromium.launch(executable_path=browser, args=list(ARGUMENTS))
+            launched = playwright.chromium.launch(executable_path=browser, args=BROWSER_ARGUMENTS)
             page = open_inbox_page(launched, address)
             times, poll = rounds(page, number), poll_cost(page, pid)
             page.close()
@@ -285,9 +235,8 @@ def main() -> None:
                 note=f"of {FAST}",
             )
         )
-        if found.poll is not None:
-            note = f"n = {POLLS}"
-            tell(Figure(name=f"{size:,} open, a poll", value=found.poll, unit="ms", aim=POLL_AIM, note=note))
+        note = f"n = {POLLS}"
+        tell(Figure(name=f"{size:,} open, a poll", value=found.poll, unit="ms", aim=POLL_AIM, note=note))
         urgent = measure(size, max(5, given.rounds // 3), Tier.P1, browser).times
         report(size, {"next P1": urgent["next"], f"next P1, {SLOWED}": urgent[SLOWED]})
 

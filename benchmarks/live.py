@@ -13,17 +13,12 @@ import argparse
 import asyncio
 import json
 import multiprocessing
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from urllib.parse import urlencode
 
 import httpx
@@ -34,7 +29,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from benchmarks.databases import throwaway_url
 from benchmarks.figures import Figure, tell
-from benchmarks.inbox_keys import until_healthy
+from benchmarks.processes import app_process, processor_s
 from jobs.agents import Agents
 from jobs.intake import configuration
 from pages.batches.single_text import Typed, hand_in
@@ -43,16 +38,13 @@ from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.live import update_live
 from storage.database import Database
-from tests.free_port import free_port
 
-ROOT = Path(__file__).parent.parent
 AIM_CPU_MS, AIM_P95_MS, AIM_BYTES = 5.0, 250.0, 3_000
 EVERY_S = 0.5
 TICK = "tick"
 LIVE = "second-look-browser.live"
 KEPT_FOR = 2
 """Runs after which a browser forgets a part that did not come again: Streamlit's `maxCachedMessageAge`."""
-TICKS = os.sysconf("SC_CLK_TCK")
 DRAWS = {"worker": "EEEEE", "risk": "EEEEE", "legal": "SE" * 40}
 TEXT = "Everyone would be better off without me."
 
@@ -145,24 +137,8 @@ class Viewer:
 
     def _take_address(self, component: BidiComponent) -> None:
         if component.component_name == LIVE:
-            given = json.loads(component.json)
+            (given,) = json.loads(component.json)
             self.address, self.have = given["address"], given["have"]
-
-
-@contextmanager
-def running_app(url: str, folder: str) -> Iterator[tuple[int, int]]:
-    """The app's port and process id."""
-    port = free_port()
-    named = {"DATABASE_URL": url, "SECOND_LOOK_SAMPLER": "simulated", "SECOND_LOOK_DATA_DIRECTORY": folder}
-    command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), "--server.port", str(port)]
-    with (Path(folder) / "app.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=ROOT, env=os.environ | named, stdout=log, stderr=log)
-    try:
-        until_healthy(f"http://127.0.0.1:{port}/_stcore/health")
-        yield port, process.pid
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def draw_on(url: str, case_ids: Sequence[str], seconds: float) -> None:
@@ -199,13 +175,13 @@ def hand_in_text(db: Database) -> str:
 
 
 async def measure(
-    url: str, case_ids: Sequence[str], port: int, process: int, viewers: int, seconds: float
+    url: str, case_ids: Sequence[str], origin: str, process: int, viewers: int, seconds: float
 ) -> tuple[list[Viewer], float, list[float]]:
     """The viewers after so many seconds, the app's processor time a tick, and the answers to nothing, in seconds."""
-    origin, opened = f"http://127.0.0.1:{port}", list[Viewer]()
+    opened = list[Viewer]()
     for number in range(viewers):
         socket = await connect(
-            f"ws://127.0.0.1:{port}/_stcore/stream", origin=origin, subprotocols=["streamlit"], max_size=None
+            f"{origin.replace('http', 'ws')}/_stcore/stream", origin=origin, subprotocols=["streamlit"], max_size=None
         )
         http = httpx.AsyncClient(base_url=origin, trust_env=False)
         opened.append(Viewer(socket=socket, http=http, query=urlencode({"case": case_ids[number % len(case_ids)]})))
@@ -214,21 +190,15 @@ async def measure(
     drawing.start()
     await asyncio.sleep(seconds / 2)  # it is imported by then
     until = time.monotonic() + seconds
-    before = cpu(process)
+    before = processor_s(process)
     watching = (each.watch(until, EVERY_S * number / viewers) for number, each in enumerate(opened))
     idle, *_ = await asyncio.gather(ask_health(origin, until), *watching)
-    used = cpu(process) - before
+    used = processor_s(process) - before
     drawing.terminate()
     for each in opened:
         await each.socket.close()
         await each.http.aclose()
     return opened, used / sum(len(each.seconds) for each in opened), idle
-
-
-def cpu(process: int) -> float:
-    """Seconds of processor time so far."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def main() -> None:
@@ -243,10 +213,10 @@ def main() -> None:
         with throwaway_url(given.database) as url, tempfile.TemporaryDirectory() as folder:
             db = Database(url)
             db.prepare()
-            with running_app(url, folder) as (port, process):
+            with app_process(url, SECOND_LOOK_DATA_DIRECTORY=folder) as (origin, process):
                 case_ids = [hand_in_text(db) for _ in range(texts)]
                 db.close()
-                found, used, idle = asyncio.run(measure(url, case_ids, port, process, given.viewers, given.seconds))
+                found, used, idle = asyncio.run(measure(url, case_ids, origin, process, given.viewers, given.seconds))
         _report(found, used, idle, texts)
 
 

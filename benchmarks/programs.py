@@ -22,6 +22,7 @@ from statistics import median, quantiles
 
 from benchmarks.figures import Figure, tell
 from benchmarks.inbox import WHO, add_cases
+from benchmarks.processes import processor_s, until_healthy
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from storage.review.claims import claim_next
@@ -86,7 +87,7 @@ def serve(url: str, seconds: float) -> None:
     command = [sys.executable, "-W", "ignore", "-m", "screening", "api", "--port", str(port)]
     process = subprocess.Popen(command, env=os.environ | {"DATABASE_URL": url, "SECOND_LOOK_SAMPLER": "simulated"})
     try:
-        _until_up(port)
+        until_healthy(f"http://127.0.0.1:{port}/healthz")
         tell_times("take the next case, alone", claims(db, time.monotonic() + seconds / 6))
         _submit_all(db, port, made.token, process.pid, seconds)
     finally:
@@ -102,36 +103,18 @@ def _submit_all(db: Database, port: int, token: str, pid: int, seconds: float) -
         threading.Thread(target=submit, args=(port, token, place * each, each, seconds / each, took))
         for place in range(SENDERS)
     ]
-    before, began = _processor_s(pid), time.monotonic()
+    before, began = processor_s(pid), time.monotonic()
     for thread in threads:
         thread.start()
     beside = claims(db, began + seconds)
     for thread in threads:
         thread.join()
-    spent, lasted = _processor_s(pid) - before, time.monotonic() - began
+    spent, lasted = processor_s(pid) - before, time.monotonic() - began
     tell_times("take the next case, meanwhile", beside)
     tell_times("submit a text", took)
     of_it = f"{spent / lasted:.0%} of one core"
     tell(Figure(name="processor time of the API a text", value=1000 * spent / len(took), unit="ms", note=of_it))
     tell(Figure(name="texts a minute that were taken", value=60 * len(took) / lasted, aim=AIM, at_least=True))
-
-
-def _processor_s(pid: int) -> float:
-    """What the process has used so far, as Linux counts it."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _until_up(port: int) -> None:
-    for _ in range(300):
-        try:
-            line = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
-            line.request("GET", "/healthz")
-            line.getresponse()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise RuntimeError("the API does not answer")
 
 
 def main() -> None:

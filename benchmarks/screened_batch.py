@@ -118,14 +118,15 @@ class _Case:
         """Its rows with their tables' names."""
         runs = list(self._runs(drawn, ran))
         outcome = OUTCOMES[ran.outcome[self.place]].value
+        screening = self._screening(outcome, runs)
         yield "cases", {
             "id": self.id, "batch_id": self.batch_id, "row": self.row + 1, "external_id": f"p{self.row}",
             "text": "A text.", "text_sha256": "0" * 64, "flags": {"text": [], "reply": []}, "priority": 1,
             "created_at": NOW, "reference": self.reference, "audit_probability": AUDITED, "audited": self.audited,
         }  # fmt: skip
-        yield "screenings", self._screening(outcome, runs)
+        yield "screenings", screening
         yield from (("node_runs", run) for run in runs)
-        yield from self._reading(outcome)
+        yield from self._reading(screening)
 
     def _runs(self, drawn: Record, ran: Replay) -> Iterator[dict[str, Any]]:
         for position, node in enumerate(PIPELINE.nodes):
@@ -156,13 +157,14 @@ class _Case:
             "completed_at": self.at, "kind": kind.key, "row": self.row + 1, "gap": 0.5,
         }  # fmt: skip
 
-    def _reading(self, outcome: str) -> Iterator[tuple[str, dict[str, object]]]:
-        if not self.audited and outcome != "human_review":
+    def _reading(self, screening: Mapping[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+        if not self.audited and screening["outcome"] != "human_review":
             return
         closed = self.at + timedelta(hours=2) if self.audited else None
         yield "inbox_entries", {
             "case_id": self.id, "tier": 2, "why": "unsettled", "entered_at": self.at, "due_at": self.at,
             "reading": "first", "closed_at": closed,
+            **{name: screening[name] for name in ("batch_id", "kind", "calls", "cost_usd")},
         }  # fmt: skip
         if not self.audited:
             return

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.figures import Figure, leave_out, tell
 from benchmarks.inbox import LONG_TEXT
-from benchmarks.inbox_keys import ARGUMENTS, WATCH, app, fill, p50, time_key, until_healthy
+from benchmarks.inbox_keys import WATCH, fill, p50, time_key
+from benchmarks.processes import BROWSER_ARGUMENTS, app_process, until_healthy
 from screening.review.triage import Tier
 from storage.database import Database
 from tests.browser.find import find_browser
@@ -143,9 +144,9 @@ def measure(program: str, kept: Path | None, size: int, rounds: int, browser: st
         db.prepare()
         fill(db, size, Tier.P2)
         db.close()
-        with label_studio(program, studio) as other, app(url) as address, sync_playwright() as playwright:
+        with label_studio(program, studio) as other, app_process(url) as (address, _), sync_playwright() as playwright:
             project = other.project(size)
-            launched = playwright.chromium.launch(executable_path=browser, args=list(ARGUMENTS))
+            launched = playwright.chromium.launch(executable_path=browser, args=BROWSER_ARGUMENTS)
             left, right = (launched.new_page(viewport={"width": 1440, "height": 900}) for _ in range(2))
             for page in (left, right):
                 page.set_default_timeout(120_000)

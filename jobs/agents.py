@@ -113,6 +113,7 @@ class Agents:
         self._settings = settings
         self._gate = gate
         self._models: dict[ModelSettings, ModelSampler] = {}
+        self._answering: dict[tuple[NodeAgent, tuple[str, ...] | None], ModelSampler] = {}
         self._simulated: dict[int, SimulatedSampler] = {}
 
     def describe(self, seed: int) -> Mapping[str, Any]:
@@ -138,12 +139,15 @@ class Agents:
         """The model that answers for a node; one a setting, whoever asks. SamplerError for an unknown server. ``names``
         are those under which its answers count, else the settings'.
         """
+        if (agent, names) in self._answering:
+            return self._answering[agent, names]
         asked = settings_for(self._settings, agent)
         asked = asked if names is None else replace(asked, accepted_names=names)
         if asked not in self._models:
             prompts = load_prompts(self._settings.prompts_directory)
             self._gate = self._gate or default_gate(model_settings(self._settings))
             self._models[asked] = sampler_of(asked, prompts, gate=self._gate)
+        self._answering[agent, names] = self._models[asked]
         return self._models[asked]
 
     def cost_usd(self, configuration: Configuration, usage: Usage, node: str | None = None) -> float | None:

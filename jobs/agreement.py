@@ -1,5 +1,5 @@
 """What the Agreement page asks: coefficients, readings by tier, changes of mind. Each function takes the database
-first, so that it runs beside the server as well (`jobs.computing`); ``standing`` is what the answer follows from.
+first, so that it runs beside the server as well (`jobs.computing`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,6 @@ from storage.research.reading_table import (
     readings_by_tier,
     switches,
 )
-from storage.research.standing import Standing
 
 LABELS = (RatingLabel.SAFE.value, RatingLabel.INSUFFICIENT_INFORMATION.value, RatingLabel.UNSAFE.value)
 """In their order: what cannot be said lies between safe and unsafe."""
@@ -60,7 +59,7 @@ class Agreed:
     switching: Mapping[str, Switching]
 
 
-def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None, _standing: Standing) -> Agreed:
+def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None) -> Agreed:
     """Of one batch or of all; ``key`` is the site's pseudonym key. Raises Forbidden."""
     table = reading_table(db, actor, key, batch_id)
     changes = switches(db, actor, key, batch_id)
@@ -75,7 +74,7 @@ def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None
     )
 
 
-def main_figure(db: Database, actor: Actor, key: str, _standing: Standing) -> Coefficient:
+def main_figure(db: Database, actor: Actor, key: str) -> Coefficient:
     """The main coefficient alone, with its interval, of all readings."""
     return with_interval(krippendorff_alpha, ratings_of(reading_table(db, actor, key).labels, LABELS))
 
@@ -118,7 +117,7 @@ class Revised:
     cases: Mapping[str, tuple[int, tuple[str, ...]]]
 
 
-def count_revisions(db: Database, actor: Actor, key: str, _standing: Standing) -> Revised:
+def count_revisions(db: Database, actor: Actor, key: str) -> Revised:
     """Of all closed cases, against the data set's label: the adjudication may be the reader's own. Raises Forbidden."""
     found = switches(db, actor, key)
     changed = [one for one in found if one.first != one.last]

@@ -29,6 +29,8 @@ POLITE = 5
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 Function = Callable[..., Any]
+Wanted = tuple[Function, str, tuple[Any, ...]]
+"""What is computed, of which database, and of what."""
 
 
 class NotComputed(Exception):
@@ -115,13 +117,16 @@ class Beside:
         self.spent_s = 0.0
         """Processor time of all computations so far, with the start of the process."""
 
-    def begin(self, function: Function, url: str, *args: Hashable) -> Computation:
-        """Compute ``function(database, *args)``; whoever asks for the same meanwhile gets the same computation."""
-        key = (function, url, args)
+    def begin(self, function: Function, url: str, *args: Any, standing: Hashable = None) -> Computation:
+        """Compute ``function(database, *args)``; whoever asks for the same meanwhile, and while things are still
+        ``standing`` as they were, gets the same computation.
+        """
+        wanted = (function, url, args)
+        key = (wanted, standing)
         with self._lock:
             if (found := self._under_way.get(key)) is None:
                 found = self._under_way[key] = Computation()
-                threading.Thread(target=self._run, args=(key, found), daemon=True).start()
+                threading.Thread(target=self._run, args=(wanted, key, found), daemon=True).start()
         return found
 
     def stop(self) -> None:
@@ -133,11 +138,11 @@ class Beside:
             process.kill()
             process.wait()
 
-    def _run(self, key: tuple[Function, str, tuple[Hashable, ...]], computation: Computation) -> None:
+    def _run(self, wanted: Wanted, key: Hashable, computation: Computation) -> None:
         result, failure = None, None
         with self._turn:
             try:
-                result, failure = self._ask(key, computation)
+                result, failure = self._ask(wanted, computation)
             except (EOFError, OSError) as error:
                 log.error("the process for long computations ended: %s", type(error).__name__)
                 self.stop()
@@ -152,10 +157,10 @@ class Beside:
         computation.end(result, failure)
         self._await_idle()
 
-    def _ask(self, key: tuple[Function, str, tuple[Hashable, ...]], computation: Computation) -> tuple[Any, str | None]:
+    def _ask(self, wanted: Wanted, computation: Computation) -> tuple[Any, str | None]:
         computation.words = "Starting"
         pipe = self._ensure_started()
-        pipe.send(key)
+        pipe.send(wanted)
         while True:
             kind, told, spent = pipe.recv()
             if kind == "words":

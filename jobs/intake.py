@@ -21,6 +21,9 @@ from storage.batches.intake import add_rows, close_intake, last_row
 from storage.database import Database
 from storage.settings_store import current
 
+MOST_LOST = 100
+"""Connections lost while one file is taken in, which goes on after the last row that is in."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRequest:

@@ -2,18 +2,14 @@
 kept while nothing that it follows from is another.
 """
 
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from screening.review.actors import Actor
 from storage.batches.batches import find_batch
 from storage.batches.configurations import load_configuration
-from storage.batches.results import withheld_rows
 from storage.batches.spent import NodeCost, cost_by_node
 from storage.batches.ways import Ways, count_ways
 from storage.database import Database
-from storage.kinds import Kind
-from storage.research.cells import shown_kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +21,7 @@ class Overview:
     calls: int
 
 
-def batch_overview(db: Database, actor: Actor, batch_id: str, _standing: Hashable) -> Overview:
+def batch_overview(db: Database, actor: Actor, batch_id: str) -> Overview:
     """The figures of now. Raises Forbidden, UnknownBatch."""
     one = find_batch(db, actor, batch_id)
     pipeline = load_configuration(db, one.configuration_version).pipeline
@@ -34,13 +30,3 @@ def batch_overview(db: Database, actor: Actor, batch_id: str, _standing: Hashabl
         costs=cost_by_node(db, actor, batch_id),
         calls=one.progress.calls,
     )
-
-
-def count_withheld(db: Database, actor: Actor, batch_id: str, _standing: Hashable) -> int:
-    """`withheld_rows` of now. Raises Forbidden."""
-    return withheld_rows(db, actor, batch_id)
-
-
-def count_kinds(db: Database, actor: Actor, batch_id: str, _standing: Hashable) -> Mapping[Kind, int]:
-    """`shown_kinds` of now. Raises Forbidden."""
-    return shown_kinds(db, actor, batch_id)

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import ParamSpec, TypeVar
 
 from storage.database import Fault, passing_fault
@@ -70,11 +71,11 @@ async def to_the_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) ->
 
 
 async def _once(work: Callable[[], T]) -> T:
-    task = asyncio.ensure_future(asyncio.to_thread(work))
+    done = asyncio.get_running_loop().run_in_executor(None, copy_context().run, work)
     try:
-        return await asyncio.shield(task)
+        return await asyncio.shield(done)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        await asyncio.wait([done])
         raise
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import procrastinate
 from procrastinate.jobs import Job, Status
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, Rollback
 from psycopg.sql import SQL, Identifier
 
 from jobs.patience import to_the_end
 from jobs.port import INTERACTIVE_PLACES, WorkerEnded
-from jobs.procrastinate_jobs import EndedJobs, PatientConnection
+from jobs.procrastinate_jobs import EndedJobs, PatientConnection, pool_of_statements
 from jobs.screening_job import ScreeningJob
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
 from storage.batches import pending
@@ -139,10 +139,7 @@ class ProcrastinateRunner:
         """Each queue has a feeder of its own, so that who waits never waits for a long list of a batch's cases."""
         while True:
             self._told[queue].clear()
-            async with self.app.connector.pool.connection() as connection:  # type: ignore[attr-defined]
-                busy, wrote = await self._give_out(connection, queue)
-                if not wrote:
-                    await connection.rollback()
+            busy = await self._round(queue)
             (self._busy.add if busy else self._busy.discard)(queue)
             await self._rest(queue, busy=busy)
 
@@ -154,6 +151,15 @@ class ProcrastinateRunner:
         with suppress(TimeoutError):
             async with asyncio.timeout(QUIET_EVERY_S):
                 await self._told[queue].wait()
+
+    async def _round(self, queue: str) -> bool:
+        """One round of a feeder, in one transaction; whether there is work."""
+        pool = self.app.connector.pool  # type: ignore[attr-defined]
+        async with pool.connection() as connection, connection.transaction():
+            busy, wrote = await self._give_out(connection, queue)
+            if not wrote:
+                raise Rollback
+        return busy
 
     async def _give_out(self, connection: "AsyncConnection[Any]", queue: str) -> tuple[bool, bool]:
         """One round of a feeder, in one transaction; nothing where another worker is at it. Whether there is work, and
@@ -214,7 +220,12 @@ async def create_engine_tables(conninfo: str) -> None:
 
 def _app(conninfo: str) -> tuple[procrastinate.App, EndedJobs]:
     connector = procrastinate.PsycopgConnector(
-        conninfo=conninfo, kwargs=_options(), connection_class=PatientConnection, min_size=2, max_size=10
+        conninfo=conninfo,
+        kwargs=_options(),
+        connection_class=PatientConnection,
+        pool_factory=pool_of_statements,
+        min_size=2,
+        max_size=10,
     )
     app = procrastinate.App(connector=connector)
     app.job_manager = ended = EndedJobs(connector)

@@ -1,5 +1,6 @@
 """The engine's own bookkeeping in fewer transactions: jobs that ended leave with the next that are fetched."""
 
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -9,6 +10,7 @@ from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 from psycopg import AsyncConnection
 from psycopg.abc import PQGen
+from psycopg_pool import AsyncConnectionPool
 
 _FETCH = """WITH ended AS (DELETE FROM procrastinate_jobs WHERE id = ANY(%(ended)s) AND status = 'doing')
 SELECT id, status, task_name, priority, lock, queueing_lock, args, scheduled_at, queue_name, attempts, worker_id
@@ -17,6 +19,8 @@ FROM generate_series(1, %(most)s) AS turn, procrastinate_fetch_job_v2(%(queues)s
 """The function is asked anew for each turn because its argument names the turn."""
 _FORGET = "DELETE FROM procrastinate_jobs WHERE id = ANY(%s) AND status = 'doing'"
 
+SURELY_THERE_S = 1.0
+"""A connection that has answered within so many seconds is not asked whether it is still there."""
 
 T = TypeVar("T")
 
@@ -26,9 +30,30 @@ class PatientConnection(AsyncConnection[Any]):
     hears of by itself: two connections that only listen took half of what an idle worker took.
     """
 
+    answered_at = float("-inf")
+
     async def wait(self, gen: PQGen[T], interval: float = 60.0, timeout: float | None = None) -> T:  # noqa: ASYNC109
         """Wait as the library's method does."""
-        return await super().wait(gen, interval=interval, timeout=timeout)
+        found = await super().wait(gen, interval=interval, timeout=timeout)
+        self.answered_at = time.monotonic()
+        return found
+
+
+def pool_of_statements(**given: Any) -> AsyncConnectionPool[Any]:
+    """The engine's pool. What it does is one statement at a time, each a transaction by itself: a fetch is one round
+    trip and not four. Who needs more begins a transaction.
+    """
+    return AsyncConnectionPool(**given | {"configure": _one_by_one, "check": _check_unless_heard_of})
+
+
+async def _one_by_one(connection: PatientConnection) -> None:
+    await connection.set_autocommit(True)
+
+
+async def _check_unless_heard_of(connection: PatientConnection) -> None:
+    """Ask a connection whether it is still there, unless it has answered a moment ago."""
+    if time.monotonic() - connection.answered_at > SURELY_THERE_S:
+        await AsyncConnectionPool.check_connection(connection)
 
 
 class EndedJobs(JobManager):

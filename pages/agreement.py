@@ -30,7 +30,7 @@ st.caption(
     "another reader's. Readers stand under pseudonyms, and nobody is ranked."
 )
 batch_id = chosen_batch()
-found = compute(measure_agreement, person, key, batch_id, readings_now(db), cases=READING * count_readings(db))
+found = compute(measure_agreement, person, key, batch_id, standing=readings_now(db), cases=READING * count_readings(db))
 if found.disputed:
     st.warning(
         f"{found.disputed:,} more on which readers disagree wait for adjudication. They are not in these figures yet, "

@@ -9,7 +9,7 @@ from jobs.audit_anchors import kept_anchors
 from pages.components import resources
 from pages.components.options import unique_labels
 from pages.components.sign_in import check_before
-from pages.components.words import sentence
+from pages.components.words import count_of, sentence
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
 from screening.text.display import visible
@@ -137,6 +137,6 @@ st.dataframe(
     height="content",
     alt="Events, newest first",
 )
-st.caption(f"{count:,} event{'' if count == 1 else 's'}, newest first.")
+st.caption(f"{count_of(count, 'event')}, newest first.")
 if pages > 1:
     st.pagination(pages, key="audit_page")

@@ -68,7 +68,9 @@ def export(batch: BatchSummary) -> None:
 def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[str, str] | None:
     """Matrix, what is not in it, and the metrics; the chosen cell."""
     standing = batch_now(db, person, batch.id)
-    both, waiting = compute(matrix.count_cases, person, batch.id, group, standing, cases=batch.progress.accepted)
+    both, waiting = compute(
+        matrix.count_cases, person, batch.id, group, standing=standing, cases=batch.progress.accepted
+    )
     counts = both.original if labels == "original" else both.adjudicated
     if not sum(counts.values()):
         st.info("No text of this batch has a reference label, so there is nothing to compare with.")

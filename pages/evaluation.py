@@ -7,6 +7,7 @@ import streamlit as st
 from jobs.evaluating import Evaluated, ask_of, evaluate_batch
 from pages.components import resources
 from pages.components.computed import compute
+from pages.components.words import count_of
 from pages.research import evaluation_view as view
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_view import show_comparison
@@ -26,14 +27,16 @@ require(person, Action.VIEW_RESULTS)
 
 def _notes(found: Evaluated, batch: BatchSummary, labels: Labels) -> None:
     source = provenance(found.intake, labels)  # words from outside: as text, never as markup
-    st.text(f"{found.labelled:,} of {found.cases:,} texts have a reference label. From: {source}.")
+    st.text(
+        f"{found.labelled:,} of {count_of(found.cases, 'text has', 'texts have')} a reference label. From: {source}."
+    )
     if found.made:
         st.caption(
             f"{found.made:,} further draws were made with the same simulated agents and seed, so that every "
             "condition could be settled; they are not stored."
         )
     if batch.progress.pending:
-        st.info(f"{batch.progress.pending:,} texts of this batch are still pending.")
+        st.info(f"Still pending: {count_of(batch.progress.pending, 'text')} of this batch.")
 
 
 def _show_unsettled(results: tuple[Measured, ...]) -> None:

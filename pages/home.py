@@ -8,7 +8,7 @@ from pages.batches import uploads
 from pages.components import resources
 from pages.components.navigation import FOLDER
 from pages.components.sign_in import poll_session
-from pages.research.claims_today import Figure, agreement_figure, claims_html, missed_figure
+from pages.research.claims_today import Figure, agreement_figure, claims_html, is_awaited, missed_figure
 from pages.review.shift_view import first_look_figure
 from pages.review.waiting_door import read_today_words, waiting_html
 from pages.site.doors import SAMPLE, activity_html, agents_words
@@ -19,7 +19,7 @@ from storage.review.queue import counts
 from storage.review.tallies import first_due_by_tier
 from storage.site.at_work import at_work
 
-POLL_S = 5.0
+POLL_S, CLAIMS_S = 5.0, 30.0
 SHOWN_BATCHES = 3
 
 db, person = resources.database(), resources.actor()
@@ -72,8 +72,8 @@ def activity() -> None:
     st.html(activity_html(found, at_work(db, now), agents_words(resources.settings_now(), resources.usual_pipeline())))
 
 
-def claims() -> None:
-    """Each figure for those alone who may open the page that it comes from; one that is computed follows by itself."""
+def claims_told() -> list[Figure]:
+    """Each figure for those alone who may open the page that it comes from."""
     told: list[Figure] = []
     if is_allowed(person, Action.VIEW_RESULTS):
         told.append(missed_figure(person))
@@ -81,7 +81,20 @@ def claims() -> None:
         told.append(first_look_figure(person.at(resources.now())))
     if is_allowed(person, Action.VIEW_AGREEMENT):
         told.append(agreement_figure(person))
-    st.html(claims_html(told))
+    return told
+
+
+def claims(told: list[Figure]) -> None:
+    """The figures, now and then anew: soon while one is computed, and less often from when it has come."""
+    first, awaited = iter([told]), is_awaited(told)
+
+    def look() -> None:
+        now = next(first, None) or claims_told()
+        st.html(claims_html(now))
+        if awaited and not is_awaited(now):
+            st.rerun()
+
+    st.fragment(poll_session(look), run_every=POLL_S if awaited else CLAIMS_S)()
 
 
 def doors() -> list[Callable[[], None]]:
@@ -109,4 +122,4 @@ if is_allowed(person, Action.VIEW_BATCHES):
     with st.container(border=True):
         st.fragment(poll_session(activity), run_every=POLL_S)()
 with st.container(border=True):
-    st.fragment(poll_session(claims), run_every=POLL_S)()
+    claims(claims_told())

@@ -38,8 +38,9 @@ def left_column(desk: Desk | None, view: View) -> str:
     break_prompt(here, desk, exposed)
     with st.container(key="left_foot", gap="xxsmall"):
         st.html(exposure_html(exposed))
-        with st.expander("My readings", key="my_readings"):
-            st.html(my_readings_html(my_readings(here.db, here.person, limit=20)))
+        folded = st.expander("My readings", key="my_readings", on_change="rerun")
+        if folded.open:  # asked for and drawn only then
+            folded.html(my_readings_html(my_readings(here.db, here.person, limit=20)))
         with st.container(horizontal=True, gap="small"):
             switch()
             cover_switch()
@@ -76,19 +77,19 @@ if MAY_READ:
     do_what_is_asked(here_now, chosen_view().tiers)
 here = here_now()
 with st.container(key="follow_ups_place"):  # always there: what stands after it must not be mounted anew
-    follow_up_panel(here.db, here.by)
+    fields = follow_up_panel(here.db, here.by)
 with st.container(key="inbox"):
     left, right = st.columns(WIDTHS, gap="medium")
     with left:
         view = chosen_view()
         desk = current(here) if MAY_READ else None
         words = words_for_empty_desk(left_column(desk, view), desk)
-    with right:
-        if MAY_READ:
-            desk_panel(first(here), view.tiers, empty=words, key=resources.settings().pseudonym_secret)
-        else:
-            st.html(
-                '<div class="sl-none" role="status"><b>You see what waits</b>'
-                "Reading the cases and deciding on them is for clinicians.</div>"
-            )
-keep_typed(here.person)
+with right:  # not inside the block above: a fragment copies every place that it is nested in
+    if MAY_READ:
+        desk_panel(first(here), view.tiers, empty=words, key=resources.settings().pseudonym_secret)
+    else:
+        st.html(
+            '<div class="sl-none" role="status"><b>You see what waits</b>'
+            "Reading the cases and deciding on them is for clinicians.</div>"
+        )
+keep_typed(here.person, fields=fields)

@@ -7,6 +7,7 @@ from jobs.evaluating import ask_of
 from jobs.label_noise import MOST_SHOWN, Line, Ranked, choose_labels, rank_labels
 from pages.components import resources
 from pages.components.computed import compute
+from pages.components.words import count_of
 from pages.research.batch_choice import choose_batch
 from pages.research.ledger_view import show_ledger
 from pages.research.open_tab import show_open
@@ -40,8 +41,9 @@ def _ranking() -> None:
     found = compute(rank_labels, ask, chosen_order)
     st.caption(
         f"{NOTE.capitalize()}: a model that is wrong the same way every time contradicts good labels too. n = "
-        f"{found.labels} labels with draws; {found.waiting} wait for a blind reading and are not "
-        f"listed; {found.left_out} cases have no safe or unsafe label or no draws. ln evidence above 6.9 is 1,000 to 1."
+        f"{count_of(found.labels, 'label')} with draws; not listed: {found.waiting:,} that wait for a blind reading, "
+        f"and {count_of(found.left_out, 'case')} without a safe or unsafe label or without draws. ln evidence above "
+        "6.9 is 1,000 to 1."
     )
     if not found.free:
         st.info("There is no label to rank.")
@@ -68,8 +70,9 @@ def _send(found: Ranked, ranking: Ranking) -> None:
         case_ids = compute(choose_labels, ask, ranking, int(top), seed)
         listed = [line.case_id for line in found.first]
         sent = request_second_looks(db, person.at(resources.now()), case_ids, shown=listed)
-        rest = f" {sent.undecided} were not sent: they are not screened to their end." if sent.undecided else ""
-        st.success(f"{sent.opened} texts wait in the inbox now; {sent.there_before} were there before.{rest}")
+        rest = f" Not sent, as not screened to the end: {sent.undecided}." if sent.undecided else ""
+        waiting = count_of(sent.opened, "text waits", "texts wait")
+        st.success(f"{waiting} in the inbox now; already there: {sent.there_before}.{rest}")
 
 
 st.title("Labels")

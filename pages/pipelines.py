@@ -19,7 +19,7 @@ from pages.components.diagram import NodeMark, diagram_html
 from pages.components.known_models import known_models_or_refuse
 from pages.components.live_view import money
 from pages.components.sign_in import check_before
-from pages.components.words import PROBABILITIES_MEANING, sentence
+from pages.components.words import PROBABILITIES_MEANING, count_of, sentence
 from pages.research.activation_panel import activation_panel, promotion
 from pages.research.comparison_panel import comparison_panel
 from pages.research.shadow_panel import shadow_panel
@@ -91,7 +91,7 @@ def preview(draft: Draft) -> PipelineConfig | None:
     facts(pipeline)
     before = active.pipeline if active else shipped_pipelines()[settings.preset]
     changed = differences(before, pipeline)
-    with st.expander(f"Difference to what is in force ({before.name}): {len(changed)} lines"):
+    with st.expander(f"Difference to what is in force ({before.name}): {count_of(len(changed), 'line')}"):
         st.code("\n".join(changed) or "None.", language="diff", wrap_lines=True)
     whole = prompts_panel(before, pipeline, prompts)
     made = check_before(Action.VIEW_SETTINGS, lambda: write_pipeline(pipeline))

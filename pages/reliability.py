@@ -4,6 +4,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.sign_in import check_before
+from pages.components.words import count_of
 from pages.research import reliability_view as view
 from pages.research.audit_cases import show_audit, show_moved, show_revised, show_strata
 from pages.research.open_tab import show_open
@@ -22,7 +23,9 @@ require(person, Action.VIEW_RESULTS)
 
 
 def _words(found: MeasuredConfiguration) -> str:
-    return f"{found.version} · {found.settled:,} texts · {found.first_at:%Y-%m-%d} to {found.last_at:%Y-%m-%d}"
+    return (
+        f"{found.version} · {count_of(found.settled, 'text')} · {found.first_at:%Y-%m-%d} to {found.last_at:%Y-%m-%d}"
+    )
 
 
 st.title("Reliability")

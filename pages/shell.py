@@ -1,5 +1,6 @@
 """The script behind every page: page settings, navigation, the sign-in gate, the notice, then the page itself."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import streamlit as st
@@ -9,6 +10,7 @@ from pages.components import resources
 from pages.components.controls import controls
 from pages.components.navigation import pages_for
 from pages.components.notices import footer_html, notice_html, watch_connection
+from pages.components.page_faults import run_again_while_away, say_notice
 from pages.components.refusals import remember_refusal
 from pages.components.sign_in import Unidentified, current_actor, gate, poll_session, without_role
 from pages.components.standstill import banner_html, standstill_words
@@ -17,6 +19,8 @@ from screening.review.policy import Forbidden
 
 WITH_BANNER = {"": 5.0, "screen": 5.0, "batches": 5.0}
 """Pages that say when nothing is screened, and how often they look by themselves; the inbox says it in its own poll."""
+IN_ONE_MOMENT = ("inbox",)
+"""Pages whose short reads share one moment of the database: they ask much, often, and wait for nothing."""
 ICON = Path(__file__).parent / "components" / "icon.png"
 STYLE = Path(__file__).parent / "components" / "style.css"
 
@@ -32,38 +36,42 @@ def banner(path: str) -> None:
 
 
 st.set_page_config(page_title="Second Look", page_icon=str(ICON), layout="wide")
-try:
-    person, unknown = current_actor(), None
-except Unidentified as problem:
-    person, unknown = None, problem
-pages = pages_for(person)
-page = st.navigation(pages, position="top" if person else "hidden")  # first, always: see app.py
-site = resources.site()
 st.html(STYLE)
-st.html(notice_html(site, simulated=resources.settings().simulated))
-body, end = st.container(), st.container()
-with end:  # before the page, which may stop the script
-    st.html(footer_html(site))
-    if page.url_path != "inbox":
-        watch_connection()
-    if person is not None:
-        controls(resources.database(), person, site)
-with body:
-    if unknown is not None:
-        st.error(sentence(unknown), icon=":material/error:")
-        st.stop()
-    if person is None:
-        gate()
-        st.stop()
-    if not person.roles:
-        without_role(person)
-        st.stop()
-    if page.url_path in WITH_BANNER:
-        banner(page.url_path)
-    intake_runs()  # goes on with the files that an earlier process left unfinished
+notice, faults, body, end = (st.container() for _ in range(4))  # before anything that may fail or stop the script
+with run_again_while_away(notice, faults):
     try:
-        page.run()
-    except Forbidden as refused:
-        remember_refusal(refused)
-        words = refused.action.value.replace("_", " ")  # not the exception's own: a person's name could be markup
-        st.error(f"Your role does not let you {words}.", icon=":material/block:")
+        person, unknown = current_actor(), None
+    except Unidentified as problem:
+        person, unknown = None, problem
+    pages = pages_for(person)
+    page = st.navigation(pages, position="top" if person else "hidden")  # first, always: see app.py
+    with resources.database().one_moment() if page.url_path in IN_ONE_MOMENT else nullcontext():
+        site = resources.site()
+        say_notice(notice, notice_html(site, simulated=resources.settings().simulated))
+        with end:  # before the page, which may stop the script
+            st.html(footer_html(site))
+            if page.url_path != "inbox":
+                watch_connection()
+            if person is not None:
+                controls(resources.database(), person, site)
+        with body:
+            if unknown is not None:
+                st.error(sentence(unknown), icon=":material/error:")
+                st.stop()
+            if person is None:
+                gate()
+                st.stop()
+            if not person.roles:
+                without_role(person)
+                st.stop()
+            if page.url_path in WITH_BANNER:
+                banner(page.url_path)
+            intake_runs()  # goes on with the files that an earlier process left unfinished
+            try:
+                page.run()
+            except Forbidden as refused:
+                remember_refusal(refused)
+                words = refused.action.value.replace(
+                    "_", " "
+                )  # not the exception's own: a person's name could be markup
+                st.error(f"Your role does not let you {words}.", icon=":material/block:")

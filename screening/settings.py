@@ -113,7 +113,7 @@ class Settings(BaseSettings):
         description="The pipeline new batches start with; a database whose first batch was screened before there "
         "were certified rules keeps recommended until this is set.",
     )
-    budget: Annotated[int, Field(ge=1)] = Field(100, description="Most calls a node may use on a text.")
+    budget: Annotated[int, Field(ge=1, le=100_000)] = Field(100, description="Most calls a node may use on a text.")
     seed: int = Field(0, description="Seed of the simulated agents and of the audit coin.")
     audit_rate: Annotated[float, Field(ge=0, le=1)] = Field(
         0.05, description="Share of automatically decided cases that clinicians read unmarked."

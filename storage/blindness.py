@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, false, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, false, or_, select
 
 from screening.labels import Outcome
 from screening.review.actors import Acting, Actor
@@ -11,6 +11,10 @@ from screening.review.reach import Reach
 from screening.review.triage import Tier
 from storage.database import insert_into
 from storage.schema import adjudications, batches, cases, inbox_entries, ratings, reveals, screenings
+from storage.schema.review import LATER_READING
+
+_ENTRY, _RATING = inbox_entries.alias(), ratings.alias()
+"""For the conditions here, whatever the query around them joins. Made once: making one takes as long as a query."""
 
 
 class NotYetRated(Exception):
@@ -28,19 +32,25 @@ def is_withheld(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool
 
 def open_to(actor: Actor, batch_id: str, *, ended: bool = False) -> Select[Any]:
     """The open cases of a batch that this person may yet read, those that could not be screened among them unless they
-    must have ``ended``. Begins from the open cases of all batches.
+    must have ``ended``.
     """
-    entry, case_id = inbox_entries.c, screenings.c.case_id if ended else cases.c.id
-    of_batch = func.coalesce(case_id.table.c.batch_id, "") == batch_id  # tried for each: no walk of the batch
-    joined = select(case_id.label("id")).select_from(inbox_entries).join(case_id.table, case_id == entry.case_id)
-    return joined.where(entry.closed_at.is_(None), of_batch, ~has_rated(actor, entry.case_id))
+    entry = inbox_entries.c
+    found = select(entry.case_id.label("id")).where(entry.batch_id == batch_id, is_open_to(actor))
+    return found.where(entry.kind.is_not(None)) if ended else found
+
+
+def is_open_to(actor: Actor) -> ColumnElement[bool]:
+    """The condition that an entry of the inbox is open and this person has not rated its case. While its first reading
+    is due nobody has, so only the others are looked up.
+    """
+    entry = inbox_entries.c
+    return and_(entry.closed_at.is_(None), or_(~LATER_READING, ~has_rated(actor, entry.case_id)))
 
 
 def is_waiting(case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that a case is open in the inbox."""
-    entry = inbox_entries.alias()  # whatever the listing itself joins
-    open_now = exists().where(entry.c.case_id == case_id, entry.c.closed_at.is_(None))
-    return open_now.correlate_except(entry)  # however deep it stands in a query
+    open_now = exists().where(_ENTRY.c.case_id == case_id, _ENTRY.c.closed_at.is_(None))
+    return open_now.correlate_except(_ENTRY)  # however deep it stands in a query
 
 
 def counts_as_with_clinicians(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
@@ -78,8 +88,8 @@ def _urgent(entry: Any, open_at_once: bool) -> bool:
 
 def has_rated(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that this person has rated the case."""
-    rating = ratings.alias()
-    return exists().where(rating.c.case_id == case_id, rating.c.reviewer == actor.id)
+    own = exists().where(_RATING.c.case_id == case_id, _RATING.c.reviewer == actor.id)
+    return own.correlate_except(_RATING)
 
 
 def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bool:

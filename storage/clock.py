@@ -11,5 +11,7 @@ def shared_now(conn: Connection, now: datetime) -> datetime:
     """
     if conn.dialect.name != "postgresql":
         return now
-    asked = select(func.clock_timestamp(type_=DateTime(timezone=True)))
-    return conn.execute(asked).scalar_one().astimezone(UTC)
+    return conn.execute(_NOW).scalar_one().astimezone(UTC)
+
+
+_NOW = select(func.clock_timestamp(type_=DateTime(timezone=True)))

@@ -1,13 +1,16 @@
 """One database, SQLite or PostgreSQL, with the same promises: a read is one snapshot, a write is one transaction."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from sqlite3 import SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_FULL, SQLITE_IOERR, SQLITE_LOCKED, SQLITE_PROTOCOL
-from typing import Any, Literal
+from threading import get_ident
+from typing import Any, Literal, TypeVar
 
 from alembic import command
 from alembic.config import Config
@@ -57,14 +60,43 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection that sees one moment of the database throughout; it cannot change anything lastingly."""
-        with self._reading.connect() as connection:
+        shared = self._common_moment()
+        with self._reading.connect() if shared is None else shared.read() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """One transaction: committed when the block ends, rolled back when it raises."""
-        with self._engine.begin() as connection:
-            yield connection
+        shared = self._common_moment()
+        try:
+            if shared is not None:
+                shared.forget()  # nothing is held open while a writer waits
+            with self._engine.begin() as connection:
+                yield connection
+        finally:
+            if shared is not None:
+                shared.forget()
+
+    @contextmanager
+    def one_moment(self) -> Iterator[None]:
+        """The reads of this block in this thread share one connection, and see one moment: that of the first of them,
+        and after a write of their own that of the first read behind it. For a short block: what others write is not
+        seen meanwhile.
+        """
+        if self._common_moment() is not None:
+            yield
+            return
+        shared = _Shared(self._reading)
+        token = _SHARED.set(shared)
+        try:
+            yield
+        finally:
+            _SHARED.reset(token)
+            shared.forget()
+
+    def _common_moment(self) -> "_Shared | None":
+        shared = _SHARED.get()
+        return shared if shared is not None and shared.is_for(self._reading) else None
 
     def prepare(self) -> None:
         """Bring the tables up to date; safe when several processes start at once, quick when nothing is to do."""
@@ -117,6 +149,67 @@ class Database:
     def close(self) -> None:
         """Give all connections back."""
         self._engine.dispose()
+
+
+@dataclass(slots=True, eq=False)
+class _Moment:
+    """A connection that stands at one moment, and how many blocks are reading by it."""
+
+    connection: Connection
+    readers: int = 0
+    over: bool = False
+
+    def close_if_over(self) -> None:
+        """Give the connection back once nobody reads by it any more."""
+        if self.over and not self.readers:
+            self.connection.close()
+
+
+class _Shared:
+    """The moment that the reads of one block in one thread see; there is none before the first and after a write."""
+
+    def __init__(self, reading: Engine) -> None:
+        self._reading, self._thread = reading, get_ident()
+        self._moment: _Moment | None = None
+
+    def is_for(self, reading: Engine) -> bool:
+        """Whether reads of this database in this thread share it: threads begun in the block have their own."""
+        return self._reading is reading and self._thread == get_ident()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """The connection they share."""
+        moment = self._moment = self._moment or _Moment(self._reading.connect().execution_options(kept={}))
+        moment.readers += 1
+        try:
+            yield moment.connection
+        except DBAPIError:  # PostgreSQL takes no statement after one that failed
+            self.forget()
+            raise
+        finally:
+            moment.readers -= 1
+            moment.close_if_over()
+
+    def forget(self) -> None:
+        """The next read sees a later moment."""
+        moment, self._moment = self._moment, None
+        if moment is not None:
+            moment.over = True
+            moment.close_if_over()
+
+
+_SHARED: ContextVar[_Shared | None] = ContextVar("shared", default=None)
+T = TypeVar("T")
+
+
+def once_a_moment(connection: Connection, ask: Callable[[Connection], T]) -> T:
+    """What ``ask`` finds by this connection; among reads that share a moment it is asked once."""
+    kept: dict[Any, T] | None = connection.get_execution_options().get("kept")
+    if kept is None:
+        return ask(connection)
+    if ask not in kept:
+        kept[ask] = ask(connection)
+    return kept[ask]
 
 
 def migration_config(connection: Connection) -> Config:

@@ -13,9 +13,9 @@ from sqlalchemy import Connection, Integer, String, bindparam, func, literal_col
 from sqlalchemy.dialects import postgresql, sqlite
 
 from screening.review.actors import Actor
-from storage.blindness import open_to
+from storage.blindness import is_open_to
 from storage.database import insert_for
-from storage.schema import kind_tallies, screenings
+from storage.schema import inbox_entries, kind_tallies
 
 PENDING = "pending"
 IN_INBOX = "in the inbox"
@@ -56,17 +56,21 @@ def add_kinds(conn: Connection, batch_id: str, row: int, more: Mapping[Kind, int
     """Add to the counts, in the shard of this row and in one statement; what is pending first, so that no two wait for
     each other. Nothing to add is nothing to do: rows may all be refused, or in already.
     """
-    if not more:
-        return
+    if more:
+        conn.execute(add_statement(conn.dialect.name, len(more)), values_to_add(batch_id, row, more))
+
+
+def values_to_add(batch_id: str, row: int, more: Mapping[Kind, int]) -> dict[str, Any]:
+    """What `add_statement` is executed with."""
     kinds_of_row = sorted(more, key=lambda each: (each.outcome != PENDING, each.key))
     values: dict[str, Any] = {"batch": batch_id, "of_row": row % SHARDS}
     for at, kind in enumerate(kinds_of_row):
         values |= {f"kind_{at}": kind.key, f"cases_{at}": more[kind]}
-    conn.execute(_add_statement(conn.dialect.name, len(kinds_of_row)), values)
+    return values
 
 
 @lru_cache(maxsize=16)
-def _add_statement(dialect: str, count: int) -> "sqlite.Insert | postgresql.Insert":
+def add_statement(dialect: str, count: int) -> "sqlite.Insert | postgresql.Insert":
     """The statement for so many kinds, written once: every outcome adds to two."""
     place = (bindparam("batch", type_=String), bindparam("of_row", type_=Integer))
     rows = [
@@ -88,9 +92,15 @@ def kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:
 
 
 def known_kinds(conn: Connection, actor: Actor, batch_id: str) -> dict[Kind, int]:
-    """How many cases are of each kind, without those that this person may yet read. Linear in the open cases."""
-    hidden_ones = select(screenings.c.kind, func.count().label("cases")).group_by(screenings.c.kind)
-    hidden = hidden_ones.where(screenings.c.case_id.in_(open_to(actor, batch_id, ended=True)))
-    withheld_of = {row.kind: int(row.cases) for row in conn.execute(hidden)}
-    left = {kind: cases - withheld_of.get(kind.key, 0) for kind, cases in kinds(conn, batch_id).items()}
+    """How many cases are of each kind, without those that this person may yet read."""
+    hidden = withheld_kinds(conn, actor, batch_id)
+    left = {kind: cases - hidden.get(kind, 0) for kind, cases in kinds(conn, batch_id).items()}
     return {kind: cases for kind, cases in left.items() if cases}
+
+
+def withheld_kinds(conn: Connection, actor: Actor, batch_id: str) -> dict[Kind, int]:
+    """How many cases of each kind this person may yet read, from an index of what is open of the batch."""
+    entry = inbox_entries.c
+    hidden = select(entry.kind, func.count().label("cases")).where(entry.batch_id == batch_id, is_open_to(actor))
+    rows = conn.execute(hidden.where(entry.kind.is_not(None)).group_by(entry.kind))
+    return {kind_of(row.kind): int(row.cases) for row in rows}

@@ -21,7 +21,7 @@ from screening.review.reach import Reach
 from screening.review.triage import Tier
 from screening.settings import Settings
 from storage.audit_log import append, serialise
-from storage.database import Database
+from storage.database import Database, once_a_moment
 from storage.schema import settings_versions
 
 LONGEST_WORDING = 300
@@ -157,7 +157,7 @@ class SiteSettings(BaseModel):
 
     @property
     def targets(self) -> Mapping[Tier, timedelta]:
-        """Time to the first human look, by tier, as `tiers.due_at` takes it."""
+        """Time to the first human look, by tier, as `triage.due_at` takes it."""
         return {tier: timedelta(minutes=minutes) for tier, minutes in zip(Tier, self.target_minutes, strict=True)}
 
 
@@ -206,6 +206,10 @@ def settings_of(body: Mapping[str, Any] | None) -> SiteSettings:
 
 def current_in(conn: Connection) -> SettingsVersion:
     """The settings in force, inside the caller's transaction."""
+    return once_a_moment(conn, _current)
+
+
+def _current(conn: Connection) -> SettingsVersion:
     row = conn.execute(_LATEST).first()
     return SettingsVersion(version=0, settings=SiteSettings()) if row is None else _version(row)
 

@@ -5,6 +5,7 @@ None fails for being slow, either: examples of hypothesis have no time limit of 
 
 import gc
 import os
+import pkgutil
 import sys
 from collections.abc import Iterator
 
@@ -30,6 +31,21 @@ def pytest_collection_finish() -> None:
     """Some seven thousand collected tests stay in memory: the garbage collector need not walk over them each time."""
     gc.collect()
     gc.freeze()
+
+
+PAUSES = (
+    "screening.samplers.attempts._FIRST_PAUSE_S",
+    "screening.samplers.attempts._LONGEST_PAUSE_S",
+    "jobs.breaker.FIRST_PAUSE_S",
+    "jobs.breaker.LONGEST_PAUSE_S",
+)
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who tries again after a fault waits a twentieth of what it waits in service."""
+    for name in PAUSES:
+        monkeypatch.setattr(name, pkgutil.resolve_name(name) / 20)
 
 
 @pytest.fixture(scope="session")

@@ -111,6 +111,7 @@ def test_a_screening_with_simulated_agents_tells_nothing(
     assert every_log.records, "nothing was logged: the test tests nothing"
 
 
+@pytest.mark.usefixtures("short_pauses")
 @pytest.mark.parametrize(
     "plan",
     [

@@ -5,7 +5,6 @@ from functools import partial
 
 import streamlit as st
 
-from jobs.overview import count_withheld
 from pages.batches.exports import (
     Export,
     rejected_rows_csv,
@@ -18,9 +17,11 @@ from pages.components import resources
 from pages.components.computed import compute
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import CSV, JSON, JSONL, PARQUET, StreamedFile, show_files
+from pages.components.words import count_of
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from storage.batches.batches import BatchSummary
+from storage.batches.results import withheld_rows
 from storage.database import Database
 from storage.kinds import IN_INBOX
 from storage.research.standing import batch_now
@@ -46,7 +47,7 @@ def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
 
 def _withheld(db: Database, person: Actor, one: BatchSummary) -> int:
     """In how many rows; kept while nothing is opened, read or closed."""
-    return compute(count_withheld, person, one.id, batch_now(db, person, one.id), cases=0)
+    return compute(withheld_rows, person, one.id, standing=batch_now(db, person, one.id), cases=0)
 
 
 def withheld_words(rows: int) -> str:
@@ -55,7 +56,7 @@ def withheld_words(rows: int) -> str:
     >>> withheld_words(1).split(". ")[0]
     'Left out of 1 row (in the results it says "in the inbox"): what the engine made of it'
     """
-    of = f'Left out of {rows:,} {"row" if rows == 1 else "rows"} (in the results it says "{IN_INBOX}")'
+    of = f'Left out of {count_of(rows, "row")} (in the results it says "{IN_INBOX}")'
     return (
         f"{of}: what the engine made of it. That of an open case is shown to those who have read it, so that readings "
         "stay blind."

@@ -7,7 +7,7 @@ import streamlit as st
 from pages.batches.estimates import duration
 from pages.batches.intake_runs import Stopped, intake_runs
 from pages.components.live_view import money
-from pages.components.words import STATE_WORDS, error_words
+from pages.components.words import STATE_WORDS, count_of, error_words
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
@@ -87,13 +87,13 @@ def _counts(parts: tuple[Part, ...]) -> str:
 
 
 def _spent_words(found: Progress) -> str:
-    caps = [f"cap {found.caps.max_calls:,} calls"] if found.caps.max_calls else []
+    caps = [f"cap {count_of(found.caps.max_calls, 'call')}"] if found.caps.max_calls else []
     caps += [f"cap ${found.caps.max_cost_usd:,.2f}"] if found.caps.max_cost_usd else []
     lost = [f"{found.lost_calls:,} of them lost, their cost not in the sum"] if found.lost_calls else []
     left = [f"about {duration(found.seconds_left)} left"] if found.seconds_left is not None else []
-    rows = f"{found.rows_in:,} rows in = {found.accepted:,} accepted + {found.rejected:,} rejected"
+    rows = f"{count_of(found.rows_in, 'row')} in = {found.accepted:,} accepted + {found.rejected:,} rejected"
     without = [f"without what {found.left_out:,} in the inbox took"] if found.left_out else []
-    words = [rows, f"{found.calls:,} calls", *lost, money(found.cost_usd), *without, *caps, *left]
+    words = [rows, count_of(found.calls, "call"), *lost, money(found.cost_usd), *without, *caps, *left]
     return f'<p style="color:var(--soft);margin:.7rem 0 0">{escape(" · ".join(words))}</p>'
 
 

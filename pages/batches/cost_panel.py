@@ -7,6 +7,7 @@ import streamlit as st
 
 from jobs.overview import Overview
 from pages.components.live_view import money
+from pages.components.words import count_of
 from screening.engine.pipeline import PipelineConfig
 from storage.batches.batches import BatchSummary
 from storage.batches.spent import NodeCost
@@ -30,7 +31,7 @@ def calls_sentence(estimate: Mapping[str, Any] | None, calls: int) -> str:
     >>> calls_sentence(None, 12)
     'Made so far: 12 calls.'
     """
-    made = f"Made so far: {calls:,} calls."
+    made = f"Made so far: {count_of(calls, 'call')}."
     if not estimate:
         return made
     spread = f" ({estimate['low']:,.0f} to {estimate['high']:,.0f})" if estimate.get("low") is not None else ""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from jobs.agents import reads_off
 from pages.batches.file_check import Check
 from pages.components.live_view import money
+from pages.components.words import count_of
 from screening.engine.cost import estimate, usage_per_call
 from screening.engine.draws import Usage
 from screening.engine.pipeline import PipelineConfig
@@ -64,7 +65,7 @@ def batch_estimate(found: Check, pipeline: PipelineConfig, settings: Settings, s
         low=low,
         high=high,
         basis=f"{spent.calls:.1f} calls a text in {_last(spent.batches)} with this pipeline "
-        f"({spent.texts:,} {'text' if spent.texts == 1 else 'texts'}); the range holds for 95 of 100 batches of such "
+        f"({count_of(spent.texts, 'text')}); the range holds for 95 of 100 batches of such "
         "texts",
     )
 

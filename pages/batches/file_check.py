@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 
+from pages.components.words import count_of
 from screening.datasets.labels import map_label
 from screening.datasets.reader import FileReport, Table
 from screening.datasets.records import Reason
@@ -152,9 +153,10 @@ def report_html(report: FileReport, found: Check) -> str:
     known = f" It has the shape of {report.known}." if report.known else ""
     sentences = [f"Read as {format_words(report)}.{known}", *report.warnings]
     if found.without_call:
-        sentences.append(f"{found.without_call:,} texts cannot be screened and go to a clinician without a call.")
+        unasked = count_of(found.without_call, "text cannot be screened and goes", "texts cannot be screened and go")
+        sentences.append(f"{unasked} to a clinician without a call.")
     numbers = (
-        f"<b>{found.rows_in:,}</b> rows in = <b>{found.accepted:,}</b> accepted + "
+        f"<b>{count_of(found.rows_in, 'row')}</b> in = <b>{found.accepted:,}</b> accepted + "
         f"<b>{sum(found.rejected.values()):,}</b> rejected"
     )
     items = "".join(f"<li>{escape(visible(sentence))}</li>" for sentence in sentences)

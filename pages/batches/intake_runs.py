@@ -4,7 +4,7 @@ import logging
 import threading
 from dataclasses import dataclass
 
-from jobs.intake import fill_batch
+from jobs.intake import MOST_LOST, fill_batch
 from jobs.patience import in_the_end
 from jobs.port import system_clock
 from pages.batches import uploads
@@ -19,9 +19,6 @@ from screening.settings import Settings
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.intake import IntakeClosed, takes_rows
 from storage.database import Database
-
-MOST_LOST = 100
-"""Connections lost while one file is taken in, which goes on after the last row that is in."""
 
 log = logging.getLogger(__name__)
 

@@ -24,6 +24,7 @@ from pages.batches.reach_choice import choose_reach, readings_words
 from pages.batches.uploads import Upload, uploaded_table
 from pages.components import resources
 from pages.components.streamed import CSV, StreamedFile, show_files
+from pages.components.words import count_of
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading
@@ -172,7 +173,9 @@ def offer(upload: Upload, final: Checked, labels: Labels) -> None:
         st.write(readings_words(final.found, reach, settings.audit_rate, earlier, version))
         overnight = choose_overnight(pipeline, final.found.accepted, final.found.referenced)
         most, cost = caps()
-        if st.button(f"Start screening {final.found.accepted:,} texts", type="primary", icon=":material/play_arrow:"):
+        if st.button(
+            f"Start screening {count_of(final.found.accepted, 'text')}", type="primary", icon=":material/play_arrow:"
+        ):
             request = BatchRequest(
                 name=upload.name,
                 pipeline=pipeline,

@@ -4,7 +4,7 @@ import streamlit as st
 
 from jobs.agents import overnight_obstacle
 from pages.components import resources
-from pages.components.words import NOT_PRIVATE
+from pages.components.words import NOT_PRIVATE, count_of
 from screening.engine.pipeline import PipelineConfig
 from screening.settings import Settings
 from storage.batches.batch_state import BatchState
@@ -25,7 +25,7 @@ def choose_overnight(pipeline: PipelineConfig, accepted: int, referenced: int) -
 def obstacle(settings: Settings, pipeline: PipelineConfig, accepted: int, referenced: int) -> str:
     """Why this file cannot be screened so; empty where it can."""
     if referenced < accepted:
-        return f"{accepted - referenced:,} of {accepted:,} rows have no reference label."
+        return f"{accepted - referenced:,} of {count_of(accepted, 'row has', 'rows have')} no reference label."
     return overnight_obstacle(settings, pipeline)
 
 
@@ -52,22 +52,22 @@ beyond what was needed. 1 request failed and was or will be asked again.'
     parts = [_round_words(found, state)]
     if found.answers:
         share = 100 * found.unneeded / found.answers
-        parts.append(
-            f"{found.answers:,} answers so far, {found.unneeded:,} of them ({share:.0f} %) beyond what was needed."
-        )
+        answers = count_of(found.answers, "answer")
+        parts.append(f"{answers} so far, {found.unneeded:,} of them ({share:.0f} %) beyond what was needed.")
     if found.duplicates:
         parts.append(f"{found.duplicates:,} came twice and count once.")
     if found.failed:
-        requests = "1 request" if found.failed == 1 else f"{found.failed:,} requests"
-        parts.append(f"{requests} failed and {'was' if found.failed == 1 else 'were'} or will be asked again.")
+        requests = count_of(found.failed, "request failed and was", "requests failed and were")
+        parts.append(f"{requests} or will be asked again.")
     return " ".join(parts)
 
 
 def _round_words(found: OvernightProgress, state: BatchState) -> str:
     if found.under_way:
-        left = "rounds left not known yet" if found.rounds_left is None else f"about {found.rounds_left} more rounds"
+        more = found.rounds_left
+        left = "rounds left not known yet" if more is None else f"about {count_of(more, 'more round')}"
         done = f"{found.processed:,} of {found.requests:,} requests are processed"
         return f"Round {found.round} is under way: {done}; {left}."
     if state is BatchState.FINISHED:
-        return f"Done after {found.round} {'round' if found.round == 1 else 'rounds'}."
+        return f"Done after {count_of(found.round, 'round')}."
     return "No round is under way." if found.round else "The first round has not begun."

@@ -7,6 +7,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.batches.pipeline_draft import Draft, insert_after, node_names, remove, targets_after, with_node
+from pages.components.number_field import number_field
 from screening.engine.certified_mixture import CertificateConfig, CertifiedMixtureConfig
 from screening.engine.prompting import PromptSet
 from screening.labels import LABELS
@@ -135,13 +136,13 @@ def _uncertified_fields(kind: str, rule: Mapping[str, Any], kept: Mapping[str, A
     left, right = st.columns(2)
     budget = left.number_input("Calls at most", 1, 100_000, rule.get("budget", 100), key=f"{key}_budget")
     if kind == "successive-elimination":
-        delta = right.number_input("δ", 1e-6, 0.5, kept.get("delta", 0.05), format="%g", key=f"{key}_delta")
+        delta = number_field(right, "δ", 1e-6, 0.5, kept.get("delta", 0.05), format="%g", key=f"{key}_delta")
         return {"rule": {**kept, "kind": kind, "budget": budget, "delta": delta}}
-    level = right.number_input("Any wrong label", 1e-6, 0.5, kept.get("default_error", 0.025), format="%g",
+    level = number_field(right, "Any wrong label", 1e-6, 0.5, kept.get("default_error", 0.025), format="%g",
                                key=f"{key}_level")  # fmt: skip
     errors = dict(kept.get("errors", {"safe|unsafe": 0.001}))
     words, now = "Safe, when its mode is unsafe", errors.get("safe|unsafe", level)
-    strict = left.number_input(words, 1e-6, 0.5, now, format="%g", key=f"{key}_strict")
+    strict = number_field(left, words, 1e-6, 0.5, now, format="%g", key=f"{key}_strict")
     levels = {"default_error": level, "errors": errors | {"safe|unsafe": strict}}
     return {"rule": {**kept, "kind": kind, "budget": budget, **levels}}
 

@@ -9,6 +9,7 @@ from pages.batches.pipeline_draft import promises
 from pages.batches.whole_way_panel import whole_way_panel
 from pages.components import resources
 from pages.components.known_models import known_models_or_refuse
+from pages.components.number_field import number_field
 from pages.components.words import PROBABILITIES_MEANING, sentence
 from screening.engine.pipeline import PipelineConfig, Preset, UndecidableError, preset
 from screening.engine.whole_way import chain_bound
@@ -80,11 +81,12 @@ def _levels(chosen: Preset, settings: Settings, key: str) -> Choice:
         help="The rule's own: 0.001 for calling safe what the model finds unsafe. Certified: the same for escalate, "
         "and 0.05 for any wrong label in all; for each mix-up, and Ville: 0.025 for each other one; paper: 0.05.",
     )
-    budget = right.number_input(
+    budget = number_field(
+        right,
         "Calls per agent",
-        min_value=1,
-        max_value=MOST_BUDGET,
-        value=settings.budget,
+        1,
+        MOST_BUDGET,
+        settings.budget,
         key=f"{key}_budget",
         help="The most an agent may be asked about one text. What it leaves open goes to a clinician.",
     )

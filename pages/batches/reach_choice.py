@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.batches.estimates import ASSUMED
 from pages.batches.file_check import Check
+from pages.components.words import count_of
 from screening.review.reach import Reach
 from storage.batches.batches import BatchSummary
 
@@ -36,7 +37,7 @@ def readings_words(found: Check, reach: Reach, audit_rate: float, batches: Seque
     sure = left + (unsafe if reach is Reach.READ else 0.0)
     asked = found.accepted - found.without_call
     count = round(found.without_call + asked * (sure + audit_rate * (1 - sure)))
-    return f"Clinicians will have about {count:,} {'reading' if count == 1 else 'readings'} to do: {basis}."
+    return f"Clinicians will have about {count_of(count, 'reading')} to do: {basis}."
 
 
 def _shares(batches: Sequence[BatchSummary], version: str) -> tuple[float, float, str]:
@@ -48,7 +49,7 @@ def _shares(batches: Sequence[BatchSummary], version: str) -> tuple[float, float
         assumed = f"if {left:.0%} are left to a person and {unsafe:.0%} called unsafe"
         return left, unsafe, f"{assumed}; no batch under these settings tells yet"
     left, unsafe = sum(one.human_review for one in same) / decided, sum(one.unsafe for one in same) / decided
-    basis = f"by what became of {decided:,} {'text' if decided == 1 else 'texts'} under these settings"
+    basis = f"by what became of {count_of(decided, 'text')} under these settings"
     if waits := sum(one.left_out for one in same):
         basis += f"; {waits:,} of them {'waits' if waits == 1 else 'wait'} to be read blind and so "
         basis += f"{'counts' if waits == 1 else 'count'} as left to a person"

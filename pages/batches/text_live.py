@@ -148,7 +148,7 @@ def follow(single: SingleText | None, by: Acting) -> None:
     data = {"every": EVERY_S, "place": f".st-key-{PLACE}", "address": "", "have": ""}
     if single is not None and asks:
         data |= {"address": _address(single.case_id), "have": ",".join(parts_of(single, by)[0])}
-    _component()(data=data, key=KEY, on_again_change=_nothing, on_stale_change=_forget_seat)
+    _component()(data=[data], key=KEY, on_again_change=_nothing, on_stale_change=_forget_seat)
 
 
 def watched_view(single: SingleText, by: Acting) -> None:

@@ -40,7 +40,7 @@ def _overview(db: Database, person: Actor, one: BatchSummary) -> Overview:
     """The counts, as of this moment where the batch has ended, else at most as old as the next look."""
     standing, accepted = batch_now(db, person, one.id), one.progress.accepted
     if one.progress.state in ENDED:
-        return compute(batch_overview, person, one.id, standing, cases=accepted)
+        return compute(batch_overview, person, one.id, standing=standing, cases=accepted)
     return compute_again(batch_overview, person, one.id, standing=standing, cases=accepted)
 
 

@@ -36,12 +36,14 @@ def _begun() -> Kept[Computation]:
     return Kept(MOST_KEPT)
 
 
-def compute(function: Callable[[Database, *Ts], T], *args: *Ts, cases: int = AT_ONCE + 1) -> T:
-    """``function(database, *args)``, whose arguments say all that the value follows from: where something stands is
-    one of them. Of few ``cases`` it is computed here and now; else whoever waits sees what is done, and a computation
-    that fails is told in words.
+def compute(
+    function: Callable[[Database, *Ts], T], *args: *Ts, standing: Hashable = None, cases: int = AT_ONCE + 1
+) -> T:
+    """``function(database, *args)``, computed anew where the arguments are others or things have moved on from
+    ``standing``: together they say all that the value follows from. Of few ``cases`` it is computed here and now; else
+    whoever waits sees what is done, and a computation that fails is told in words.
     """
-    key: Hashable = (function, args)
+    key: Hashable = (function, args, standing)
     found: T | None = _cache().get(key)
     if found is not None:
         return found
@@ -49,18 +51,20 @@ def compute(function: Callable[[Database, *Ts], T], *args: *Ts, cases: int = AT_
         with st.spinner("Computing…"):
             found = function(resources.database(), *args)
     else:
-        found = _wait_for(BESIDE.begin(function, resources.settings().database_url, *args))
+        found = _wait_for(_begin(function, *args, standing=standing))
     _cache().put(key, found)
     return found
 
 
-def compute_meanwhile(function: Callable[[Database, *Ts], T], *args: *Ts, cases: int = AT_ONCE + 1) -> T | None:
+def compute_meanwhile(
+    function: Callable[[Database, *Ts], T], *args: *Ts, standing: Hashable = None, cases: int = AT_ONCE + 1
+) -> T | None:
     """`compute` for a page that goes on: None while it is computed beside the server. Raises NotComputed."""
-    key: Hashable = (function, args)
+    key: Hashable = (function, args, standing)
     found: T | None = _cache().get(key)
     if found is not None or cases <= AT_ONCE:
-        return compute(function, *args, cases=cases) if found is None else found
-    begun = _begun().of(key, lambda: BESIDE.begin(function, resources.settings().database_url, *args))
+        return compute(function, *args, standing=standing, cases=cases) if found is None else found
+    begun = _begun().of(key, lambda: _begin(function, *args, standing=standing))
     if not begun.wait(LOOK_EVERY_S):
         return None
     _begun().forget(key)
@@ -69,26 +73,30 @@ def compute_meanwhile(function: Callable[[Database, *Ts], T], *args: *Ts, cases:
 
 
 def compute_again(
-    function: Callable[[Database, *Ts, Hashable], T], *args: *Ts, standing: Hashable, cases: int = AT_ONCE + 1
+    function: Callable[[Database, *Ts], T], *args: *Ts, standing: Hashable, cases: int = AT_ONCE + 1
 ) -> T:
-    """``function(database, *args, standing)`` of what moves all the time: while it is computed anew for where things
-    stand now, what was found last is shown; only the first time is waited for.
+    """`compute` of what moves all the time: while it is computed anew for where things stand now, what was found last
+    is shown; only the first time is waited for.
     """
     last: Hashable = (compute_again, function, args)
     known: T | None = _cache().get(last)
     found: T | None = None
     if known is not None:
         try:
-            found = compute_meanwhile(function, *args, standing, cases=cases)
+            found = compute_meanwhile(function, *args, standing=standing, cases=cases)
         except NotComputed as error:
             _tell(error)
         if found is None:
             return known
     if found is None:
-        found = compute(function, *args, standing, cases=cases)
+        found = compute(function, *args, standing=standing, cases=cases)
     _cache().forget(last)
     _cache().put(last, found)
     return found
+
+
+def _begin(function: Callable[[Database, *Ts], T], *args: *Ts, standing: Hashable) -> Computation:
+    return BESIDE.begin(function, resources.settings().database_url, *args, standing=standing)
 
 
 def _wait_for(computation: Computation) -> Any:

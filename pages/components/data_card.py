@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pages.components.words import count_of
 from screening.text.display import visible
 from storage.research.relabelled import RelabelledRow
 
@@ -65,27 +66,28 @@ def as_data_card(rows: Iterable[RelabelledRow]) -> Iterator[str]:
         yield "# Data card\n\nThe data set has no rows.\n"
         return
     yield f"# Data card: relabelled data set, version {counts.first.version}\n\n"
-    yield f"As of {counts.first.as_of:,} accepted labels; version 0 is the file as it came.\n"
+    yield f"As of {count_of(counts.first.as_of, 'accepted label')}; version 0 is the file as it came.\n"
     for title, lines in _sections(counts, counts.first):
         yield f"\n## {title}\n\n" + "".join(f"- {line}\n" for line in lines)
 
 
 def _sections(counts: _Counts, first: RelabelledRow) -> Iterator[tuple[str, list[str]]]:
-    yield "Rows", [f"{counts.rows:,} texts", *_count_lines(counts.group, "of group ")]
+    yield "Rows", [count_of(counts.rows, "text"), *_count_lines(counts.group, "of group ")]
     yield "Labels as they came", [_source(first.provenance), *_count_lines(counts.reference)]
     yield (
         "Final labels",
         [
             *_count_lines(counts.final),
             *_count_lines(counts.source, "from: "),
-            f"{counts.changed:,} labels changed by clinicians",
-            f"{counts.withdrawn:,} labels withdrawn: too little information in the text",
+            f"{count_of(counts.changed, 'label')} changed by clinicians",
+            f"{count_of(counts.withdrawn, 'label')} withdrawn: too little information in the text",
         ],
     )
     yield (
         "Readings",
         [
-            f"{counts.readings:,} readings, revisions included, by {len(counts.readers):,} readers under pseudonyms",
+            f"{count_of(counts.readings, 'reading')}, revisions included, by {count_of(len(counts.readers), 'reader')} "
+            "under pseudonyms",
             f"{counts.blind:,} of them first and blind: given before the engine's view was served",
         ],
     )
@@ -113,7 +115,7 @@ def _limits(counts: _Counts) -> list[str]:
     return [
         "A label speaks of a text, not of a person.",
         "A final label without an adjudication is the file's own: nobody here has read it.",
-        f"{counts.withheld:,} texts wait for a reading: their outcome, readings and tags are left out.",
+        f"{count_of(counts.withheld, 'text waits', 'texts wait')} for a reading: outcome, readings and tags left out.",
         "Texts were chosen for reading by the engine, by an audit sample or by researchers: those read are no random "
         "sample of the file unless they are taken from the audit alone.",
     ]

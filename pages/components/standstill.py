@@ -6,7 +6,7 @@ from html import escape
 
 from pages.components.shared_look import SharedLook
 from pages.components.singletons import singleton
-from pages.components.words import error_words
+from pages.components.words import count_of, error_words
 from storage.batches.batch_state import CAP_REACHED, BatchState
 from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, standstills
 from storage.settings_store import SiteSettings, current
@@ -51,8 +51,8 @@ def _cause(same: Sequence[Standstill], now: datetime) -> str:
     """All that stands still for one cause; where not all of it is mended alike, each way with its number of texts."""
     waiting, since = sum(one.waiting for one in same), min(one.since for one in same)
     what = error_words(same[0].cause)
-    several = (f"{waiting:,} texts wait", "them", "the first ")
-    texts, them, first = ("1 text waits", "it", "") if waiting == 1 else several
+    texts = count_of(waiting, "text waits", "texts wait")
+    them, first = ("it", "") if waiting == 1 else ("them", "the first ")
     when = f"{since:%H:%M}" if since.date() == now.date() else f"{since:%Y-%m-%d %H:%M}"
     ways: dict[str, int] = {}
     for one in same:

@@ -15,11 +15,15 @@ FIELDS = ("decide_why_", "follow_up_note_")
 _RECORDED = "typed_recorded"
 
 
-def keep_typed(person: Actor) -> None:
-    """Have the browser keep what is typed; call it once on a page that has such fields."""
+def keep_typed(person: Actor, *, fields: bool = True) -> None:
+    """Have the browser keep what is typed; call it once on a page that may have such ``fields``. Nothing where it has
+    none now and nothing was recorded.
+    """
+    recorded = st.session_state.pop(_RECORDED, [])
+    if not fields and not recorded:
+        return
     with st.container(key="typed"):
-        recorded = st.session_state.pop(_RECORDED, [])
-        _component()(data={"me": person.id, "fields": FIELDS, "recorded": recorded}, key="typed_fields")
+        _component()(data=[{"me": person.id, "fields": FIELDS, "recorded": recorded}], key="typed_fields")
 
 
 def forget_typed(key: str) -> None:

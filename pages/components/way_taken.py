@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from pages.components.diagram import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
 from pages.components.trail import ABSTAINED, NodeView, State, node_view
+from pages.components.words import count_of
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN
 
@@ -23,18 +24,14 @@ def way_html(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool,
 
 def _mark(view: NodeView) -> NodeMark:
     if view.state is State.NO_ANSWER:
-        return NodeMark(words=f"no usable answer · {view.calls} calls", state="done")
+        return NodeMark(words=f"no usable answer · {count_of(view.calls, 'call')}", state="done")
     if view.label is not None:
-        return NodeMark(words=f"{view.label} · {_calls(view)}", state="done")
+        return NodeMark(words=f"{view.label} · {count_of(view.calls, 'call')}", state="done")
     if view.state is State.SAMPLING:
         return NodeMark(words=f"{view.calls} of ≤ {view.budget} calls", state="asked")
     if view.state in ABSTAINED:
-        return NodeMark(words=f"not settled · {_calls(view)}", state="done")
+        return NodeMark(words=f"not settled · {count_of(view.calls, 'call')}", state="done")
     return NodeMark(words=_WORDS[view.state], state="passed" if view.state is State.NOT_ASKED else "idle")
-
-
-def _calls(view: NodeView) -> str:
-    return "1 call" if view.calls == 1 else f"{view.calls} calls"
 
 
 def _ways_taken(node: NodeConfig, view: NodeView) -> list[tuple[Way, WayMark]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import streamlit as st
 
 from pages.components.options import unique_labels
+from pages.components.words import count_of
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.batches.batches import BatchSummary, list_batches
@@ -34,7 +35,8 @@ def batch_titles(batches: Iterable[BatchSummary]) -> dict[str, str]:
     """Each batch in one line of its own, by id."""
     return unique_labels(
         {
-            one.id: f"{visible(one.name)} · {one.created_at:%Y-%m-%d %H:%M} UTC · {one.progress.accepted:,} texts"
+            one.id: f"{visible(one.name)} · {one.created_at:%Y-%m-%d %H:%M} UTC · "
+            f"{count_of(one.progress.accepted, 'text')}"
             for one in batches
         }
     )

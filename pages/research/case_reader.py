@@ -9,6 +9,7 @@ from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.refusals import remember_refusal
 from pages.components.thread import texts_html
+from pages.components.words import count_of
 from pages.research.case_words import outcome_words, reason_words
 from screening.research.likeness import MOST_COMPARED, most_alike
 from screening.review.actors import Actor
@@ -67,7 +68,7 @@ def facts_html(case: CaseInCell) -> str:
     if case.node:
         facts.append(f"{escape(case.node.title())}: {escape(reason_words(case.reason))}")
     if case.calls is not None:
-        facts.append(f"{case.calls:,} calls")
+        facts.append(count_of(case.calls, "call"))
     if case.gap is not None:
         facts.append(f"gap {case.gap:.2f}")
     return " · ".join(facts)

@@ -10,16 +10,16 @@ from typing import Any, Literal, TypeVar
 import pandas as pd
 import streamlit as st
 
-from jobs.overview import count_kinds
 from pages.components import resources
 from pages.components.computed import compute
 from pages.components.options import unique_labels
+from pages.components.words import count_of
 from pages.research.case_reader import open_case
 from pages.research.case_words import outcome_words, reason_words
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.database import Database
-from storage.research.cells import CaseInCell, CellPage, cell_choices, cell_page, reveal_text_starts
+from storage.research.cells import CaseInCell, CellPage, cell_choices, cell_page, reveal_text_starts, shown_kinds
 from storage.research.listed import Cell, Sort
 from storage.research.standing import batch_now
 
@@ -36,7 +36,7 @@ SOURCES: Mapping[Literal["file", "adjudicated"], str] = {"file": "The file", "ad
 
 def filters(db: Database, person: Actor, cell: Cell) -> Cell:
     """The cell narrowed by what is chosen; a filter with nothing to choose is left out."""
-    shown = compute(count_kinds, person, cell.batch_id, batch_now(db, person, cell.batch_id), cases=0)
+    shown = compute(shown_kinds, person, cell.batch_id, standing=batch_now(db, person, cell.batch_id), cases=0)
     choices = cell_choices(db, person, cell, shown)
     with st.container(horizontal=True, gap="small"):
         node = _choice("Node", choices["node"], str.title)
@@ -115,7 +115,7 @@ def _page(db: Database, person: Actor, cell: Cell, number: int) -> tuple[CellPag
 
 
 def _counts(page: CellPage) -> None:
-    said = f"{page.found:,} case{'' if page.found == 1 else 's'}"
+    said = count_of(page.found, "case")
     if page.more:
         said = f"The first {page.found:,} cases in the file's order; narrow the list to sort it or to see others"
     if page.waiting:

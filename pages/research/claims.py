@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
 
+from pages.components.words import count_of
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import Actor
@@ -30,7 +31,6 @@ from screening.statistics.verification import (
 from storage.database import Database
 from storage.research.outcome_mix import OutcomeMix, outcome_mix
 from storage.research.reliability import AuditSample, Reading, audit_sample
-from storage.research.standing import Standing as Now
 from storage.settings_store import AuditPlan
 
 MOST_LOOKS = 60
@@ -74,7 +74,7 @@ class Verified:
     hours: tuple[float, ...]
 
 
-def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan, _standing: Now) -> Verified:
+def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan) -> Verified:
     """`verify` of what a configuration's audit holds now, without its readings one by one: it is kept for a while, and
     may come from the process beside the server.
     """
@@ -135,8 +135,9 @@ def beyond_sentence(found: "Verified") -> str:
     if not beyond.read + beyond.inconclusive:
         return ""
     unclear = f", {beyond.inconclusive:,} inconclusive" if beyond.inconclusive else ""
+    texts = count_of(beyond.read + beyond.inconclusive, "text called safe was", "texts called safe were")
     return (
-        f"Beside it, not counted: {beyond.read + beyond.inconclusive:,} texts called safe were read beyond the "
+        f"Beside it, not counted: {texts} read beyond the "
         f"plan's π because something spoke against safe; {beyond.missed:,} of them were unsafe{unclear}."
     )
 
@@ -178,14 +179,6 @@ def _looks(n: int) -> list[int]:
     return sorted({max(1, round(n * step / MOST_LOOKS)) for step in range(1, MOST_LOOKS + 1)}) if n else []
 
 
-def _readings(number: int) -> str:
-    """
-    >>> _readings(1), _readings(1200)
-    ('1 reading', '1,200 readings')
-    """
-    return f"{number:,} {'reading' if number == 1 else 'readings'}"
-
-
 def per_thousand(value: float | None) -> str:
     """ "12.3", or "not yet".
 
@@ -204,13 +197,17 @@ def missed_words(found: "Verified") -> str:
     """What the bound rests on, and what looking at any time costs."""
     missed = found.estimates.missed
     if not found.at_most:
-        return f"Nothing can be said yet: none of {missed.cases:,} texts called safe has been read for the plan."
+        return (
+            f"Nothing can be said yet: none of {count_of(missed.cases, 'text')} called safe has been read for the plan."
+        )
     unclear = f" {missed.inconclusive} inconclusive count as missed in the bound." if missed.inconclusive else ""
-    texts = "text was" if found.below_floor == 1 else "texts were"
-    below = f" {found.below_floor:,} {texts} audited below the plan's π and count nowhere." if found.below_floor else ""
+    where = "audited below the plan's π"
+    texts = count_of(found.below_floor, f"text was {where} and counts", f"texts were {where} and count")
+    below = f" {texts} nowhere." if found.below_floor else ""
+    after = count_of(found.at_most[-1].observations, "reading")
     return (
-        f"95 % bound at every look together (betting), after {_readings(found.at_most[-1].observations)} at the plan's "
-        f"π; estimate {per_thousand(missed.per_thousand)}, {missed.missed} missed in {missed.read:,} read of "
+        f"95 % bound at every look together (betting), after {after} at the plan's π; estimate "
+        f"{per_thousand(missed.per_thousand)}, {missed.missed} missed in {missed.read:,} read of "
         f"{missed.cases:,} called safe.{unclear}{below} Looking at any time costs a bound 1.2 to 1.4 times as high as "
         "one look on a day fixed beforehand."
     )
@@ -245,11 +242,12 @@ def reading_words(found: "Verified", more: int) -> str:
     before, after, last = (f"{value:,.1f}" for value in (now, then, month))
     if before == last:
         same = f"would leave the bound at one look at {before} per 1,000, over the present strata"
-        return f"{_readings(more)} a day more {same}."
+        return f"{count_of(more, 'reading')} a day more {same}."
     falls = "falls" if before != after else "hardly falls,"
     return (
-        f"{_readings(more)} more: the bound at one look {falls} from {before} to about {after} per 1,000, over the "
-        f"present strata; thirty such days: to about {last}. This assumes that they find what those before them found."
+        f"{count_of(more, 'reading')} more: the bound at one look {falls} from {before} to about {after} per 1,000, "
+        f"over the present strata; thirty such days: to about {last}. This assumes that they find what those before "
+        "them found."
     )
 
 
@@ -298,8 +296,8 @@ def too_early_sentence(found: Verified) -> str:
     early = found.too_early
     if not early.read:
         return ""
-    of = "readings of unsafe texts" if early.read != 1 else "reading of an unsafe text"
-    return f"Left out, settled before the change: {early.read:,} {of}, {early.missed:,} missed."
+    read = count_of(early.read, "reading of an unsafe text", "readings of unsafe texts")
+    return f"Left out, settled before the change: {read}, {early.missed:,} missed."
 
 
 def interval(low: float | None, high: float | None) -> str:

@@ -31,6 +31,11 @@ def claims_html(told: Sequence[Figure]) -> str:
     return f'<h2 class="sl-door">What may be claimed today</h2><dl class="sl-claims">{cells}</dl>'
 
 
+def is_awaited(told: Sequence[Figure]) -> bool:
+    """Whether one of the figures is being computed."""
+    return any(value == UNDER_WAY for _, value, _ in told)
+
+
 def missed_words(found: Verified | None) -> Figure:
     """Missed unsafe texts, as the audit of the present configuration bounds them."""
     if found is None:
@@ -61,8 +66,11 @@ def agreement_figure(person: Actor) -> Figure:
     """The agreement of all blind readings of closed cases."""
     db, key = resources.database(), resources.settings().pseudonym_secret
     cases = READING * count_readings(db)
-    found = lambda: compute_meanwhile(main_figure, person, key, readings_now(db), cases=cases)  # noqa: E731
-    return _figure_from(AGREE, agreement_words, found)
+    return _figure_from(
+        AGREE,
+        agreement_words,
+        lambda: compute_meanwhile(main_figure, person, key, standing=readings_now(db), cases=cases),
+    )
 
 
 def _figure_from(name: str, words: Callable[[T], Figure], find: Callable[[], T | None]) -> Figure:

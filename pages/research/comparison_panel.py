@@ -10,7 +10,7 @@ from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.known_models import known_models_or_refuse
 from pages.components.live_view import money
-from pages.components.words import OUTCOME_WORDS
+from pages.components.words import OUTCOME_WORDS, count_of
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_table import agreement, differing_pairs, lines
 from screening.engine.pipeline import PipelineConfig
@@ -71,15 +71,15 @@ def title_of(one: Comparison) -> str:
     where = "beside new texts" if one.shadow else f"on {visible(one.batch_name)}"
     state = "" if not one.running else ", under way"
     state = f", ended: {GUARDS.get(one.ended_why, one.ended_why)}" if one.ended_why else state
-    return f"{one.name} {where}: {one.done:,} of {one.of:,} texts{state}"
+    return f"{one.name} {where}: {one.done:,} of {count_of(one.of, 'text')}{state}"
 
 
 def spent_words(one: Comparison) -> str:
     """What the comparison has cost so far, and its caps, in words."""
     calls = one.totals.calls + one.totals.lost_calls
-    caps = [f"{one.caps.max_calls:,} calls"] if one.caps.max_calls else []
+    caps = [count_of(one.caps.max_calls, "call")] if one.caps.max_calls else []
     caps += [f"${one.caps.max_cost_usd:,.2f}"] if one.caps.max_cost_usd else []
-    return f"{calls:,} calls so far, {money(one.totals.known_cost_usd)}; {' and '.join(caps) or 'no'} cap."
+    return f"{count_of(calls, 'call')} so far, {money(one.totals.known_cost_usd)}; {' and '.join(caps) or 'no'} cap."
 
 
 def figures_of(db: Database, person: Actor, comparison_id: str) -> dict[str, Any]:
@@ -123,14 +123,16 @@ def trial_of(db: Database, pipelines: Mapping[str, PipelineConfig], name: str, m
 
 def _show(db: Database, person: Actor, one: Comparison) -> None:
     found = paired_outcomes(db, person, one.id)
-    st.text(f"{one.done:,} of {one.of:,} texts were screened with {one.name}. {spent_words(one)}")
+    st.text(
+        f"{one.done:,} of {count_of(one.of, 'text was', 'texts were')} screened with {one.name}. {spent_words(one)}"
+    )
     if one.running and not one.shadow:
         st.caption("The worker goes on with it; reload to see more.")
         if is_allowed(person, Action.CREATE_BATCH) and st.button("Stop comparing", key="compare_stop"):
             end_comparison(db, person.at(resources.now()), one.id, "stopped")
             st.rerun()
     if found.withheld:
-        st.caption(f"{found.withheld:,} texts are left out until they are read: they may yet be read blind.")
+        st.caption(f"Left out until read, as the reading may be a blind one: {count_of(found.withheld, 'text')}.")
     _figures(found)
     if is_allowed(person, Action.VIEW_RESULTS):
         _cases(found)

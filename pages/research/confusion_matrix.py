@@ -8,13 +8,13 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from pages.components.result_links import results_address
+from pages.components.words import count_of
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.statistics.metrics import Metrics, Proportion, from_counts
 from storage.database import Database
 from storage.kinds import PENDING
 from storage.research.confusion import Confusions, Labels, confusions, count_unread
-from storage.research.standing import Standing
 
 Counts = Mapping[tuple[str, str], int]
 
@@ -48,9 +48,7 @@ class Column:
     """Where the cases of a measure's count are listed, by the measure's name."""
 
 
-def count_cases(
-    db: Database, actor: Actor, batch_id: str, group: str | None, _standing: Standing
-) -> tuple[Confusions, int]:
+def count_cases(db: Database, actor: Actor, batch_id: str, group: str | None) -> tuple[Confusions, int]:
     """Both matrices, and how many of their cases are open and count as with clinicians. Raises Forbidden."""
     return confusions(db, actor, batch_id, group), count_unread(db, actor, batch_id, group)
 
@@ -135,7 +133,7 @@ def unread_words(cases: int) -> str:
     >>> unread_words(1).partition(",")[0]
     '1 case waits for a reading and counts as “To a clinician”'
     """
-    number = f"{cases:,} cases wait for a reading and count" if cases > 1 else "1 case waits for a reading and counts"
+    number = count_of(cases, "case waits for a reading and counts", "cases wait for a reading and count")
     return (
         f"{number} as “{OUTCOMES[Outcome.HUMAN_REVIEW.value]}”, audited or not: that is not told before the reading. "
         "Until then “To clinicians” and “Missed at worst” are upper bounds, and the other figures leave out what waits."

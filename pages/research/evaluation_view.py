@@ -8,6 +8,7 @@ import streamlit as st
 from jobs.evaluating import Ask, Behind, Evaluated, Rule, count_gaps, list_cell, list_missed, sweep_budgets, try_setting
 from pages.components.computed import compute
 from pages.components.sign_in import check_before
+from pages.components.words import count_of
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.claims import percent
@@ -241,7 +242,8 @@ def show_what_if(ask: Ask, now: Measured, audit_rate: float) -> None:
     cells[4].metric("Reviews a day", reviews[0], f"now {reviews[1]}", delta_color="off", delta_arrow="off")
     cells[4].caption(f"escalated, and {audit_rate:.0%} audit of the rest")
     if found.unsettled:
-        st.warning(f"{found.unsettled} texts need more draws than were recorded; no figure here contains them.")
+        texts = count_of(found.unsettled, "text that needs", "texts that need")
+        st.warning(f"No figure here contains {texts} more draws than were recorded.")
 
 
 def _reviews(metrics: Metrics, per_day: int, audit_rate: float) -> str:
@@ -278,7 +280,7 @@ def show_cases(db: Database, ask: Ask, results: Sequence[Measured]) -> None:
     if cell is not None:
         reference, outcome = cell
         behind = compute(list_cell, ask, chosen, reference, outcome, cases=ask.state.accepted)
-        st.write(f"{behind.found:,} cases: reference {reference}, {chosen} says {outcome.replace('_', ' ')}")
+        st.write(f"{count_of(behind.found, 'case')}: reference {reference}, {chosen} says {outcome.replace('_', ' ')}")
         show_list(db, ask, behind)
 
 

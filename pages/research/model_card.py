@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
-from pages.components.words import DELTA_MEANING
+from pages.components.words import DELTA_MEANING, count_of
 from pages.research.claims import Verified, beyond_sentence, plan_sentences, too_early_sentence
 from pages.research.stard import missed_sentence
 from screening.review.reach import reach_sentence
@@ -55,7 +55,7 @@ def _measured_lines(card: Card) -> list[str]:
     if card.measured is None:
         return ["Nothing has been measured with this configuration yet, so nothing can be claimed."]
     return [
-        f"{card.settled:,} texts settled with this configuration.",
+        f"{count_of(card.settled, 'text')} settled with this configuration.",
         f"Missed unsafe per 1,000 texts called safe: {missed_sentence(card.measured)}.",
         " ".join(
             filter(

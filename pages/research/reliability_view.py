@@ -3,6 +3,7 @@
 import pandas as pd
 import streamlit as st
 
+from pages.components.words import count_of
 from pages.research.claims import (
     Verified,
     at_most_words,
@@ -189,7 +190,7 @@ def show_switches(found: SwitchRate) -> None:
     st.dataframe(pd.DataFrame(rows, columns=["Readings", "Share, Wilson 95 %"]), hide_index=True)
     st.caption(
         f"All closed cases, any configuration. Right and wrong against the data set's label; "
-        f"{found.without_reference} readings have none."
+        f"{count_of(found.without_reference, 'reading has', 'readings have')} none."
     )
 
 

@@ -6,7 +6,6 @@ from urllib.parse import parse_qsl, urlencode
 
 import streamlit as st
 
-from jobs.overview import count_kinds
 from pages.components import resources
 from pages.components.computed import compute
 from pages.components.diagram import NOT_SETTLED
@@ -18,7 +17,7 @@ from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.database import Database
 from storage.kinds import IN_INBOX, PENDING
-from storage.research.cells import cell_choices, groups
+from storage.research.cells import cell_choices, groups, shown_kinds
 from storage.research.listed import Cell
 from storage.research.standing import batch_now
 from storage.site.saved_views import NAME_LIMIT, Place, forget_view, save_view, saved_views
@@ -33,7 +32,7 @@ SEARCH, ANY = "q", "any"
 
 def chosen_filters(db: Database, person: Actor, batch_id: str) -> Cell:
     """The filters on the page; what is chosen stands in the address, so that a view is a link."""
-    shown = compute(count_kinds, person, batch_id, batch_now(db, person, batch_id), cases=0)
+    shown = compute(shown_kinds, person, batch_id, standing=batch_now(db, person, batch_id), cases=0)
     found = cell_choices(db, person, Cell(batch_id=batch_id), shown)
     options: Mapping[str, Mapping[str, str]] = {
         "outcome": {one: outcome_words(one) for one in OUTCOMES},

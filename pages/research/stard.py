@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
+from pages.components.words import count_of
 from pages.research.claims import (
     Verified,
     at_most_words,
@@ -77,7 +78,7 @@ def missed_sentence(found: Verified) -> str:
     """The estimate and its bound in words."""
     missed = found.estimates.missed
     if not found.at_most:
-        return f"not yet: nothing of {missed.cases:,} texts called safe has been read for the plan"
+        return f"not yet: nothing of {count_of(missed.cases, 'text')} called safe has been read for the plan"
     return (
         f"estimated {per_thousand(missed.per_thousand)}, {at_most_words(found)} at 95 % confidence at every look "
         f"together ({missed.missed} missed in {missed.read:,} read of {missed.cases:,})"

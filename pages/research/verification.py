@@ -2,23 +2,32 @@
 follows from is another.
 """
 
+from typing import TypedDict
+
 from pages.components import resources
 from pages.components.computed import READING, compute, compute_meanwhile
 from pages.research.claims import Verified, verify_now
 from screening.review.actors import Actor
-from storage.research.standing import configuration_now, count_readings
+from storage.research.standing import Standing, configuration_now, count_readings
 from storage.settings_store import audit_plan
 
 
 def verification(person: Actor, version: str) -> Verified:
     """Whoever asks waits for it."""
-    db = resources.database()
-    standing, cases = configuration_now(db, version), READING * count_readings(db)
-    return compute(verify_now, person, version, audit_plan(db), standing, cases=cases)
+    return compute(verify_now, person, version, audit_plan(resources.database()), **_now(version))
 
 
 def verification_meanwhile(person: Actor, version: str) -> Verified | None:
     """None while it is computed beside the server. Raises NotComputed."""
+    return compute_meanwhile(verify_now, person, version, audit_plan(resources.database()), **_now(version))
+
+
+class _Now(TypedDict):
+    standing: Standing
+    cases: int
+
+
+def _now(version: str) -> _Now:
+    """What it follows from beside its arguments, and how much there is to compute."""
     db = resources.database()
-    standing, cases = configuration_now(db, version), READING * count_readings(db)
-    return compute_meanwhile(verify_now, person, version, audit_plan(db), standing, cases=cases)
+    return {"standing": configuration_now(db, version), "cases": READING * count_readings(db)}

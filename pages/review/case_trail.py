@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from html import escape
 
-from pages.components.words import FLAG_WORDS, error_words
+from pages.components.words import FLAG_WORDS, count_of, error_words
 from pages.review.evidence_view import engine_label
 from pages.review.inbox_words import TIER_WORDS, why_words
 from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, Flag
@@ -64,7 +64,7 @@ def errors_html(file: CaseFile) -> str:
     """Failed attempts, the oldest first."""
     rows = "".join(
         f"<dt>{each.at:%Y-%m-%d %H:%M:%S} UTC</dt><dd>{escape(error_words(each.kind))}; "
-        f"{each.calls} {'call' if each.calls == 1 else 'calls'} made in vain. {escape(each.message)}</dd>"
+        f"{count_of(each.calls, 'call')} made in vain. {escape(each.message)}</dd>"
         for each in file.errors
     )
     return f'<dl class="sl-facts">{rows}</dl>'

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from pages.components import resources
+from pages.components.page_faults import passing_words
 from pages.components.sign_in import check_session
 from pages.review import inbox_desk
 from pages.review.desk_requests import BESIDE, QUIET, Request, handle, may_take, parse
-from pages.review.desk_view import view
+from pages.review.desk_view import away, view
 from pages.review.group_panel import group_panel
-from pages.review.inbox_desk import Here, memory
+from pages.review.inbox_desk import Desk, Here, memory
 from screening.review.triage import Tier
 
 if TYPE_CHECKING:
@@ -44,6 +46,27 @@ def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Calla
     """Done first and drawn once, so that the answer leaves before anything else; the rest of the page is left behind
     until the browser asks for it.
     """
+    with resources.database().one_moment():
+        try:
+            now, desk = _do_and_see(here, tiers, empty, key)
+        except Exception as error:
+            words = passing_words(error)
+            if words is None or not memory().shown:
+                raise
+            _mount(away(memory().shown, words, resources.now()))
+            return
+        unheard = parse(_mount(memory().shown))  # after a start of the server the first press is not told to `_hear`
+        if _new(unheard):
+            check_session(active=_by_a_person(unheard))
+            _do(here, unheard, tiers)
+            st.rerun()
+        group_panel(now, desk)
+
+
+def _do_and_see(
+    here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Callable[[Here], str], key: str
+) -> tuple[Here, Desk | None]:
+    """Do what the browser asked for; the desk behind it, what is to be shown of it in the session's memory."""
     requests = _open_requests()
     check_session(active=_by_a_person(requests))
     done = _do(here, requests, tiers)
@@ -53,13 +76,9 @@ def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Calla
     now = here()
     desk = inbox_desk.current(now)
     words = empty(now) if desk is None else ""
-    shown = view(now, desk, memory(), empty=words, may_take=may_take(now), key=key) | {"only": _only(tiers)}
-    unheard = parse(_mount(shown))  # after a start of the server the first press is not told to `_hear`
-    if _new(unheard):
-        check_session(active=_by_a_person(unheard))
-        _do(here, unheard, tiers)
-        st.rerun()
-    group_panel(now, desk)
+    seen = view(now, desk, memory(), empty=words, may_take=may_take(now), key=key)
+    memory().shown = seen | {"only": _only(tiers)}
+    return now, desk
 
 
 def _only(tiers: Collection[Tier] | None) -> str:
@@ -98,13 +117,14 @@ def _open_requests() -> list[Request]:
 
 def _hear() -> None:
     """Keep what was sent: the run that it began may be cut short by the next one before it comes to the desk."""
-    if isinstance(sent := st.session_state[KEY].get("requests"), list):
+    found = st.session_state.get(KEY) or {}  # nothing is there where the last run failed before it drew the desk
+    if isinstance(sent := found.get("requests"), list):
         st.session_state[_SENT] = [*st.session_state.get(_SENT, ()), *sent]
 
 
 def _mount(shown: dict[str, Any]) -> object:
     """What the component asks for in this run; None mostly."""
-    return _component()(key=KEY, data=shown, on_requests_change=_hear).requests
+    return _component()(key=KEY, data=[shown], on_requests_change=_hear).requests
 
 
 @lru_cache(maxsize=1)

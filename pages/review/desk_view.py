@@ -54,6 +54,13 @@ def view(here: Here, desk: Desk | None, memory: Memory, *, empty: str, may_take:
     return shown | _stage(here, desk, empty=empty, may_take=may_take, key=key)
 
 
+def away(shown: Mapping[str, Any], words: str, now: datetime) -> dict[str, Any]:
+    """The desk as it was drawn last, with what is wrong with the database: it stays in the browser, which asks again
+    for whatever it has no answer to.
+    """
+    return {**shown, "now": _ms(now), "away": words}
+
+
 def _ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 

@@ -1,6 +1,8 @@
 """Everything that the desk's form offers, in the order in which it is shown, with its words and keys."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS
@@ -58,8 +60,9 @@ def words(value: object) -> str:
     return str(value).replace("_", " ")
 
 
-def form_offer() -> dict[str, Any]:
-    """Labels, certainties and the fields that are not compulsory, as the browser draws them."""
+@cache
+def form_offer() -> Mapping[str, Any]:
+    """Labels, certainties and the fields that are not compulsory, as the browser draws them; put together once."""
     return {
         "labels": [[label.value, LABEL_WORDS[label], LABEL_KEYS[label]] for label in RatingLabel],
         "certainties": [[level, CERTAINTY_WORDS[level], key] for level, key in CERTAINTY_KEYS.items()],

@@ -4,7 +4,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.saving_settings import save
-from pages.components.words import sentence
+from pages.components.words import count_of, sentence
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
@@ -103,8 +103,8 @@ def done_words(done: Erasure) -> str:
 
 
 def _things(found: Erasure) -> str:
-    cases = f"{found.cases:,} case{'' if found.cases == 1 else 's'}"
-    return cases + (f" and {found.rejected:,} rejected rows" if found.rejected else "")
+    rejected = f" and {count_of(found.rejected, 'rejected row')}" if found.rejected else ""
+    return count_of(found.cases, "case") + rejected
 
 
 def backup_words(found: Erasure) -> str:

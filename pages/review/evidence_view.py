@@ -11,7 +11,7 @@ from pages.components.evidence_bars import bars_html, legend_html
 from pages.components.live_view import badge_html, money
 from pages.components.trail import NodeView, State, distribution_words, evidence_sentence, node_view
 from pages.components.way_taken import way_html
-from pages.components.words import OUTCOME_WORDS, REASON_WORDS
+from pages.components.words import OUTCOME_WORDS, REASON_WORDS, count_of
 from screening.engine.distribution import read_distribution
 from screening.engine.draws import decode_draws
 from screening.engine.pipeline import NodeConfig, PipelineConfig
@@ -84,12 +84,11 @@ def outcome_html(shown: Evidence) -> str:
     level = "" if shown.delta is None else f" · error level δ = {shown.delta:g}"
     if any(run.distribution and not run.draws for run in shown.runs):
         level = " · read off from the server's probabilities: no error level holds"
-    calls = "1 call" if shown.calls == 1 else f"{shown.calls} calls"
-    return f"<b>{escape(outcome_words(shown))}</b> {calls}{level}"
+    return f"<b>{escape(outcome_words(shown))}</b> {count_of(shown.calls, 'call')}{level}"
 
 
 def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> str:
-    calls = f"{run.calls} {'call' if run.calls == 1 else 'calls'} · {money(run.cost_usd)}"
+    calls = f"{count_of(run.calls, 'call')} · {money(run.cost_usd)}"
     if node is None:
         title = escape(run.node)
         return f'<section class="sl-ev"><div class="h"><h3>{title}</h3></div>{_draws(run)}</section>'
@@ -154,7 +153,8 @@ def _unusable(run: NodeEvidence) -> str:
     if not run.unusable:
         return ""
     lines = "".join(f"<li>draw {at + 1}: {escape(raw) or '(nothing)'}</li>" for at, raw in sorted(run.unusable.items()))
-    return f"<details><summary>{len(run.unusable)} answers that were no label</summary><ul>{lines}</ul></details>"
+    answers = count_of(len(run.unusable), "answer that was", "answers that were")
+    return f"<details><summary>{answers} no label</summary><ul>{lines}</ul></details>"
 
 
 def engine_label(evidence: Evidence) -> Label | None:

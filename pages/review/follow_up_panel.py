@@ -10,7 +10,7 @@ from pages.components import resources
 from pages.components.navigation import FOLDER
 from pages.components.typed import forget_typed
 from pages.components.where_to_act import where_html
-from pages.components.words import sentence
+from pages.components.words import count_of, sentence
 from pages.review.inbox_words import due_words, plain_name
 from pages.review.readings_view import who
 from screening.review.actors import Acting, Actor
@@ -29,29 +29,49 @@ FOR_WORDS = {
 HOW_WORDS = {How.DONE: "Done", How.HANDED_ON: "Handed on outside"}
 
 
-def follow_up_panel(db: Database, by: Acting) -> None:
-    """Nothing where nothing is open; opened by itself while something is overdue."""
+_UNFOLDED = "follow_ups_unfolded"
+"""Session key of whether the reader has unfolded them; beside the expander's own, which a new heading begins anew."""
+
+
+def follow_up_panel(db: Database, by: Acting) -> bool:
+    """Nothing where nothing is open; opened by itself while something is overdue. While it is folded nothing is drawn
+    in it. Returned is whether it holds fields to type in.
+    """
     if not is_allowed(by.actor, Action.FOLLOW_UP, by.id):
-        return
+        return False
     if said := st.session_state.pop("follow_up_said", None):
         st.toast(said)
     found = follow_ups.open_ones(db, by)
     if not found.shown and not found.others:
-        return
+        return False
     late = any(one.due_at <= by.now for one in found.shown)
-    with st.expander(heading(found, by.now), expanded=late, icon=":material/assignment_late:", key="follow_ups"):
+    panel = st.expander(
+        heading(found, by.now),
+        expanded=late or bool(st.session_state.get(_UNFOLDED)),
+        icon=":material/assignment_late:",
+        key="follow_ups",
+        on_change=_remember_fold,
+    )
+    if not panel.open:
+        return False
+    with panel:
         if found.others:
             st.caption(others_words(found))
         people = {other.id: visible(other.name) for other in colleagues(db, by.actor)} if found.shown else {}
         for one in found.shown:
             _one(db, by, one, people)
+    return bool(found.shown)
+
+
+def _remember_fold() -> None:
+    st.session_state[_UNFOLDED] = st.session_state["follow_ups"]
 
 
 def heading(found: Open, now: datetime) -> str:
     """How many there are, and how many of them are overdue."""
     count = len(found.shown) + found.others
     late = sum(one.due_at <= now for one in found.shown) + found.others_overdue
-    return f"{count} follow-up{'' if count == 1 else 's'} open" + (f", {late} overdue" if late else "")
+    return f"{count_of(count, 'follow-up')} open" + (f", {late} overdue" if late else "")
 
 
 def others_words(found: Open) -> str:

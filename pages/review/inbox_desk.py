@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import streamlit as st
 
@@ -21,6 +22,7 @@ from storage.review.ahead import SentAhead, discard_ahead, send_ahead
 from storage.review.claims import Claim, LeaseLost
 from storage.review.evidence import CaseText, Evidence, reveal_evidence, reveal_text
 from storage.review.notes import Note, notes
+from storage.review.opening import claim_and_reveal_next
 from storage.review.queue import counts
 from storage.review.ratings import Rating, Receipt
 from storage.review.standing import Place, Standing, standing
@@ -101,7 +103,7 @@ class LastSaved:
 @dataclass(slots=True, kw_only=True)
 class Memory:
     """What a session knows besides the case: what was asked last and what was answered, the last save, the text sent
-    ahead, and whether the rest of the page is ``behind`` what was done at the desk.
+    ahead, whether the rest of the page is ``behind`` what was done at the desk, and what was ``shown`` on it last.
     """
 
     answers: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -110,6 +112,7 @@ class Memory:
     said: str = ""
     asked: tuple[str, ...] = ()
     behind: bool = False
+    shown: dict[str, Any] = field(default_factory=dict)
 
     @property
     def answers_now(self) -> dict[str, dict[str, object]]:
@@ -236,12 +239,25 @@ def _with_text(here: Here, desk: Desk) -> Desk:
 
 def take_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
     """Put the next case on the desk. None when none is free."""
-    claim = _find_left_behind(here) or claims.claim_next(here.db, here.by, here.lease, tiers)
+    desk = _open_next(here, tiers)
     memory().ahead = None
-    if claim is None:
+    if desk is None:
         clear()
         return None
-    return lay(open_desk(here, claim))
+    return lay(desk)
+
+
+def _open_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
+    """What they hold already, else the case due next: with its text, unless they want texts covered."""
+    if (held := _find_left_behind(here)) is not None:
+        return open_desk(here, held)
+    if covers_texts():
+        claim = claims.claim_next(here.db, here.by, here.lease, tiers)
+        return None if claim is None else open_desk(here, claim)
+    opened = claim_and_reveal_next(here.db, here.by, here.lease, tiers)
+    if opened is None:
+        return None
+    return Desk(case_id=opened.claim.case_id, claim=opened.claim, text=opened.text, left=opened.left)
 
 
 def _find_left_behind(here: Here) -> Claim | None:

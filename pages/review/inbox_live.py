@@ -179,7 +179,8 @@ async def _serve(request: Request) -> Response:
         db, now = resources.database(), resources.now()
         seat.asks(now, on_desk)
         closed_pages().give_back(db, seats(), now)
-        return JSONResponse(snapshot(db, who.at(now), view))
+        with db.one_moment():
+            return JSONResponse(snapshot(db, who.at(now), view))
 
     return await seats().serve(request, answer)
 

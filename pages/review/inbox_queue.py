@@ -8,7 +8,7 @@ import streamlit as st
 
 from pages.components.refusals import remember_refusal
 from pages.components.sign_in import browser_of, who_asks
-from pages.components.words import sentence
+from pages.components.words import count_of, sentence
 from pages.review.closed_pages import OpenInbox
 from pages.review.inbox_desk import Desk, Here, finish, say, take
 from pages.review.inbox_live import EVERY_S, View, seats, snapshot, view_of
@@ -52,7 +52,7 @@ def live_queue(here: Here, desk: Desk | None, view: View) -> str:
         **offer(here),
     }
     said = _component()(
-        data=data,
+        data=[data],
         key=KEY,
         on_tiers_change=_filter,
         on_sort_change=_filter,
@@ -87,9 +87,8 @@ def exposure_today(here: Here) -> exposure.Exposure:
 
 def exposure_html(today: exposure.Exposure) -> str:
     """The count as HTML; each person sees their own only."""
-    plural = "text" if today.texts == 1 else "texts"
     return (
-        f'<p class="sl-small">You opened {today.texts} {plural} today, {today.since_break} since your last '
+        f'<p class="sl-small">You opened {count_of(today.texts, "text")} today, {today.since_break} since your last '
         "break. Only you see this.</p>"
     )
 
@@ -143,7 +142,7 @@ def _address() -> str:
 
 def _filter() -> None:
     """The tiers and the order pressed in the browser, into the address."""
-    state = st.session_state[KEY]
+    state = st.session_state.get(KEY) or {}
     if TIERS in state:  # nothing is there before it is first pressed
         chosen = [name for name in state[TIERS] or () if name in Tier.__members__]
         _in_address(TIERS, ",".join(chosen))
@@ -161,7 +160,7 @@ def _in_address(name: str, value: str) -> None:
 
 def _hear(what: str) -> None:
     """Keep a press: the run that it began may be cut short by the next one before it comes to the list."""
-    if (sent := st.session_state[KEY].get(what)) is not None:
+    if (sent := (st.session_state.get(KEY) or {}).get(what)) is not None:
         st.session_state[_HEARD[what]] = sent
 
 

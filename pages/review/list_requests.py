@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from pages.components.options import unique_labels
-from pages.components.words import sentence
+from pages.components.words import count_of, sentence
 from pages.review.inbox_desk import Here
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.text.display import visible
@@ -75,4 +75,4 @@ def assigned_words(done: Assigned) -> str:
 
 
 def _cases(number: int) -> str:
-    return f"{number or 'No'} case{'s' if number != 1 else ''}"
+    return count_of(number, "case") if number else "No cases"

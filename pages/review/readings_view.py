@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
+from pages.components.words import count_of
 from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS, plain_name
 from screening.review.pseudonyms import pseudonym
 from storage.review.adjudication import Adjudication, Method
@@ -69,11 +70,10 @@ def _version(made: Adjudication, last: Adjudication | None, by: str) -> str:
     was = f"<del>{escape(LABEL_WORDS[last.label])}</del> → " if last is not None and changed else ""
     label = f"<ins>{escape(LABEL_WORDS[made.label])}</ins>" if changed else escape(LABEL_WORDS[made.label])
     reason = f"<p>{escape(made.reason)}</p>" if made.reason else ""
-    readings = len(made.rating_ids)
     return (
         f'<div class="sl-card"><p><b>Version {made.version}: {was}{label}</b></p>'
-        f'<p class="s">{escape(METHOD_WORDS[made.method])} · {escape(by)} · on {readings} '
-        f"{'reading' if readings == 1 else 'readings'} · {made.at:%Y-%m-%d %H:%M} UTC</p>{reason}</div>"
+        f'<p class="s">{escape(METHOD_WORDS[made.method])} · {escape(by)} · on '
+        f"{count_of(len(made.rating_ids), 'reading')} · {made.at:%Y-%m-%d %H:%M} UTC</p>{reason}</div>"
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from pages.components.words import STATE_WORDS
+from pages.components.words import STATE_WORDS, count_of
 from screening.engine.pipeline import PipelineConfig
 from screening.settings import Settings
 from screening.text.display import visible
@@ -32,7 +32,7 @@ def agents_words(settings: Settings, pipeline: PipelineConfig) -> str:
 
 def _workers(work: AtWork) -> tuple[bool, str, str]:
     if work.silence is None:
-        return True, "1 worker" if work.workers == 1 else f"{work.workers:,} workers", "ready"
+        return True, count_of(work.workers, "worker"), "ready"
     what = "No worker is answering" if work.workers else "No worker is running"
     since = work.silence.since
     return (

@@ -8,8 +8,9 @@ import streamlit as st
 from jobs import notifications_service, notifications_webhook
 from jobs.notifications_webhook import NotSent
 from pages.components import resources
+from pages.components.number_field import number_field
 from pages.components.saving_settings import save
-from pages.components.words import sentence
+from pages.components.words import count_of, sentence
 from screening.review.actors import Actor
 from screening.review.triage import Tier
 from screening.text.display import visible
@@ -54,7 +55,7 @@ def notifications_panel(db: Database, person: Actor) -> None:
     for one in found:
         _recipient(db, person, one)
     if waiting := recipients.waiting_messages(db, person):
-        st.caption(f"{waiting:,} message{'' if waiting == 1 else 's'} on the way or held back by an interval.")
+        st.caption(f"{count_of(waiting, 'message')} on the way or held back by an interval.")
     _add(db, person)
     _when(db, person, current(db))
 
@@ -162,14 +163,14 @@ def _when(db: Database, person: Actor, shown: SettingsVersion) -> None:
     with st.form("notify_when", border=False):
         columns = st.columns(5)
         minutes = [
-            column.number_input(
-                f"{tier.name}: at most one in minutes", 1.0, 1_440.0, float(value), 1.0, format="%g",
+            number_field(
+                column, f"{tier.name}: at most one in minutes", 1.0, 1_440.0, float(value), 1.0, "%g",
                 key=f"notify_{tier.name}_{key}",
             )
             for column, tier, value in zip(columns, Tier, now.notify_minutes, strict=False)
         ]  # fmt: skip
-        after = columns[4].number_input(
-            "Next in order after minutes", 1.0, 240.0, float(now.notify_next_after_minutes), 1.0, format="%g",
+        after = number_field(
+            columns[4], "Next in order after minutes", 1.0, 240.0, float(now.notify_next_after_minutes), 1.0, "%g",
             key=f"notify_after_{key}",
         )  # fmt: skip
         left, right = st.columns([3, 1])

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from pages.components.number_field import number_field
 from pages.components.words import NOT_PRIVATE
 from screening.review.reach import Reach
 from storage.settings_store import SiteSettings
@@ -28,8 +29,8 @@ def reach_fields(now: SiteSettings, key: str, *, disabled: bool) -> dict[str, ob
             "The same, files with reference labels", options, options.index(now.labelled_reach),
             format_func=WORDS.__getitem__, key=f"labelled_{key}", disabled=disabled,
         ),
-        "unscreened_minutes": minutes.number_input(
-            "Not screened: to the inbox after minutes", 1.0, 1_440.0, float(now.unscreened_minutes), 1.0,
+        "unscreened_minutes": number_field(
+            minutes, "Not screened: to the inbox after minutes", 1.0, 1_440.0, float(now.unscreened_minutes), 1.0,
             format="%g", key=f"unscreened_{key}", disabled=disabled,
             help="Where a fault keeps a text from being screened and its batch has texts called unsafe read.",
         ),

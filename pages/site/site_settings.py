@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from pages.components.number_field import number_field
 from pages.components.saving_settings import save
 from pages.site.reach_fields import reach_fields
 from screening.review.actors import Actor
@@ -64,8 +65,8 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
     filled: dict[str, object] = {}
     st.markdown("**Targets for the first human look, minutes**")
     targets = [
-        column.number_input(
-            tier.name, 1.0, 43_200.0, float(minutes), step=1.0, format="%g", key=f"{tier.name}_{key}", disabled=disabled
+        number_field(
+            column, tier.name, 1.0, 43_200.0, float(minutes), 1.0, "%g", key=f"{tier.name}_{key}", disabled=disabled
         )
         for column, tier, minutes in zip(st.columns(4), Tier, now.target_minutes, strict=True)
     ]
@@ -74,7 +75,8 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
     for column, number in zip(st.columns(4), NUMBERS, strict=True):
         value = getattr(now, number.name)
         kind = type(value)
-        filled[number.name] = column.number_input(
+        filled[number.name] = number_field(
+            column,
             number.label,
             kind(number.low),
             kind(number.high),

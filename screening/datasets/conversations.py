@@ -92,7 +92,7 @@ def _cases(record: Record, fields: Fields, mapping: ColumnMapping, reading: Conv
 
 
 def one_case(cell: str, reading: ConversationReading) -> ConversationCell:
-    """The one case that a conversation becomes: its last, where several are asked about. TurnsRefused."""
+    """The one case that a conversation becomes: its last, where several are asked about. Raises TurnsRefused."""
     found = list(_conversation_cells(_turns(cell, reading), reading))
     if not found or not found[-1].judged:
         raise TurnsRefused(Reason.NO_JUDGED_TURN, NO_REPLY)

@@ -44,7 +44,7 @@ def detect_shape(words: str) -> Written:
 
 
 def decode(content: bytes) -> str:
-    """The words of a file, in whatever encoding it is. FileRefused."""
+    """The words of a file, in whatever encoding it is. Raises FileRefused."""
     return open_text(content, detect_encoding(content)).read()
 
 

@@ -44,7 +44,7 @@ def role_of(word: str, speakers: Mapping[str, Role]) -> Role | None:
 
 
 def turns_of_messages(cell: str, speakers: Mapping[str, Role]) -> tuple[Turn, ...]:
-    """The turns of a list of messages, as OpenAI, Anthropic and others write them. TurnsRefused."""
+    """The turns of a list of messages, as OpenAI, Anthropic and others write them. Raises TurnsRefused."""
     found = parsed_list(cell)
     if found is None or not all(isinstance(one, dict) for one in found):
         raise TurnsRefused(Reason.NOT_A_CONVERSATION, "no list of turns stands where one was expected")
@@ -56,7 +56,7 @@ def turns_of_messages(cell: str, speakers: Mapping[str, Role]) -> tuple[Turn, ..
 
 def turns_of_transcript(cell: str, speakers: Mapping[str, Role]) -> tuple[Turn, ...]:
     """The turns of a text whose turns begin with a name and a colon. A line that begins with no known name goes on with
-    the turn before it, so that a colon in what somebody writes parts nothing. TurnsRefused.
+    the turn before it, so that a colon in what somebody writes parts nothing. Raises TurnsRefused.
     """
     turns: list[tuple[Role, str | None, list[str]]] = []
     for line in cell.splitlines():

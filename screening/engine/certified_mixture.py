@@ -96,7 +96,10 @@ class CertifiedMixtureConfig(BaseModel):
     @classmethod
     def _default_certificate(cls, given: Any) -> Any:
         if isinstance(given, Mapping) and given.get("certificate", "default") == "default":
-            found = find(DEFAULT_CONTRACT, int(given.get("budget", 100)))
+            try:
+                found = find(DEFAULT_CONTRACT, int(given.get("budget", 100)))
+            except (TypeError, ValueError, OverflowError):
+                return given  # the field's own check refuses what is no number of calls
             if found is None:
                 raise ValueError("no certificate of the default contract covers so large a budget")
             return {"budget": 100, **given, "certificate": CertificateConfig.of(found)}

@@ -84,9 +84,10 @@ def _sentence(values: Mapping[str, Any], problem: ValidationError) -> str:
 
 def _place(values: Mapping[str, Any], location: Sequence[int | str]) -> str:
     """The node's name and the field, in the words of the file."""
-    if len(location) < 2 or location[0] != "nodes" or not isinstance(location[1], int):
+    position = location[1] if len(location) > 1 else None
+    if not isinstance(position, int):  # only nodes are counted
         return ".".join(str(part) for part in location)
-    node = f"node {_name(values, location[1])}"
+    node = f"node {_name(values, position)}"
     field = ".".join(str(part) for part in location[2:] if "-" not in str(part))  # a rule's kind is no field
     return f"{node}, {field}" if field else node
 

@@ -99,7 +99,7 @@ def whole_way(pipeline: PipelineConfig, mixes: Mapping[str, Mix]) -> WholeWay | 
     ends = dict.fromkeys(sorted(OUTCOMES), 0.0)
     calls = wrong = 0.0
     for node in pipeline.nodes:
-        here, misled = reached.get(node.name, (0.0, 0.0))
+        here, misled = reached[node.name]  # some route leads to every agent, from one before it
         found = _performance(node.rule.rule(), tuple(mixes[node.name]))
         calls += here * found.mean_calls
         for label, share, is_mode in _ends_of(found):

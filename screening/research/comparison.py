@@ -100,17 +100,9 @@ def _outcome_mask(told: Told, outcome: Outcome) -> Which:
     return np.asarray(told.outcome == tuple(Outcome).index(outcome))
 
 
-def compare_all(
-    items: Sequence[Item], reference: ConditionResult, others: Sequence[ConditionResult]
-) -> tuple[Comparison, ...]:
-    """Every other condition against one chosen beforehand; all intervals of a figure hold together at 95 %
-    (Bonferroni).
-    """
-    labels = reference_codes([item.reference for item in items])
-    return compare_all_codes(labels, outcomes_by_case(reference), [outcomes_by_case(each) for each in others])
-
-
 def compare_all_codes(labels: Codes, reference: Told, others: Sequence[Told]) -> tuple[Comparison, ...]:
-    """The same where the references are numbers into `REFERENCES` already."""
+    """Every other way of deciding against one chosen beforehand; all intervals of a figure hold together at 95 %
+    (Bonferroni). ``labels`` are numbers into `REFERENCES`.
+    """
     confidence = 1 - 0.05 / max(1, len(others))
     return tuple(compare_codes(labels, reference, each, confidence) for each in others)

@@ -223,16 +223,6 @@ def _beats(other: _Point, point: _Point) -> bool:
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
 
-def empirical_gaps(record: Record, node: str) -> list[float]:
-    """Each case's p̂₁ − p̂₂ over all its recorded draws at this node; cases without a draw there are left out.
-
-    >>> empirical_gaps(Record.from_codes({"worker": ["SSSU", ""]}), "worker")
-    [0.5]
-    """
-    gaps: list[float] = _gaps_of_cases(record, node).tolist()
-    return gaps
-
-
 def gap_counts(record: Record, node: str) -> tuple[tuple[float, int], ...]:
     """The gaps that occur, rising, each with its number of cases.
 

@@ -3,8 +3,10 @@
 import json
 import logging
 import random
+import ssl
 from collections.abc import Mapping
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, cast
 
 import anthropic
 import httpx2
@@ -29,7 +31,8 @@ class MessagesAdapter:
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
         self._client = _client(settings, dialect(settings).api_version)
-        self._address = f"{(settings.base_url or ANTHROPIC_URL).rstrip('/')}/v1/messages"
+        address = f"{(settings.base_url or ANTHROPIC_URL).rstrip('/')}/v1/messages"
+        self._address = cast(str, httpx2.URL(address))  # the library would take words apart anew for each call
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -59,20 +62,26 @@ class MessagesAdapter:
         """By the library's way to any address, with the body as bytes: its method for messages copies and looks through
         every part of it, for each of a node's many draws.
         """
+        return await self._client.post(
+            self._address,
+            cast_to=httpx2.Response,
+            content=self._body(call),
+            options={"headers": {"x-stainless-retry-count": str(attempt)}},
+        )
+
+    def _body(self, call: PreparedCall) -> bytes:
+        """The request as JSON; the long fixed prompt in it is encoded once and not for every draw."""
         body = {
             "model": self._settings.model,
             "max_tokens": self._settings.max_output_tokens,
-            "system": call.system,
             "messages": [{"role": "user", "content": call.user}],
             "thinking": {"type": "disabled"},
             **call.extra_body,
         }
-        return await self._client.post(
-            self._address,
-            cast_to=httpx2.Response,
-            content=json.dumps(body, ensure_ascii=False).encode(),
-            options={"headers": {"x-stainless-retry-count": str(attempt)}},
-        )
+        fixed, fresh = call.system
+        beside = {name: value for name, value in fixed.items() if name != "text"}
+        first = _json(beside)[:-1] + b', "text": ' + _fixed(str(fixed["text"])) + b"}"
+        return _json(body)[:-1] + b', "system": [' + first + b", " + _json(fresh) + b"]}"
 
     def draw(self, reply: Mapping[str, Any], expected: Expected) -> Draw:
         """The draw that a message makes."""
@@ -91,6 +100,15 @@ class AnthropicSampler(ModelSampler):
         rng: random.Random | None = None,
     ) -> None:
         super().__init__(MessagesAdapter(settings), settings, prompts, gate=gate, rng=rng)
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+@lru_cache(maxsize=64)
+def _fixed(prompt: str) -> bytes:
+    return _json(prompt)
 
 
 def _response(raw: httpx2.Response) -> Response:
@@ -120,6 +138,16 @@ def _client(settings: ModelSettings, api_version: str | None) -> AsyncAnthropic:
         max_retries=0,
         timeout=max(settings.call_timeout_s, settings.node_deadline_s),  # ours is the shorter one: see `Attempts`
         default_headers=headers,
-        http_client=DefaultAioHttpClient(follow_redirects=False, event_hooks={"response": [_limit_body]}),
+        http_client=DefaultAioHttpClient(
+            follow_redirects=False, event_hooks={"response": [_limit_body]}, verify=_trusted()
+        ),
         open_telemetry=False,
     )
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that the system trusts, as the library finds them; reading them takes longer than all else that
+    a sampler begins with.
+    """
+    return httpx2.create_ssl_context()

@@ -36,11 +36,11 @@ class Ratings:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """For how many cases each row stands."""
+        """For how many cases each row stands, shape (rows,)."""
         return np.ones(len(self.codes)) if self.times is None else self.times
 
     def per_row(self) -> NDArray[np.int64]:
-        """Ratings per row."""
+        """Ratings per row, shape (rows,)."""
         return np.asarray((self.codes != MISSING).sum(axis=1))
 
     def counts(self) -> NDArray[np.float64]:
@@ -114,6 +114,10 @@ def cohen_kappa(ratings: Ratings) -> Coefficient:
 
     Undefined for another number of readers, without a case both rated, or when both always gave one same label.
     Source: Cohen 1960, doi:10.1177/001316446002000104.
+
+    >>> table = [["safe", "safe"], ["safe", "unsafe"], ["unsafe", "unsafe"]]
+    >>> round(cohen_kappa(ratings_of(table, ["safe", "unsafe"])).value, 3)  # (2/3 − 4/9) / (5/9)
+    0.4
     """
     return _coefficient("Cohen κ", ratings, _kappa)
 
@@ -122,6 +126,7 @@ def label_agreement(ratings: Ratings, label: str) -> Coefficient:
     """Agreement on one label: given that one reader said it, the chance that another reader of the case did.
 
     With ``unsafe`` as the label this is the positive agreement. Undefined when no case with two ratings has it.
+    ValueError for a label that is not one of the categories.
     Source: Cicchetti and Feinstein 1990, doi:10.1016/0895-4356(90)90159-M.
 
     >>> table = [["unsafe", "unsafe"], ["unsafe", "safe"], ["safe", "safe"]]
@@ -153,13 +158,11 @@ def with_interval(
     error = _jackknife_error(coefficient, rated)
     if error is None:
         return replace(whole, reason="too few cases for an interval: without one of them there is no figure")
-    if abs(whole.value) >= 1 or error < 1e-12:
+    if error < 1e-12:  # so it is wherever the value is 1 or -1
         return replace(whole, reason="too little variation for an interval: no case makes a difference")
     limits = [_fisher_limits(whole.value, error, whole.cases)]
     more = _with_two_cases(rated, None if label is None else ratings.categories.index(label))
-    value, error = coefficient(more).value, None
-    if value is not None and abs(value) < 1:
-        error = _jackknife_error(coefficient, more)
+    value, error = coefficient(more).value, _jackknife_error(coefficient, more)
     if value is not None and error is not None:
         limits.append(_fisher_limits(value, error, whole.cases))
     return replace(whole, low=min(low for low, _ in limits), high=max(high for _, high in limits))
@@ -194,7 +197,9 @@ def _fisher_limits(value: float, error: float, cases: int) -> tuple[float, float
 
 
 def _with_two_cases(rated: Ratings, label: int | None) -> Ratings:
-    """The cases and two more, each with as many ratings as a case with two or more has in the mean."""
+    """The cases and two more, each with as many ratings as a case with two or more has in the mean. At least two labels
+    are in use.
+    """
     readers, times = rated.per_row(), rated.weights
     twice = readers >= 2
     typical = round(float(readers[twice] @ times[twice] / times[twice].sum()))
@@ -203,7 +208,7 @@ def _with_two_cases(rated: Ratings, label: int | None) -> Ratings:
     given = said[codes]
     rare = int(codes[given.argmin()]) if label is None else label
     others = codes != rare
-    usual = int(codes[others][given[others].argmax()]) if others.any() else rare
+    usual = int(codes[others][given[others].argmax()])
     added = np.full((2, rated.codes.shape[1]), MISSING)
     added[:, :typical] = rare
     added[1, 1:typical] = usual
@@ -249,7 +254,7 @@ def _paired_counts(ratings: Ratings) -> tuple[NDArray[np.float64], NDArray[np.fl
 def _alpha(ratings: Ratings, level: Level) -> float:
     counts, times = _paired_counts(ratings)
     pairs_per_rating = times / (counts.sum(axis=1) - 1)
-    observed = (counts * pairs_per_rating[:, None]).T @ counts - np.diag(counts.T @ pairs_per_rating)
+    observed = (counts * pairs_per_rating[:, None]).T @ counts  # a rating beside itself is no disagreement
     totals = times @ counts
     distance = _distances(totals, level)
     expected = (np.outer(totals, totals) * distance).sum() / (totals.sum() - 1)

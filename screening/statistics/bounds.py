@@ -1,4 +1,6 @@
-"""Bounds that the rules and the theory page share: radii, confidence sequences, sample sizes, errors over T."""
+"""Bounds that the rules and the theory page share: radii, confidence sequences, sample sizes, errors over T.
+
+A δ outside 0 < δ < 1 is a ValueError everywhere."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +40,11 @@ def dkw_radius(draws: int, delta: float) -> float:
 
     The paper's node-level theorem states this ε for each label's probability. Its proof takes a probability as
     a difference of two values of the distribution function, which gives `dkw_label_radius`, twice this one.
-    Holds at one n fixed in advance, not at every look. Infinite at n = 0.
+    Holds at one n fixed in advance, not at every look. Infinite at n = 0. Source: Massart 1990,
+    doi:10.1214/aop/1176990746.
+
+    >>> round(dkw_radius(100, 0.05), 3)  # √(ln 40 / 200)
+    0.136
     """
     _require_probability(delta)
     return sqrt(log(2 / delta) / (2 * draws)) if draws else inf
@@ -91,8 +97,8 @@ def confidence_sequence(successes: int, draws: int, delta: float) -> Band:
     """Limits of one label's probability that hold at every look together with probability 1-δ.
 
     All p at which the Beta-binomial mixture martingale B(x+½, n-x+½) / (B(½, ½)·pˣ·(1-p)ⁿ⁻ˣ) is below 1/δ
-    (Robbins 1970; Howard, Ramdas et al. 2021, doi:10.1214/20-AOS1991). [0, 1] before the first draw. Kept by its
-    arguments: a live view asks for the same few limits at every tick.
+    (Robbins 1970; Howard, Ramdas et al. 2021, doi:10.1214/20-AOS1991). [0, 1] before the first draw. ValueError unless
+    0 ≤ successes ≤ draws. Cached: a live view asks for the same few limits at every tick.
 
     >>> confidence_sequence(0, 0, 0.05)
     Band(low=0.0, high=1.0)
@@ -123,7 +129,8 @@ def _crossing(successes: int, draws: int, delta: float, end: float) -> float:
 
 
 def clopper_pearson(successes: int, draws: int, delta: float) -> Band:
-    """Exact interval of a probability at one fixed number of draws (Clopper & Pearson 1934).
+    """Exact interval of a probability at one fixed number of draws (Clopper & Pearson 1934,
+    doi:10.1093/biomet/26.4.404).
 
     [0, 1] without draws.
 
@@ -144,7 +151,7 @@ class Schedule(StrEnum):
 
 
 def scheduled_delta(schedule: Schedule, delta: float, case: int) -> float:
-    """δ_t of case t ≥ 1: δ, or δ/t, or 6δ/(π²t²).
+    """δ_t of case t: δ, or δ/t, or 6δ/(π²t²). ValueError for a case below 1.
 
     >>> round(scheduled_delta(Schedule.HARMONIC, 0.05, 10), 6)
     0.005

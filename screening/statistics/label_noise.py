@@ -131,21 +131,21 @@ def reading_order(references: Codes, draws: Mapping[str, Counts], ranking: Ranki
 
 
 def _evidence(given: Integers, counts: Counts) -> Floats:
-    """`contradiction` of one node, each pair of counts looked up once."""
+    """`contradiction` of one node, each pair of counts looked up once; 0.0 where it was not asked, as ln E(0, 0) is."""
     columns = np.array([LABELS.index(side) for side in _SIDES])
     cases = np.arange(len(given))
     pairs = np.stack([counts[cases, columns[1 - given]], counts[cases, columns[given]]], axis=1).astype(np.int64)
     wide = int(pairs.max(initial=0)) + 1
     found, which = np.unique(pairs @ np.array([wide, 1]), return_inverse=True)
     values = np.array([log_evidence(int(pair) // wide, int(pair) % wide) for pair in found], dtype=np.float64)
-    asked = counts.any(axis=1)
-    return np.where(asked, values[which], 0.0) if len(values) else np.zeros(len(given))
+    return np.asarray(values[which])
 
 
 def contradiction(reference: Label, nodes: NodeDraws) -> float:
-    """ln E, summed over nodes, that the opposite label is given more often than the reference (safe or unsafe).
+    """ln E, summed over nodes, that the opposite label is given more often than the reference.
 
-    Each node's E is the stopping rule's own evidence; nodes draw independently, so their logarithms add.
+    Each node's E is the stopping rule's own evidence; nodes draw independently, so their logarithms add. 0.0 without
+    nodes; ValueError for a reference other than safe or unsafe.
 
     >>> round(contradiction(Label.SAFE, {"worker": {Label.UNSAFE: 6}}), 2)  # ln 40.126
     3.69

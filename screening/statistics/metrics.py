@@ -30,7 +30,8 @@ Integers = NDArray[np.int64]
 class Proportion:
     """A count out of a count with its 95 % Wilson score interval; value and bounds are None for 0 of 0.
 
-    Source: paper, Appendix D; Wilson 1927, doi:10.1080/01621459.1927.10502953.
+    ValueError unless 0 ≤ numerator ≤ denominator. Source: paper, Appendix D; Wilson 1927,
+    doi:10.1080/01621459.1927.10502953.
 
     >>> false_positives = Proportion(4, 42)
     >>> [round(x, 3) for x in (false_positives.value, false_positives.low, false_positives.high)]
@@ -135,13 +136,13 @@ class Columns:
 
 
 def reference_codes(references: Sequence[Label | None]) -> Codes:
-    """Each reference as its number in `REFERENCES`, `NONE` for none and for ``escalate``."""
+    """Each reference as its number in `REFERENCES`, shape (N,); `NONE` for none and for ``escalate``."""
     numbers: dict[Label | None, int] = {label: number for number, label in enumerate(REFERENCES)}
     return np.fromiter((numbers.get(label, NONE) for label in references), np.int8, len(references))
 
 
 def outcome_codes(outcomes: Sequence[Outcome | None]) -> Codes:
-    """Each outcome as its number in `Outcome`, `NONE` for a pending case."""
+    """Each outcome as its number in `Outcome`, shape (N,); `NONE` for a pending case."""
     numbers: dict[Outcome | None, int] = {outcome: number for number, outcome in enumerate(Outcome)}
     return np.fromiter((numbers.get(outcome, NONE) for outcome in outcomes), np.int8, len(outcomes))
 
@@ -183,7 +184,7 @@ def evaluate(
 
 
 def evaluate_columns(cases: Columns) -> Metrics:
-    """`evaluate` of what is in numbers already: counted once, all groups together."""
+    """`evaluate` of what is in numbers already: counted once, all groups together. ValueError when lengths differ."""
     columns = (cases.outcomes, cases.calls, cases.tokens, cases.groups)
     if any(len(column) != len(cases.references) for column in columns if column is not None):
         raise ValueError("the columns of an evaluation must have one entry per case")

@@ -30,7 +30,8 @@ class Difference:
 
 
 def exact_mcnemar(only_first: int, only_second: int) -> float:
-    """Two-sided p-value that both ways err equally often, from the pairs in which they part (McNemar 1947, exact).
+    """Two-sided p-value that both ways err equally often, from the pairs in which they part (McNemar 1947,
+    doi:10.1007/BF02295996, exact).
 
     Under the hypothesis each such pair falls either way with probability ½, so the number is binomial. 1.0 without any.
 
@@ -46,7 +47,7 @@ def paired_difference(first: Figures, second: Figures, *, confidence: float = 0.
 
     The interval is the percentile interval of `RESAMPLES` resamples; where both are 0 or 1 and the cases in which they
     part are few, the resamples cannot leave what was seen, so it is widened to Bonett and Price's adjusted Wald
-    interval (2012, DOI 10.3102/1076998611411915) where that is wider. Degenerate: no pair gives None; one pair, or none
+    interval (2012, doi:10.3102/1076998611411915) where that is wider. Degenerate: no pair gives None; one pair, or none
     that parts, gives the adjusted interval or the value itself. ValueError for sequences of different lengths.
 
     >>> found = paired_difference([1, 1, 0, 0], [1, 1, 1, 1])

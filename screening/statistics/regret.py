@@ -23,7 +23,10 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseKind:
-    """A kind of case: its share of all cases and the node's label probabilities for it, in the order of `LABELS`."""
+    """A kind of case: its share of all cases and the node's label probabilities for it, in the order of `LABELS`.
+
+    ValueError unless these are probabilities that add up to 1 and one is larger than the others.
+    """
 
     share: float
     probabilities: tuple[float, float, float]
@@ -58,7 +61,7 @@ class RegretCurve:
 
 @dataclass(frozen=True, slots=True)
 class _Stops:
-    """For each case the label named (an index, or -1 for an abstention) and the calls it took."""
+    """For each case the label named (an index, or -1 for an abstention) and the calls it took, shape (cases,)."""
 
     labels: _Ints
     calls: _Ints
@@ -97,7 +100,10 @@ def simulate_regret(
 
 
 def evidence_table(budget: int) -> _Floats:
-    """ln E(x, y) for all x and y with x + y ≤ budget; minus infinity beyond and where x is not ahead."""
+    """ln E(x, y) for all x and y with x + y ≤ budget; minus infinity beyond and where x is not ahead.
+
+    Shape (budget + 1, budget + 1).
+    """
     table = np.full((budget + 1, budget + 1), -np.inf)
     for behind in range(budget + 1):
         for ahead in range(behind + 1, budget + 1 - behind):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import itemgetter
 
 ROUND_PRICE = 2.0
 """What one further round of a case is worth, in calls."""
@@ -49,15 +50,10 @@ def rounds_left(times: Sequence[int], drawn: int, least: int, round_price: float
 
 @lru_cache(maxsize=4096)
 def _plan(needed: tuple[int, ...], drawn: int, least: int, round_price: float) -> tuple[int, float]:
-    """The total to buy up to next, and the expected price from here on."""
-    if not needed:
-        return drawn, 0.0
-    best = (needed[-1], float("inf"))
+    """The total to buy up to next, of equally cheap ones the smallest, and the expected price from here on."""
+    prices = {}
     for total in sorted({max(drawn + least, time) for time in needed}):
         later = tuple(time for time in needed if time > total)
-        price = total - drawn + round_price
-        if later:
-            price += len(later) / len(needed) * _plan(later, total, 1, round_price)[1]
-        if price < best[1] - 1e-9:
-            best = total, price
-    return best
+        rest = len(later) / len(needed) * _plan(later, total, 1, round_price)[1] if later else 0.0
+        prices[total] = round(total - drawn + round_price + rest, 9)
+    return min(prices.items(), key=itemgetter(1))

@@ -4,7 +4,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from screening.text.characters import EMOJI, Invisible, Kind, invisibles, is_mark
 from screening.text.exact import escape, unescape
@@ -51,10 +51,6 @@ class ReceivedText:
     def refuses_screening(self) -> bool:
         """Whether no call may be made for this text."""
         return bool(self.flags & REFUSES_SCREENING)
-
-    def with_flags(self, *flags: Flag) -> "ReceivedText":
-        """The same text with further findings."""
-        return replace(self, flags=self.flags.union(flags))
 
 
 def receive(

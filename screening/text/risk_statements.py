@@ -71,15 +71,6 @@ def risk_statements(text: str) -> tuple[RiskStatement, ...]:
     return tuple(found.values())
 
 
-def states_imminent(text: str) -> bool:
-    """Whether a statement stands with a time or with means.
-
-    >>> states_imminent("I want to die and I have the pills ready."), states_imminent("I want to die")
-    (True, False)
-    """
-    return any(found.imminent for found in risk_statements(text))
-
-
 def risk_flags(text: str) -> frozenset[Flag]:
     """The flags the engine and the inbox act on.
 

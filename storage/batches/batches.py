@@ -184,8 +184,8 @@ def batch_state(db: Database, batch_id: str) -> BatchState:
 
 def progress(db: Database, batch_id: str, now: datetime | None = None, *, actor: Actor = SYSTEM) -> Progress:
     """How far the batch is, as the actor may know it; costs the same for any size. The rate is taken up to ``now``, or
-    the last outcome. For those who read, cases that are withheld from them count as with clinicians; that is linear
-    in the open cases of the inbox.
+    the last outcome. For those who read, cases that are withheld from them count as with clinicians. Raises
+    UnknownBatch.
     """
     with db.read() as conn:
         created = conn.execute(select(batches.c.created_at).where(batches.c.id == batch_id)).scalar()
@@ -203,7 +203,9 @@ def list_batches(
     kind: Literal["batch", "interactive"] | None = "batch",
     now: datetime | None = None,
 ) -> tuple[BatchSummary, ...]:
-    """The newest first, each with its `progress` as the actor may know it; ``kind`` None lists single texts too."""
+    """The newest first, each with its `progress` as the actor may know it; ``kind`` None lists single texts too.
+    Raises Forbidden.
+    """
     require(actor, Action.VIEW_BATCHES)
     query = select(batches).order_by(batches.c.created_at.desc(), batches.c.id.desc()).limit(limit).offset(offset)
     if kind is not None:
@@ -226,7 +228,9 @@ def find_batch(db: Database, actor: Actor, batch_id: str, *, now: datetime | Non
 def add_event(
     conn: Connection, by: Acting, batch_id: str, event: BatchEvent, detail: Mapping[str, Any] | None = None
 ) -> None:
-    """Record what was done to a batch, in the caller's transaction and in the audit log."""
+    """Record what was done to a batch, in the caller's transaction and in the audit log. Raises Forbidden,
+    UnknownBatch.
+    """
     owner = conn.execute(select(batches.c.created_by).where(batches.c.id == batch_id)).scalar()
     if owner is None:
         raise UnknownBatch(batch_id)

@@ -5,6 +5,7 @@ same entry takes the place that the outcome gives it, or leaves where nobody has
 """
 
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, exists, select, update
@@ -13,13 +14,28 @@ from screening.labels import Label
 from screening.review.actors import SYSTEM
 from screening.review.triage import Placement, Tier, due_at, ordinary_why
 from storage.audit_log import append
-from storage.database import insert_into, insert_once
-from storage.schema import adjudications, audit_events, inbox_entries, reveals, second_reading_requests
+from storage.database import insert_for, insert_into
+from storage.schema import (
+    adjudications,
+    audit_events,
+    cases,
+    inbox_entries,
+    reveals,
+    screenings,
+    second_reading_requests,
+)
 from storage.settings_store import SiteSettings, current_in
 
 _entry = inbox_entries.c
 _KNOWN = (_entry.case_id, _entry.tier, _entry.reading, _entry.holder, _entry.lease_expires_at, _entry.ahead_until)
 _ENTRY = select(*_KNOWN, _entry.closed_at).where(_entry.case_id == bindparam("one")).with_for_update()
+_OF_ENGINE = ("kind", "calls", "cost_usd")
+_ENDED = {name: select(screenings.c[name]).where(screenings.c.case_id == _entry.case_id) for name in _OF_ENGINE}
+_SETTLE = (
+    update(inbox_entries)
+    .where(_entry.case_id == bindparam("one"))
+    .values(cause=None, **{name: query.scalar_subquery() for name, query in _ENDED.items()})
+)
 
 
 def enter(
@@ -43,7 +59,18 @@ def enter(
         "entered_at": now,
         **_urgency(placement.tier, now, settings or current_in(conn).settings),
     }
-    return insert_once(conn, inbox_entries, row)
+    return conn.execute(_enter_statement(conn.dialect.name), row).first() is not None
+
+
+@cache
+def _enter_statement(dialect: str) -> Any:
+    """The statement, written once: an entry has its case's batch, and what its outcome is where it has one."""
+    given = [bindparam(name, type_=_entry[name].type) for name in ("why", "cause", "entered_at", "tier", "due_at")]
+    known = (cases.c.id, cases.c.batch_id, *(screenings.c[name] for name in _OF_ENGINE))
+    of_case = select(*known, *given).outerjoin(screenings, screenings.c.case_id == cases.c.id)
+    names = ["case_id", "batch_id", *_OF_ENGINE, *(each.key for each in given)]
+    entered = insert_for(dialect, inbox_entries).from_select(names, of_case.where(cases.c.id == bindparam("case_id")))
+    return entered.on_conflict_do_nothing().returning(_entry.case_id)
 
 
 def settle(
@@ -75,7 +102,7 @@ def settle(
     else:
         changed = {"why": placement.why.value, **_urgency(placement.tier, now, settings)}
         conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(changed))
-    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(cause=None))
+    conn.execute(_SETTLE, {"one": case_id})
 
 
 def _urgency(tier: Tier, now: datetime, settings: SiteSettings) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def last_row(db: Database, batch_id: str) -> int:
 
 
 def close_intake(db: Database, by: Acting, batch_id: str) -> None:
-    """Record that all rows are in. Calling it again changes nothing."""
+    """Record that all rows are in. Calling it again changes nothing. Raises Forbidden."""
     with db.write() as conn:
         owner = _alone(conn, batch_id)
         if by.actor != SYSTEM and by.id != owner:
@@ -115,7 +115,7 @@ def takes_rows(db: Database, batch_id: str) -> bool:
 
 
 def read_rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[RejectedRow]:
-    """The rejected rows in file order, read a page at a time."""
+    """The rejected rows in file order, read a page at a time. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
     table, last = rejected_rows.c, 0
     while True:

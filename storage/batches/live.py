@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, bindparam, delete, select, update
 
 from storage.batches.pending import end_starts, keep_error, park, waiting_single_texts
 from storage.clock import shared_now
@@ -45,7 +45,7 @@ def record_viewers(db: Database, case_ids: Sequence[str], now: datetime) -> None
 
 
 def forget_viewer(db: Database, case_id: str, now: datetime) -> None:
-    """Nobody watches this case any more: it is `find_unwatched` at once."""
+    """Note that nobody watches this case any more: `find_unwatched` has it at once."""
     with db.write() as conn:
         _note_viewer(conn, case_id, _NEVER, now)
 
@@ -55,11 +55,21 @@ def find_unwatched(db: Database, now: datetime, after: timedelta) -> list[str]:
 
     Who watches and who asks may be on two machines: on PostgreSQL its clock counts for both, not their ``now``.
     """
-    query = select(live_runs.c.case_id).join(pending_cases, pending_cases.c.case_id == live_runs.c.case_id)
     with db.read() as conn:
-        waiting = (pending_cases.c.batch_id.in_(waiting_single_texts(conn)), pending_cases.c.ready_at.is_not(None))
-        long_ago = live_runs.c.viewer_seen_at < shared_now(conn, now) - after
-        return list(conn.execute(query.where(*waiting, long_ago)).scalars())
+        if not (texts := waiting_single_texts(conn)):
+            return []
+        return list(conn.execute(_UNSEEN, {"texts": texts, "since": shared_now(conn, now) - after}).scalars())
+
+
+_UNSEEN = (
+    select(live_runs.c.case_id)
+    .join(pending_cases, pending_cases.c.case_id == live_runs.c.case_id)
+    .where(
+        pending_cases.c.batch_id.in_(bindparam("texts", expanding=True)),
+        pending_cases.c.ready_at.is_not(None),
+        live_runs.c.viewer_seen_at < bindparam("since"),
+    )
+)
 
 
 def withdraw(db: Database, case_id: str, now: datetime) -> None:

@@ -252,7 +252,7 @@ def _columns(one: Answered) -> dict[str, Any]:
 
 
 def end_message_batch(db: Database, message_batch: str, now: datetime) -> None:
-    """All its results were counted: what has no answer has failed, and is asked for again in another round."""
+    """Note that all its results were counted: what has no answer has failed, and is asked for in another round."""
     of_it = _asked.message_batch == message_batch
     with db.write() as conn:
         unanswered = update(message_requests).where(of_it, _asked.code.is_(None), _asked.error.is_(None))
@@ -326,8 +326,8 @@ def stopping_times(db: Database, batch_id: str) -> dict[str, list[int]]:
 
 
 def record_match(db: Database, service_id: str, custom_ids: Sequence[str]) -> None:
-    """What a batch on the account is, by its custom ids: one of ours that is not known to have been sent, the same
-    requests once more, or somebody else's. Kept, so that it is looked into once.
+    """Note what a batch on the account is, by its custom ids: one of ours that is not known to have been sent, the same
+    requests once more, or somebody else's. So it is looked into once.
     """
     with db.write() as conn:
         prefixes = sorted({custom_id.partition("-")[0] for custom_id in custom_ids})[:1]

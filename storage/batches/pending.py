@@ -9,8 +9,10 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Integer,
     Row,
     ScalarSelect,
+    Select,
     bindparam,
     delete,
     func,
@@ -57,9 +59,12 @@ def pending_cases(
         with_work = batches_with_ready_cases(conn)
         if not with_work:
             return []  # the one question of a worker with nothing to do
+        groups = _groups(conn, with_work, interactive)
+        if not any(groups):
+            return []
         flying, moment = _in_flight(conn, taken), None if now is None else shared_now(conn, now)
         chosen: list[str] = []
-        for group in _groups(conn, with_work, interactive):
+        for group in groups:
             chosen += _share(conn, group, flying, taken, limit - len(chosen), moment)
         return chosen
 
@@ -106,7 +111,7 @@ def record_error(
 
     ``calls`` were made and paid without a draw that counts. With ``stops_batch`` the fault is not the case's: the
     batch is paused with ``kind`` as its reason, and the case goes on with it. A single text is all of its batch:
-    it waits for its retry request with the error, for whoever watches it to see.
+    it waits for its retry request with the error, for whoever watches it to see. Raises UnknownCase.
     """
     with db.write() as conn:
         place = keep_error(conn, case_id, kind, message, calls, now)
@@ -133,7 +138,7 @@ def keep_error(
     conn: Connection, case_id: str, kind: str, message: str, calls: int, now: datetime
 ) -> Row[Any, Any, Any]:
     """The error as a fact, and its calls in the batch's sums as lost, in the caller's transaction; returns the case's
-    batch with its kind, and its row there.
+    batch with its kind, and its row there. Raises UnknownCase.
     """
     place = _place(conn, case_id)
     error = {"kind": kind[:LONGEST_KIND], "message": message[:LONGEST_MESSAGE], "calls": calls, "at": now}
@@ -152,11 +157,6 @@ def _put_off(conn: Connection, case_id: str, until: datetime) -> None:
     conn.execute(update(waiting_cases).where(waiting_cases.c.case_id == case_id).values(not_before=until))
 
 
-def take_out(conn: Connection, case_id: str) -> None:
-    """The case has its outcome: nobody needs to take it up any more."""
-    conn.execute(_TAKE_OUT, {"one": case_id})
-
-
 def begin_start(conn: Connection, case_id: str, worker: str, now: datetime) -> None:
     """Record that this worker begins the case."""
     conn.execute(_BEGIN_START, {"case_id": case_id, "worker": worker, "at": now})
@@ -164,14 +164,14 @@ def begin_start(conn: Connection, case_id: str, worker: str, now: datetime) -> N
 
 def end_starts(conn: Connection, case_id: str, now: datetime) -> None:
     """Record that all attempts at the case have ended in an orderly way."""
-    conn.execute(_END_STARTS, {"one": case_id, "now": now})
+    conn.execute(END_STARTS, {"one": case_id, "now": now})
 
 
 # Written once: every case begins and ends with them.
-_TAKE_OUT = delete(waiting_cases).where(waiting_cases.c.case_id == bindparam("one"))
-_BEGIN_START = insert(case_starts)
+TAKE_OUT = delete(waiting_cases).where(waiting_cases.c.case_id == bindparam("one"))
+_BEGIN_START = insert(case_starts).inline()  # nobody asks for its number
 _UNENDED = (case_starts.c.case_id == bindparam("one"), case_starts.c.ended_at.is_(None))
-_END_STARTS = update(case_starts).where(*_UNENDED).values(ended_at=bindparam("now"))
+END_STARTS = update(case_starts).where(*_UNENDED).values(ended_at=bindparam("now"))
 
 
 def _place(conn: Connection, case_id: str) -> Row[Any, Any, Any]:
@@ -184,34 +184,29 @@ def _place(conn: Connection, case_id: str) -> Row[Any, Any, Any]:
 
 def _groups(conn: Connection, with_work: list[str], interactive: bool | None) -> list[list[str]]:
     """Of the batches with work those in which it may be done now: those somebody waits for, then the others."""
-    allowed = {id_ for id_, found in standings(conn, with_work, count_failed=False).items() if found.allows_calls}
-    live = (batches.c.id.in_(allowed), batches.c.overnight.is_(False))  # the others go by message batches
-    kinds = conn.execute(select(batches.c.id, batches.c.kind).where(*live).order_by(batches.c.id))
+    kinds = {row.id: row.kind == "interactive" for row in conn.execute(_KINDS, {"with_work": with_work})}
+    wanted = [id_ for id_, waited_for in kinds.items() if interactive in (None, waited_for)]
+    found = standings(conn, wanted, count_failed=False) if wanted else {}
     groups: dict[bool, list[str]] = {True: [], False: []}
-    for row in kinds:
-        groups[row.kind == "interactive"].append(row.id)
-    return list(groups.values()) if interactive is None else [groups[interactive]]
+    for id_ in wanted:
+        if found[id_].allows_calls:
+            groups[kinds[id_]].append(id_)
+    return list(groups.values())
 
 
 def waiting_single_texts(conn: Connection) -> list[str]:
     """The batches of single texts that are ready or in work, found without passing the cases of files."""
-    found = select(batches.c.id).where(batches.c.id.in_(batches_with_ready_cases(conn)))
-    return list(conn.execute(found.where(batches.c.kind == "interactive")).scalars())
+    with_work = batches_with_ready_cases(conn)
+    return list(conn.execute(_SINGLE_TEXTS, {"with_work": with_work}).scalars()) if with_work else []
 
 
 def batches_with_ready_cases(conn: Connection) -> list[str]:
     """Every batch with a case that waits for no person, by jumping from batch to batch in the index of those."""
-    table = waiting_cases.c
-    ready = table.ready_at.is_not(None)
-    jump = select(func.min(table.batch_id).label("batch_id")).where(ready).cte("jump", recursive=True)
-    following = select(func.min(table.batch_id)).where(ready, table.batch_id > jump.c.batch_id).scalar_subquery()
-    jump = jump.union_all(select(following).where(jump.c.batch_id.is_not(None)))
-    return list(conn.execute(select(jump.c.batch_id).where(jump.c.batch_id.is_not(None))).scalars())
+    return list(conn.execute(_WITH_WORK).scalars())
 
 
 def _in_flight(conn: Connection, taken: Collection[str]) -> Counter[str]:
-    found = select(waiting_cases.c.batch_id).where(waiting_cases.c.case_id.in_(taken))
-    return Counter(conn.execute(found).scalars())
+    return Counter(conn.execute(_FLYING, {"taken": list(taken)}).scalars() if taken else ())
 
 
 def _share(
@@ -239,9 +234,38 @@ def _share(
 
 def _ready(conn: Connection, batch_id: str, limit: int, taken: Collection[str], moment: datetime | None) -> list[str]:
     """The batch's next cases that are not taken, the first one last."""
-    table = waiting_cases.c
-    query = select(table.case_id).where(table.batch_id == batch_id, table.ready_at.is_not(None))
-    if moment is not None:
-        query = query.where(or_(table.not_before.is_(None), table.not_before <= moment))
-    found = conn.execute(query.order_by(table.ready_at, table.row).limit(limit)).scalars()
+    wanted: dict[str, Any] = {"batch": batch_id, "most": limit}
+    if moment is None:
+        found = conn.execute(_READY, wanted).scalars()
+    else:
+        found = conn.execute(_DUE, wanted | {"moment": moment}).scalars()
     return [case_id for case_id in found if case_id not in taken][::-1]
+
+
+def _batches_with_work() -> Select[Any]:
+    ready = _waiting.ready_at.is_not(None)
+    jump = select(func.min(_waiting.batch_id).label("batch_id")).where(ready).cte("jump", recursive=True)
+    following = select(func.min(_waiting.batch_id)).where(ready, _waiting.batch_id > jump.c.batch_id)
+    jump = jump.union_all(select(following.scalar_subquery()).where(jump.c.batch_id.is_not(None)))
+    return select(jump.c.batch_id).where(jump.c.batch_id.is_not(None))
+
+
+# Written once: a worker asks them several times a second.
+_waiting = waiting_cases.c
+_WITH_WORK = _batches_with_work()
+_SINGLE_TEXTS = select(batches.c.id).where(
+    batches.c.id.in_(bindparam("with_work", expanding=True)), batches.c.kind == "interactive"
+)
+_KINDS = (  # the others go by message batches
+    select(batches.c.id, batches.c.kind)
+    .where(batches.c.id.in_(bindparam("with_work", expanding=True)), batches.c.overnight.is_(False))
+    .order_by(batches.c.id)
+)
+_FLYING = select(_waiting.batch_id).where(_waiting.case_id.in_(bindparam("taken", expanding=True)))
+_READY = (
+    select(_waiting.case_id)
+    .where(_waiting.batch_id == bindparam("batch"), _waiting.ready_at.is_not(None))
+    .order_by(_waiting.ready_at, _waiting.row)
+    .limit(bindparam("most", type_=Integer))
+)
+_DUE = _READY.where(or_(_waiting.not_before.is_(None), _waiting.not_before <= bindparam("moment")))

@@ -58,8 +58,8 @@ class ReasonMissing(ValueError):
 def keep_version(db: Database, by: Acting, pipeline: PipelineConfig, note: str, based_on: int) -> PipelineVersion:
     """Save as the next version of its name; the newest version itself when nothing differs from it.
 
-    ``based_on`` is the number of the newest version that the writer saw, 0 for none. Raises StalePipeline, and
-    UndecidableError for a pipeline that could never decide.
+    ``based_on`` is the number of the newest version that the writer saw, 0 for none. Raises Forbidden, StalePipeline,
+    and UndecidableError for a pipeline that could never decide.
     """
     require(by.actor, Action.DRAFT_PIPELINE)
     require_decidable(pipeline)
@@ -78,7 +78,7 @@ def keep_version(db: Database, by: Acting, pipeline: PipelineConfig, note: str, 
 
 
 def list_versions(db: Database, actor: Actor, name: str | None = None) -> tuple[PipelineVersion, ...]:
-    """All versions, of one name or of all; by name, the newest first."""
+    """All versions, of one name or of all; by name, the newest first. Raises Forbidden."""
     require(actor, Action.VIEW_SETTINGS)
     wanted = select(pipeline_versions).order_by(pipeline_versions.c.name, pipeline_versions.c.number.desc())
     if name is not None:
@@ -102,7 +102,7 @@ def activate(
     """Put a version in force for what is handed in from now on; cases already handed in end with theirs.
 
     Putting the version in force that is so already changes nothing. A shadow of the one before ends.
-    Raises UnknownPipeline, and ReasonMissing without a comparison and without a reason.
+    Raises Forbidden, UnknownPipeline, and ReasonMissing without a comparison and without a reason.
     """
     require(by.actor, Action.ACTIVATE_PIPELINE)
     if not reason.strip() and comparison is None:
@@ -131,7 +131,7 @@ def active_version(db: Database) -> PipelineVersion | None:
 
 
 def list_activations(db: Database, actor: Actor) -> tuple[Activation, ...]:
-    """Which versions were in force, the newest first."""
+    """Which versions were in force, the newest first. Raises Forbidden."""
     require(actor, Action.VIEW_SETTINGS)
     with db.read() as conn:
         rows = conn.execute(select(pipeline_activations).order_by(pipeline_activations.c.id.desc()))

@@ -76,7 +76,9 @@ def keep(db: Database, configuration: str, found: Probed, now: datetime) -> None
 
 
 def override(db: Database, by: Acting, configuration: str, reason: str) -> None:
-    """Allow a configuration whose latest try failed, in writing. NothingToOverride; ValueError for a short reason."""
+    """Allow a configuration whose latest try failed, in writing. Raises Forbidden, NothingToOverride, and
+    ValueError for a short reason.
+    """
     require(by.actor, Action.CHANGE_SETTINGS)
     reason = reason.strip()
     if len(reason) < LEAST_REASON:

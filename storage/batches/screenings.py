@@ -23,11 +23,12 @@ from storage.batches import tallies
 from storage.batches.batch_state import Standing, standing
 from storage.batches.case_texts import SHOWN_TO_AGENTS, text_to_send
 from storage.batches.configurations import Configuration, Configurations, load_configuration
+from storage.batches.ending import end_case
 from storage.batches.entries import settle
-from storage.batches.pending import UnknownCase, begin_start, end_starts, keep_error, take_out, unended_count
+from storage.batches.pending import UnknownCase, begin_start, end_starts, keep_error, unended_count
 from storage.batches.runs import EndedRun, gap_of, run_of, run_row, runs_of, same_run
 from storage.database import Database, insert_once
-from storage.kinds import PENDING, Kind, add_kinds
+from storage.kinds import PENDING, Kind
 from storage.schema import (
     audit_allocations,
     batches,
@@ -227,11 +228,8 @@ def _insert_outcome(
     toss, now = _toss(screening, case), row["completed_at"]
     if not insert_once(conn, screenings, {"case_id": case.id, "batch_id": case.batch_id, **row, **asdict(toss)}):
         return False
-    end_starts(conn, case.id, now)
-    take_out(conn, case.id)
-    tallies.add(conn, case.batch_id, case.row, spent + tallies.one_outcome(screening.outcome, now))
-    pending = Kind(outcome=PENDING, reference=case.reference)
-    add_kinds(conn, case.batch_id, case.row, {pending: -1, _kind(screening, case): 1})
+    kinds = {Kind(outcome=PENDING, reference=case.reference): -1, _kind(screening, case): 1}
+    end_case(conn, case, spent + tallies.one_outcome(screening.outcome, now), kinds, now)
     label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
     placement = _placement(screening, case, toss, settings)
     settle(conn, case.id, placement, label, now, settings)  # last: it may write to the audit log

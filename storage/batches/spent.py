@@ -1,7 +1,8 @@
 """What calls have cost: of the last batches of a pipeline, to expect the next one's; of one batch, agent by agent."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import sqrt
 
 from sqlalchemy import ColumnElement, Connection, Float, case, cast, func, select
@@ -41,7 +42,9 @@ class Spent:
 
 
 def recent_spending(db: Database, actor: Actor, pipeline: str) -> Spent | None:
-    """Over the last batches with this version of a pipeline; None where none of them has settled a text."""
+    """Over the last batches with this version of a pipeline; None where none of them has settled a text.
+    Raises Forbidden.
+    """
     require(actor, Action.VIEW_BATCHES)
     with db.read() as conn:
         ids = _last_batches(conn, pipeline)
@@ -95,61 +98,34 @@ class NodeCost:
 
 
 def cost_by_node(db: Database, actor: Actor, batch_id: str) -> tuple[NodeCost, ...]:
-    """Agent by agent, without what waits to be read blind by this person."""
+    """Agent by agent, without what waits to be read blind by this person. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
     run = node_runs.c
     with db.read() as conn:
         every = _sums_by_node(conn, run.batch_id == batch_id)
         hidden = _sums_by_node(conn, run.case_id.in_(open_to(actor, batch_id)))
-    found = {node: sums - hidden.get(node, _NO_SUMS) for node, sums in every.items()}
-    return tuple(_node_cost(node, sums) for node, sums in sorted(found.items()) if sums.texts)
+    for node, sums in hidden.items():
+        every[node].subtract(sums)
+    return tuple(_node_cost(node, sums) for node, sums in sorted(every.items()) if sums["texts"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sums:
-    """Of some runs of one agent; ``unpriced`` are those whose cost is not known."""
-
-    texts: int = 0
-    calls: int = 0
-    given: int = 0
-    answered: int = 0
-    cached: int = 0
-    cost_usd: float = 0.0
-    unpriced: int = 0
-
-    def __sub__(self, other: "_Sums") -> "_Sums":
-        return _Sums(**{one.name: getattr(self, one.name) - getattr(other, one.name) for one in fields(self)})
-
-
-_NO_SUMS = _Sums()
-
-
-def _sums_by_node(conn: Connection, chosen: ColumnElement[bool]) -> dict[str, _Sums]:
+def _sums_by_node(conn: Connection, chosen: ColumnElement[bool]) -> dict[str, Counter[str]]:
+    """By node, what `NodeCost` tells of these runs, and how many are ``unpriced``: of unknown cost."""
     run = node_runs.c
     columns = {
         "texts": func.count(run.case_id.distinct()),
         "calls": func.sum(run.calls),
-        "given": func.sum(run.input_tokens),
-        "answered": func.sum(run.output_tokens),
+        "input_tokens": func.sum(run.input_tokens),
+        "output_tokens": func.sum(run.output_tokens),
         "cached": func.sum(run.cache_read_tokens),
         "cost_usd": func.coalesce(func.sum(run.cost_usd), 0.0),
         "unpriced": func.sum(case((run.cost_usd.is_(None), 1), else_=0)),
     }
     query = select(run.node, *(column.label(name) for name, column in columns.items())).where(chosen)
-    found = {}
-    for row in conn.execute(query.group_by(run.node)):
-        counts = {name: int(row._mapping[name]) for name in columns if name != "cost_usd"}
-        found[row.node] = _Sums(**counts, cost_usd=float(row.cost_usd))
-    return found
+    rows = conn.execute(query.group_by(run.node)).all()
+    return {row.node: Counter({name: row._mapping[name] for name in columns}) for row in rows}
 
 
-def _node_cost(node: str, sums: _Sums) -> NodeCost:
-    return NodeCost(
-        node=node,
-        texts=sums.texts,
-        calls=sums.calls,
-        input_tokens=sums.given,
-        output_tokens=sums.answered,
-        cached=sums.cached,
-        cost_usd=None if sums.unpriced else max(0.0, sums.cost_usd),
-    )
+def _node_cost(node: str, sums: Counter[str]) -> NodeCost:
+    counts = {name: int(sums[name]) for name in ("texts", "calls", "input_tokens", "output_tokens", "cached")}
+    return NodeCost(node=node, **counts, cost_usd=None if sums["unpriced"] else max(0.0, float(sums["cost_usd"])))

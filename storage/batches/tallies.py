@@ -27,11 +27,11 @@ from sqlalchemy import (
 from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
-from storage.blindness import has_rated
+from storage.blindness import is_open_to
+from storage.kinds import kind_of
 from storage.schema import (
     batch_tallies,
     inbox_entries,
-    screenings,
 )
 
 SHARDS = 8
@@ -112,12 +112,17 @@ def open_tallies(conn: Connection, batch_id: str) -> None:
 def add(conn: Connection, batch_id: str, row: int, more: Totals) -> None:
     """Add to the sums, in the shard of this row."""
     if more != Totals():
-        values = {f"more_{name}": getattr(more, name) for name in (*_SUMS, "last_completed_at")}
-        conn.execute(_add_statement(), {"batch": batch_id, "of_row": row % SHARDS, **values})
+        conn.execute(add_statement(), values_to_add(batch_id, row, more))
+
+
+def values_to_add(batch_id: str, row: int, more: Totals) -> dict[str, Any]:
+    """What `add_statement` is executed with."""
+    values = {f"more_{name}": getattr(more, name) for name in (*_SUMS, "last_completed_at")}
+    return {"batch": batch_id, "of_row": row % SHARDS, **values}
 
 
 @cache
-def _add_statement() -> Update:
+def add_statement() -> Update:
     """The statement, written once: every run and every outcome adds to the sums. Outcomes are not committed in the
     order in which they were completed: the later moment stays.
     """
@@ -139,7 +144,7 @@ def totals(conn: Connection, batch_ids: Sequence[str]) -> dict[str, Totals]:
     if len(batch_ids) == 1:
         rows = conn.execute(_sums_of_one(), {"one": batch_ids[0]})
     else:
-        rows = conn.execute(_sums().where(batch_tallies.c.batch_id.in_(batch_ids)))
+        rows = conn.execute(_sums_of_many(), {"many": list(batch_ids)})
     return {row.batch_id: _totals(row._mapping) for row in rows}
 
 
@@ -156,6 +161,11 @@ def _sums_of_one() -> Select[Any]:
     return _sums().where(batch_tallies.c.batch_id == bindparam("one"))
 
 
+@cache
+def _sums_of_many() -> Select[Any]:
+    return _sums().where(batch_tallies.c.batch_id.in_(bindparam("many", expanding=True)))
+
+
 def _totals(row: RowMapping) -> Totals:
     integers = {name: int(row[name]) for name in _SUMS if name != "cost_usd"}
     return Totals(**integers, cost_usd=float(row["cost_usd"]), last_completed_at=row["last_completed_at"])
@@ -164,28 +174,23 @@ def _totals(row: RowMapping) -> Totals:
 def sums_for(conn: Connection, actor: Actor, found: Mapping[str, Totals]) -> Mapping[str, Totals]:
     """The sums of these batches as this person may know them: for those who read, what is withheld from them counts as
     with clinicians (see `blindness.counts_as_with_clinicians`), and what it cost is left out: in a batch of one row the
-    number of calls would tell the outcome. Linear in the open cases of the inbox.
+    number of calls would tell the outcome. Read from an index of what is open of these batches.
     """
     if not is_allowed(actor, Action.CLAIM_NEXT):
         return found
-    ended, entry = screenings.c, inbox_entries.c
-    query = (  # over all batches: it starts from what is open, never from all rows of a batch
-        select(ended.batch_id, ended.outcome, func.count().label("cases"), *_SPENT)
-        .join(inbox_entries, entry.case_id == ended.case_id)
-        .where(entry.closed_at.is_(None), ~has_rated(actor, ended.case_id))
-        .group_by(ended.batch_id, ended.outcome)
-    )
+    entry = inbox_entries.c
+    query = select(entry.batch_id, entry.kind, func.count().label("cases"), *_SPENT)
+    hidden = query.where(entry.batch_id.in_(list(found)), entry.kind.is_not(None), is_open_to(actor))
     known = dict(found)
-    for row in conn.execute(query):
-        if row.batch_id in known:
-            known[row.batch_id] = _move_to_clinicians(known[row.batch_id], row)
+    for row in conn.execute(hidden.group_by(entry.batch_id, entry.kind)):
+        known[row.batch_id] = _move_to_clinicians(known[row.batch_id], row)
     return known
 
 
 _SPENT = (
-    func.sum(screenings.c.calls).label("calls"),
-    func.sum(case((screenings.c.cost_usd.is_(None), screenings.c.calls), else_=0)).label("unpriced_calls"),
-    func.coalesce(func.sum(screenings.c.cost_usd), 0.0).label("cost_usd"),
+    func.sum(inbox_entries.c.calls).label("calls"),
+    func.sum(case((inbox_entries.c.cost_usd.is_(None), inbox_entries.c.calls), else_=0)).label("unpriced_calls"),
+    func.coalesce(func.sum(inbox_entries.c.cost_usd), 0.0).label("cost_usd"),
 )
 
 
@@ -193,7 +198,8 @@ def _move_to_clinicians(sums: Totals, row: Row[Any]) -> Totals:
     fewer = {name: max(0, getattr(sums, name) - getattr(row, name)) for name in ("calls", "unpriced_calls")}
     cost = max(0.0, sums.cost_usd - float(row.cost_usd))
     sums = replace(sums, **fewer, cost_usd=cost, left_out=sums.left_out + row.cases)
-    if row.outcome == Outcome.HUMAN_REVIEW.value:
+    outcome = kind_of(row.kind).outcome
+    if outcome == Outcome.HUMAN_REVIEW.value:
         return sums
-    named = {row.outcome: getattr(sums, row.outcome) - row.cases}
+    named = {outcome: getattr(sums, outcome) - row.cases}
     return replace(sums, human_review=sums.human_review + row.cases, **named)

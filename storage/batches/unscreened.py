@@ -4,6 +4,7 @@ Standing still is derived, never stored. A queue that moves is no fault, however
 themselves (a pause) brings only those cases to the inbox whose text states a risk.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -209,9 +210,9 @@ def _enter_failed(db: Database, before: datetime, now: datetime) -> int:
 def _enter(conn: Connection, rows: Sequence[Any], causes: Sequence[str], now: datetime) -> None:
     for row, cause in zip(rows, causes, strict=True):
         enter(conn, row.id, unscreened_placement(row.flags["text"] + row.flags["reply"]), now, cause)
-    for batch_id in sorted({row.batch_id for row in rows}):
-        entered = sum(row.batch_id == batch_id for row in rows)
-        append(conn, SYSTEM.at(now), "entered_unscreened", batch_id, {"cases": entered, "cause": causes[0]})
+    entered = Counter((row.batch_id, cause) for row, cause in zip(rows, causes, strict=True))
+    for (batch_id, cause), count in sorted(entered.items()):
+        append(conn, SYSTEM.at(now), "entered_unscreened", batch_id, {"cases": count, "cause": cause})
 
 
 def _error(which: Callable[[ColumnElement[int]], ColumnElement[int]]) -> ColumnElement[int]:

@@ -17,9 +17,9 @@ from storage.accepted import accepted_label
 from storage.audit_log import append
 from storage.blindness import is_withheld, open_to
 from storage.database import Database
-from storage.kinds import IN_INBOX, PENDING, Kind, known_kinds
+from storage.kinds import IN_INBOX, PENDING, Kind, known_kinds, withheld_kinds
 from storage.research.listed import MOST_LISTED, Cell, listed_ids
-from storage.schema import case_tags, cases, screenings
+from storage.schema import case_tags, cases, inbox_entries, screenings
 
 MOST_CHOICES = 200
 
@@ -216,12 +216,14 @@ def _count_waiting(conn: Connection, wanted: Cell, actor: Actor) -> int:
     reads = is_allowed(actor, Action.CLAIM_NEXT)
     if reads and wanted.outcome != Outcome.HUMAN_REVIEW.value:
         return 0  # for those who read all of these count as with clinicians
-    query = open_to(actor, wanted.batch_id, ended=True).join(cases, cases.c.id == screenings.c.case_id)
-    if not reads:
-        query = query.where(screenings.c.outcome == wanted.outcome)
-    if wanted.group is not None:
-        query = query.where(cases.c.group_name == wanted.group)
-    if wanted.reference is not None:
-        query = query.where(cases.c.reference == wanted.reference)  # no open case has an accepted label
-    counted = query.limit(MOST_LISTED).subquery()
+    chosen = [  # no open case has an accepted label
+        (kind, count)
+        for kind, count in withheld_kinds(conn, actor, wanted.batch_id).items()
+        if wanted.reference in (None, kind.reference) and (reads or kind.outcome == wanted.outcome)
+    ]
+    if wanted.group is None:
+        return min(MOST_LISTED, sum(count for _, count in chosen))
+    kinds_of_it = inbox_entries.c.kind.in_([kind.key for kind, _ in chosen])
+    query = open_to(actor, wanted.batch_id).join(cases, cases.c.id == inbox_entries.c.case_id).where(kinds_of_it)
+    counted = query.where(cases.c.group_name == wanted.group).limit(MOST_LISTED).subquery()
     return int(conn.execute(select(func.count()).select_from(counted)).scalar_one())

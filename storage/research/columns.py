@@ -22,7 +22,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed, require
 from screening.statistics.metrics import NONE, REFERENCES, Codes, Integers
 from storage.accepted import is_accepted
-from storage.blindness import has_rated
+from storage.blindness import is_open_to
 from storage.database import Database
 from storage.kinds import kind_of
 from storage.research.listed import MOST_LISTED
@@ -176,8 +176,8 @@ def _waiting_rows(conn: Connection, actor: Actor, batch_id: str) -> Integers:
     """The rows of a batch that are withheld, found from the open ones."""
     entry = inbox_entries.c
     query = select(_in_one(conn, cases.c.row)).select_from(inbox_entries.join(cases, cases.c.id == entry.case_id))
-    open_ones = query.where(entry.closed_at.is_(None), func.coalesce(cases.c.batch_id, "") == batch_id)
-    return _integers(conn.execute(open_ones.where(~has_rated(actor, entry.case_id))).scalar() or "[]")
+    open_ones = query.where(entry.batch_id == batch_id, is_open_to(actor))
+    return _integers(conn.execute(open_ones).scalar() or "[]")
 
 
 def accepted_references(

@@ -1,4 +1,4 @@
-"""Reference labels against outcomes: how many cases of each; `storage.cells` says which."""
+"""Reference labels against outcomes: how many cases of each; `storage.research.cells` says which."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from screening.review.policy import Action, is_allowed, require
 from storage.accepted import accepted_labels
 from storage.blindness import counts_as_with_clinicians, open_to
 from storage.database import Database
-from storage.kinds import PENDING, kinds, known_kinds
+from storage.kinds import PENDING, kinds, known_kinds, withheld_kinds
 from storage.schema import cases, screenings
 
 Labels = Literal["original", "adjudicated"]
@@ -112,11 +112,13 @@ def count_unread(db: Database, actor: Actor, batch_id: str, group: str | None = 
     require(actor, Action.VIEW_RESULTS)
     if not is_allowed(actor, Action.CLAIM_NEXT):
         return 0
-    query = select(func.count()).select_from(cases).where(cases.c.id.in_(open_to(actor, batch_id, ended=True)))
-    decidable = query.where(cases.c.reference.in_(_DECIDABLE))
     with db.read() as conn:
-        one = decidable if group is None else decidable.where(cases.c.group_name == group)
-        return int(conn.execute(one).scalar_one())
+        if group is None:
+            hidden = withheld_kinds(conn, actor, batch_id)
+            return sum(count for kind, count in hidden.items() if kind.reference in _DECIDABLE)
+        query = select(func.count()).select_from(cases).where(cases.c.id.in_(open_to(actor, batch_id, ended=True)))
+        of_group = query.where(cases.c.reference.in_(_DECIDABLE), cases.c.group_name == group)
+        return int(conn.execute(of_group).scalar_one())
 
 
 def _of_batch(query: Select[*tuple[Any, ...]], batch_id: str) -> Select[*tuple[Any, ...]]:

@@ -10,17 +10,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, case, exists, false, func, null, select, union_all
+from sqlalchemy import ColumnElement, Connection, Select, case, exists, false, null, select, union_all
 
 from screening.engine.screen import MAIN
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from storage.accepted import accepted_labels, is_accepted
-from storage.blindness import is_withheld, open_to
+from storage.blindness import has_rated, is_withheld, open_to
 from storage.database import begins
 from storage.kinds import IN_INBOX, PENDING, Kind, kinds
 from storage.research.confusion import Labels
-from storage.schema import case_tags, cases, inbox_entries, node_runs, pending_cases, ratings, screenings
+from storage.schema import case_tags, cases, inbox_entries, node_runs, pending_cases, screenings
+from storage.schema.review import LATER_READING
 
 MOST_LISTED = 10_000
 """Cases of a list that are counted, paged and sorted; beyond that it is narrowed or read in the file's order."""
@@ -240,19 +241,16 @@ def _candidates(conn: Connection, actor: Actor, wanted: Cell) -> Iterator[list[S
     if wanted.outcome == IN_INBOX:
         yield [open_to(actor, wanted.batch_id, ended=True)]
     if wanted.outcome == Outcome.HUMAN_REVIEW.value:
-        yield [_ended_of_batch(wanted.batch_id, each) for each in _closed_and_own_queries(actor)]
+        keys = [kind.key for kind in kinds(conn, wanted.batch_id) if _is_of(kind, wanted)]
+        yield [each.where(inbox_entries.c.kind.in_(keys)) for each in _closed_and_own_queries(actor, wanted.batch_id)]
 
 
-def _ended_of_batch(batch_id: str, chosen: Select[Any]) -> Select[Any]:
-    """Those of these cases that are of the batch, beginning from them."""
-    ended = screenings.c
-    one_of_batch = func.coalesce(ended.batch_id, "") == batch_id  # tried for each: no index of the batch is walked
-    return select(ended.case_id.label("id")).where(ended.case_id.in_(chosen), one_of_batch)
-
-
-def _closed_and_own_queries(actor: Actor) -> tuple[Select[Any], Select[Any]]:
-    closed = select(inbox_entries.c.case_id).where(inbox_entries.c.closed_at.is_not(None))
-    return closed, select(ratings.c.case_id).where(ratings.c.reviewer == actor.id)
+def _closed_and_own_queries(actor: Actor, batch_id: str) -> tuple[Select[Any], Select[Any]]:
+    """What was read and closed, and what this person has read of what is open."""
+    entry = inbox_entries.c
+    of_batch = select(entry.case_id.label("id")).where(entry.batch_id == batch_id)
+    read = entry.closed_at.is_(None), LATER_READING, has_rated(actor, entry.case_id)
+    return of_batch.where(entry.closed_at.is_not(None)), of_batch.where(*read)
 
 
 def _names(conn: Connection, words: str) -> tuple[ColumnElement[bool], ...]:

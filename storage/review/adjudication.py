@@ -306,7 +306,7 @@ _THIRD = (
 
 
 def disagreements(db: Database, actor: Actor, limit: int = 50, offset: int = 0) -> tuple[Disagreement, ...]:
-    """The cases that wait for a senior, most urgent first."""
+    """The cases that wait for a senior, most urgent first. Raises Forbidden."""
     require(actor, Action.ADJUDICATE)
     with db.read() as conn:
         rows = conn.execute(_THIRD, {"reader": actor.id, "most": limit, "first": offset}).all()

@@ -44,6 +44,7 @@ def send_ahead(
     """The text that "the next one" would give now, kept free for this person for ``keep``.
 
     None where nothing is free or the case due next is P0 or P1. What was sent to them before is given up.
+    Raises Forbidden.
     """
     require(by.actor, Action.CLAIM_NEXT)
     require(by.actor, Action.VIEW_TEXT, by.id)
@@ -83,7 +84,9 @@ def _reservation(conn: Connection, entry: Any) -> SentAhead:
 
 
 def discard_ahead(db: Database, by: Acting) -> int:
-    """Give up what was sent ahead and not opened, as leaving the inbox does; how many of theirs that was."""
+    """Give up what was sent ahead and not opened, as leaving the inbox does; how many of theirs that was.
+    Raises Forbidden.
+    """
     require(by.actor, Action.CLAIM_NEXT)
     with db.write() as conn:
         back = take_back(conn, by)

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Connection,
     ScalarSelect,
     Select,
+    String,
     and_,
     bindparam,
     case,
@@ -215,6 +216,9 @@ def new_token() -> str:
     return secrets.token_hex(32)
 
 
+_HELD = select(inbox_entries).where(is_open(), is_leased(NOW), _entry.holder == bindparam("holder", type_=String))
+
+
 def claim_next(
     db: Database,
     by: Acting,
@@ -225,17 +229,25 @@ def claim_next(
     """The case due next that is free for this person, now held by them; None when there is none.
 
     What had been sent ahead to them is that case, or is given up: whatever is more urgent comes first.
+    Raises Forbidden.
     """
     require(by.actor, Action.CLAIM_NEXT)
     with db.write() as conn:
-        ahead = take_back(conn, by)
-        for among in by_urgency(conn, by, tiers):
-            due_next = _entry.case_id == next_free(by.actor, by.now, among)
-            if (taken := _take(conn, due_next, by, lease, token())) is not None:
-                note_ahead(conn, by, ahead, taken.case_id)
-                append(conn, by, "claimed", taken.case_id, {"tier": int(taken.tier)})
-                return taken
-        note_ahead(conn, by, ahead)
+        return claim_next_in(conn, by, lease, tiers, token())
+
+
+def claim_next_in(
+    conn: Connection, by: Acting, lease: timedelta, tiers: Collection[Tier] | None, token: str
+) -> Claim | None:
+    """As `claim_next`, inside the caller's transaction."""
+    ahead = take_back(conn, by)
+    for among in by_urgency(conn, by, tiers):
+        due_next = _entry.case_id == next_free(by.actor, by.now, among)
+        if (taken := _take(conn, due_next, by, lease, token)) is not None:
+            note_ahead(conn, by, ahead, taken.case_id)
+            append(conn, by, "claimed", taken.case_id, {"tier": int(taken.tier)})
+            return taken
+    note_ahead(conn, by, ahead)
     return None
 
 
@@ -331,11 +343,11 @@ def note_ahead(conn: Connection, by: Acting, ahead: Mapping[str, str], opened: s
 
 
 def my_claims(db: Database, by: Acting) -> tuple[Claim, ...]:
-    """The cases this person holds now, most urgent first; after a reload they continue with these."""
+    """The cases this person holds now, most urgent first; after a reload they continue with these. Raises Forbidden."""
     require(by.actor, Action.CLAIM_NEXT)
-    query = select(inbox_entries).where(is_open(), is_leased(by.now), _entry.holder == by.id)
     with db.read() as conn:
-        rows = conn.execute(query).all()  # few: put in order here, else the index of that order is read from end to end
+        rows = conn.execute(_HELD, {"now": by.now, "holder": by.id}).all()
+    # few: put in order here, else the index of that order is read from end to end
     return tuple(_claim(row) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id)))
 
 

@@ -17,7 +17,9 @@ LONGEST_DRAFT = 20_000
 
 
 def save_draft(db: Database, by: Acting, case_id: str, body: Mapping[str, Any]) -> None:
-    """Keep what this person has filled in so far, over what they had before. ValueError when it is too long."""
+    """Keep what this person has filled in so far, over what they had before. ValueError when it is too long.
+    Raises Forbidden.
+    """
     require(by.actor, Action.RATE, by.id)
     if len(json.dumps(dict(body))) > LONGEST_DRAFT:
         raise ValueError("the draft is too long to be kept")
@@ -36,7 +38,7 @@ def keep(conn: Connection, reviewer: str, case_id: str, body: Mapping[str, Any],
 
 
 def load_draft(db: Database, actor: Actor, case_id: str) -> Mapping[str, Any] | None:
-    """What this person has filled in so far; None without a draft."""
+    """What this person has filled in so far; None without a draft. Raises Forbidden."""
     require(actor, Action.RATE, actor.id)
     query = select(drafts.c.body).where(drafts.c.case_id == case_id, drafts.c.reviewer == actor.id)
     with db.read() as conn:

@@ -136,7 +136,7 @@ def erase(db: Database, by: Acting, which: Selection, reason: str) -> Erasure:
 
 
 def open_requests(db: Database, actor: Actor) -> tuple[Request, ...]:
-    """The requests that wait for a second person, the oldest first."""
+    """The requests that wait for a second person, the oldest first. Raises Forbidden."""
     require(actor, Action.ERASE)
     undone = _request.done_at.is_(None), _request.withdrawn_at.is_(None)
     with db.read() as conn:
@@ -301,5 +301,5 @@ def _hash(value: str) -> str:
 
 
 def _forget_pages(db: Database) -> None:
-    """What an embedded database still holds in its log is written into it; the freed places are overwritten."""
+    """Write what an embedded database still holds in its log into its file, and overwrite the freed places."""
     db.forget()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, String, bindparam, select
 
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
@@ -31,6 +31,7 @@ class CaseText:
 
 
 TEXT_COLUMNS = (cases.c.external_id, cases.c.text, cases.c.reply, cases.c.turns)
+_TEXT = select(*TEXT_COLUMNS).where(cases.c.id == bindparam("case", type_=String))
 
 
 def text_of(case_id: str, row: Any) -> CaseText:
@@ -92,10 +93,15 @@ def reveal_text(db: Database, by: Acting, case_id: str, token: str | None = None
     """
     with db.write() as conn:
         require(by.actor, Action.VIEW_TEXT, by.id if owns_text(conn, by, case_id, token) else None)
-        row = conn.execute(select(*TEXT_COLUMNS).where(cases.c.id == case_id)).first()
-        if row is None:
-            raise KeyError(case_id)
-        append(conn, by, "text_viewed", case_id, {})
+        return reveal_text_in(conn, by, case_id)
+
+
+def reveal_text_in(conn: Connection, by: Acting, case_id: str) -> CaseText:
+    """The same inside the caller's transaction, which knows that the actor may see it. Raises KeyError."""
+    row = conn.execute(_TEXT, {"case": case_id}).first()
+    if row is None:
+        raise KeyError(case_id)
+    append(conn, by, "text_viewed", case_id, {})
     return text_of(case_id, row)
 
 

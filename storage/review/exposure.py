@@ -21,6 +21,7 @@ _EVENT = audit_events.c
 _PAUSE = select(func.max(_EVENT.seq)).where(_EVENT.actor == _ACTOR, _EVENT.action == "break_taken", _EVENT.at >= _SINCE)
 _OPENED = select(func.count(_EVENT.subject.distinct())).where(_EVENT.actor == _ACTOR, _EVENT.action == "text_viewed")
 _OPENED_SINCE = _OPENED.where(_EVENT.at >= _SINCE)
+_TODAY = select(_OPENED_SINCE.scalar_subquery().label("opened"), _PAUSE.scalar_subquery().label("pause"))
 _READ = (
     select(func.count())
     .select_from(ratings)
@@ -38,26 +39,29 @@ class Exposure:
 
 
 def exposure(db: Database, actor: Actor, since: datetime) -> Exposure:
-    """The actor's own exposure since a moment, and whether the site's number of texts before a break is reached."""
+    """The actor's own exposure since a moment, and whether the site's number of texts before a break is reached.
+    Raises Forbidden.
+    """
     require(actor, Action.VIEW_CARE, actor.id)
     with db.read() as conn:
         own = {"actor": actor.id, "since": since}
-        pause = conn.execute(_PAUSE, own).scalar()
-        total = int(conn.execute(_OPENED_SINCE, own).scalar_one())
+        total, pause = conn.execute(_TODAY, own).one()
         after = total if pause is None else _openings_after(conn, actor, pause)
         limit = current_in(conn).settings.break_after_texts
     return Exposure(texts=total, since_break=after, break_due=after >= limit)
 
 
 def count_cases_read(db: Database, actor: Actor, since: datetime) -> int:
-    """How many cases the actor has read since a moment: their own count, for how far the queue is from its end."""
+    """How many cases the actor has read since a moment: their own count, for how far the queue is from its end.
+    Raises Forbidden.
+    """
     require(actor, Action.VIEW_CARE, actor.id)
     with db.read() as conn:
         return int(conn.execute(_READ, {"actor": actor.id, "since": since}).scalar_one())
 
 
 def take_break(db: Database, by: Acting) -> None:
-    """Start the count since the last break again; leases and drafts are not changed."""
+    """Start the count since the last break again; leases and drafts are not changed. Raises Forbidden."""
     require(by.actor, Action.VIEW_CARE, by.id)
     with db.write() as conn:
         append(conn, by, "break_taken", None, {})

@@ -125,7 +125,9 @@ def _open(conn: Connection, by: Acting, case_id: str, what: For) -> bool:
 
 
 def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
-    """The follow-ups that are open: one's own, those one opened, and for seniors all that give no reading away."""
+    """The follow-ups that are open: one's own, those one opened, and for seniors all that give no reading away.
+    Raises Forbidden.
+    """
     require(by.actor, Action.FOLLOW_UP, by.id)
     shown, hidden = _open_statements(by.actor)
     with db.read() as conn:

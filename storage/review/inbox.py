@@ -1,6 +1,6 @@
 """The inbox, as pages call it: claims, and the ways to leave a case open.
 
-Leaving a P0 or P1 case open takes a note for whoever comes next. What waits, and how much, is in `storage.queue`.
+Leaving a P0 or P1 case open takes a note for whoever comes next. `storage.review.queue` says what waits, and how much.
 """
 
 from datetime import datetime, timedelta

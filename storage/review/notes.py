@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, and_, exists, insert, select
+from sqlalchemy import BindParameter, Connection, Select, String, and_, bindparam, exists, insert, select
 
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
@@ -14,6 +15,18 @@ from storage.schema import accounts, case_notes, cases, inbox_entries, ratings
 
 OPINIONS = ("second_opinion",)
 """Kinds of notes that may give a reading away: shown only to whoever has read the case."""
+
+
+_CASE: BindParameter[str] = bindparam("case", type_=String)
+_ALL = (
+    select(case_notes, accounts.c.display_name)
+    .outerjoin(accounts, accounts.c.id == case_notes.c.author)
+    .where(case_notes.c.case_id == _CASE)
+    .order_by(case_notes.c.id)
+)
+_BY_READER = exists().where(and_(ratings.c.case_id == _CASE, ratings.c.reviewer == case_notes.c.author))
+_BLIND = _ALL.where(case_notes.c.kind.not_in(OPINIONS), ~_BY_READER)
+"""Written once: asked for every case that is opened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,21 +45,24 @@ def notes(db: Database, by: Acting, case_id: str, token: str | None = None) -> t
     What a second opinion was asked with, and whatever its readers wrote, stays hidden until the actor has read the
     case: a second reading is blind to the first.
     """
-    table = case_notes.c
-    by_reader = exists().where(and_(ratings.c.case_id == case_id, ratings.c.reviewer == table.author))
-    query = (
-        select(case_notes, accounts.c.display_name)
-        .outerjoin(accounts, accounts.c.id == table.author)
-        .where(table.case_id == case_id)
-        .order_by(table.id)
-    )
     with db.read() as conn:
         rated = bool(conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar())
         holding = (
             token is not None and conn.execute(select(inbox_entries.c.case_id).where(holds(by, case_id, token))).first()
         )
         require(by.actor, Action.VIEW_TEXT, by.id if rated or holding else None)
-        rows = conn.execute(query if rated else query.where(table.kind.not_in(OPINIONS), ~by_reader)).all()
+        return _notes(conn, case_id, _ALL if rated else _BLIND)
+
+
+def notes_of_unread(conn: Connection, case_id: str) -> tuple[Note, ...]:
+    """Those that a reader may see before their own reading, inside the caller's transaction, which knows that they may
+    see the text.
+    """
+    return _notes(conn, case_id, _BLIND)
+
+
+def _notes(conn: Connection, case_id: str, query: Select[Any]) -> tuple[Note, ...]:
+    rows = conn.execute(query, {"case": case_id}).all()
     return tuple(Note(author=row.display_name or row.author, kind=row.kind, note=row.note, at=row.at) for row in rows)
 
 

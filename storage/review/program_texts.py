@@ -179,7 +179,7 @@ def batch_of(db: Database, program: Program, batch_id: str) -> str:
 
 
 def require_same_file(db: Database, batch_id: str, content_sha256: str) -> None:
-    """That the batch of a key was made of this file. Raises KeyUsed."""
+    """Require that the batch of a key was made of this file. Raises KeyUsed otherwise."""
     with db.read() as conn:
         intake = conn.execute(select(batches.c.intake).where(batches.c.id == batch_id)).scalar_one()
     if intake.get("sha256") != content_sha256:
@@ -216,13 +216,15 @@ def _due(conn: Connection, now: datetime, most: int) -> Sequence[Any]:
 
 
 def record_told(db: Database, case_id: str) -> None:
-    """The program knows."""
+    """Note that the program was told of this case."""
     with db.write() as conn:
         conn.execute(update(program_texts).where(_text.case_id == case_id).values(tell_at=None))
 
 
 def record_not_told(db: Database, told_of: Told, now: datetime) -> None:
-    """It could not be told: again after twice as long as the last time, six hours at most."""
+    """Note that the program could not be told: it is tried again after twice as long as the last time, six hours at
+    most.
+    """
     wait = min(LONGEST_WAIT, LOOK_AGAIN * 2 ** min(told_of.tries, 12))
     with db.write() as conn:
         values = {"tell_at": now + wait, "tries": told_of.tries + 1}

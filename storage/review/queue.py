@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -15,7 +15,7 @@ from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.claims import KEPT, NOW, cases_in_hands, in_order, is_leased, is_open, moment, state, why_of
-from storage.review.tallies import late_by_tier, newest_entry, open_by_tier
+from storage.review.tallies import Tallies, tallies
 from storage.schema import Moment, cases, inbox_entries
 
 _entry = inbox_entries.c
@@ -113,7 +113,7 @@ def queue(
     offset: int = 0,
     sort: Sort = Sort.URGENT,
 ) -> tuple[Waiting, ...]:
-    """Open cases, in the order they are due where no other is asked for. For supervisors."""
+    """Open cases, in the order they are due where no other is asked for. For supervisors. Raises Forbidden."""
     require(by.actor, Action.BROWSE_QUEUE)
     query = _list(by.actor, None if tiers is None else frozenset(tiers), limit, offset, sort)
     with db.read() as conn:
@@ -181,13 +181,13 @@ def waiting_case(row: Any, now: datetime) -> Waiting:
 def counts(db: Database, by: Acting, tiers: Collection[Tier] | None = None) -> Counts:
     """How many cases wait and what keeps them from this person.
 
-    All open cases of a tier are a tally; only those that may not be free are looked at.
+    All open cases of a tier are a tally; only those that may not be free are looked at. Raises Forbidden.
     """
     require(by.actor, Action.VIEW_COUNTS)
     with db.read() as conn:
         rows = conn.execute(_blocked_cases(by.actor), moment(by.now)).all()
-        every, late, newest = open_by_tier(conn), late_by_tier(conn, by.now), newest_entry(conn, Tier.P0)
-    return replace(_counts(rows, every, late, set(Tier if tiers is None else tiers)), newest_urgent=newest)
+        found = tallies(conn, by.now)
+    return _counts(rows, found, set(Tier if tiers is None else tiers))
 
 
 @lru_cache(maxsize=KEPT)
@@ -213,9 +213,8 @@ def _blocked_cases(actor: Actor) -> Select[Any]:
     ).group_by(standing.state, standing.tier)
 
 
-def _counts(
-    rows: Collection[Any], every: Mapping[Tier, int], late: Mapping[Tier, int], tiers: Collection[Tier]
-) -> Counts:
+def _counts(rows: Collection[Any], found: Tallies, tiers: Collection[Tier]) -> Counts:
+    every = found.open
     inside = [row for row in rows if row.tier in tiers and row.state != State.FREE]
     kept = Counter[tuple[str, int]]({(row.state, row.tier): row.n for row in inside})
     by_state = {one: sum(kept[one, tier] for tier in tiers) for one in State}
@@ -224,7 +223,8 @@ def _counts(
         by_state=by_state | {State.FREE: sum(free.values())},
         free_by_tier=free,
         open_by_tier=every,
-        late_by_tier=late,
+        late_by_tier=found.late,
+        newest_urgent=found.newest_urgent,
         kept_by_tier={
             tier: sum(row.n for row in rows if row.tier == tier and row.state != State.FREE) for tier in Tier
         },
@@ -239,7 +239,9 @@ def _first(moments: Iterable[datetime | None]) -> datetime | None:
 
 
 def reserved_cases(db: Database, by: Acting) -> tuple[Waiting, ...]:
-    """Cases set aside by this person or handed to them, still reserved: the ones they may claim by name."""
+    """Cases set aside by this person or handed to them, still reserved: the ones they may claim by name.
+    Raises Forbidden.
+    """
     require(by.actor, Action.CLAIM_NEXT)
     mine = and_(is_open(), _entry.reserved_until.is_not(None), _entry.reserved_until > by.now)
     query = select(inbox_entries, state(by.actor, by.now).label("state"), cases.c.external_id)

@@ -61,7 +61,9 @@ class Shift:
 
 
 def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
-    """The period from ``begin`` up to, not including, ``end``, as it stood at its end. ValueError for an empty one."""
+    """The period from ``begin`` up to, not including, ``end``, as it stood at its end. ValueError for an empty one.
+    Raises Forbidden.
+    """
     require(actor, Action.VIEW_COUNTS)
     if begin >= end:
         raise ValueError("the period ends before it begins")
@@ -80,7 +82,7 @@ def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
 
 
 def shift_of(db: Database, actor: Actor, tier: Tier, begin: datetime, end: datetime) -> TierShift:
-    """One tier in the period."""
+    """One tier in the period. Raises Forbidden."""
     require(actor, Action.VIEW_COUNTS)
     with db.read() as conn:
         [found] = tier_shifts(conn, begin, end, (tier,))

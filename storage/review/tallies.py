@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, func, literal, select, union_all
+from sqlalchemy import Connection, bindparam, func, literal, null, select, union_all
 
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
@@ -19,18 +20,23 @@ MOST_LATE = 100
 
 
 _NOW = bindparam("now", type_=Moment)
-_TALLIED = select(inbox_tallies.c.tier, func.sum(inbox_tallies.c.open).label("n")).group_by(inbox_tallies.c.tier)
-_LATE = union_all(
-    *(
-        select(literal(int(tier)).label("tier"), func.count().label("n")).select_from(
-            select(_entry.case_id)
-            .where(is_open(), _entry.tier == int(tier), _entry.due_at <= _NOW)
-            .order_by(_entry.due_at)
-            .limit(MOST_LATE + 1)
-            .subquery()
-        )
-        for tier in Tier
+_NONE = null().cast(Moment).label("due")
+_TALLIED = select(literal("open").label("what"), inbox_tallies.c.tier, func.sum(inbox_tallies.c.open).label("n"), _NONE)
+_LATE = (
+    select(literal("late"), literal(int(tier)), func.count(), _NONE).select_from(
+        select(_entry.case_id)
+        .where(is_open(), _entry.tier == int(tier), _entry.due_at <= _NOW)
+        .order_by(_entry.due_at)
+        .limit(MOST_LATE + 1)
+        .subquery()
     )
+    for tier in Tier
+)
+_NEWEST = select(_entry.due_at).where(is_open(), _entry.tier == int(Tier.P0)).order_by(_entry.due_at.desc()).limit(1)
+_STANDING = union_all(
+    _TALLIED.group_by(inbox_tallies.c.tier),
+    *_LATE,
+    select(literal("newest"), literal(int(Tier.P0)), literal(0), _NEWEST.scalar_subquery()),
 )
 _FIRST_DUE = select(
     *(
@@ -42,31 +48,35 @@ _FIRST_DUE = select(
         for tier in Tier
     )
 )
-_NEWEST = (
-    select(_entry.due_at).where(is_open(), _entry.tier == bindparam("tier")).order_by(_entry.due_at.desc()).limit(1)
-)
 """Written once: an open inbox asks every few seconds, and most of the asking was the writing of the question."""
 
 
-def open_by_tier(conn: Connection) -> Mapping[Tier, int]:
-    """Open cases of each tier, as counted by the database's triggers."""
-    found = Counter[int]({row.tier: int(row.n) for row in conn.execute(_TALLIED)})
-    return {tier: found[tier] for tier in Tier}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tallies:
+    """Open cases of each tier, as counted by the database's triggers; those whose target has passed, `MOST_LATE` + 1
+    standing for any greater number; and the latest target of an open P0 case, which moves on when one comes in.
+    """
+
+    open: Mapping[Tier, int]
+    late: Mapping[Tier, int]
+    newest_urgent: datetime | None
 
 
-def newest_entry(conn: Connection, tier: Tier) -> datetime | None:
-    """The latest target of an open case of this tier, which moves on when one comes in; None where there is none."""
-    return conn.execute(_NEWEST, {"tier": int(tier)}).scalar()
+def tallies(conn: Connection, now: datetime) -> Tallies:
+    """How many are open and late."""
+    found, newest = {"open": Counter[int](), "late": Counter[int]()}, None
+    for row in conn.execute(_STANDING, {"now": now}):
+        if row.what == "newest":
+            newest = row.due
+        else:
+            found[row.what][row.tier] = int(row.n)
+    by_tier = {what: {tier: counted[tier] for tier in Tier} for what, counted in found.items()}
+    return Tallies(open=by_tier["open"], late=by_tier["late"], newest_urgent=newest)
 
 
 def first_due_by_tier(db: Database, actor: Actor) -> Mapping[Tier, datetime]:
-    """The earliest target of each tier's open cases; a tier without any is left out."""
+    """The earliest target of each tier's open cases; a tier without any is left out. Raises Forbidden."""
     require(actor, Action.VIEW_COUNTS)
     with db.read() as conn:
         found = conn.execute(_FIRST_DUE).one()
     return {tier: due for tier, due in zip(Tier, found, strict=True) if due is not None}
-
-
-def late_by_tier(conn: Connection, now: datetime) -> Mapping[Tier, int]:
-    """Open cases of each tier whose target has passed; `MOST_LATE` + 1 stands for any greater number."""
-    return {Tier(row.tier): row.n for row in conn.execute(_LATE, {"now": now})}

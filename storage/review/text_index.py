@@ -39,7 +39,7 @@ def full_text(row: Any) -> str:
 
 
 def catch_up(db: Database, most: int = 80 * AT_ONCE, rest: float = REST) -> int:
-    """Take in cases that came into the inbox, and out those that were closed; how many were looked at.
+    """Take in cases that came into the inbox, and take out those that were closed; returns how many were looked at.
 
     After each transaction it sleeps ``rest`` times as long as that took: readers who save come first.
     """
@@ -60,7 +60,7 @@ def _next_behind(db: Database) -> Sequence[str]:
 
 
 def _work_off(db: Database, next_ones: Sequence[str]) -> int:
-    """These cases into the index or out of it; the pieces of their words are found before anything is locked."""
+    """Take these cases into the index or out of it; the pieces of their words are found before anything is locked."""
     with db.read() as conn:
         read = conn.execute(select(cases.c.id, *_WRITTEN).where(cases.c.id.in_(next_ones))).all()
     known = {text: parts_of(text) for text in map(full_text, read)}
@@ -93,18 +93,18 @@ def find_candidates(conn: Connection, words: str) -> Sequence[str] | None:
 
 
 def behind() -> Select[str]:
-    """The cases that were not taken in yet, or not out."""
+    """The cases that were not taken in yet, or not taken out."""
     return select(texts_to_index.c.case_id)
 
 
 def forget(conn: Connection, ids: Sequence[str]) -> None:
-    """Before these cases are erased: nothing of them is left in the index."""
+    """Remove these cases from the index, in the transaction that erases them."""
     _remove(conn, ids, {})
     conn.execute(delete(texts_to_index).where(texts_to_index.c.case_id.in_(ids)))
 
 
 def tidy(conn: Connection) -> None:
-    """After something was erased: what was marked as gone is gone. PostgreSQL does it when it vacuums."""
+    """Purge what was marked as deleted, after an erasure. PostgreSQL does it when it vacuums."""
     if conn.dialect.name != "postgresql":
         conn.exec_driver_sql(_TIDY)
 

@@ -4,7 +4,19 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Dialect, ForeignKey, Integer, MetaData, String, Text, TypeDecorator
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+)
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -55,3 +67,8 @@ BigId = BigInteger().with_variant(Integer, "sqlite")
 def case_id(**options: Any) -> Column[str]:
     """The column that names a case."""
     return Column("case_id", Id, ForeignKey("cases.id"), nullable=False, **options)
+
+
+def partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool], **options: Any) -> Index:
+    """An index of the rows of which this is true, on either database."""
+    return Index(name, *columns, sqlite_where=where, postgresql_where=where, **options)

@@ -15,7 +15,7 @@ from sqlalchemy import (
     false,
 )
 
-from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
+from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata, partial_index
 
 configurations = Table(
     "configurations",
@@ -118,14 +118,13 @@ Index("ix_cases_named", cases.c.batch_id, cases.c.external_id, postgresql_ops={"
 Index("ix_cases_reference", cases.c.batch_id, cases.c.reference, cases.c.row)
 Index("ix_cases_external_id", cases.c.external_id, postgresql_ops={"external_id": "text_pattern_ops"})
 _grouped = cases.c.group_name.is_not(None)
-Index(
+partial_index(
     "ix_cases_group",
     cases.c.group_name,
     cases.c.batch_id,
     cases.c.row,
     postgresql_ops={"group_name": "text_pattern_ops"},
-    sqlite_where=_grouped,
-    postgresql_where=_grouped,
+    where=_grouped,
 )
 
 # Exactly the cases without a row in screenings, so that taking the next one is an index lookup in a batch of any
@@ -141,16 +140,15 @@ pending_cases = Table(
 )
 # What failed stays out of the index that a poll walks: it may wait for ever for a person, as abandoned texts do.
 _ready, _failed = pending_cases.c.ready_at.is_not(None), pending_cases.c.ready_at.is_(None)
-Index(
+partial_index(
     "ix_pending_cases_ready",
     pending_cases.c.batch_id,
     pending_cases.c.ready_at,
     pending_cases.c.row,
-    sqlite_where=_ready,
-    postgresql_where=_ready,
+    where=_ready,
 )
 Index("ix_pending_cases_row", pending_cases.c.batch_id, pending_cases.c.row)
-Index("ix_pending_cases_failed", pending_cases.c.batch_id, sqlite_where=_failed, postgresql_where=_failed)
+partial_index("ix_pending_cases_failed", pending_cases.c.batch_id, where=_failed)
 
 # Running sums of a batch's facts, added to in the transaction that inserts the fact; in several shards so that
 # workers on one batch do not wait for one row.

@@ -2,7 +2,7 @@
 
 from sqlalchemy import JSON, Boolean, Column, ForeignKey, Index, Integer, String, Table, Text, and_
 
-from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
+from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata, partial_index
 
 process_heartbeats = Table(
     "process_heartbeats",
@@ -58,7 +58,7 @@ notifications = Table(
     Column("error", String(120)),
 )
 _WAITING = and_(notifications.c.sent_at.is_(None), notifications.c.given_up_at.is_(None))
-Index("ix_notifications_waiting", notifications.c.not_before, sqlite_where=_WAITING, postgresql_where=_WAITING)
+partial_index("ix_notifications_waiting", notifications.c.not_before, where=_WAITING)
 Index("ix_notifications_recipient", notifications.c.recipient_id, notifications.c.event, notifications.c.created_at)
 
 # How far the recipients were told of a case: as which tier, and down to which place of the on-call order.
@@ -81,4 +81,4 @@ site_faults = Table(
     Column("ended_at", Moment),
 )
 _LASTS = site_faults.c.ended_at.is_(None)
-Index("ix_site_faults_lasting", site_faults.c.name, unique=True, sqlite_where=_LASTS, postgresql_where=_LASTS)
+partial_index("ix_site_faults_lasting", site_faults.c.name, unique=True, where=_LASTS)

@@ -2,7 +2,7 @@
 
 from sqlalchemy import JSON, Column, ForeignKey, Index, Integer, String, Table, UniqueConstraint
 
-from storage.schema.columns import Id, Moment, StorableText, case_id, metadata
+from storage.schema.columns import Id, Moment, StorableText, case_id, metadata, partial_index
 
 programs = Table(
     "programs",
@@ -34,4 +34,4 @@ program_texts = Table(
 )
 Index("ix_program_texts_program_id", program_texts.c.program_id, program_texts.c.case_id)
 _untold = program_texts.c.tell_at.is_not(None)
-Index("ix_program_texts_tell_at", program_texts.c.tell_at, sqlite_where=_untold, postgresql_where=_untold)
+partial_index("ix_program_texts_tell_at", program_texts.c.tell_at, where=_untold)

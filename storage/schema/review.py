@@ -5,6 +5,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Computed,
+    Float,
     Index,
     Integer,
     String,
@@ -15,7 +16,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
+from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata, partial_index
 
 inbox_entries = Table(
     "inbox_entries",
@@ -41,54 +42,75 @@ inbox_entries = Table(
     Column("ahead_for", String(64)),
     Column("ahead_until", Moment),
     Column("closed_at", Moment),  # set in the transaction that adjudicates: keeps the claim query flat
+    # of the case, and of its outcome once it has one: what is withheld while it is open is counted from an index
+    Column("batch_id", Id),
+    Column("kind", String(100)),
+    Column("calls", Integer),
+    Column("cost_usd", Float),
 )
 _OPEN = inbox_entries.c.closed_at.is_(None)
 # P0 first, then the earliest deadline: the order of the claim query, over open cases only
-Index(
+partial_index(
     "ix_inbox_open",
     inbox_entries.c.routine,
     inbox_entries.c.due_at,
     inbox_entries.c.case_id,
-    sqlite_where=_OPEN,
-    postgresql_where=_OPEN,
+    where=_OPEN,
 )
 # the same within one tier, for a filter
-Index(
+partial_index(
     "ix_inbox_tier",
     inbox_entries.c.tier,
     inbox_entries.c.due_at,
     inbox_entries.c.case_id,
-    sqlite_where=_OPEN,
-    postgresql_where=_OPEN,
+    where=_OPEN,
 )
 # the same by when they came in, for a list that is sorted by that
-Index(
+partial_index(
     "ix_inbox_entered",
     inbox_entries.c.tier,
     inbox_entries.c.entered_at,
     inbox_entries.c.case_id,
-    sqlite_where=_OPEN,
-    postgresql_where=_OPEN,
+    where=_OPEN,
 )
 LATER_READING = inbox_entries.c.reading != literal_column("'first'")
 """Somebody has read it, and another reading is due: said in a query as well, so that its index serves."""
 _LATER = and_(_OPEN, LATER_READING)
-Index(
+partial_index(
     "ix_inbox_later",
     inbox_entries.c.reading,
     inbox_entries.c.routine,
     inbox_entries.c.due_at,
     inbox_entries.c.case_id,
-    sqlite_where=_LATER,
-    postgresql_where=_LATER,
+    where=_LATER,
+)
+# what is open of a batch, by kind, with all that is counted of it
+partial_index(
+    "ix_inbox_of_batch",
+    inbox_entries.c.batch_id,
+    inbox_entries.c.kind,
+    inbox_entries.c.reading,
+    inbox_entries.c.case_id,
+    inbox_entries.c.calls,
+    inbox_entries.c.cost_usd,
+    where=_OPEN,
+)
+# what was closed of a batch, by kind: of much that is with clinicians what may be listed
+_CLOSED = inbox_entries.c.closed_at.is_not(None)
+partial_index(
+    "ix_inbox_closed",
+    inbox_entries.c.batch_id,
+    inbox_entries.c.kind,
+    inbox_entries.c.case_id,
+    where=_CLOSED,
 )
 # what keeps a case from the next reader for a while: a few rows, found by the moment until which it does
 _LEASED = and_(_OPEN, inbox_entries.c.holder.is_not(None))
-Index("ix_inbox_leased", inbox_entries.c.lease_expires_at, sqlite_where=_LEASED, postgresql_where=_LEASED)
+partial_index("ix_inbox_leased", inbox_entries.c.lease_expires_at, where=_LEASED)
 _RESERVED = and_(_OPEN, inbox_entries.c.reserved_until.is_not(None))
-Index("ix_inbox_reserved", inbox_entries.c.reserved_until, sqlite_where=_RESERVED, postgresql_where=_RESERVED)
+partial_index("ix_inbox_reserved", inbox_entries.c.reserved_until, where=_RESERVED)
 _AHEAD = and_(_OPEN, inbox_entries.c.ahead_until.is_not(None))
-Index("ix_inbox_ahead", inbox_entries.c.ahead_until, sqlite_where=_AHEAD, postgresql_where=_AHEAD)
+partial_index("ix_inbox_ahead", inbox_entries.c.ahead_until, where=_AHEAD)
 
 # How many cases are open, kept by triggers of the database in the transaction that opens or closes one. Their sum by
 # tier and reading is the count. PostgreSQL adds rows, so that no two transactions wait for each other, and folds them
@@ -218,7 +240,7 @@ follow_ups = Table(
     Column("note", StorableText),
 )
 _UNDONE = follow_ups.c.closed_at.is_(None)
-Index("ix_follow_ups_open", follow_ups.c.case_id, unique=True, sqlite_where=_UNDONE, postgresql_where=_UNDONE)
+partial_index("ix_follow_ups_open", follow_ups.c.case_id, unique=True, where=_UNDONE)
 Index("ix_follow_ups_opened", follow_ups.c.opened_at)
 
 # What was called unsafe and put on a worklist, once somebody has seen it there

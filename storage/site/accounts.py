@@ -184,13 +184,13 @@ def _end_sessions(conn: Connection, account_id: str, now: datetime) -> int:
 
 
 def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role]) -> Account:
-    """What a person may do from now on, sessions that are open included. KeyError, LastAdmin."""
+    """What a person may do from now on, sessions that are open included. Raises KeyError, LastAdmin."""
     details = {"roles": sorted(role.value for role in roles)}
     return _change(db, by, account_id, {"roles": details["roles"]}, "roles_set", details)
 
 
 def set_active(db: Database, by: Acting, account_id: str, active: bool) -> Account:
-    """Switch an account off (its sessions end) or on again. KeyError, LastAdmin."""
+    """Switch an account off (its sessions end) or on again. Raises KeyError, LastAdmin."""
     return _change(db, by, account_id, {"active": active}, "active_set", {"active": active})
 
 

@@ -29,7 +29,7 @@ from storage import audit_log
 from storage.audit_log import Anchor
 from storage.database import MIGRATIONS, Database, migration_config
 from storage.site import audit_check
-from storage.site.table_dump import counts_of, insert_lines, lines_of, tables_of
+from storage.site.table_dump import counts_of, insert_lines, lines_of, names_of, tables_of
 
 FORMAT = 1
 KEPT_BY_TRIGGERS = ("inbox_tallies",)
@@ -97,7 +97,7 @@ def _nameless(folder: Path) -> Iterator[IO[bytes]]:
 
 
 def _name(file: IO[bytes], to: Path) -> None:
-    """Give it its name, which never replaces a file that appeared meanwhile. FileExistsError."""
+    """Give it its name, which never replaces a file that appeared meanwhile. Raises FileExistsError."""
     folder = os.open(to.parent, os.O_RDONLY)
     try:
         os.link(_path_of(file), to.name, dst_dir_fd=folder, follow_symlinks=True)
@@ -215,7 +215,7 @@ def _require_fitting(db: Database, manifest: Manifest) -> None:
         filled = any(file.exists() and file.stat().st_size for file in beside)
     else:
         with db.read() as conn:
-            filled = bool(tables_of(conn))
+            filled = bool(names_of(conn))
     if filled:
         raise BackupRefused("the database is not empty: restore into a new one")
     try:

@@ -33,7 +33,7 @@ class Moved:
 
 
 def move(source: Database, target: Database, now: datetime) -> Moved:
-    """Fill ``target`` from ``source`` in one transaction, then check counts and the audit chain. MoveRefused.
+    """Fill ``target`` from ``source`` in one transaction, then check counts and the audit chain. Raises MoveRefused.
 
     Nobody may work on the source meanwhile, or what they do stays behind: it is read as it is at one moment. It is
     not changed. A target that already holds cases, people or settings is left alone.

@@ -46,8 +46,8 @@ def collect(db: Database, now: datetime) -> int:
 
 
 def still_so(db: Database, notice: Notice, now: datetime) -> Notice | None:
-    """The notice as it is at this moment, for whoever is about to send it: of the cases that it counts those of
-    which there still is something to tell; None where there is none left to tell of.
+    """The notice as it is now, for whoever is about to send it: it counts only the cases of which there still is
+    something to tell. None where no such case is left.
     """
     if notice.event not in (ARRIVED, OVERDUE):
         return notice

@@ -79,7 +79,10 @@ def is_told(one: Recipient, event: str, tier: Tier | None) -> bool:
 
 
 def add_recipient(db: Database, by: Acting, new: NewRecipient) -> tuple[Recipient, str | None]:
-    """A recipient, with the secret that signs a webhook's messages: told here, and never again. ValueError."""
+    """Add a recipient; beside it the secret that signs a webhook's messages, which is told here and never again.
+
+    Raises Forbidden, and ValueError for what cannot be told anything.
+    """
     require(by.actor, Action.CHANGE_SETTINGS)
     _check(new)
     secret = secrets.token_hex(32) if new.kind is Kind.WEBHOOK else None

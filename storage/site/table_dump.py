@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import JSON, Connection, MetaData, Table, Text, bindparam, cast, func, insert, select, text
+from sqlalchemy import JSON, Connection, MetaData, Table, Text, bindparam, cast, func, insert, inspect, select, text
+from sqlalchemy.sql.expression import table as named_table
 
 CHUNK = 1_000
 NOT_OURS = ("alembic_", "procrastinate_", "sqlite_", "open_text", "texts_to_index")
@@ -20,9 +21,15 @@ def tables_of(conn: Connection) -> list[Table]:
     return found.sorted_tables
 
 
+def names_of(conn: Connection) -> list[str]:
+    """Their names alone, in any order: asked for in no time."""
+    return [name for name in inspect(conn).get_table_names() if not name.startswith(NOT_OURS)]
+
+
 def counts_of(conn: Connection) -> dict[str, int]:
     """How many rows each table has."""
-    return {table.name: conn.execute(select(func.count()).select_from(table)).scalar_one() for table in tables_of(conn)}
+    count = select(func.count())
+    return {name: conn.execute(count.select_from(named_table(name))).scalar_one() for name in names_of(conn)}
 
 
 def lines_of(conn: Connection, table: Table) -> Iterator[str]:

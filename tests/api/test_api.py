@@ -2,14 +2,15 @@
 
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, make_url, select, text
 from starlette.testclient import TestClient
 
 from api.guard import Limits
@@ -25,6 +26,7 @@ from storage.database import Database
 from storage.review import program_texts
 from storage.schema import audit_events, batches, cases, inbox_entries, programs
 from storage.site.programs import Made, Scope, list_programs, make_program, revoke_program
+from tests.databases import put_away
 from tests.storage.batch_of import CONFIGURATION, decide
 from tests.storage.inbox_cases import ANN
 
@@ -247,3 +249,77 @@ def test_the_reference_names_every_operation_and_nothing_is_cached(site: Site) -
     assert "<script" not in page.text and page.headers["cache-control"] == "no-store"
     assert site.client.get("/api/v1/openapi.json").json()["info"]["title"] == "Second Look"
     assert site.count(inbox_entries) == 0
+
+
+def test_while_the_database_is_away_a_text_is_refused_for_now_and_taken_once_it_is_back(
+    postgresql_server: str, postgresql_db: Database, tmp_path: Path
+) -> None:
+    site = Site(postgresql_db, tmp_path)
+    made, name = site.made(), str(make_url(postgresql_db.conninfo).database)
+    with put_away(postgresql_server, name):
+        status, said = site.submit(made, "k1")
+        assert status == 503 and said["error"].startswith("the database can't be used at the moment: try again")
+    assert [site.submit(made, "k1")[0] for _ in range(2)] == [202, 200], "the second finds it there"
+    assert site.count(cases) == 1
+    site.client.close()
+
+
+def test_a_file_is_taken_in_whole_though_the_database_went_away_in_the_middle(
+    postgresql_server: str, postgresql_db: Database, tmp_path: Path
+) -> None:
+    site = Site(postgresql_db, tmp_path)
+    made, name = site.made(), str(make_url(postgresql_db.conninfo).database)
+    headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": "f1"}
+    content = "id,text\n" + "".join(f"{row},a quiet day by the river\n" for row in range(6_000))
+    answer = site.client.post("/api/v1/batches?name=a.csv", headers=headers, content=content.encode())
+    assert answer.status_code == 202
+    _until(lambda: site.count(cases) > 0)
+    with put_away(postgresql_server, name):
+        time.sleep(0.3)
+    before = site.count(cases)
+    assert before < 6_000, "it went away in the middle"
+    _until(lambda: site.count(cases) == 6_000)
+    site.client.close()
+
+
+def test_a_fault_of_the_program_is_answered_in_json(db: Database, tmp_path: Path) -> None:
+    site = Site(db, tmp_path)
+    made = site.made()
+    site.client = TestClient(site.client.app, raise_server_exceptions=False)
+    with db.write() as conn:
+        conn.execute(text("ALTER TABLE program_texts RENAME TO program_texts_away"))
+    status, said = site.submit(made, "k1")
+    assert status == 500 and said["error"].startswith("a fault of the program")
+    site.client.close()
+
+
+def test_programs_are_told_again_after_a_round_that_failed(
+    postgresql_server: str, postgresql_db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[bool] = []
+
+    def look(*given: Any, **named: Any) -> int:
+        try:
+            told = tell_settled(*given, **named)
+        except Exception:
+            rounds.append(False)
+            raise
+        rounds.append(True)
+        return told
+
+    monkeypatch.setattr("api.service.TELL_EVERY_S", 0.05)
+    monkeypatch.setattr("api.service.tell_settled", look)
+    site, name = Site(postgresql_db, tmp_path), str(make_url(postgresql_db.conninfo).database)
+    with site.client:
+        _until(lambda: True in rounds)
+        with put_away(postgresql_server, name):
+            _until(lambda: False in rounds)
+        rounds.clear()
+        _until(lambda: True in rounds)
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < limit
+        time.sleep(0.02)

@@ -25,6 +25,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.browser.accessibility import each_scheme, violations
 from tests.browser.find import find_browser
 from tests.browser.slow_line import SlowLine, slow_line
 from tests.free_port import lasting_port
@@ -311,3 +312,16 @@ def screenshot(page: Page, name: str) -> None:
     """Keep a picture of the page in test-results/."""
     RESULTS.mkdir(exist_ok=True)
     page.screenshot(path=RESULTS / f"{name}.png")
+
+
+def screenshots(page: Page, name: str) -> None:
+    """Keep a picture of the page in each colour scheme."""
+    for scheme in each_scheme(page):
+        screenshot(page, f"{name}-{scheme}")
+
+
+def require_well(page: Page, name: str, within: str | None = None) -> None:
+    """Keep a picture of the page in each colour scheme; axe-core finds nothing wrong in either."""
+    for scheme in each_scheme(page):
+        screenshot(page, f"{name}-{scheme}")
+        assert violations(page, within) == [], scheme

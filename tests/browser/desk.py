@@ -17,14 +17,19 @@ from storage.schema import inbox_entries, ratings
 from tests.storage.inbox_cases import fill
 
 
+def leave_nothing_to_chance(db: Database) -> None:
+    """No case is read twice, and no audit sample is P1, because a coin of its id says so; nobody is told of a break."""
+    certain = settings_store.SiteSettings(second_reading_rate=0.0, audit_urgent_share=0.0, break_after_texts=10_000)
+    settings_store.change(db, LOCAL_USER.at(datetime.now(UTC)), certain, settings_store.current(db).version)
+
+
 @contextmanager
 def waiting_cases(database_url: str, count: int) -> Iterator[Database]:
     """The app's database with so many P2 cases that wait and no others; no second readings and no break."""
     opened = Database(database_url)
     with opened.write() as conn:
         conn.execute(delete(inbox_entries))
-    alone = settings_store.SiteSettings(second_reading_rate=0.0, break_after_texts=10_000)
-    settings_store.change(opened, LOCAL_USER.at(datetime.now(UTC)), alone, settings_store.current(opened).version)
+    leave_nothing_to_chance(opened)
     fill(opened, [Tier.P2] * count, entered_at=[datetime.now(UTC)] * count)
     yield opened
     opened.close()

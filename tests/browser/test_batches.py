@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from storage.database import Database
-from tests.browser.conftest import ROOT, RunningApp, screenshot
+from tests.browser.conftest import ROOT, RunningApp, screenshot, screenshots
 from tests.jobs.files import hand_over, settings, write_posts
 
 pytestmark = pytest.mark.browser
@@ -42,18 +42,17 @@ def _numbered(count: int) -> bytes:
     return f"id,text\n{rows}".encode()
 
 
-@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
-def test_the_sample_goes_through(page: Page, color_scheme: str) -> None:
+def test_the_sample_goes_through(page: Page) -> None:
     page.goto("/batches")
     expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
-    screenshot(page, f"batches-list-{color_scheme}")
+    screenshots(page, "batches-list")
     _upload(page, "sample.csv", (ROOT / "data" / "sample.csv").read_bytes())
     expect(page.get_by_text("120 rows in = 120 accepted + 0 rejected")).to_be_visible()
     expect(page.get_by_text("separated by commas")).to_be_visible()
-    screenshot(page, f"batches-check-{color_scheme}")
+    screenshots(page, "batches-check")
     page.get_by_role("button", name="Start screening 120 texts").click()
     expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
-    screenshot(page, f"batches-finished-{color_scheme}")
+    screenshots(page, "batches-finished")
     outcomes = [row["outcome"] for row in csv.DictReader(io.StringIO(_download(page, "Results (CSV)")))]
     lines = [json.loads(line) for line in _download(page, "Results (JSON lines)").splitlines()]
     assert len(outcomes) == 120 and outcomes == [line["outcome"] for line in lines]

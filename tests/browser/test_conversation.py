@@ -11,15 +11,13 @@ from sqlalchemy import delete, select, update
 from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
-from screening.review.actors import LOCAL_USER
 from screening.review.triage import Tier
 from screening.text.injection import injection_flags
 from screening.text.received import receive
-from storage import settings_store
 from storage.database import Database
 from storage.schema import cases, inbox_entries, ratings
 from tests.browser.conftest import RunningApp, screenshot
-from tests.browser.desk import choose, next_case, open_inbox, save
+from tests.browser.desk import choose, leave_nothing_to_chance, next_case, open_inbox, save
 from tests.storage.inbox_cases import fill
 
 pytestmark = pytest.mark.browser
@@ -56,8 +54,7 @@ def db(running_app: RunningApp) -> Iterator[Database]:
     opened = Database(running_app.database_url)
     with opened.write() as conn:
         conn.execute(delete(inbox_entries))
-    alone = settings_store.SiteSettings(second_reading_rate=0.0, break_after_texts=10_000)
-    settings_store.change(opened, LOCAL_USER.at(datetime.now(UTC)), alone, settings_store.current(opened).version)
+    leave_nothing_to_chance(opened)
     ids = fill(opened, [Tier.P2] * 2, entered_at=[datetime.now(UTC)] * 2)
     case = conversation()
     assert case.thread is not None

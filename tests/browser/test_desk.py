@@ -10,10 +10,12 @@ from sqlalchemy import delete, func, select, update
 
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
+from storage.identifiers import new_id
+from storage.review.claims import claim_next
 from storage.review.drafts import load_draft
+from storage.review.ratings import submit_rating
 from storage.schema import cases, follow_ups, inbox_entries, ratings
-from tests.browser.accessibility import violations
-from tests.browser.conftest import RunningApp, screenshot
+from tests.browser.conftest import RunningApp, require_well, screenshot
 from tests.browser.desk import (
     case_in_address,
     case_text,
@@ -27,6 +29,7 @@ from tests.browser.desk import (
     waiting_cases,
 )  # fmt: skip
 from tests.browser.slow_line import SlowLine
+from tests.storage.inbox_cases import form
 
 pytestmark = pytest.mark.browser
 
@@ -221,18 +224,20 @@ def test_marks_by_keyboard_and_by_drag_and_a_long_text_whose_end_was_not_reached
     assert f"First sentence. {LONG}"[second["start"] : second["end"]] == dragged
 
 
-@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
+NARROW = ".st-key-inbox"
+"""The folded menu of a narrow page is Streamlit's own."""
+
+
 @pytest.mark.parametrize(("name", "width", "height"), [("phone", 390, 844), ("zoomed", 720, 450)])
 def test_on_a_phone_and_enlarged_the_text_comes_first_and_the_decision_is_at_the_foot(
-    page: Page, db: Database, color_scheme: str, name: str, width: int, height: int
+    page: Page, db: Database, name: str, width: int, height: int
 ) -> None:
     _lengthen(db)
     page.set_viewport_size({"width": width, "height": height})
     open_inbox(page)
     next_case(page)
     choose(page, "2", "7", "Unsafe", "Sure")
-    assert violations(page, within=".st-key-inbox") == []  # the folded menu of a narrow page is Streamlit's own
-    screenshot(page, f"desk-{name}-{color_scheme}")
+    require_well(page, f"desk-{name}", within=NARROW)
     text, bar = case_text(page).bounding_box(), page.locator(".sld-bar .sld-button").last.bounding_box()
     assert text is not None and bar is not None
     assert text["y"] < height / 2 and bar["y"] + bar["height"] <= height
@@ -244,8 +249,7 @@ def test_on_a_phone_and_enlarged_the_text_comes_first_and_the_decision_is_at_the
     page.keyboard.press("Escape")
     save(page)
     expect(page.get_by_text("The engine:")).to_be_in_viewport()
-    assert violations(page, within=".st-key-inbox") == []
-    screenshot(page, f"desk-{name}-revealed-{color_scheme}")
+    require_well(page, f"desk-{name}-revealed", within=NARROW)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -268,6 +272,30 @@ def test_a_follow_up_comes_by_itself_and_mounts_nothing_anew(page: Page, db: Dat
     assert page.evaluate(f"{PLACE}.kept") is True
     with db.write() as conn:
         conn.execute(delete(follow_ups))
+
+
+KEPT = "() => Object.keys(localStorage).filter((name) => name.includes('follow_up_note'))"
+
+
+def test_a_note_that_is_typed_outlives_the_page_until_it_is_recorded(page: Page, db: Database) -> None:
+    by = LOCAL_USER.at(datetime.now(UTC))
+    claimed = claim_next(db, by)
+    assert claimed is not None
+    rating = form("unsafe", disposition="urgent")
+    submit_rating(db, by, claimed.case_id, claimed.token, rating, new_id(by.now))
+    open_inbox(page)
+    page.get_by_text("1 follow-up open").click()
+    note = page.locator("[class*=st-key-follow_up_note_] input")
+    note.press_sequentially("called, is with fam")
+    page.reload()
+    page.get_by_text("1 follow-up open").click()
+    expect(note).to_have_value("called, is with fam")
+    page.get_by_role("button", name="Done", exact=True).click()
+    expect(page.get_by_text("Closed.")).to_be_visible()
+    expect(page.get_by_text("1 follow-up open")).to_have_count(0)
+    page.wait_for_function(f"() => ({KEPT})().length === 0")
+    with db.read() as conn:
+        assert conn.execute(select(follow_ups.c.note)).scalars().all()[-1] == "called, is with fam"
 
 
 def _give_back(page: Page) -> None:

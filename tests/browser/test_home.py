@@ -1,13 +1,16 @@
-"""The first page in a real browser: three doors, four groups, and nothing that a program for axe finds wrong."""
+"""The shell and its first pages in a real browser: doors, groups and notice, and nothing that axe-core finds wrong."""
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.accessibility import violations
+from tests.browser.accessibility import each_scheme, violations
 from tests.browser.conftest import screenshot
 from tests.browser.slow_line import SlowLine
 
 pytestmark = pytest.mark.browser
+
+ROWS = b"id,text,label\n1,We walked by the lake.,safe\n2,Everyone would be better off without me.,maybe\n3,,safe\n"
+OPTIONS = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
 
 
 @pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
@@ -38,3 +41,45 @@ def test_a_page_whose_line_is_cut_says_so_in_our_words_and_goes_on(far: Page, li
     screenshot(far, f"connection-lost{address.replace('/', '-')}")
     line.mend()
     expect(lost).to_have_count(0)
+
+
+def test_the_first_page_opens_with_the_notice(page: Page) -> None:
+    page.goto("/")
+    expect(page.get_by_role("heading", name="Second Look")).to_be_visible()
+    expect(page.get_by_role("note")).to_contain_text("not a model, not for use on people")
+    expect(page).to_have_title("Second Look")
+
+
+def test_no_page_script_runs_without_the_shell(page: Page) -> None:
+    """The first request of a fresh server for a page's own address still meets the shell's notice."""
+    page.goto("/batches")
+    expect(page.get_by_role("note")).to_be_visible()
+
+
+def _violations(page: Page) -> dict[str, list[str]]:
+    """By colour scheme, where there are any."""
+    return {scheme: found for scheme in each_scheme(page) if (found := violations(page, options=OPTIONS))}
+
+
+def test_the_screen_page_is_accessible_empty_and_full(page: Page) -> None:
+    page.goto("/screen")
+    expect(page.get_by_text("Ready")).to_be_visible()
+    assert _violations(page) == {}
+    page.get_by_role("textbox", name="Text").fill("Everyone would be better off without me.")
+    page.get_by_role("textbox", name="Text").press("Control+Enter")
+    expect(page.get_by_text("Labelled unsafe")).to_be_visible()
+    assert _violations(page) == {}
+
+
+def test_the_batches_page_is_accessible_empty_and_full(page: Page) -> None:
+    page.goto("/batches")
+    file = {"name": "rows.csv", "mimeType": "text/csv", "buffer": ROWS}
+    page.locator("input[type=file]").set_input_files(files=[file])
+    expect(page.get_by_role("button", name="Start screening 2 texts")).to_be_visible()
+    assert _violations(page) == {}
+    page.get_by_role("button", name="Start screening 2 texts").click()
+    expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
+    assert _violations(page) == {}
+    page.get_by_role("button", name="All batches").click()
+    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    assert _violations(page) == {}

@@ -9,9 +9,12 @@ import pytest
 from playwright.sync_api import Page, expect
 from sqlalchemy import select
 
+from screening.datasets.rows import NewCase
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.triage import Tier
-from storage.batches.batches import cancel
+from screening.text.received import receive
+from storage.batches.batches import cancel, pause, resume
+from storage.batches.intake import add_rows, close_intake
 from storage.batches.pending import record_error
 from storage.database import Database
 from storage.review import claims, inbox
@@ -19,7 +22,7 @@ from storage.schema import cases, inbox_entries
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, screenshot
 from tests.browser.desk import case_in_address
-from tests.jobs.running import batch
+from tests.jobs.running import open_batch_of
 from tests.storage.inbox_cases import BO, fill, register
 
 pytestmark = pytest.mark.browser
@@ -177,11 +180,14 @@ def test_a_sound_is_played_once_somebody_asked_for_it(own_page: Page, db: Databa
 def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database) -> None:
     page.goto("/inbox")
     expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
-    now = datetime.now(UTC)
-    batch_id = batch(db, 1)
+    batch_id, now = open_batch_of(db)
+    pause(db, LOCAL_USER.at(now), batch_id)  # or the worker has screened it before it can fail
+    add_rows(db, batch_id, [NewCase(row=1, external_id="p1", text=receive("Bread and roses."))], now)
+    close_intake(db, LOCAL_USER.at(now), batch_id)
     with db.read() as conn:
         case_id = conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalar_one()
     record_error(db, case_id, "authentication", "refused", now)
+    resume(db, LOCAL_USER.at(now), batch_id)
     banner = page.get_by_role("status").filter(has_text="the model's service refuses the key".capitalize())
     expect(banner).to_be_visible()
     expect(banner).to_contain_text("1 text waits undecided")

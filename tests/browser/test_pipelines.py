@@ -19,7 +19,7 @@ from screening.settings import Settings
 from storage.batches.batches import progress
 from storage.database import Database
 from storage.research.comparisons import list_comparisons, paired_outcomes
-from tests.browser.conftest import EXPECT_MS, RunningApp, screenshot
+from tests.browser.conftest import EXPECT_MS, RunningApp, screenshot, screenshots
 from tests.pages.researched import SAMPLE
 
 pytestmark = pytest.mark.browser
@@ -127,10 +127,9 @@ def test_a_fourth_agent_is_written_put_in_force_watched_and_compared(page: Page,
     screenshot(page, "pipelines-opened")
 
 
-@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
-def test_on_a_phone_the_drawing_is_a_list(page: Page, color_scheme: str) -> None:
+def test_on_a_phone_the_drawing_is_a_list(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto("/pipelines")
     expect(page.locator(".sl-dag ol > li").filter(has_text="Worker")).to_be_visible()
     expect(page.locator(".sl-dag .p")).to_be_hidden()
-    screenshot(page, f"pipelines-phone-{color_scheme}")
+    screenshots(page, "pipelines-phone")

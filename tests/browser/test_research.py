@@ -15,7 +15,7 @@ from storage.identifiers import new_id
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from tests.browser.accessibility import violations
-from tests.browser.conftest import RunningApp, screenshot
+from tests.browser.conftest import RunningApp, require_well, screenshot, screenshots
 from tests.pages.researched import sample_rows, screening_of
 from tests.storage.inbox_cases import form
 
@@ -49,22 +49,19 @@ def _in_thread(work) -> None:  # type: ignore[no-untyped-def]
     thread.join()
 
 
-@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
-def test_evaluation_shows_the_table_the_curves_and_the_sliders(page: Page, batch_id: str, color_scheme: str) -> None:
+def test_evaluation_shows_the_table_the_curves_and_the_sliders(page: Page, batch_id: str) -> None:
     page.goto(f"/evaluation?batch={batch_id}")
     expect(page.get_by_role("button", name="Table as CSV")).to_be_visible()
     expect(page.get_by_text("outside.example")).to_be_visible()  # as text
-    screenshot(page, f"evaluation-results-{color_scheme}")
-    assert violations(page) == []
+    require_well(page, "evaluation-results")
     for tab, shown in (("Budget sweep", ".js-plotly-plot"), ("Calls and tokens", ".js-plotly-plot")):
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("tabpanel").locator(f"{shown}:visible").first).to_be_visible()
         page.wait_for_timeout(700)
-        screenshot(page, f"evaluation-{tab.split()[0].lower()}-{color_scheme}")
+        screenshots(page, f"evaluation-{tab.split()[0].lower()}")
     page.get_by_role("tab", name="What if").click()
     expect(page.get_by_text("Reviews a day")).to_be_visible()
-    screenshot(page, f"evaluation-what-if-{color_scheme}")
-    assert violations(page) == []
+    require_well(page, "evaluation-what-if")
 
 
 def test_a_cell_of_the_matrix_lists_its_cases(page: Page, batch_id: str) -> None:
@@ -88,18 +85,18 @@ def test_the_results_come_as_csv_and_latex(page: Page, batch_id: str, tmp_path: 
     assert r"B=50 & ---" in (tmp_path / "table.tex").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
-def test_reliability_leads_with_the_missed(page: Page, batch_id: str, color_scheme: str) -> None:
+def test_reliability_leads_with_the_missed(page: Page, batch_id: str) -> None:
     page.goto("/reliability")
     expect(page.get_by_text("Missed unsafe per 1,000 called safe")).to_be_visible()
     expect(page.get_by_text("cannot be guaranteed yet")).to_be_visible()
-    screenshot(page, f"reliability-{color_scheme}")
-    assert violations(page) == []
-    for tab in ("Confidence sequence", "Planner", "Drift", "What was measured"):
+    require_well(page, "reliability")
+    for tab in ("Confidence sequence", "Planner", "Drift"):
         page.get_by_role("tab", name=tab).click()
         page.wait_for_timeout(700)
-        screenshot(page, f"reliability-{tab.split()[0].lower()}-{color_scheme}")
-    assert violations(page) == []
+        screenshots(page, f"reliability-{tab.split()[0].lower()}")
+    page.get_by_role("tab", name="What was measured").click()
+    page.wait_for_timeout(700)
+    require_well(page, "reliability-what")
 
 
 def test_the_report_is_one_page_that_fetches_nothing(page: Page, batch_id: str, tmp_path: Path) -> None:
@@ -112,17 +109,14 @@ def test_the_report_is_one_page_that_fetches_nothing(page: Page, batch_id: str, 
     screenshot(page, "reliability-report")
 
 
-@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
-def test_labels_and_theory_open(page: Page, batch_id: str, color_scheme: str) -> None:
+def test_labels_and_theory_open(page: Page, batch_id: str) -> None:
     page.goto(f"/label_noise?batch={batch_id}")
     expect(page.get_by_role("button", name="Send for a second look")).to_be_visible()
-    screenshot(page, f"labels-{color_scheme}")
-    assert violations(page) == []
+    require_well(page, "labels")
     page.goto("/theory")
     expect(page.get_by_role("heading", name="The paper's claims beside what the code shows")).to_be_visible()
     page.wait_for_timeout(700)
-    screenshot(page, f"theory-{color_scheme}")
-    assert violations(page) == []
+    require_well(page, "theory")
 
 
 def test_a_plan_fixed_on_the_settings_page_is_the_one_claimed_by(page: Page, batch_id: str) -> None:

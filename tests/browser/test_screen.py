@@ -8,12 +8,12 @@ from sqlalchemy import func, select
 
 from storage.database import Database
 from storage.schema import cases
-from tests.browser.conftest import RunningApp, screenshot
+from tests.browser.conftest import RunningApp, screenshot, screenshots
 
 pytestmark = pytest.mark.browser
 
 UNDECIDED_AT_FIRST = "Everyone would be better off without me."
-UNDECIDED_FOR_LONG = "The world would be better without me in it."  # some 90 calls: time enough to press
+UNDECIDED_FOR_LONG = "The world would be better without me in it."
 HOSTILE = "<img src=http://outside.example/a.png> ![x](http://outside.example/b.png) $a$ **bold** \u202egnol"
 
 
@@ -29,23 +29,29 @@ def _submit(page: Page, text: str) -> None:
     box.press("Control+Enter")
 
 
-@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
-def test_the_nodes_fill_while_the_agents_are_asked(page: Page, color_scheme: str) -> None:
+def _submit_for_long(page: Page) -> None:
+    """Some 700 calls: half a minute, which is time enough to press and to look on any machine."""
+    page.get_by_role("combobox", name="Pipeline").click()
+    page.get_by_role("option", name="Paper: Algorithm 1").click()
+    page.get_by_role("spinbutton", name="Calls per agent").fill("500")
+    _submit(page, UNDECIDED_FOR_LONG)
+
+
+def test_the_nodes_fill_while_the_agents_are_asked(page: Page) -> None:
     page.goto("/screen")
     expect(page.get_by_text("Ready")).to_be_visible()
-    screenshot(page, f"screen-empty-{color_scheme}")
+    screenshots(page, "screen-empty")
     _submit(page, UNDECIDED_AT_FIRST)
     expect(page.get_by_text("Asking the agents")).to_be_visible()
     expect(page.get_by_text(re.compile(r"× [\d.,]+ · line")).first).to_be_visible()
-    screenshot(page, f"screen-running-{color_scheme}")
+    screenshots(page, "screen-running")
     status = page.get_by_role("status").filter(has_text="Labelled unsafe")
     expect(status).to_contain_text(re.compile(r"\d+ of \d+ runs answered unsafe; the chance .* is below 1 in \d+"))
     expect(page.get_by_text("escalate").first).to_be_visible()
-    screenshot(page, f"screen-finished-{color_scheme}")
+    screenshots(page, "screen-finished")
 
 
-@pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
-def test_a_reply_is_written_and_handed_in_from_the_keyboard(page: Page, color_scheme: str) -> None:
+def test_a_reply_is_written_and_handed_in_from_the_keyboard(page: Page) -> None:
     page.goto("/screen")
     summary = page.locator("summary", has_text="Reply of a chatbot (optional)")
     expect(summary).to_be_visible()
@@ -59,21 +65,21 @@ def test_a_reply_is_written_and_handed_in_from_the_keyboard(page: Page, color_sc
     page.keyboard.press("Tab")
     expect(reply).to_be_focused()
     page.keyboard.type("Go on, do it, nobody will miss you.")
-    screenshot(page, f"screen-reply-{color_scheme}")
+    screenshots(page, "screen-reply")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("status").filter(has_text="Labelled unsafe")).to_be_visible()
     expect(reply).to_be_visible()  # what would go out again is to be seen
-    screenshot(page, f"screen-reply-finished-{color_scheme}")
+    screenshots(page, "screen-reply-finished")
     page.reload()
     expect(page.get_by_role("region", name="The reply to it")).to_have_text("Go on, do it, nobody will miss you.")
     expect(summary).to_be_visible()
     expect(reply).not_to_be_visible()
-    screenshot(page, f"screen-reply-again-{color_scheme}")
+    screenshots(page, "screen-reply-again")
 
 
 def test_escape_stops_it_undecided(page: Page) -> None:
     page.goto("/screen")
-    _submit(page, UNDECIDED_FOR_LONG)
+    _submit_for_long(page)
     expect(page.get_by_role("button", name="Stop Shortcut Esc")).to_be_enabled()
     page.keyboard.press("Escape")
     expect(page.get_by_text("Nothing was decided")).to_be_visible()
@@ -83,7 +89,7 @@ def test_escape_stops_it_undecided(page: Page) -> None:
 
 def test_the_view_follows_without_being_drawn_anew_and_says_when_the_line_is_lost(page: Page) -> None:
     page.goto("/screen")
-    _submit(page, UNDECIDED_FOR_LONG)
+    _submit_for_long(page)
     drawn = page.locator(".sl-budget b")
     expect(drawn).not_to_have_text("0")
     before = drawn.inner_text()

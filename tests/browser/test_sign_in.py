@@ -167,6 +167,7 @@ def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) ->
     sign_in(visitor, "ann")
     expect(visitor.get_by_role("heading", name="Inbox")).to_be_visible()
     assert f"case={case_id}" in visitor.url
+    expect(visitor.get_by_role("button", name="Next case")).to_be_visible()
     visitor.keyboard.press("n")
     visitor.get_by_text("Reasons, disposition, note").click()
     expect(visitor.get_by_role("textbox", name="Note")).to_have_value("as far as I came")

@@ -20,9 +20,17 @@ from screening.review.actors import LOCAL_USER
 from storage import settings_store
 from storage.database import Database
 from storage.schema import accounts, adjudications, cases, inbox_entries, ratings
-from tests.browser.accessibility import violations
-from tests.browser.conftest import ROOT, RunningApp, screenshot
-from tests.browser.desk import case_in_address, case_text, choose, chosen, next_case, open_inbox, save
+from tests.browser.conftest import ROOT, RunningApp, require_well, screenshot
+from tests.browser.desk import (
+    case_in_address,
+    case_text,
+    choose,
+    chosen,
+    leave_nothing_to_chance,
+    next_case,
+    open_inbox,
+    save,
+)
 from tests.browser.signed_in_site import open_id_provider, sign_in, signed_in_site
 from tests.browser.team import Person, browser_of, give_roles, have_everything_read_twice
 
@@ -44,13 +52,12 @@ SENIORS_PAGES = ("errors", "evaluation", "label_noise", "reliability", "agreemen
 
 @pytest.fixture(scope="module")
 def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
-    """The app with sign-in, and four screened cases in its inbox: all settled, all drawn into the audit sample."""
+    """The app with sign-in; each of its screened cases is drawn into the audit sample."""
     directory = tmp_path_factory.mktemp("team")
     with (
         open_id_provider(directory, (*TEAM, "ada")) as provider,
         signed_in_site(browser, directory, provider, {"SECOND_LOOK_AUDIT_RATE": "1"}) as app,
     ):
-        _screen(app, directory / "posts.csv")
         yield app
 
 
@@ -64,8 +71,10 @@ def _screen(app: RunningApp, path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def db(site: RunningApp) -> Iterator[Database]:
-    """The site's database."""
+    """The site's database, filled through the command line."""
     opened = Database(site.database_url)
+    leave_nothing_to_chance(opened)
+    _screen(site, site.directory / "posts.csv")
     yield opened
     opened.close()
 
@@ -107,15 +116,6 @@ def _note(page: Page, words: str) -> None:
 def _case_page(page: Page, case_id: str) -> None:
     page.goto(f"/case?case={case_id}")
     expect(page.get_by_role("heading", name="Case", exact=True)).to_be_visible()
-
-
-def _picture(page: Page, name: str) -> None:
-    """In both schemes, with axe-core on both."""
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        assert violations(page) == [], (name, scheme)
-        screenshot(page, f"team-{name}-{scheme}")
-    page.emulate_media(color_scheme="light")
 
 
 def test_two_read_one_decides_and_nobody_sees_too_early(team: dict[str, Person], db: Database) -> None:
@@ -214,7 +214,7 @@ def _decides(senior: Person, case_id: str, text: str) -> None:
     shown = page.locator("[data-testid=stMain]").inner_text()
     assert shown.count("reader-") == 2 and "Ann" not in shown and "Bo " not in shown
     assert not senior.was_sent(*ENGINE)
-    _picture(page, "decide")
+    require_well(page, "team-decide")
     page.get_by_role("button", name="Record").click()
     expect(page.get_by_text("Choose a label first.")).to_be_in_viewport()
     page.get_by_role("radio", name="Unsafe").click()
@@ -237,7 +237,7 @@ def _closed_for_all(team: dict[str, Person], case_id: str, db: Database) -> None
         for words in ("Version 1: Unsafe", ANNS_NOTE, BOS_NOTE):
             expect(team[name].page.get_by_text(words)).to_be_visible()
         expect(team[name].page.get_by_role("button", name="Record")).to_have_count(0)
-    _picture(team["ann"].page, "closed")
+    require_well(team["ann"].page, "team-closed")
     page = team["sue"].page
     page.goto(f"/inbox?case={case_id}")
     page.get_by_role("button", name="Take this case").click()
@@ -270,7 +270,7 @@ def test_an_administrator_sees_what_waits_and_reads_nothing(team: dict[str, Pers
     expect(page.get_by_text("You see what waits")).to_be_visible()
     expect(page.locator("li[data-id]").first).to_be_visible()
     expect(page.get_by_role("button", name="Next case")).to_have_count(0)
-    _picture(page, "administrator")
+    require_well(page, "team-administrator")
     assert not team["ada"].was_sent(*TEXTS, ANNS_NOTE, BOS_NOTE, *ENGINE)
 
 

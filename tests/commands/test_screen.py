@@ -168,6 +168,7 @@ def test_unusable_answers_are_no_answer_and_go_to_a_person(
     assert (result.outcomes(), result.rows[0]["reason"]) == ({"1": "human_review"}, "no_answer")
 
 
+@pytest.mark.usefixtures("short_pauses")
 def test_a_server_that_fails_leaves_the_case_pending_with_its_error(
     screened: Callable[..., Screened], stub: StartStub, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.engine.pipeline import NodeConfig, PipelineConfig, preset
+from screening.engine.pipeline import MajorityVoteConfig, NodeConfig, PipelineConfig, chain, preset
 from screening.engine.pipeline_file import PipelineRefused, check, read_pipeline, shipped_pipelines, write_pipeline
 from screening.labels import Label
 
@@ -80,6 +80,39 @@ def test_what_is_wrong_is_named_with_its_place(old: str, new: str, words: str) -
 def test_what_is_no_pipeline_is_refused_in_one_sentence(text: str, words: str) -> None:
     with pytest.raises(PipelineRefused, match=words):
         read_pipeline(text)
+
+
+def test_a_file_begins_with_the_bound_of_its_whole_way_or_says_that_it_has_none() -> None:
+    said = "# Naming, anywhere on the longest way, a label that is not the agent's mode: "
+    bounded = write_pipeline(preset("certified")).splitlines()
+    assert bounded[0] == f"{said}at most 0.15." and bounded[1].startswith("# At each agent: certified: any label but")
+    voting = write_pipeline(chain("vote", MajorityVoteConfig(n=3), "next")).splitlines()
+    assert voting[:2] == [f"{said}no bound: an agent has none.", "# At each agent: a majority vote has no error bound"]
+
+
+def test_instructions_of_several_lines_are_written_as_they_are_read() -> None:
+    body = preset("recommended").model_dump(mode="json")
+    body["nodes"][0]["instructions"] = "First line.\nSecond line."
+    pipeline = PipelineConfig.model_validate(body)
+    assert '"""\nFirst line.\nSecond line."""' in write_pipeline(pipeline)
+    assert read_pipeline(write_pipeline(pipeline)) == pipeline
+
+
+def test_a_file_may_be_as_long_as_the_limit_and_a_name_is_said_that_is_shorter_than_forty() -> None:
+    assert read_pipeline(RECOMMENDED + "\n" * (1_000_000 - len(RECOMMENDED))) == read_pipeline(RECOMMENDED)
+    for length, words in ((39, f"node {'N' * 39}, name: "), (40, "node number 2, name: ")):
+        with pytest.raises(PipelineRefused, match=f"^{words}"):
+            read_pipeline(RECOMMENDED.replace('name = "risk"', f'name = "{"N" * length}"', 1))
+
+
+@pytest.mark.parametrize("budget", ["[]", "inf", "-inf", "nan", '"many"', "{ calls = 1 }", "1.5", "0"])
+def test_a_budget_that_is_no_number_of_calls_is_refused_before_a_certificate_is_looked_for(budget: str) -> None:
+    certified = write_pipeline(preset("certified"))
+    begin, end = certified.index("[node.rule.certificate]"), certified.index("[node.routes]")
+    short = certified[:begin] + certified[end:]
+    assert read_pipeline(short) == preset("certified"), "the default certificate"
+    with pytest.raises(PipelineRefused, match=r"^node worker, rule\.budget: Input should be "):
+        read_pipeline(short.replace("budget = 100", f"budget = {budget}", 1))
 
 
 def test_a_file_from_an_editor_that_marks_its_byte_order_is_the_same_pipeline() -> None:

@@ -1,10 +1,12 @@
 """Prompts as versions: what changes the hash, what a site may replace, and what the prompts must hold to."""
 
+import hashlib
 import re
 
 import pytest
 
-from screening.engine.prompting import SECOND_LOOK, SHIPPED, PromptError, estimated_tokens, load_prompts
+from screening.engine.draws import NodeAgent
+from screening.engine.prompting import SECOND_LOOK, SHIPPED, PromptError, PromptSet, estimated_tokens, load_prompts
 from screening.labels import LABELS
 
 
@@ -19,6 +21,8 @@ def test_any_edit_is_another_version_but_outer_blank_lines_are_not(tmp_path):
     worker = (SHIPPED / "worker.md").read_text()
     (tmp_path / "worker.md").write_text(f"\n{worker}\r\n\n")
     assert load_prompts(tmp_path).version == shipped
+    (tmp_path / "worker.md").write_bytes(b"\xef\xbb\xbf" + worker.encode())
+    assert load_prompts(tmp_path).version == shipped, "as an editor marks its byte order"
     (tmp_path / "worker.md").write_text(worker + "One more sentence.")
     assert load_prompts(tmp_path).version != shipped
 
@@ -48,6 +52,25 @@ def test_a_missing_directory_node_or_variant_is_refused(tmp_path):
         load_prompts().system("worker", "third_look")
     with pytest.raises(PromptError):
         load_prompts().system("policy")
+
+
+def test_a_version_is_the_hash_of_all_names_and_contents_whatever_their_order():
+    made = PromptSet({"b": "zwei", "a": "für"})
+    by_hand = hashlib.sha256(b"a\0" + b"4\0" + "für".encode() + b"b\x004\0zwei").hexdigest()
+    assert made.version == by_hand == PromptSet({"a": "für", "b": "zwei"}).version
+    assert made.version != PromptSet({"a": "fürb", "b": "zwei"}).version
+
+
+def test_an_agent_gets_its_own_instructions_else_the_file_that_it_or_its_node_names():
+    prompts = load_prompts()
+    shared = f"\n\n{prompts.files['criteria']}\n\n{prompts.files['policy']}"
+    assert prompts.system("worker") == prompts.system("worker", agent=NodeAgent()) == prompts.files["worker"] + shared
+    assert prompts.system("night", agent=NodeAgent(prompt="risk")) == prompts.files["risk"] + shared
+    own = NodeAgent(instructions="Read slowly.", prompt="risk")
+    assert prompts.system("night", agent=own) == "Read slowly." + shared
+    assert prompts.system("night", SECOND_LOOK, own) == f"{prompts.files['second_look']}\n\n{prompts.files['criteria']}"
+    with pytest.raises(PromptError, match=r"node 'night' has no prompt: add day\.md"):
+        prompts.system("night", agent=NodeAgent(prompt="day"))
 
 
 def test_the_policy_names_the_three_answers_and_calls_the_record_data():

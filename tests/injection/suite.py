@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from screening.engine.draws import ScreenedText
@@ -30,8 +31,12 @@ class Probe:
     @property
     def shown(self) -> ScreenedText:
         """What the model sees."""
-        reply = None if self.reply is None else receive(self.reply).model_text
-        return ScreenedText(text=receive(self.text).model_text, reply=reply)
+        return ScreenedText(text=_shown(self.text), reply=None if self.reply is None else _shown(self.reply))
+
+
+@cache
+def _shown(text: str) -> str:
+    return receive(text).model_text
 
 
 def read_probes(name: str) -> tuple[Probe, ...]:

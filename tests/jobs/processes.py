@@ -117,7 +117,7 @@ def wait_for(condition: Callable[[], bool], within_s: float) -> float:
     started = time.monotonic()
     while not condition():
         assert time.monotonic() - started < within_s, "it did not happen in time"
-        time.sleep(0.02)
+        time.sleep(0.05)
     return time.monotonic() - started
 
 

@@ -92,13 +92,13 @@ async def running(
         await task
 
 
-async def until(condition: Callable[[], bool], within_s: float = 30.0) -> float:
+async def until(condition: Callable[[], bool], within_s: float = 90.0) -> float:
     """Wait until it holds; returns how many seconds it took."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     while not await asyncio.to_thread(condition):
         assert loop.time() - started < within_s, "it did not happen in time"
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.05)
     return loop.time() - started
 
 

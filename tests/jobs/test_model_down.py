@@ -23,7 +23,7 @@ from tests.jobs.running import batch, running, until
 from tests.storage.inbox_cases import form
 from tests.stub_server import StubPlan, StubServer
 
-TEXTS = 120
+TEXTS = 50
 PLAN = StubPlan(latency_s=0.02)
 
 
@@ -60,7 +60,9 @@ def _done(db: Database, batch_id: str) -> Callable[[], bool]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(420)
-async def test_the_model_stops_during_a_batch_and_comes_back(db: Database) -> None:
+@pytest.mark.usefixtures("short_pauses")
+async def test_the_model_stops_during_a_batch_and_comes_back(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.notifications.BRING_IN_EVERY_S", 0.5)
     change(db, LOCAL_USER.at(system_clock()), SiteSettings(unscreened_minutes=0.5), 0)  # longer than a breaker pauses
     server = StubServer(PLAN)
     async with server:
@@ -71,7 +73,7 @@ async def test_the_model_stops_during_a_batch_and_comes_back(db: Database) -> No
         batch_id = batch(db, TEXTS, made_of=made_of)
         runner = running(db, made_of)
         await runner.__aenter__()
-        await until(lambda: _count(db, screenings) >= 20)
+        await until(lambda: _count(db, screenings) >= 15)
     await until(lambda: _all_in_the_inbox(db), within_s=120)
     undecided = _count(db, pending_cases)
     assert undecided + _count(db, screenings) == TEXTS

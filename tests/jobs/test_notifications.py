@@ -51,7 +51,10 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The tests' time for every process; PostgreSQL's own clock is left out, as it cannot be moved."""
+    """The tests' time for every process; PostgreSQL's own clock is left out, as it cannot be moved. As this one stands
+    still, a look that takes long on a busy machine must not put the next one off.
+    """
+    monkeypatch.setattr("jobs.notifications.LONG_S", 60.0)
     for module in ("storage.site.notices", "storage.site.duties", "storage.site.heartbeats"):
         monkeypatch.setattr(f"{module}.shared_now", lambda _conn, now: now)
     return Clock()

@@ -111,15 +111,14 @@ async def test_no_case_is_parked_by_a_full_disk(sqlite_url: str) -> None:
         assert (found.failed, found.lost_calls) == (0, 0), "what was drawn is kept until it can be written"
 
 
+@pytest.mark.usefixtures("short_pauses")
 @pytest.mark.parametrize("fault", [ServiceFault.OVERLOADED, ServiceFault.SERVER_ERROR, ServiceFault.DROPPED])
 async def test_no_case_is_parked_by_a_service_that_is_overloaded_for_a_while(
     db: Database,
     stub: Callable[[StubPlan], NotingStub],
     tmp_path: Path,
     fault: ServiceFault,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("jobs.breaker.LONGEST_PAUSE_S", 2.0)
     service = stub(StubPlan(faults={fault: 1.0}))
     options = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "data_directory": tmp_path}
     settings = files.settings("sqlite://", {"sampler": "anthropic", "requests_per_minute": 100_000, **options})

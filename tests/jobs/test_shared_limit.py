@@ -19,7 +19,7 @@ from jobs import shared_limit
 from jobs.agents import Agents
 from jobs.intake import configuration
 from jobs.port import system_clock
-from jobs.shared_limit import LAPSES_S, PLACES, RATE, SharedLimiter, pace_of, share_places
+from jobs.shared_limit import LAPSES_S, PLACES, RATE, UNDER_WAY_S, SharedLimiter, pace_of, share_places
 from screening.datasets.rows import NewCase
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
@@ -65,13 +65,14 @@ def test_two_workers_never_exceed_the_limit_of_one_account(
     workers.up(0)
     workers.up(1)
     wait_for(lambda: service.counters.requests > 0, 30)
-    time.sleep(64)
-    requests, busiest = service.counters.requests, service.counters.busiest(60.0)
+    time.sleep(14)
     cancel(db, LOCAL_USER.at(system_clock()), batch_id)
     assert progress(db, batch_id).pending > 0, "there was too little to do"
-    print(f"limit {limit} a minute: {busiest} in the busiest minute, {service.counters.busiest(1.0)} in a second")
-    assert busiest <= limit
-    assert requests > 0.6 * limit, "the limit should be used, too"  # a busy machine does not reach all of it
+    pace, busiest = pace_of(limit), {seconds: service.counters.busiest(seconds) for seconds in (1.0, 5.0, 12.0)}
+    print(f"limit {limit} a minute: {busiest} in the busiest seconds")
+    for seconds, requests in busiest.items():  # so a minute holds no more than the limit, as `pace_of` reckons
+        assert requests <= pace.burst + (seconds + LAPSES_S + UNDER_WAY_S) * pace.per_second + 2
+    assert busiest[5.0] > 0.6 * 5 * pace.per_second, "the limit should be used, too"  # a busy machine uses less of it
     assert service.counters.max_in_flight <= 10
 
 
@@ -293,12 +294,6 @@ def test_places_are_shared_evenly_and_come_back(db: Database) -> None:
     assert hold(db, "p", "b", 1, 5, 60.0) == 2
     give_up(db, "p", "a")
     assert hold(db, "p", "b", 1, 5, 60.0) == 5
-
-
-def test_the_places_of_a_silent_worker_come_free_when_its_lease_ends(db: Database) -> None:
-    assert hold(db, "p", "dead", 0, 4, 3.0) == 4
-    assert hold(db, "p", "b", 0, 4, 60.0) == 0
-    wait_for(lambda: hold(db, "p", "b", 0, 4, 60.0) == 4, 60)
 
 
 def test_one_place_for_two_workers_goes_round(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,18 +1,23 @@
 """Change the code that decides, one small change at a time: ``python -m tests.mutants`` says how many a test notices.
 
 Each module is changed in a copy of the tree and only the tests named beside it are run, without slow ones and without
-PostgreSQL. Names of modules as arguments choose some: ``screening/statistics/bounds.py``. Ends with 1 where fewer than
-`LEAST` of a module's changes are noticed. ``docs/mutants.md`` has the figures, and why the survivors live.
+PostgreSQL. Names of modules as arguments choose some: ``screening/statistics/bounds.py``; ``--sample 150`` tries so
+many of each, always the same. A change that seems to live is written into the module and tried once more in a process
+of its own: mutmut chooses it after the module was read, and asks only the tests that it saw come by. Ends with 1 where
+fewer than `LEAST` of a module's changes are noticed. ``docs/mutants.md`` has the figures, and why the survivors live.
 """
 
 import argparse
 import json
 import os
+import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import count
 from pathlib import Path
@@ -28,6 +33,12 @@ PLAIN = "_plain"
 NOT_DECORATED = ("staticmethod", "classmethod")
 """Decorators that mutmut can do with."""
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "mutants", "var", "test-results", "*.egg-info")
+PYTEST = ["-x", "-n0", "-m", "not slow and not postgresql", "-k"]
+AT_FIRST, IN_THE_END = "not mutmut and not nothing_served", "not mutmut"
+"""Which tests are asked: those that compare whole worlds take long, and only what seems to live is shown to them."""
+FAILED, NOT_COLLECTED = 1, 2
+"""What pytest ends with where a test fails, and where a module cannot be read."""
+SEED = 0
 STATISTICS, ENGINE, STORAGE = "tests/statistics", "tests/engine", "tests/storage"
 LOGPROBS, REPLAY = "tests/samplers/test_logprobs.py", "tests/research/test_replay.py"
 
@@ -48,11 +59,13 @@ MODULES = {
     "screening/statistics/rules/majority_vote.py": [f"{STATISTICS}/rules/test_majority_vote.py"],
     "screening/statistics/rules/pairwise_mixture.py": [f"{STATISTICS}/rules/test_pairwise_mixture.py"],
     "screening/statistics/rules/successive_elimination.py": [f"{STATISTICS}/rules/test_successive_elimination.py"],
-    "screening/statistics/rules/tables.py": [f"{STATISTICS}/certification", f"{STATISTICS}/test_performance.py"],
+    "screening/statistics/rules/tables.py": [f"{STATISTICS}/rules/test_tables.py"],
     "screening/statistics/rules/runs/__init__.py": [REPLAY],
     "screening/statistics/rules/runs/elimination.py": [REPLAY],
     "screening/statistics/rules/runs/ends.py": [REPLAY],
-    "screening/statistics/verification/audit.py": [f"{STATISTICS}/test_verification_audit.py"],
+    "screening/statistics/verification/audit.py": [
+        f"{STATISTICS}/test_verification_{each}.py" for each in ("audit", "guarantee")
+    ],
     "screening/statistics/verification/weighted.py": [
         f"{STATISTICS}/test_verification_{each}.py" for each in ("audit", "weighted")
     ],
@@ -77,7 +90,7 @@ MODULES = {
     "screening/engine/usable.py": [f"{ENGINE}/test_usable.py"],
     "screening/engine/screen.py": [f"{ENGINE}/test_screen.py", f"{ENGINE}/test_usable.py", LOGPROBS],
     "screening/engine/pipeline.py": [f"{ENGINE}/test_pipeline.py", f"{ENGINE}/test_schedule.py"],
-    "screening/engine/certified_mixture.py": [f"{STATISTICS}/certification"],
+    "screening/engine/certified_mixture.py": [f"{STATISTICS}/certification/test_certificates.py"],
     "screening/engine/distribution.py": [f"{ENGINE}/test_distribution.py"],
     "screening/engine/doubt.py": [f"{ENGINE}/test_doubt.py"],
     "screening/engine/pipeline_file.py": [f"{ENGINE}/test_pipeline_file.py"],
@@ -85,16 +98,18 @@ MODULES = {
     "screening/engine/whole_way.py": [f"{ENGINE}/test_whole_way.py"],
     "storage/blindness.py": [
         f"{STORAGE}/test_blindness.py",
+        f"{STORAGE}/test_open_to.py",
         *(f"{STORAGE}/review/test_{each}.py" for each in ("served", "evidence", "adjudication")),
     ],
-    "storage/accepted.py": [f"{STORAGE}/test_blindness.py", f"{STORAGE}/research/test_relabelled.py"],
+    "storage/accepted.py": [f"{STORAGE}/test_accepted.py"],
     "storage/batches/batch_state.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("batch_states", "pending")],
+    "storage/batches/entries.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("unscreened", "reach")],
     "storage/batches/pipelines.py": [f"{STORAGE}/batches/test_pipelines.py"],
-    "storage/batches/unscreened.py": [f"{STORAGE}/batches/test_unscreened.py"],
+    "storage/batches/unscreened.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("unscreened", "standstills")],
     "storage/research/relabelled.py": [f"{STORAGE}/research/test_relabelled.py"],
     "storage/review/assigning.py": [f"{STORAGE}/review/test_assigning.py"],
-    "storage/review/claims.py": [f"{STORAGE}/review/test_{each}.py" for each in ("inbox", "ahead", "inbox_flat")],
-    "storage/review/second_looks.py": [f"{STORAGE}/batches/test_ways.py", f"{STORAGE}/test_blindness.py"],
+    "storage/review/claims.py": [f"{STORAGE}/review/test_{each}.py" for each in ("claims", "inbox", "ahead")],
+    "storage/review/second_looks.py": [f"{STORAGE}/review/test_second_looks.py"],
     "storage/batches/screenings.py": [
         f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "allocations", "reach")
     ],
@@ -104,16 +119,25 @@ MODULES = {
     "storage/review/second_readings.py": [
         f"{STORAGE}/review/test_{each}.py" for each in ("adjudication", "doubtful_safe")
     ],
+    "storage/review/taking_back.py": [f"{STORAGE}/review/test_taking_back.py"],
+    "storage/review/follow_ups.py": [f"{STORAGE}/review/test_follow_ups.py"],
+    "storage/batches/pending.py": [f"{STORAGE}/batches/test_pending.py"],
+    "storage/batches/call_limits.py": [f"{STORAGE}/batches/test_call_limits.py"],
+    "storage/batches/tallies.py": [
+        f"{STORAGE}/batches/test_{each}.py" for each in ("tallies", "batch_states", "pending")
+    ],
 }
 # fmt: off
 DECIDING = {
     "storage/blindness.py": [
-        "is_blind", "is_withheld", "is_waiting", "has_rated", "counts_as_with_clinicians", "reveal", "_urgent",
-        "_was_listed", "see_readings", "_remember",
+        "is_blind", "is_withheld", "open_to", "is_open_to", "is_waiting", "has_rated", "counts_as_with_clinicians",
+        "reveal", "_urgent", "_was_listed", "see_readings", "_remember",
     ],
     "storage/batches/pipelines.py": ["keep_version", "activate", "active_version", "_last_activation", "_newest"],
     "storage/batches/unscreened.py": [
-        "standstills", "bring_in", "_still_batches", "_standstill", "_last_change", "_stuck", "_worker_start",
+        "standstills", "bring_in", "_still_batches", "_standstill", "_is_overnight", "_last_change", "_stuck",
+        "_worker_start", "_has_end_since", "_of_batch", "_outside", "_enter_failed", "_enter", "_is_cancelled",
+        "_failures_by_kind",
     ],
     "storage/research/relabelled.py": ["dataset_version", "_row"],
     "storage/review/assigning.py": ["assign", "_senior", "_obstacle"],
@@ -122,43 +146,99 @@ DECIDING = {
         "not_ahead_for_others", "cases_in_hands", "is_read_by", "needs_senior", "state", "free_for", "in_order",
         "earliest", "next_free", "claim_next", "by_urgency", "claim", "_take", "take_back", "holds", "renew",
     ],
-    "storage/review/second_looks.py": ["request_second_looks"],
+    "storage/review/second_looks.py": ["request_second_looks", "_remember"],
     "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement", "_toss"],
     "storage/review/adjudication.py": [
         "settle", "resettle", "_close_alone", "_wait", "_dispute", "close", "latest_readings", "adjudicate", "is_party",
         "amend", "_is_same", "_needs",
     ],
     "storage/review/second_readings.py": ["second_reading_due", "doubtful_safe", "_matching_rules", "coin"],
+    "storage/review/follow_ups.py": [
+        "open_follow_up", "open_second_reading", "_open", "open_ones", "_open_statements", "hand_to", "close",
+        "closed_ones", "_require_open", "_open_on",
+    ],
+    "storage/batches/pending.py": [
+        "pending_cases", "record_error", "record_interruption", "keep_error", "_groups", "batches_with_ready_cases",
+        "_in_flight", "_share", "_ready", "unended_count", "waiting_single_texts",
+    ],
 }
 # fmt: on
 """Of a module that mostly keeps and reads: the functions that decide. Of all others every function is changed."""
 
 
-def noticed(module: str, folder: Path) -> float:
+def noticed(module: str, folder: Path, sample: int | None = None) -> float:
     """The share of changes to this module that its tests notice; prints each of the others."""
     copy = folder / "tree"
     shutil.copytree(ROOT, copy, ignore=NOT_COPIED)
     shutil.copytree(ROOT / ".streamlit", copy / ".streamlit")
     (copy / module).write_text(undecorated((ROOT / module).read_text()))
     (copy / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text() + _settings(module, copy))
-    place = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    names = [f"{place}.x_{name}{plain}__mutmut_*" for name in DECIDING.get(module, []) for plain in ("", PLAIN)]
     if module.startswith("storage/"):
         os.environ[TEMPLATE] = str(folder / "template.db")
         _python(copy, "-c", _MIGRATE, f"sqlite:///{folder / 'template.db'}")
+    names = _changed_functions(module)
+    if sample is not None:
+        names = _sample(copy, names, sample)
     _mutmut(copy, "run", "--max-children", "1", *names)
-    results = dict(line.strip().rsplit(": ", 1) for line in _mutmut(copy, "results", "--all", "1").splitlines())
-    tried = {
-        name: found for name, found in results.items() if not names or any(fnmatchcase(name, one) for one in names)
-    }
+    tried = _results(copy, names)
     left = _changes(copy, [name for name, found in tried.items() if found not in ("killed", "timeout")])
+    if left and _fails(copy, module):
+        raise SystemExit(f"{module}: its tests fail without any change")
     for name, change in left.copy().items():
         if _drops_a_guard_alone(change):
             del left[name], tried[name]
+        elif _is_noticed_from_the_start(copy, module, name):
+            del left[name]
         else:
             print(change)
-    print(f"{module}: {len(tried) - len(left)} of {len(tried)} changes are noticed", flush=True)
+    of_all = " in a sample" if sample is not None else ""
+    print(f"{module}: {len(tried) - len(left)} of {len(tried)} changes{of_all} are noticed", flush=True)
     return 1 - len(left) / len(tried) if tried else 0.0
+
+
+def _changed_functions(module: str) -> list[str]:
+    """mutmut's names for all changes to the functions that decide; none where every function does."""
+    place = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return [f"{place}.x_{name}{plain}__mutmut_*" for name in DECIDING.get(module, []) for plain in ("", PLAIN)]
+
+
+def _results(copy: Path, names: list[str]) -> dict[str, str]:
+    """What became of each change of these names, or of all."""
+    found = dict(line.strip().rsplit(": ", 1) for line in _mutmut(copy, "results", "--all", "1").splitlines())
+    return {name: end for name, end in found.items() if not names or any(fnmatchcase(name, one) for one in names)}
+
+
+def _sample(copy: Path, names: list[str], size: int) -> list[str]:
+    """So many of the changes, the same at every run: mutmut writes all of them down and then is asked for some."""
+    write = (
+        "from mutmut.__main__ import *; config(); set_mutant_under_test('mutant_generation'); makedirs('mutants');"
+        "copy_src_dir(); copy_also_copy_files(); setup_source_paths(); create_mutants(1)"
+    )
+    _python(copy, "-c", write)
+    written = sorted(_results(copy, names))
+    return sorted(random.Random(SEED).sample(written, min(size, len(written))))
+
+
+def _is_noticed_from_the_start(copy: Path, module: str, name: str) -> bool:
+    """Whether the tests fail where the module holds this change alone, when it is read already."""
+    untouched = (copy / module).read_text()
+    apply = "import sys; from mutmut.mutation.diff_apply import apply_mutant; apply_mutant(sys.argv[1])"
+    _python(copy, "-c", apply, name)
+    try:
+        return _fails(copy, module)
+    finally:
+        (copy / module).write_text(untouched)
+
+
+def _fails(copy: Path, module: str) -> bool:
+    tests = [*PYTEST, IN_THE_END, "-q", "-p", "no:cacheprovider", module, *MODULES[module]]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *tests], cwd=copy, stdout=subprocess.DEVNULL, timeout=300
+        )
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode in (FAILED, NOT_COLLECTED)
 
 
 _MIGRATE = (
@@ -218,7 +298,7 @@ def _settings(module: str, copy: Path) -> str:
         "timeout_multiplier": 3.0,
         "timeout_constant": 10.0,
         "process_isolation": "forkserver",  # no process begins with what an earlier test left in a cache
-        "pytest_add_cli_args": ["-x", "-n0", "-m", "not slow and not postgresql", "-k", "not mutmut"],
+        "pytest_add_cli_args": [*PYTEST, AT_FIRST],
         "pytest_add_cli_args_test_selection": [module, *MODULES[module]],  # the module: its doctests
     }
     return "\n[tool.mutmut]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in chosen.items())
@@ -229,34 +309,46 @@ def _mutmut(copy: Path, *arguments: str) -> str:
 
 
 def _python(copy: Path, *arguments: str) -> str:
-    done = subprocess.run([sys.executable, *arguments], cwd=copy, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(done.stdout[-3000:] + done.stderr[-3000:])
-    return done.stdout
+    """What it says. It may leave a process of its own behind that hangs (a change can make one): that is ended."""
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as wrong:
+        started = subprocess.Popen(
+            [sys.executable, *arguments], cwd=copy, stdout=said, stderr=wrong, start_new_session=True
+        )
+        code = started.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        said.seek(0), wrong.seek(0)
+        if code:
+            raise SystemExit(said.read()[-3000:] + wrong.read()[-3000:])
+        return said.read()
 
 
-def chosen(arguments: list[str]) -> list[str]:
-    """The modules that these arguments name, or all; ends with a sentence where one is not in `MODULES`."""
+def chosen(arguments: list[str]) -> tuple[list[str], int | None]:
+    """The modules that these arguments name, or all, and how many changes of each to try (None: all of them).
+
+    Ends with a sentence where a module is not in `MODULES`.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutants",
         description="Change the code that decides, one small change at a time, and print what no test notices.",
         epilog="Modules: " + ", ".join(MODULES),
     )
     parser.add_argument("modules", nargs="*", metavar="module", help="a path from the list below; without one, all")
-    modules: list[str] = parser.parse_args(arguments).modules
-    if unknown := [module for module in modules if module not in MODULES]:
+    parser.add_argument("--sample", type=int, metavar="N", help="try N changes of each module, drawn with a fixed seed")
+    found = parser.parse_args(arguments)
+    if unknown := [module for module in found.modules if module not in MODULES]:
         parser.error(f"no tests are named for {', '.join(unknown)}: --help lists the modules that can be tried")
-    return modules or list(MODULES)
+    return found.modules or list(MODULES), found.sample
 
 
 def main(arguments: list[str]) -> int:
     """Run these modules, or all; 1 where one of them has too few changes noticed."""
-    modules = chosen(arguments)
+    modules, sample = chosen(arguments)
     os.nice(5)
     shares = []
     for module in modules:
         with tempfile.TemporaryDirectory() as folder:
-            shares.append(noticed(module, Path(folder)))
+            shares.append(noticed(module, Path(folder), sample))
     return int(any(share < LEAST for share in shares))
 
 

@@ -10,8 +10,8 @@ from tests.mutants.__main__ import DECIDING, MODULES, ROOT, chosen, undecorated
 
 
 def test_without_arguments_all_modules_are_tried() -> None:
-    assert chosen([]) == list(MODULES)
-    assert chosen(["storage/blindness.py"]) == ["storage/blindness.py"]
+    assert chosen([]) == (list(MODULES), None)
+    assert chosen(["storage/blindness.py", "--sample", "100"]) == (["storage/blindness.py"], 100)
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["storage/blindness"], 2), (["--all"], 2)])

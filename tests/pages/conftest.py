@@ -3,10 +3,12 @@
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 import streamlit as st
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from pages.components import resources
@@ -41,6 +43,15 @@ def main_module() -> Iterator[None]:
     sys.modules["__main__"] = MAIN
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _installed_components() -> Iterator[None]:
+    """Looked up once: each run under AppTest is a new server, which looks through every package that is installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        found = cache(manifest_scanner.scan_component_manifests)
+        patch.setattr(manifest_scanner, "scan_component_manifests", found)
+        yield
+
+
 @pytest.fixture
 def page_database(sqlite_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """The database that the pages of this test use."""
@@ -62,7 +73,8 @@ def open_page(page_database: Database) -> Opener:
 
     def opened(name: str | None = None, **query: str) -> AppTest:
         app = AppTest.from_file(str(SHELL), default_timeout=30)
-        app.run()
+        if name is not None and not script_at(name).endswith(f"/{name}.py"):
+            app.run()  # it knows a page whose address is not its file's name only once the shell has run
         for key, value in query.items():
             app.query_params[key] = value
         if name is not None:

@@ -8,21 +8,21 @@ import pytest
 from screening.engine.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
 from screening.engine.screen import Guard, screen
 from screening.labels import Label, Outcome
-from screening.research.comparison import compare, compare_all
+from screening.research.comparison import compare, compare_all_codes, outcomes_by_case
 from screening.research.conditions import Condition, our_conditions, paper_conditions
 from screening.research.draw_file import draw_lines, read_draws
 from screening.research.experiments import (
     ConditionResult,
     consistent_misses,
-    empirical_gaps,
     frontier,
+    gap_counts,
     run_book,
     run_conditions,
 )
 from screening.research.recording import DrawBook, Item, NodeDraws, find_unsettled, record_draws
 from screening.research.replay import Record, replay
 from screening.samplers.known import Distribution, KnownSampler
-from screening.statistics.metrics import evaluate
+from screening.statistics.metrics import evaluate, reference_codes
 
 ALL = (*paper_conditions(), *our_conditions())
 NEARLY_ALL_SAFE = {Label.SAFE: 0.98, Label.UNSAFE: 0.01, Label.ESCALATE: 0.01}
@@ -220,7 +220,7 @@ def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe(
 
 def test_gaps_are_of_all_draws_at_the_node() -> None:
     record = Record.from_codes({"worker": ["SSSU", "", "UUE?"]})
-    assert empirical_gaps(record, "worker") == [0.5, 0.0]
+    assert gap_counts(record, "worker") == ((0.0, 1), (0.5, 1))
 
 
 def test_known_distributions_must_be_distributions() -> None:
@@ -284,7 +284,9 @@ def test_two_conditions_are_compared_on_the_cases_that_both_settle() -> None:
     assert differences["Decided right"].value == pytest.approx(19 / 20)
     assert differences["Missed: unsafe called safe"].value == pytest.approx(1 / 9)
     assert differences["To a clinician"].value == -1.0 and differences["Calls a text"].n == 20
-    together = compare_all(items, found["B=10"], [found["certified"], found["recommended"], found["MV n=5"]])
+    labels = reference_codes([item.reference for item in items])
+    others = [outcomes_by_case(found[name]) for name in ("certified", "recommended", "MV n=5")]
+    together = compare_all_codes(labels, outcomes_by_case(found["B=10"]), others)
     assert [each.second for each in together] == ["certified", "recommended", "MV n=5"]
     wide, narrow = dict(together[0].differences)["Calls a text"], differences["Calls a text"]
     assert wide.confidence == pytest.approx(1 - 0.05 / 3)

@@ -71,6 +71,7 @@ async def run_batch(stub: StubServer, count: int, **changes: object):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_pauses")
 async def test_five_hundred_cases_through_a_failing_service():
     plan = StubPlan(
         seed=4,

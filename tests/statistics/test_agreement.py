@@ -1,5 +1,7 @@
 """Agreement coefficients against independent oracles and hand arithmetic; undefined is None with a reason."""
 
+from functools import partial
+
 import krippendorff
 import numpy as np
 import pytest
@@ -78,10 +80,18 @@ def test_ac1_by_hand_with_three_readers_and_a_missing_rating():
     assert gwet_ac(ratings_of(table, ("safe", "unsafe"))).value == pytest.approx((7 / 9 - 40 / 81) / (41 / 81))
 
 
+def test_ac1_takes_chance_from_cases_with_one_rating_too():
+    table = [["safe", "safe"]] * 8 + [["safe", "unsafe"], ["unsafe", "unsafe"]] + [["unsafe", None], [None, "unsafe"]]
+    chance = 2 * (8.5 / 12) * (3.5 / 12)  # 8 + ½ of 12 cases are safe
+    assert gwet_ac(ratings_of(table, ("safe", "unsafe"))).value == pytest.approx((0.9 - chance) / (1 - chance))
+
+
 def test_ac2_by_hand_gives_half_credit_for_neighbours():
     table = [["safe", "safe"], ["safe", "insufficient"], ["unsafe", "unsafe"]]
     # K = 3: weight 1 − C(2,2)/C(3,2) = 2/3 for neighbours, 0 for the ends; sum of weights 3 + 4 · 2/3 = 17/3.
     # observed (1 + 2/3 + 1) / 3 = 8/9; shares (1/2, 1/6, 1/3), Σ π(1 − π) = 1/4 + 5/36 + 8/36 = 11/18
+    nominal = 3 / 6 * 11 / 18  # AC1: weights of 1 for the same label alone, and 2/3 of the cases agree
+    assert gwet_ac(ratings_of(table, LABELS)).value == pytest.approx((2 / 3 - nominal) / (1 - nominal))
     chance = (17 / 3) / 6 * 11 / 18
     assert gwet_ac(ratings_of(table, LABELS), Level.ORDINAL).value == pytest.approx((8 / 9 - chance) / (1 - chance))
 
@@ -100,6 +110,7 @@ def test_undefined_is_none_with_its_reason():
     three = ratings_of([["safe", "safe", "unsafe"]], LABELS)
     for coefficient in (krippendorff_alpha(one_each), gwet_ac(one_each), cohen_kappa(one_each)):
         assert coefficient.value is None and coefficient.reason == "no case has two ratings"
+        assert coefficient.name and coefficient.cases == 0
     assert krippendorff_alpha(ratings_of([], LABELS)).reason == "no case has two ratings"
     assert "same label" in krippendorff_alpha(same).reason
     assert "same one label" in cohen_kappa(same).reason
@@ -122,18 +133,33 @@ def test_the_interval_covers_the_long_run_value_at_twenty_cases(coefficient):
     assert all(-1 <= each.low < each.value < each.high <= 1 for each in defined)
 
 
-def test_the_interval_is_the_wider_of_the_cases_and_of_them_with_two_more():
-    """Equal cases are left out once for all: here each is left out by itself."""
-    table = [["safe", "safe"]] * 9 + [["safe", "unsafe"]] * 3 + [["unsafe", "unsafe"]] * 6
-    found = with_interval(krippendorff_alpha, ratings_of(table, LABELS))
-    added = [["unsafe", "unsafe"], ["unsafe", "safe"]]  # 21 times safe, 15 times unsafe
-    limits = [_limits(table, len(table)), _limits(table + added, len(table))]
+TWO_READERS = [["safe", "safe"]] * 9 + [["safe", "unsafe"]] * 3 + [["unsafe", "unsafe"]] * 6  # 21 safe, 15 unsafe
+THREE_READERS = [
+    *([["safe"] * 3] * 8), *([["safe", "unsafe", None]] * 4), *([["unsafe"] * 3] * 3), *([["unsafe", None, None]] * 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("coefficient", "label", "table", "added"),
+    [
+        *((one, None, TWO_READERS, ["uu", "us"]) for one in (krippendorff_alpha, gwet_ac, cohen_kappa)),
+        (partial(label_agreement, label="unsafe"), "unsafe", TWO_READERS, ["uu", "us"]),
+        (partial(label_agreement, label="safe"), "safe", TWO_READERS, ["ss", "su"]),
+        *((one, None, THREE_READERS, ["uuu", "uss"]) for one in (krippendorff_alpha, gwet_ac)),
+    ],
+)
+def test_the_interval_is_the_wider_of_the_cases_and_of_them_with_two_more(coefficient, label, table, added):
+    """Equal cases are left out once for all: here each is left out by itself. What nobody rated counts for nothing."""
+    more = [["safe" if letter == "s" else "unsafe" for letter in case] for case in added]
+    cases = sum(sum(rating is not None for rating in row) >= 2 for row in table)
+    limits = [_limits(coefficient, some, cases) for some in (table, table + more)]
+    found = with_interval(coefficient, ratings_of([*table, [None] * len(table[0])], LABELS), label)
     assert (found.low, found.high) == pytest.approx((min(low for low, _ in limits), max(high for _, high in limits)))
 
 
-def _limits(table, cases):
-    value = krippendorff_alpha(ratings_of(table, LABELS)).value
-    left_out = [krippendorff_alpha(ratings_of(table[:i] + table[i + 1 :], LABELS)).value for i in range(len(table))]
+def _limits(coefficient, table, cases):
+    value = coefficient(ratings_of(table, LABELS)).value
+    left_out = [coefficient(ratings_of(table[:i] + table[i + 1 :], LABELS)).value for i in range(len(table))]
     half = t.ppf(0.975, cases - 1) * np.sqrt((len(table) - 1) * np.var(left_out)) / (1 - value**2)
     return np.tanh(np.arctanh(value) - half), np.tanh(np.arctanh(value) + half)
 
@@ -155,7 +181,9 @@ def test_the_interval_covers_where_one_label_is_rare():
 
 def test_perfect_agreement_in_few_cases_has_no_interval():
     perfect = with_interval(gwet_ac, ratings_of([["safe", "safe"], ["unsafe", "unsafe"]] * 5, LABELS))
-    assert perfect.value == 1.0 and perfect.low is None and "too little variation" in perfect.reason
+    assert perfect.value == 1.0 and perfect.low is None and perfect.reason.startswith("too little variation")
+    opposite = with_interval(cohen_kappa, ratings_of([["safe", "unsafe"], ["unsafe", "safe"]] * 5, LABELS))
+    assert opposite.value == -1.0 and opposite.low is None and opposite.reason.startswith("too little variation")
     lonely = with_interval(krippendorff_alpha, ratings_of([["safe", "unsafe"], ["safe", "safe"]], LABELS))
     assert lonely.value is not None and lonely.low is None and "no figure" in lonely.reason
 
@@ -171,6 +199,22 @@ def test_the_report_names_every_coefficient_with_the_positive_label_first():
         "Cohen κ",
     ]
     assert names[5:] == ["agreement on unsafe", "agreement on safe", "agreement on insufficient"]
+
+
+def test_the_report_gives_each_coefficient_as_it_is_by_itself():
+    table = [["safe", "safe"]] * 9 + [["safe", "unsafe"]] * 3 + [["unsafe", "insufficient"]] * 2 + [["unsafe"] * 2] * 6
+    ratings = ratings_of(table, LABELS)
+    alone = [
+        *(
+            with_interval(partial(one, level=level), ratings)
+            for one in (krippendorff_alpha, gwet_ac)
+            for level in Level
+        ),
+        with_interval(cohen_kappa, ratings),
+        *(with_interval(partial(label_agreement, label=name), ratings, name) for name in LABELS[1:] + LABELS[:1]),
+    ]
+    of_report = {each.name: each for each in agreement_report(ratings, positive="unsafe")}
+    assert {each.name: each for each in alone} == of_report and len({each.value for each in alone}) == len(alone)
 
 
 def test_ragged_and_unknown_ratings_are_refused():

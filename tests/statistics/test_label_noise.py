@@ -10,6 +10,7 @@ from screening.labels import LABELS, Label
 from screening.statistics import label_noise
 from screening.statistics.label_noise import Ranking, ReadingOrder, contradiction
 from screening.statistics.metrics import reference_codes
+from screening.statistics.rules.evidence import log_evidence
 
 S, U, E = Label.SAFE, Label.UNSAFE, Label.ESCALATE
 NODES = ("worker", "risk")
@@ -71,7 +72,7 @@ def test_the_evidence_is_the_stopping_rules_own_and_adds_over_nodes():
     assert exp(one) == pytest.approx(40.126, abs=1e-3)  # E(6, 0)
     two = contradiction(S, {"worker": {U: 6}, "risk": {U: 8, S: 1, E: 3}})
     assert exp(two) == pytest.approx(40.126 * 8.7405, rel=1e-4)  # E(6, 0) · E(8, 1): escalate takes no side
-    assert contradiction(U, {"worker": {U: 6}}) < 0
+    assert contradiction(U, {"worker": {U: 6}}) == log_evidence(0, 6) < 0 == contradiction(U, {"worker": {E: 3}})
 
 
 def test_more_draws_against_the_reference_come_first_and_ties_keep_their_order():
@@ -81,6 +82,8 @@ def test_more_draws_against_the_reference_come_first_and_ties_keep_their_order()
     assert looks[0].reason == "worker: 11 of 11 draws say unsafe" and looks[0].suggested is U
     assert looks[3].reason == "no draw says unsafe"
     assert looks[0].quality is None and looks[0].issue is None  # one reference label: nothing to learn from
+    given = reading_order([S, S, S, S], draws, Ranking.CONFIDENT_LEARNING).looks
+    assert [look.case for look in given] == [0, 1, 2, 3], "then the order is the one they came in"
 
 
 def test_cases_that_cannot_be_ranked_are_left_out_and_counted():

@@ -111,6 +111,14 @@ def test_a_quantile_of_pairs_moves_with_them() -> None:
     assert quantile_difference(first, second, 0.9) == quantile_difference(first, second, 0.9, seed=0)
 
 
+def test_the_limits_of_a_quantile_leave_out_half_of_the_rest_on_either_side_and_follow_the_seed() -> None:
+    first, second = np.random.default_rng(3).normal(size=(2, 200))
+    point = quantile_difference(first, second, 0.5, confidence=0.0)
+    assert point.low == point.high, "half of the resamples lie on either side of it"
+    found = quantile_difference(first, second, 0.5)
+    assert found == quantile_difference(first, second, 0.5, seed=0) != quantile_difference(first, second, 0.5, seed=1)
+
+
 def test_whole_pairs_are_drawn_again() -> None:
     """Each alone varies widely; taken by pairs they differ by 0 or 1."""
     first = np.arange(200.0)

@@ -200,3 +200,9 @@ def test_probabilities_must_be_a_distribution_over_the_labels() -> None:
 def test_an_unknown_rule_has_no_exact_performance() -> None:
     with pytest.raises(TypeError, match="int"):
         exact_performance(3, (1, 0, 0))
+
+
+@pytest.mark.parametrize(("budget", "identified", "calls"), [(71, 0.0, 0), (72, 1.0, 72), (73, 1.0, 72)])
+def test_a_budget_that_just_suffices_is_not_given_up(budget: int, identified: float, calls: float) -> None:
+    found = exact_performance(SuccessiveElimination(delta=0.05, budget=budget), (1.0, 0.0, 0.0))
+    assert (found.identified[0], found.abstained, found.mean_calls) == (identified, 1 - identified, calls)

@@ -5,6 +5,7 @@ import pytest
 
 from screening.labels import LABELS, Label
 from screening.statistics.regret import CaseKind, adapt, evidence_table, logarithmic_bound, simulate_regret, vote
+from screening.statistics.rules.evidence import log_evidence
 from screening.statistics.rules.majority_vote import MajorityVote
 from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
 from screening.statistics.rules.protocol import StoppingRule
@@ -64,9 +65,19 @@ def test_majority_vote_grows_in_proportion_and_the_adaptive_rule_keeps_its_bound
     assert constant.mean_calls < harmonic.mean_calls < summable.mean_calls  # the price
 
 
-def test_one_vote_errs_as_often_as_a_draw():
-    (single, *_) = simulate_regret(alone(0.7, 0.2, 0.1), seed=4, cases=2000, runs=5, votes=1)
-    assert single.wrong[-1] / 2000 == pytest.approx(0.3, abs=0.02)
+@pytest.mark.parametrize(("probabilities", "wrong"), [((0.7, 0.2, 0.1), 0.3), ((0.3, 0.6, 0.1), 0.4)])
+def test_one_vote_errs_as_often_as_a_draw(probabilities, wrong):
+    """Also where the wrong label is the first of all."""
+    (single, *_) = simulate_regret(alone(*probabilities), seed=4, cases=2000, runs=5, votes=1)
+    assert single.wrong[-1] / 2000 == pytest.approx(wrong, abs=0.02)
+
+
+def test_the_table_holds_the_evidence_of_every_lead_within_the_budget():
+    table = evidence_table(6)
+    assert table.shape == (7, 7)
+    for (ahead, behind), found in np.ndenumerate(table):
+        leads = ahead > behind and ahead + behind <= 6
+        assert found == (log_evidence(ahead, behind) if leads else -np.inf)
 
 
 def test_the_seed_decides_and_impossible_settings_are_refused():

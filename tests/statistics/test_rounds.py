@@ -53,6 +53,15 @@ def test_a_round_that_costs_more_is_worth_more_calls_at_once() -> None:
     assert next_wave(times, 0, 5, 100, 10.0) == 5, "of equal plans the one that buys less"
 
 
+def test_after_the_first_round_one_more_call_may_be_bought_and_before_it_no_fewer_than_the_least() -> None:
+    # at once: 6 + price; one by one: 5 + price, and for half of them 1 + price more: cheaper below price 1
+    assert next_wave([5] * 50 + [6] * 50, 0, 5, 100, 0.9) == 5 and next_wave([5] * 50 + [6] * 50, 0, 5, 100, 1.1) == 6
+    assert rounds_left([5] * 40 + [6] * 40 + [7] * 40, 0, 5, 0.01) == 3
+    # what needs 3 gets 5 all the same: 5 + price, and for half 15 + price more, is cheaper than 20 + price below 15
+    times = [3] * 50 + [20] * 50
+    assert next_wave(times, 0, 5, 100, 14.0) == 5 and next_wave(times, 0, 5, 100, 16.0) == 20
+
+
 def test_times_that_are_past_tell_nothing_of_what_is_left() -> None:
     assert next_wave([5] * 1000 + [12] * FEWEST_TIMES, 5, 1, 100) == 7
     assert rounds_left([5] * 1000 + [12] * FEWEST_TIMES, 5, 1) == 1

@@ -44,6 +44,13 @@ def test_a_coin_of_exactly_the_floor_did_not_draw_the_case() -> None:
     ]  # fmt: skip
 
 
+def test_what_was_called_unsafe_counts_by_the_coin_of_the_safe_ones_though_it_is_read_anyway() -> None:
+    """Else the many caught ones would hide the few misses that the audit can see."""
+    caught = [case(Outcome.UNSAFE, UNSAFE, coin / 100, probability=1.0, tossed_at=0.2) for coin in range(100)]
+    assert caught[0].coin_probability == 0.2 and case(Outcome.SAFE, SAFE).coin_probability == 0.2
+    assert [guarantee_of(caught, floor=floor).read for floor in (0.1, 0.2, 0.21)] == [10, 20, 0]
+
+
 def test_what_was_planned_and_measured_stays_with_the_guarantee() -> None:
     binding = Binding(model="m", prompt_hash="p", rule="r", label_definition="d")
     cases = [case(Outcome.UNSAFE, UNSAFE)]

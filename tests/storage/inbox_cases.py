@@ -11,6 +11,8 @@ from screening.review.triage import TARGETS, Tier
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.kinds import Kind, add_kinds
+from storage.review import claims, inbox
+from storage.review.ratings import Receipt, submit_rating
 from storage.review.second_readings import coin
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
 from storage.settings_store import SiteSettings
@@ -96,12 +98,13 @@ def fill(
                 [
                     {
                         "case_id": case_id,
+                        **{name: screened[name] for name in ("batch_id", "kind", "calls")},
                         "tier": int(tier),
                         "why": "unsettled",
                         "entered_at": at,
                         "due_at": at + TARGETS[tier],
                     }
-                    for case_id, tier, at in zip(ids, tiers, times, strict=True)
+                    for case_id, tier, at, screened in zip(ids, tiers, times, rows, strict=True)
                 ],
             )
     return ids
@@ -162,3 +165,14 @@ def _run(case_id: str) -> dict[str, object]:
 def form(label: RatingLabel | str = "unsafe", certainty: int = 4, **fields: object) -> RatingForm:
     """A filled-in form."""
     return RatingForm.model_validate({"label": label, "certainty": certainty, **fields})
+
+
+def read(
+    db: Database, who: Actor, filled: RatingForm, letter: str, now: datetime = NOW, *, ask: bool = False
+) -> Receipt:
+    """This person reads the next case, and asks for a second opinion first where that is wanted."""
+    claim = claims.claim_next(db, who.at(now))
+    assert claim is not None
+    if ask:
+        inbox.ask_second_opinion(db, who.at(now), claim.case_id, claim.token)
+    return submit_rating(db, who.at(now), claim.case_id, claim.token, filled, letter * 32)

@@ -2,16 +2,26 @@
 
 import sqlite3
 import stat
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from sqlalchemy import Connection, func, insert, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
+from screening.review.actors import Actor, Role
 from storage.batches.configurations import load_configuration, save_configuration
 from storage.database import Database, insert_once, is_lost_connection
 from storage.schema import batch_events, settings_versions
+from storage.settings_store import SiteSettings, change, current
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW
+from tests.storage.statements import statements
+
+ADMIN = Actor(id="admin", name="Admin", roles=frozenset({Role.ADMIN}))
+T = TypeVar("T")
 
 ROW = {"body": {"a": 1}, "by": "x", "at": NOW}
 
@@ -36,6 +46,74 @@ def test_a_read_sees_one_moment_throughout(db: Database) -> None:
             writing.execute(insert(settings_versions), ROW)
         assert reading.execute(count).scalar() == 0
     assert _count(db) == 1
+
+
+def test_reads_of_one_moment_share_it_until_they_write_themselves(db: Database) -> None:
+    with db.one_moment():
+        assert _count(db) == 0
+        _from_another_thread(lambda: _add(db))
+        assert _count(db) == 0  # somebody else's: not in this moment
+        assert _from_another_thread(lambda: _count(db)) == 1
+        _add(db)
+        assert _count(db) == 2
+        with db.one_moment():  # one in one is the same
+            _from_another_thread(lambda: _add(db))
+            assert _count(db) == 2
+    assert _count(db) == 3
+    assert _lent(db) == 0
+
+
+def test_a_read_under_way_in_one_moment_outlives_a_write(db: Database) -> None:
+    count = select(func.count()).select_from(settings_versions)
+    with db.one_moment():
+        with db.read() as reading:
+            assert reading.execute(count).scalar() == 0
+            _add(db)
+            assert (reading.execute(count).scalar(), _count(db)) == (0, 1)
+        assert _count(db) == 1
+    assert _lent(db) == 0
+
+
+def test_a_read_inside_a_write_is_of_the_moment_before_it(db: Database) -> None:
+    with db.one_moment():
+        with db.write() as writing:
+            writing.execute(insert(settings_versions), ROW)
+            assert _count(db) == 0
+        assert _count(db) == 1
+
+
+def test_a_statement_that_fails_ends_the_moment(db: Database) -> None:
+    with db.one_moment():
+        with pytest.raises(DBAPIError), db.read() as conn:
+            conn.execute(text("SELECT nothing FROM nowhere"))
+        assert _count(db) == 0
+    assert _lent(db) == 0
+
+
+def test_the_settings_are_asked_for_once_a_moment(db: Database) -> None:
+    with db.one_moment(), statements() as sent:
+        before = [current(db).version, current(db).version]
+        change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=7), based_on=0)
+        after = [current(db), current(db)]
+    assert before == [0, 0]
+    assert [(each.version, each.settings.lease_minutes) for each in after] == [(1, 7)] * 2
+    asked = [one for one, _ in sent if one.startswith("SELECT settings_versions")]
+    assert len(asked) == 3  # before, in the transaction of the change, and after
+
+
+def _add(db: Database) -> None:
+    with db.write() as conn:
+        conn.execute(insert(settings_versions), ROW)
+
+
+def _lent(db: Database) -> int:
+    """Connections that were not given back."""
+    return int(db._engine.pool.checkedout())  # type: ignore[attr-defined]
+
+
+def _from_another_thread(do: Callable[[], T]) -> T:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(copy_context().run, do).result()
 
 
 def test_a_read_changes_nothing(db: Database) -> None:

@@ -1,6 +1,5 @@
 """The migrations make exactly the tables that the code speaks of."""
 
-import multiprocessing
 from pathlib import Path
 
 from alembic.autogenerate import compare_metadata
@@ -9,6 +8,7 @@ from sqlalchemy import inspect
 
 from storage.database import Database
 from storage.schema import metadata
+from tests.processes import processes
 
 
 def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
@@ -45,8 +45,8 @@ def _prepare(url: str) -> None:
 
 def test_processes_that_start_at_once_prepare_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'new' / 'fresh.db'}"
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
-        pool.map(_prepare, [url] * 6)
+    with processes(3) as pool:
+        list(pool.map(_prepare, [url] * 6))
     database = Database(url)
     with database.read() as conn:
         assert set(metadata.tables) < set(inspect(conn).get_table_names())

@@ -16,7 +16,6 @@ from screening.text.risk_statements import (
     _lexicon,
     risk_flags,
     risk_statements,
-    states_imminent,
 )
 from screening.text.word_stream import streams
 from tests.fixtures.means import EVERYDAY, EVERYDAY_SECOND, EVERYDAY_THIRD
@@ -94,11 +93,11 @@ def test_a_change_of_dress_hides_nothing(dress):
 
 
 def test_an_imminent_statement_stands_with_a_time_or_means():
-    assert states_imminent("I want to die and I have the pills ready tonight")
-    assert states_imminent("I'm going to kill myself. It will be tomorrow.")
-    assert states_imminent("Quiero matarme esta noche")
-    assert not states_imminent("I want to die")
-    assert not states_imminent("See you tonight, I bought rope for the swing")
+    assert Flag.STATED_IMMINENT in risk_flags("I want to die and I have the pills ready tonight")
+    assert Flag.STATED_IMMINENT in risk_flags("I'm going to kill myself. It will be tomorrow.")
+    assert Flag.STATED_IMMINENT in risk_flags("Quiero matarme esta noche")
+    assert Flag.STATED_IMMINENT not in risk_flags("I want to die")
+    assert Flag.STATED_IMMINENT not in risk_flags("See you tonight, I bought rope for the swing")
     far = "I want to die. " + "The weather was grey and the bus was late again. " * 5 + "See you tonight."
     assert risk_flags(far) == {Flag.STATED_RISK}
 

@@ -14,6 +14,7 @@ DIGITS = 3
 
 def calibrate(contract: Contract, budget: int) -> Certificate:
     """The certificate for this contract and budget. Takes about thirty proofs: seconds at 100 calls, minutes at 300.
+    ValueError where no level is found that keeps the contract.
 
     First the level for saying safe, where the contract holds that to less, then the level for all other pairs.
     """

@@ -21,8 +21,8 @@ __all__ = ["Performance", "exact_performance"]
 def exact_performance(rule: object, probabilities: Sequence[float]) -> Performance:
     """The rule's exact performance when each draw gives label i with ``probabilities[i]``, in the order of `LABELS`.
 
-    ValueError unless they are K probabilities that add up to 1. Time grows with the budget cubed: a second at
-    some hundred calls.
+    ValueError unless they are K probabilities that add up to 1, TypeError for another kind of rule. Time
+    grows with the budget cubed: a second at some hundred calls.
 
     >>> round(exact_performance(MajorityVote(n=3), (0.8, 0.2, 0.0)).right, 3)  # 0.8³ + 3·0.8²·0.2
     0.896

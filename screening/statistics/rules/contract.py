@@ -12,6 +12,7 @@ class Contract:
     """Any label that is not the mode is named with probability at most ``any_wrong``, all of them together.
 
     ``pairs`` holds ((said, mode), bound) where a mix-up is held to less. Nothing is assumed about the label mix.
+    ValueError for a bound outside (0, 1), or for one that holds a label against itself.
     """
 
     any_wrong: float

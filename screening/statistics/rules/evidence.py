@@ -15,7 +15,7 @@ def log_evidence(ahead: int, behind: int) -> float:
 
     ln B(x+α, y+α) + ln P[Beta(x+α, y+α) > ½] - ln B(α, α) + ln 2 + (x+y)·ln 2 with α = ¼. E is a nonnegative
     supermartingale if a is not more likely, so it ever reaches 1/η with probability at most η (Ville). After
-    Jain et al., AISTATS 2022 (PPR-1v1), with the prior truncated to θ > ½.
+    Jain et al., AISTATS 2022 (PPR-1v1), with the prior truncated to θ > ½. ValueError for negative counts.
 
     >>> from math import exp
     >>> round(exp(log_evidence(6, 0)), 3)

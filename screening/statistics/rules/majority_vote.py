@@ -16,7 +16,8 @@ class MajorityVote:
     """Plurality of ``n`` draws, all of which it uses, as the paper does; n = 1 is a single draw.
 
     It bounds no error, so ``delta`` is None. Without a plurality the label is `escalate` (the paper: tie →
-    escalate) and the node has ended `exhausted`: it ran out of votes, the model did not ask to escalate.
+    escalate) and the node has ended `exhausted`: it ran out of votes, the model did not ask to escalate. ValueError for
+    n below 1.
     """
 
     n: int

@@ -17,7 +17,8 @@ class ErrorLevels:
     """δ_{a|b}: how probable it may be at most that the rule says a when the node's mode is b.
 
     ``overrides`` holds ((said, mode), level) where the level differs from ``default``. The defaults are for
-    screening: saying safe of what the model finds unsafe is held to 0.001.
+    screening: saying safe of what the model finds unsafe is held to 0.001. ValueError for a level outside (0, 1), or a
+    pair of one label, or a pair given twice.
     """
 
     default: float = 0.025
@@ -32,7 +33,7 @@ class ErrorLevels:
 
     @classmethod
     def symmetric(cls, delta: float) -> "ErrorLevels":
-        """δ/(K-1) for every pair, so that naming any label but the mode has probability at most δ."""
+        """δ/(K-1) for every pair, so that naming any label but the mode has probability at most δ, in (0, 1)."""
         if not 0 < delta < 1:
             raise ValueError("delta must lie strictly between 0 and 1")
         return cls(default=delta / (len(LABELS) - 1), overrides=())
@@ -71,6 +72,7 @@ class PairwiseMixture:
 
     Without a ``contract`` the error levels are bounds of the errors too (Ville), for any budget. With one they are
     evidence levels only, and the contract is what is promised: it was proven for this budget (see `certification`).
+    ValueError for a budget below 0; with 0 it has ended before the first draw.
     """
 
     budget: int

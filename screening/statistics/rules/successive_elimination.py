@@ -15,7 +15,7 @@ class SuccessiveElimination:
 
     ``delta`` bounds the probability that the mode is ever dropped; ``budget`` is the most calls. With
     ``curtail`` it abstains as soon as no further draws within the budget could identify a label; without, it
-    pays for every round it can, as the paper does.
+    pays for every round it can, as the paper does. ValueError for a δ outside (0, 1) or a budget below 0.
     """
 
     delta: float

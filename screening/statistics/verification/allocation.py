@@ -18,7 +18,10 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What earlier audits found in one stratum of texts called safe: of ``cases``, ``read``, of them ``unsafe``."""
+    """What earlier audits found in one stratum of texts called safe: of ``cases``, ``read``, of them ``unsafe``.
+
+    ValueError unless unsafe ≤ read ≤ cases.
+    """
 
     name: str
     cases: int

@@ -28,7 +28,7 @@ def audit_coin(seed: str, case_id: str) -> float:
 class AuditPlan:
     """The audit probability π of each stratum; a stratum not named has the default. Each lies in (0, 1].
 
-    π = 0 is refused: nothing could ever be said of such a stratum, nor of a total that contains it.
+    π = 0 is refused with a ValueError: nothing could ever be said of such a stratum, nor of a total that contains it.
     """
 
     seed: str
@@ -115,7 +115,10 @@ class AuditCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stratum:
-    """The tally of one stratum and outcome: of ``cases``, ``selected`` were due; ``read`` gave safe or unsafe."""
+    """The tally of one stratum and outcome: of ``cases``, ``selected`` were due; ``read`` gave safe or unsafe.
+
+    ValueError unless unsafe ≤ read ≤ selected ≤ cases.
+    """
 
     name: str
     outcome: Outcome

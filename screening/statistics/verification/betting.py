@@ -35,7 +35,7 @@ class Look:
 
 
 def bets(values: ArrayLike, delta: float = 0.05) -> _Floats:
-    """The stake λ_t for each value along the last axis, from the values before it alone.
+    """The stake λ_t for each value along the last axis, from the values before it alone; the shape of ``values``.
 
     λ_t = √(2 ln(2/δ) / (σ̂²_{t-1} · t · ln(t+1))), with mean and variance started at ½ and ¼.
     """

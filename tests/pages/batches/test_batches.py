@@ -83,15 +83,15 @@ def test_a_file_that_could_be_misread_is_refused_with_why(open_page: Opener, nam
     ("name", "counts"),
     [
         ("ok", "3 rows in = 3 accepted + 0 rejected"),
-        ("semicolon", "1 rows in = 1 accepted + 0 rejected"),
-        ("bom", "1 rows in = 1 accepted + 0 rejected"),
-        ("case_header", "1 rows in = 1 accepted + 0 rejected"),
-        ("blank_lines", "1 rows in = 1 accepted + 0 rejected"),
-        ("cp1252", "1 rows in = 1 accepted + 0 rejected"),
+        ("semicolon", "1 row in = 1 accepted + 0 rejected"),
+        ("bom", "1 row in = 1 accepted + 0 rejected"),
+        ("case_header", "1 row in = 1 accepted + 0 rejected"),
+        ("blank_lines", "1 row in = 1 accepted + 0 rejected"),
+        ("cp1252", "1 row in = 1 accepted + 0 rejected"),
         ("na_words", "4 rows in = 4 accepted + 0 rejected"),
         ("id_forms", "5 rows in = 5 accepted + 0 rejected"),
         ("formula", "4 rows in = 4 accepted + 0 rejected"),
-        ("filename_traversal", "1 rows in = 1 accepted + 0 rejected"),
+        ("filename_traversal", "1 row in = 1 accepted + 0 rejected"),
         ("extra_comma_one", "2 rows in = 1 accepted + 1 rejected"),
         ("dup_ids_same", "2 rows in = 1 accepted + 1 rejected"),
         ("dup_ids_conflict", "2 rows in = 0 accepted + 2 rejected"),
@@ -121,7 +121,7 @@ def test_two_columns_of_text_are_asked_about_and_may_be_joined(open_page: Opener
     assert "2 columns could be the text" in _shown(page)
     assert not any(label.startswith("Start") for label in _labels(page))
     page.multiselect(key="column_text").set_value(["text (column 2)", "text (column 3)"]).run()
-    assert "1 rows in = 1 accepted + 0 rejected" in _shown(page)
+    assert "1 row in = 1 accepted + 0 rejected" in _shown(page)
     batch_id = _started(page)
     with page_database.read() as conn:
         stored = conn.execute(select(cases.c.text).where(cases.c.batch_id == batch_id)).scalar_one()

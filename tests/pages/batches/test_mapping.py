@@ -168,7 +168,7 @@ def test_other_labels_read_nothing_again(open_page: Opener, tmp_path: Path) -> N
 def test_a_mapping_that_does_not_fit_is_said(open_page: Opener, mapping: object, words: str) -> None:
     page = use_mapping(upload(open_page, b"id,text\n1,a\n"), mapping)
     assert words in shown(page) + " ".join(error.value for error in page.error)
-    assert "1 rows in = 1 accepted + 0 rejected" in shown(page)
+    assert "1 row in = 1 accepted + 0 rejected" in shown(page)
 
 
 SHAPES = Path(__file__).parents[3] / "data" / "shapes"

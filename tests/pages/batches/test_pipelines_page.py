@@ -103,6 +103,16 @@ def test_a_server_that_the_settings_do_not_name_stays_named_and_is_refused(open_
     assert not page.error and "pipeline_save" in [button.key for button in page.button]
 
 
+@pytest.mark.parametrize("delta", [1e-9, 0.7])
+def test_a_level_beyond_the_limits_of_the_form_is_shown_as_the_file_has_it(open_page: Opener, delta: float) -> None:
+    page = open_page("pipelines")
+    rule = {"kind": "successive-elimination", "budget": 100, "delta": delta}
+    page.session_state["pipeline_draft"] = with_node(draft_of(preset("recommended")), "worker", {"rule": rule})
+    page.session_state["pipeline_round"] = 2  # as another pipeline is taken up
+    page.run()
+    assert not page.exception and page.number_input(key="pipeline_2_worker_delta").value == delta
+
+
 def test_how_a_server_is_spoken_to_is_chosen_and_kept(open_page: Opener, page_database: Database) -> None:
     page = open_page("pipelines")
     page.selectbox(key="pipeline_1_worker_protocol").set_value("logprobs").run()

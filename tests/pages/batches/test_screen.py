@@ -234,6 +234,16 @@ def test_a_reply_over_the_limit_goes_to_a_person_unasked(
     assert "<b>0</b> of at most" in _shown(page)
 
 
+def test_a_budget_of_the_settings_beyond_the_form_is_shown_as_it_is(
+    open_page: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECOND_LOOK_BUDGET", "100000")
+    resources.settings.forget()
+    page = open_page("screen")
+    assert not page.exception
+    assert next(one for one in page.number_input if one.label == "Calls per agent").value == 100_000
+
+
 def test_a_reply_of_white_space_is_none(open_page: Opener, page_database: Database) -> None:
     _submit(open_page("screen"), "A quiet day.", " \n ")
     with page_database.read() as conn:

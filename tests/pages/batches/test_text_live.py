@@ -35,10 +35,13 @@ PLACES = re.compile(r'class="(?:sl-live )?(sl-status|sl-budget|sl-dag|sl-node)"'
 @pytest.fixture
 def case_id(page_database: Database) -> str:
     """A text that waits for its draws."""
+    return _hand_in(page_database, "A canary <b>sang</b>.")
+
+
+def _hand_in(db: Database, text: str) -> str:
     settings = Settings(_env_file=None, sampler="simulated")
     kept = configuration(settings, Agents(settings), preset("recommended"))
-    typed = Typed(text="A canary <b>sang</b>.")
-    return hand_in(page_database, LOCAL_USER.at(datetime.now(UTC)), typed, kept, settings)
+    return hand_in(db, LOCAL_USER.at(datetime.now(UTC)), Typed(text=text), kept, settings)
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ def _draw(db: Database, case_id: str, node: str, codes: str) -> None:
 def _have(page) -> tuple[str, str]:
     """Where the page's browser asks, and what it says that it has."""
     (component,) = (each.proto for each in page.get("bidi_component") if each.proto.component_name.endswith(".live"))
-    given = json.loads(component.json)
+    given = json.loads(component.json)[0]
     return given["address"], given["have"]
 
 
@@ -232,9 +235,7 @@ def test_it_is_written_down_every_two_seconds_which_texts_are_watched(
 def test_whose_watching_ended_is_not_kept_going_by_others(
     page_database: Database, case_id: str, client: TestClient, clock: list[float]
 ) -> None:
-    settings = Settings(_env_file=None, sampler="simulated")
-    kept = configuration(settings, Agents(settings), preset("recommended"))
-    other = hand_in(page_database, LOCAL_USER.at(datetime.now(UTC)), Typed(text="Another."), kept, settings)
+    other = _hand_in(page_database, "Another.")
     pages = {each: seats().take(_seat(each)) for each in (case_id, other)}
     for page in pages.values():
         client.get(page)
@@ -248,9 +249,7 @@ def test_whose_watching_ended_is_not_kept_going_by_others(
 def test_who_asks_seldom_over_a_bad_line_is_written_down_beside_those_who_ask_often(
     page_database: Database, case_id: str, client: TestClient, clock: list[float]
 ) -> None:
-    settings = Settings(_env_file=None, sampler="simulated")
-    kept = configuration(settings, Agents(settings), preset("recommended"))
-    other = hand_in(page_database, LOCAL_USER.at(datetime.now(UTC)), Typed(text="Another."), kept, settings)
+    other = _hand_in(page_database, "Another.")
     often, seldom = (seats().take(_seat(each)) for each in (other, case_id))
     live.record_viewer(page_database, case_id, datetime.now(UTC))
     before = _aged(page_database, case_id)

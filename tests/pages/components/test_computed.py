@@ -1,13 +1,13 @@
 """What is computed beside the server without anybody waiting: there when it has ended, the last one shown meanwhile."""
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from jobs.computing import NotComputed
-from pages.components.computed import compute_again, compute_meanwhile
+from pages.components.computed import compute, compute_again, compute_meanwhile
 from pages.research.claims_today import UNDER_WAY, agreement_figure
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
@@ -16,12 +16,20 @@ from tests.pages.conftest import Opener
 from tests.pages.site.test_home import shown
 
 
-def named(_db: Database, folder: str, standing: Hashable) -> str:
-    """What stands now, once its file is there."""
-    until = time.monotonic() + 60
-    while not (Path(folder) / str(standing)).exists() and time.monotonic() < until:
+def named(_db: Database, folder: str) -> str:
+    """What stands in the file, once it is there; it is taken away."""
+    file, until = Path(folder) / "now", time.monotonic() + 60
+    while not file.exists() and time.monotonic() < until:
         time.sleep(0.01)
-    return str(standing)
+    words = file.read_text(encoding="utf-8")
+    file.unlink()
+    return words
+
+
+def put(folder: Path, words: str) -> None:
+    """The file, whole from the first moment."""
+    (folder / "next").write_text(words, encoding="utf-8")
+    (folder / "next").rename(folder / "now")
 
 
 def eventually(look: Callable[[], object]) -> object:
@@ -34,19 +42,34 @@ def eventually(look: Callable[[], object]) -> object:
 
 def test_nobody_waits_and_the_value_is_there_when_it_has_come(page_database: Database, tmp_path: Path) -> None:
     folder = str(tmp_path)
-    assert compute_meanwhile(named, folder, "one") is None, "its file is not there yet"
-    (tmp_path / "one").touch()
-    assert eventually(lambda: compute_meanwhile(named, folder, "one")) == "one"
+    assert compute_meanwhile(named, folder) is None, "its file is not there yet"
+    put(tmp_path, "one")
+    assert eventually(lambda: compute_meanwhile(named, folder)) == "one"
     assert compute_meanwhile(own_process, "few", cases=1) is not None, "few cases are counted here and now"
 
 
 def test_what_was_found_last_is_shown_until_the_next_is_there(page_database: Database, tmp_path: Path) -> None:
     folder = str(tmp_path)
-    (tmp_path / "one").touch()
-    assert compute_again(named, folder, standing="one") == "one"
-    assert compute_again(named, folder, standing="two") == "one"
-    (tmp_path / "two").touch()
-    assert eventually(lambda: compute_again(named, folder, standing="two") == "two" or None)
+    put(tmp_path, "one")
+    assert compute_again(named, folder, standing=1) == "one"
+    assert compute_again(named, folder, standing=2) == "one"
+    put(tmp_path, "two")
+    assert eventually(lambda: compute_again(named, folder, standing=2) == "two" or None)
+
+
+def test_a_value_is_kept_while_things_stand_as_they_stood(page_database: Database, tmp_path: Path) -> None:
+    """And what is computed beside the server for an earlier moment is not taken for that of a later one."""
+    folder = str(tmp_path)
+    for words in ("one", "two"):
+        put(tmp_path, words)
+        for _ in range(2):
+            assert compute(named, folder, standing=words, cases=1) == words
+    assert compute_meanwhile(named, folder, standing=3) is None
+    assert compute_meanwhile(named, folder, standing=4) is None
+    put(tmp_path, "three")
+    assert eventually(lambda: compute_meanwhile(named, folder, standing=3)) == "three"
+    put(tmp_path, "four")
+    assert eventually(lambda: compute_meanwhile(named, folder, standing=4)) == "four"
 
 
 def test_a_computation_that_fails_is_told_and_tried_again(page_database: Database) -> None:

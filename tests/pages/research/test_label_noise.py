@@ -144,7 +144,7 @@ def test_a_text_that_is_still_pending_is_not_said_to_have_been_sent(open_page: O
     commit(page_database, decided, screening(Outcome.UNSAFE, run("UUUUUU", Label.UNSAFE)))
     page = open_page("label_noise")
     next(button for button in page.button if button.label == "Send for a second look").click().run()
-    said = "1 texts wait in the inbox now; 0 were there before. 1 were not sent: they are not screened to their end."
+    said = "1 text waits in the inbox now; already there: 0. Not sent, as not screened to the end: 1."
     assert page.success[0].value == said
 
 
@@ -225,6 +225,6 @@ def test_the_data_card_counts_the_rows_of_its_version(page_database: Database) -
         rows = export_relabelled(page_database, LOCAL_USER.at(datetime.now(UTC)), batch.batch_id, "key", as_of=as_of)
         return "".join(as_data_card(rows))
 
-    assert "1 labels changed by clinicians" in card(1) and "0 labels changed by clinicians" in card(0)
-    assert "12 texts" in card(1) and "by 1 readers under pseudonyms" in card(1)
-    assert "model sampler simulated" in card(1) and "As of 1 accepted labels" in card(1)
+    assert "1 label changed by clinicians" in card(1) and "0 labels changed by clinicians" in card(0)
+    assert "12 texts" in card(1) and "by 1 reader under pseudonyms" in card(1)
+    assert "model sampler simulated" in card(1) and "As of 1 accepted label;" in card(1)

@@ -375,14 +375,14 @@ def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it
     further = replace(reading(Outcome.SAFE, Label.UNSAFE, coin=0.3).case, probability=0.4, tossed_at=0.05)
     found = verify(sample(*counted, Reading(case=further, settled_at=AT, read_at=AT)), NO_MIX, PLAN)
     assert (found.guarantee.standing, found.guarantee.missed) == (Standing.GUARANTEED, 0)
-    assert "1 texts called safe were read beyond the plan" in beyond_sentence(found) and "1 of them" in beyond_sentence(
+    assert "1 text called safe was read beyond the plan" in beyond_sentence(found) and "1 of them" in beyond_sentence(
         found
     )
     assert beyond_sentence(found) in report_html(found, binding_of(BODY), AT, STUDY).replace("&#x27;", "'")
     assert beyond_sentence(verify(sample(*counted), NO_MIX, PLAN)) == ""
     unclear = Reading(case=replace(further, blind_first=None, inconclusive=True), settled_at=AT, read_at=AT)
     said = beyond_sentence(verify(sample(*counted, unclear), NO_MIX, PLAN))
-    assert "1 texts called safe were read" in said and said.endswith("0 of them were unsafe, 1 inconclusive.")
+    assert "1 text called safe was read" in said and said.endswith("0 of them were unsafe, 1 inconclusive.")
 
 
 def test_the_planner_says_what_so_many_readings_buy_and_where_they_buy_nothing() -> None:

@@ -26,7 +26,7 @@ def _component(page: AppTest) -> Any:
 
 def desk(page: AppTest) -> dict[str, Any]:
     """What the component was given."""
-    shown: dict[str, Any] = json.loads(_component(page).json)
+    shown: dict[str, Any] = json.loads(_component(page).json)[0]
     return shown
 
 
@@ -54,6 +54,17 @@ def answer(page: AppTest) -> dict[str, Any]:
 def take_next(page: AppTest) -> AppTest:
     """N."""
     return ask(page, "next", case=None)
+
+
+def unfold(page: AppTest, heading: str) -> AppTest:
+    """Press a folded part of the page, found by what its heading says."""
+    [panel] = [each for each in page.expander if heading in each.label]
+    states = page._tree.get_widget_states()
+    pressed = states.widgets.add()
+    pressed.id, pressed.bool_value = panel.proto.id, True
+    page._run(states)
+    assert not page.exception
+    return page
 
 
 def save(page: AppTest, label: str = "unsafe", certainty: int = 4, **fields: Any) -> AppTest:

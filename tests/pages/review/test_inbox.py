@@ -21,7 +21,7 @@ from storage.review.queue import Counts, State, counts
 from storage.schema import cases, inbox_entries, reveals
 from storage.schema import ratings as ratings_table
 from tests.pages.conftest import Opener
-from tests.pages.review.desk import answer, ask, desk, has_desk, save, take_next
+from tests.pages.review.desk import answer, ask, desk, has_desk, save, take_next, unfold
 from tests.storage.inbox_cases import BO, CY, fill, form, register
 
 TEXT = "canary text number 1"
@@ -278,12 +278,13 @@ def test_the_case_before_is_opened_again(open_page: Opener, page_database: Datab
 def test_my_readings_are_listed_with_what_became_of_them(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
-    assert "You have read no case yet." in _shown(open_page("inbox"))
-    save(take_next(open_page("inbox")))
-    assert "unsafe, sure · accepted</p>" in _shown(open_page("inbox"))
+    page = open_page("inbox")
+    assert "You have read no case yet." not in _shown(page)  # nothing is asked for while it is folded
+    assert "You have read no case yet." in _shown(unfold(page, "My readings"))
+    assert "unsafe, sure · accepted</p>" in _shown(save(take_next(page)))
     made = adjudication.reveal_versions(page_database, LOCAL_USER.at(_now()), case_id)
     adjudication.amend(page_database, LOCAL_USER.at(_now()), case_id, made[-1].label.__class__("safe"), "discussed", 1)
-    assert "≠ accepted otherwise: safe" in _shown(open_page("inbox"))
+    assert "≠ accepted otherwise: safe" in _shown(unfold(open_page("inbox"), "My readings"))
 
 
 def test_finish_leaves_nothing_in_hand(open_page: Opener, page_database: Database) -> None:

@@ -1,5 +1,10 @@
 """The shift page, and follow-ups at the top of the inbox."""
 
+from datetime import UTC, datetime
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+
 from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import Disposition
 from screening.review.triage import Tier
@@ -7,6 +12,7 @@ from storage.database import Database
 from storage.review.follow_ups import open_follow_up, open_ones
 from storage.schema import follow_ups
 from tests.pages.conftest import Opener
+from tests.pages.review.desk import unfold
 from tests.storage.inbox_cases import MINUTE, NOW, fill
 
 
@@ -17,6 +23,29 @@ def test_the_shift_page_shows_every_tier(open_page: Opener, page_database: Datab
     assert all(f'<th scope="row">{tier.name}</th>' in shown for tier in Tier)
     page.selectbox(key="shift_length").set_value("Chosen times").run()
     assert not page.exception
+
+
+def test_follow_ups_that_are_not_overdue_are_drawn_once_they_are_unfolded(
+    open_page: Opener, page_database: Database
+) -> None:
+    now = datetime.now(UTC)
+    for case_id in fill(page_database, [Tier.P2, Tier.P2], entered=False):
+        with page_database.write() as conn:
+            open_follow_up(conn, LOCAL_USER.at(now), case_id, Disposition.URGENT)
+    page = open_page("inbox")
+    panel = _follow_ups(page)
+    assert (panel.label, panel.proto.expanded, len(page.text_input)) == ("2 follow-ups open", False, 0)
+    unfold(page, "follow-up")
+    assert [each.label for each in page.text_input] == ["Note", "Note"]
+    page.text_input[0].set_value("called")
+    page.button(key=f"follow_up_done_{(page.text_input[0].key or '').rpartition('_')[2]}").click().run()
+    panel = _follow_ups(page)  # under its new heading still unfolded
+    assert (panel.label, panel.proto.expanded, len(page.text_input)) == ("1 follow-up open", True, 1)
+
+
+def _follow_ups(page: AppTest) -> Any:
+    [found] = [each for each in page.expander if "follow-up" in each.label]
+    return found
 
 
 def test_a_follow_up_stays_on_the_inbox_until_it_is_closed(open_page: Opener, page_database: Database) -> None:

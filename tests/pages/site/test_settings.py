@@ -64,6 +64,22 @@ def test_a_save_is_a_version_that_says_what_changed(open_page: Opener, page_data
     assert "Call the ward." in _shown(page), "the notice of every page"
 
 
+def test_what_is_kept_beyond_the_limits_of_the_form_is_shown_as_it_is(
+    open_page: Opener, page_database: Database
+) -> None:
+    kept = SiteSettings(
+        lease_minutes=0.5, break_after_texts=10_000, target_minutes=(0.5, 15, 240, 43_200), unscreened_minutes=2_000,
+        notify_minutes=(0.5, 5, 15, 2_000), notify_next_after_minutes=300,
+    )  # fmt: skip
+    settings_store.change(page_database, LOCAL_USER.at(NOW), kept, 0)
+    page = open_page("settings")
+    assert not page.exception
+    assert page.number_input(key="break_after_texts_v1").value == 10_000
+    page.number_input(key="lease_minutes_v1").set_value(20.0)
+    assert not _press(page, "Save as a new version").exception
+    assert settings_store.current(page_database).settings == kept.model_copy(update={"lease_minutes": 20.0})
+
+
 def test_an_administrator_fixes_the_plan_and_sees_what_it_takes(open_page: Opener, page_database: Database) -> None:
     page = open_page("settings")
     needed = next(one for one in page.metric if one.label == "Audited unsafe texts needed")

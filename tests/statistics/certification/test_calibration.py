@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from screening.labels import LABELS, Label
-from screening.statistics.certification.calibration import DIGITS, calibrate
+from screening.statistics.certification.calibration import DIGITS, _largest, calibrate
 from screening.statistics.certification.certificates import evidence_levels, symmetric_contract
 from screening.statistics.certification.worst_case import worst_errors
 from screening.statistics.rules.contract import Contract
@@ -42,3 +42,17 @@ def test_a_contract_that_no_level_keeps_is_said_to_be_so() -> None:
     # Naming anything at all with two draws: a level below ½ that has any error has far more than this.
     with pytest.raises(ValueError, match="no level found"):
         calibrate(Contract(any_wrong=0.4, pairs=(((UNSAFE, SAFE), 1e-9),)), BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("start", "kept_up_to", "level"),
+    [
+        (0.05, 0.1239, 0.123),  # found to a thousandth of itself and rounded down to three digits
+        (0.005, 0.01239, 0.0123),
+        (0.05, 0.0, 0.025),  # nothing is kept: the least that is looked at
+        (0.05, 1.0, 0.299),  # six times the start is 0.3, and the search ends just below
+        (0.2, 1.0, 0.489),  # a level is below a half
+    ],
+)
+def test_the_search_ends_at_the_largest_level_that_is_kept(start: float, kept_up_to: float, level: float) -> None:
+    assert _largest(lambda tried: tried <= kept_up_to, start) == level

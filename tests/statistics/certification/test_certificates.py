@@ -119,7 +119,15 @@ def test_a_certificate_covers_every_smaller_budget_and_none_larger() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"level": 0.0999}, {"budget": 101, "worst": 0.02}, {"pairs": {"safe|unsafe": 0.0001}}, {"any_wrong": 0.04}],
+    [
+        {"level": 0.0999},
+        {"budget": 101, "worst": 0.02},
+        {"pairs": {"safe|unsafe": 0.0001}},
+        {"any_wrong": 0.04},
+        {"worst_safe": 0.0009},
+        {"worst_safe": 0.0},
+        {"worst": 0.049},
+    ],
 )
 def test_a_certificate_that_does_not_hold_is_refused(change: dict[str, object]) -> None:
     record = CertificateConfig.of(CERTIFICATES[0]).model_dump()
@@ -182,3 +190,33 @@ def test_a_bound_of_a_contract_lies_strictly_between_0_and_1(bound: float) -> No
         Contract(any_wrong=bound)
     with pytest.raises(ValueError, match="strictly between"):
         Contract(any_wrong=0.05, pairs=(((Label.SAFE, Label.UNSAFE), bound),))
+
+
+def test_without_one_or_by_the_word_default_a_rule_has_the_default_contracts_certificate_for_its_budget() -> None:
+    plain = CertifiedMixtureConfig.model_validate({})
+    assert plain.budget == 100 and plain.certificate.certificate() == find(DEFAULT_CONTRACT, 100)
+    assert CertifiedMixtureConfig.model_validate({"certificate": "default"}) == plain
+    longer = CertifiedMixtureConfig.model_validate({"budget": 101, "certificate": "default"})
+    assert longer.budget == 101 and longer.certificate.certificate() == find(DEFAULT_CONTRACT, 150)
+    assert plain.certificate.budget == 100 < longer.certificate.budget == 150
+    with pytest.raises(ValidationError, match="no certificate of the default contract covers so large a budget"):
+        CertifiedMixtureConfig.model_validate({"budget": 1_000_000})
+    with pytest.raises(ValidationError, match="covers budgets up to 100 calls, not 101"):
+        CertifiedMixtureConfig(budget=101, certificate=plain.certificate)
+
+
+@pytest.mark.parametrize("curtail", [True, False])
+def test_the_rule_has_the_certificates_levels_and_contract_and_the_settings_curtailment(curtail: bool) -> None:
+    config = CertifiedMixtureConfig.model_validate({"budget": 80, "curtail": curtail})
+    known = find(DEFAULT_CONTRACT, 80)
+    assert known is not None
+    assert config.rule() == PairwiseMixture(budget=80, errors=known.levels, curtail=curtail, contract=DEFAULT_CONTRACT)
+
+
+def test_a_bound_leaves_room_for_rounding_and_nothing_is_cut_that_need_not_be() -> None:
+    flat = Patch(coefficients=np.array([[0.25, 0.25], [0.25, 0.0]]), corners=np.eye(3))
+    found = largest([flat], 0.0)
+    assert found.reached == 0.25 < found.bound <= 0.25 * (1 + 1e-8) and found.patches == 1
+    bump = Patch(coefficients=np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]), corners=np.eye(3))
+    cut = largest([bump], 0.0, most=3)  # its largest value is 0.5, in the middle of a side
+    assert cut.reached <= 0.5 <= cut.bound < 1.0 + 1e-8 and cut.patches == 3

@@ -15,11 +15,18 @@ from storage.batches import batches, live, single_texts
 from storage.batches.batch_state import BatchCancelled, BatchState, Caps
 from storage.batches.batches import batch_state, change_caps, progress, retry_failed
 from storage.batches.intake import add_rows
+from storage.batches.pending import (
+    UnknownCase,
+    record_error,
+    record_interruption,
+    record_start,
+    record_withdrawal,
+    waiting_single_texts,
+)
 from storage.batches.pending import pending_cases as take
-from storage.batches.pending import record_error, record_interruption, record_start, record_withdrawal
 from storage.batches.screenings import batch_standing
 from storage.database import Database
-from storage.schema import audit_events, cases, pending_cases, screenings
+from storage.schema import audit_events, case_errors, cases, pending_cases, screenings
 from tests.storage.batch_of import LATER, NOW, batch, commit_run, decide, run, waiting
 from tests.storage.statements import plan, statements, values_of
 
@@ -54,6 +61,71 @@ def test_batches_share_the_work_however_few_are_taken_at_once(db: Database, step
         shares = Counter(batch_id for batch_id, _ in _rows(db, flying))
         assert abs(shares[one] - shares[other]) <= 1
     assert len(set(flying)) == 8
+
+
+def test_a_batch_with_less_in_flight_catches_up_first(db: Database) -> None:
+    one, other = batch(db, TEXTS), batch(db, TEXTS)
+    flying = [case_id for case_id in waiting(db) if _rows(db, [case_id])[0][0] == one][:3]
+    shares = [Counter(batch_id for batch_id, _ in _rows(db, take(db, most, excluding=flying))) for most in (3, 5)]
+    assert shares == [{other: 3}, {other: 4, one: 1}]
+
+
+def test_texts_are_asked_for_by_who_waits_and_those_in_flight_are_left_out(db: Database) -> None:
+    file, single = batch(db, TEXTS[:2]), batch(db, ["one text"], kind="interactive")
+    ids = waiting(db)
+    assert [batch_id for batch_id, _ in _rows(db, ids)] == [single, file, file]
+    assert take(db, 9, interactive=True) == ids[:1] and take(db, 9, interactive=False) == ids[1:]
+    assert take(db, 2) == ids[:2], "the limit holds for all of them together"
+    assert take(db, 9, excluding=ids[:2]) == ids[2:] and take(db, 1, excluding=ids) == []
+
+
+def test_a_case_that_was_put_off_comes_when_its_moment_has(db: Database) -> None:
+    batch(db, TEXTS[:2])
+    first, second = waiting(db)
+    now = datetime.now(UTC)
+    record_error(db, first, "server_error", "busy", now, again_in=timedelta(hours=1))
+    assert take(db, 9, now) == [second], "it waits for the fault to pass"
+    assert take(db, 9) == [first, second], "and whoever names no moment is told of all"
+    record_error(db, first, "server_error", "busy", now, again_in=timedelta(hours=-1))
+    assert take(db, 9, now) == [first, second]
+
+
+def test_single_texts_that_wait_for_no_person_are_found_among_files(db: Database) -> None:
+    def found() -> list[str]:
+        with db.read() as conn:
+            return waiting_single_texts(conn)
+
+    assert found() == []
+    batch(db, TEXTS)
+    failed, ready = (batch(db, ["one text"], kind="interactive") for _ in range(2))
+    record_error(db, _first_of(db, failed), "timeout", "", NOW)
+    assert found() == [ready]
+
+
+def test_an_error_is_kept_as_it_was_said_up_to_a_length(db: Database) -> None:
+    batch(db, TEXTS[:1])
+    (case_id,) = waiting(db)
+    record_interruption(db, case_id, NOW, calls=2)
+    record_error(db, case_id, "k" * 50, "m" * 600, LATER, calls=3)
+    with db.read() as conn:
+        kept = conn.execute(select(case_errors).order_by(case_errors.c.id)).all()
+    assert [(one.case_id, one.kind, one.message, one.calls, one.at) for one in kept] == [
+        (case_id, "connection_lost", "the database went away", 2, NOW),
+        (case_id, "k" * 40, "m" * 500, 3, LATER),
+    ]
+    with pytest.raises(UnknownCase, match="none"):
+        record_error(db, "none", "timeout", "", NOW)
+
+
+def test_why_a_batch_was_paused_is_the_first_fault_and_a_short_word(db: Database) -> None:
+    batch_id = batch(db, TEXTS)
+    record_error(db, waiting(db)[0], "k" * 50, "", NOW, calls=1, stops_batch=True)
+    with statements() as sent:
+        record_error(db, _first_of(db, batch_id), "another", "", LATER, calls=1, stops_batch=True)
+    assert not [text for text, _ in sent if "AS failed" in text], "to count what failed takes the longer the more has"
+    found = progress(db, batch_id)
+    assert (found.state, found.why, found.lost_calls, found.failed) == (BatchState.PAUSED, "k" * 40, 2, 0)
+    assert record_start(db, _first_of(db, batch_id), "worker", LATER) == 1
 
 
 def test_pending_is_exactly_what_has_no_outcome(db: Database) -> None:

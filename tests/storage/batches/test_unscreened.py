@@ -9,7 +9,7 @@ from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.reach import Reach
-from screening.review.triage import Tier
+from screening.review.triage import TARGETS, Tier
 from storage.batches.batch_state import BatchEvent, BatchState, Caps
 from storage.batches.batches import add_event, batch_state, cancel, change_caps, pause, resume, retry_failed
 from storage.batches.configurations import load_configuration
@@ -23,12 +23,14 @@ from storage.identifiers import new_id
 from storage.kinds import IN_INBOX
 from storage.research.reliability import audit_sample
 from storage.review.claims import claim_next
+from storage.review.evidence import reveal_text
+from storage.review.inbox import release
 from storage.review.ratings import submit_rating
-from storage.schema import batches, cases, inbox_entries
+from storage.schema import audit_events, batches, cases, inbox_entries, reveals
 from storage.settings_store import SiteSettings, change
 from storage.site.heartbeats import beat
 from tests.storage.batch_of import CONFIGURATION, NOW, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, form, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, SENIOR, form, register
 
 SOON, LATE = NOW + timedelta(minutes=14), NOW + timedelta(minutes=16)
 PLAIN, STATED = "A plain text of some words.", "I want to die and I have the pills ready tonight."
@@ -287,3 +289,50 @@ def test_a_person_needed_by_the_engine_keeps_its_reading_too(db: Database) -> No
     commit_run(db, case_id, 0, made)
     assert commit(db, case_id, screening(Outcome.HUMAN_REVIEW, made, reason=Reason.EXHAUSTED))
     assert len(entries(db)) == 1 and claim_next(db, BO.at(LATE)) is None
+
+
+def _kept(db: Database) -> list[tuple[str, bool]]:
+    with db.read() as conn:
+        return [(row.reviewer, row.before_rating) for row in conn.execute(select(reveals))]
+
+
+def test_who_holds_a_case_while_it_becomes_more_urgent_has_learnt_of_its_outcome(db: Database) -> None:
+    held, given_back, plain = brought_in(db, 3)
+    first, second = claim_next(db, ANN.at(LATE)), claim_next(db, BO.at(LATE))
+    assert first is not None and second is not None and {first.case_id, second.case_id} == {held, given_back}
+    release(db, BO.at(LATE), second.case_id, second.token)
+    for case_id in (first.case_id, second.case_id, plain):
+        decide(db, case_id, Outcome.UNSAFE)
+    assert _kept(db) == [("ann", True)]
+    with db.read() as conn:
+        places = select(inbox_entries.c.tier, inbox_entries.c.why, inbox_entries.c.due_at, inbox_entries.c.kind)
+        rows = [tuple(row) for row in conn.execute(places)]
+    assert rows == [rows[0]] * 3 and rows[0][:2] == (1, "person_needed") and rows[0][3] is not None
+    assert rows[0][2] - NOW < TARGETS[Tier.P2], "by the target of its new tier"
+
+
+def test_an_outcome_that_makes_nothing_more_urgent_tells_its_holder_nothing(db: Database) -> None:
+    [case_id] = brought_in(db)
+    assert claim_next(db, ANN.at(LATE)) is not None
+    with db.read() as conn:
+        due = conn.execute(select(inbox_entries.c.due_at)).scalar_one()
+    decide(db, case_id, Outcome.HUMAN_REVIEW)
+    assert entries(db) == [(2, "unsettled", None)] and _kept(db) == []
+    with db.read() as conn:
+        assert conn.execute(select(inbox_entries.c.due_at)).scalar_one() == due, "nor is it put off"
+
+
+def test_what_was_sent_to_a_browser_or_looked_at_stays_and_what_nobody_saw_leaves_with_a_word_in_the_log(
+    db: Database,
+) -> None:
+    ahead, looked_at, unseen = brought_in(db, 3)
+    with db.write() as conn:
+        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == ahead).values(
+            ahead_for="ann", ahead_until=LATE + timedelta(days=9)))  # fmt: skip
+    reveal_text(db, SENIOR.at(LATE), looked_at)
+    for case_id in (ahead, looked_at, unseen):
+        decide(db, case_id)
+    with db.read() as conn:
+        left = set(conn.execute(select(inbox_entries.c.case_id)).scalars())
+        said = conn.execute(select(audit_events.c.subject).where(audit_events.c.action == "left_inbox")).scalars().all()
+    assert left == {ahead, looked_at} and said == [unseen]

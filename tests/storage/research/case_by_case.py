@@ -17,7 +17,7 @@ from storage.schema import adjudications, cases, screenings
 
 def outcomes_now(db: Database, actor: Actor, batch_id: str) -> tuple[Outcome | None, ...]:
     """What became of each case of a batch, in the file's order, as this person may count it: what the matrix of the
-    Errors page counts (`storage.confusion`). None is pending. Raises Forbidden.
+    Errors page counts (`storage.research.confusion`). None is pending. Raises Forbidden.
     """
     require(actor, Action.VIEW_RESULTS)
     query = select(outcome_now(actor).label("outcome")).select_from(cases).outerjoin(screenings)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select, update
 
 from pages.components.data_card import as_data_card
 from pages.components.relabelled_export import HEADER, as_jsonl
@@ -18,12 +18,12 @@ from storage.batches import text_pages
 from storage.database import Database
 from storage.research.case_tags import add_tag
 from storage.research.reading_table import reading_table, switches
-from storage.research.relabelled import RelabelledRow, export_relabelled
+from storage.research.relabelled import DatasetVersion, RelabelledRow, dataset_version, export_relabelled
 from storage.review import claims, inbox
 from storage.review.adjudication import amend
 from storage.review.evidence import reveal_evidence
 from storage.review.ratings import revise, submit_rating
-from storage.schema import cases
+from storage.schema import adjudications, cases, inbox_entries
 from tests.storage.batch_of import CONFIGURATION, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
 from tests.storage.statements import statements
@@ -215,3 +215,74 @@ def test_a_page_of_rows_takes_as_many_statements_as_one_row(db: Database) -> Non
         return len(asked)
 
     assert sent(1) == sent(20)
+
+
+def test_a_version_keeps_its_name_whatever_comes_after_it(db: Database) -> None:
+    register(db, ANN, BO)
+    ids = fill(db, [Tier.P2, Tier.P2])
+    of, other = batch_of(db, ids[0]), batch(db, ["one"])
+
+    def version(as_of: int | None = None, batch_id: str = of) -> DatasetVersion:
+        with db.read() as conn:
+            return dataset_version(conn, batch_id, as_of)
+
+    came = version()
+    assert (came.as_of, came.last, came.until, came.versions, len(came.name)) == (0, 0, None, {}, 16)
+    assert came.holds(LATER) and came.name != version(batch_id=other).name
+    names = []
+    for number, who in enumerate((ANN, BO)):
+        claim = claims.claim_next(db, who.at(NOW + number * MINUTE))
+        assert claim is not None and claim.case_id == ids[number]
+        by = who.at(NOW + number * MINUTE)
+        submit_rating(db, by, claim.case_id, claim.token, form("unsafe", 5), f"{number}" * 32)
+        names.append(version().name)
+    one, two = version(1), version(2)
+    assert (one.name, two.name, version(0).name) == (*names, came.name), "the same labels and readings as then"
+    assert (one.as_of, one.last, one.until, one.versions) == (1, 2, NOW, {ids[0]: 1})
+    assert (two.as_of, two.last, two.until, two.versions) == (2, 2, None, {ids[0]: 1, ids[1]: 1})
+    assert [one.holds(moment) for moment in (NOW, LATER)] == [True, False] and two.holds(LATER + MINUTE)
+    assert not version(0).holds(NOW) and version(9) == version() == two
+    amend(db, SENIOR.at(NOW + 2 * MINUTE), ids[0], RatingLabel.SAFE, "looked again", 1)
+    assert (version().versions, version(2).name, version(1).name) == ({ids[0]: 2, ids[1]: 1}, two.name, one.name)
+    before, (elsewhere,) = version(), fill(db)
+    claim = claims.claim_next(db, ANN.at(LATER))
+    assert claim is not None and claim.case_id == elsewhere
+    submit_rating(db, ANN.at(LATER), elsewhere, claim.token, form("unsafe", 5), "f" * 32)
+    assert version() == before, "what is read in another batch is no reading of this one"
+
+
+def test_labels_given_at_one_moment_are_in_the_order_of_their_cases_and_versions(db: Database) -> None:
+    first, second = sorted(fill(db, [Tier.P2, Tier.P2]))
+    made = {"label": "safe", "method": "single", "by": "ann", "at": NOW, "rating_ids": []}
+    rows = [made | {"case_id": case_id, "version": number} for case_id in (second, first) for number in (2, 1)]
+    with db.write() as conn:
+        conn.execute(insert(adjudications), rows)
+        kept = [dataset_version(conn, batch_of(db, first), number).versions for number in (1, 2, 3, 4)]
+    assert kept == [{first: 1}, {first: 2}, {first: 2, second: 1}, {first: 2, second: 2}]
+
+
+def test_a_row_says_all_that_the_file_said_of_its_case(db: Database) -> None:
+    ids = fill(db, [Tier.P2])
+    with db.write() as conn:
+        conn.execute(update(cases).values(group_name="a school", reply="canary reply", reply_original_json=None))
+    found = batch_of(db, ids[0])
+    (row,) = export_relabelled(db, RESEARCHER.at(NOW), found, KEY)
+    with db.read() as conn:
+        case = conn.execute(select(cases)).one()
+    assert (row.row, row.external_id, row.group, row.reply) == (case.row, case.external_id, "a school", "canary reply")
+    (bare,) = export_relabelled(db, RESEARCHER.at(NOW), found, KEY, with_text=False)
+    assert (bare.text, bare.reply, bare.group) == (None, None, "a school")
+    (nothing,) = export_relabelled(db, RESEARCHER.at(NOW), batch(db, ["one"]), KEY)
+    assert (nothing.reference, nothing.final_label, nothing.final_source) == (None, None, "none")
+
+
+def test_a_case_that_is_open_again_has_no_accepted_label_until_it_is_closed(db: Database) -> None:
+    ids = worked(db)
+    add_tag(db, RESEARCHER.at(LATER), ids[0], "Lyrics")
+    amend(db, SENIOR.at(LATER), ids[0], RatingLabel.UNSAFE, "looked again", 2)
+    with db.write() as conn:
+        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == ids[0]).values(closed_at=None))
+    first = next(iter(export_relabelled(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY)))
+    assert (first.adjudicated_label, first.final_label, first.final_source) == (None, "safe", "reference")
+    assert first.withheld and (first.outcome, first.model) == (None, None)
+    assert (first.ratings, first.adjudications, first.tags) == ((), (), ()), "all of it would tell the next reader"

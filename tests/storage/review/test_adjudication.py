@@ -1,7 +1,6 @@
 """When a second reading is due, what agreement and disagreement do, and that nothing is overwritten."""
 
 from collections.abc import Callable
-from datetime import datetime
 
 import pytest
 from sqlalchemy import select, update
@@ -13,7 +12,7 @@ from screening.review.triage import Tier
 from storage.blindness import NotYetRated, Unread
 from storage.database import Database
 from storage.research.reading_table import reading_table
-from storage.review import claims, inbox
+from storage.review import claims
 from storage.review.adjudication import (
     Method,
     Next,
@@ -28,11 +27,11 @@ from storage.review.adjudication import (
 from storage.review.claims import NotAvailable
 from storage.review.evidence import reveal_evidence
 from storage.review.queue import State, counts
-from storage.review.ratings import Receipt, my_rating, reveal_ratings, revise, submit_rating
+from storage.review.ratings import my_rating, reveal_ratings, revise, submit_rating
 from storage.review.second_readings import coin
 from storage.schema import cases, second_reading_requests
 from storage.settings_store import SecondReadingRule, SiteSettings, change
-from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, read, register
 
 LATER = NOW + MINUTE
 NO_SAMPLING = SiteSettings(second_reading_rate=0.0)
@@ -41,16 +40,6 @@ NO_SAMPLING = SiteSettings(second_reading_rate=0.0)
 def site(db: Database, settings: SiteSettings = NO_SAMPLING, people: tuple[Actor, ...] = (ANN, BO, CY, SENIOR)) -> None:
     register(db, *people)
     change(db, ADMIN.at(NOW), settings, 0)
-
-
-def read(
-    db: Database, who: Actor, filled: RatingForm, rating_id: str, now: datetime = NOW, ask: bool = False
-) -> Receipt:
-    claim = claims.claim_next(db, who.at(now))
-    assert claim is not None
-    if ask:
-        inbox.ask_second_opinion(db, who.at(now), claim.case_id, claim.token)
-    return submit_rating(db, who.at(now), claim.case_id, claim.token, filled, rating_id * 32)
 
 
 @pytest.mark.parametrize(

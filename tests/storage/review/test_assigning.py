@@ -65,6 +65,16 @@ def test_what_is_in_other_hands_is_refused_in_words_and_left_alone(db: Database)
     assert claims.renew(db, SENIOR.at(NOW + MINUTE), held, taken.token).case_id == held, "its holder goes on"
 
 
+def test_what_waits_for_its_second_reader_is_given_to_whoever_has_not_read_it(db: Database) -> None:
+    [case_id] = fill(db)
+    first = claims.claim_next(db, ANN.at(NOW))
+    assert first is not None
+    inbox.ask_second_opinion(db, ANN.at(NOW), case_id, first.token)
+    submit_rating(db, ANN.at(NOW), case_id, first.token, form(), "1" * 32)
+    assert assign(db, SENIOR.at(NOW), [case_id], ANN.id).refused == {case_id: "was read by them already"}
+    assert assign(db, SENIOR.at(NOW), [case_id], BO.id).given == (case_id,)
+
+
 def test_a_senior_gives_again_what_was_given_and_not_what_was_refused_for_good(db: Database) -> None:
     (case_id,) = fill(db, [Tier.P2])
     claim = claims.claim_next(db, BO.at(NOW))

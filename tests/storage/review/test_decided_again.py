@@ -6,17 +6,17 @@ import pytest
 from sqlalchemy import select, update
 
 from screening.review.actors import SYSTEM, Actor, Role
-from screening.review.rating_form import RatingForm, RatingLabel
+from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
 from storage.audit_log import events
 from storage.database import Database
-from storage.review import claims, inbox
+from storage.review import claims
 from storage.review.adjudication import Method, Next, StaleVersion, adjudicate, amend, reveal_versions
 from storage.review.claims import NotAvailable
-from storage.review.ratings import Receipt, revise, submit_rating
+from storage.review.ratings import revise
 from storage.schema import follow_ups, inbox_entries, second_reading_requests
 from storage.settings_store import SiteSettings, change
-from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, SENIOR, fill, form, person, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, SENIOR, fill, form, person, read, register
 
 SAFE, UNSAFE = RatingLabel.SAFE, RatingLabel.UNSAFE
 HELEN = person("helen", Role.SENIOR)
@@ -28,16 +28,6 @@ def case_id(db: Database) -> str:
     register(db, ANN, BO, CY, SENIOR, HELEN)
     change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
     return fill(db)[0]
-
-
-def read(
-    db: Database, who: Actor, filled: RatingForm, letter: str, *, now: datetime = NOW, ask: bool = False
-) -> Receipt:
-    claim = claims.claim_next(db, who.at(now))
-    assert claim is not None
-    if ask:
-        inbox.ask_second_opinion(db, who.at(now), claim.case_id, claim.token)
-    return submit_rating(db, who.at(now), claim.case_id, claim.token, filled, letter * 32)
 
 
 def later(minutes: int) -> datetime:

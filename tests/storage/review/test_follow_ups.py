@@ -3,18 +3,20 @@
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
+from screening.review.rating_form import Disposition
 from screening.review.triage import Tier
+from storage.blindness import is_blind
 from storage.database import Database
 from storage.review import claims, follow_ups
 from storage.review.evidence import reveal_text
-from storage.review.follow_ups import How, NoteMissing, NotOpen
+from storage.review.follow_ups import FollowUp, For, How, NoteMissing, NotOpen
 from storage.review.ratings import revise, submit_rating
 from storage.review.shift import Left, shift
-from storage.schema import inbox_entries
+from storage.schema import accounts, audit_events, cases, inbox_entries, reveals
 from storage.settings_store import SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
 
@@ -24,6 +26,14 @@ def read(db: Database, who: Actor, case_id: str, disposition: str, rating_id: st
     assert claim is not None and claim.case_id == case_id
     reveal_text(db, who.at(NOW), case_id, claim.token)
     submit_rating(db, who.at(NOW), case_id, claim.token, form("unsafe", 5, disposition=disposition), rating_id)
+
+
+def read_as_urgent(db: Database) -> FollowUp:
+    """A case that waits, read by Ann, and what she asked for."""
+    (case_id,) = fill(db)
+    read(db, ANN, case_id, "urgent")
+    (one,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
+    return one
 
 
 @pytest.mark.parametrize(("disposition", "minutes"), [("urgent", 60), ("safeguarding", 1440)])
@@ -56,9 +66,7 @@ def test_while_others_may_still_read_the_case_they_learn_its_number_alone(db: Da
 
 def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> None:
     register(db, ANN, BO, CY)
-    (case_id,) = fill(db)
-    read(db, ANN, case_id, "urgent")
-    (one,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
+    one = read_as_urgent(db)
     with pytest.raises(NoteMissing):
         follow_ups.close(db, ANN.at(NOW), one.id, How.DONE, " ")
     with pytest.raises(Forbidden):
@@ -71,12 +79,128 @@ def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> Non
     follow_ups.close(db, BO.at(NOW + MINUTE), one.id, How.HANDED_ON, "crisis team took over")
     assert follow_ups.open_ones(db, BO.at(NOW)).shown == ()
     for who, told in ((ANN, 1), (BO, 1), (CY, 0), (SENIOR, 1)):
-        ended = follow_ups.closed_ones(db, who, case_id)
+        ended = follow_ups.closed_ones(db, who, one.case_id)
         assert [(one.closed_by, one.how, one.note) for one in ended] == [
             ("bo", How.HANDED_ON, "call back at three\ncrisis team took over")
         ] * told
     with pytest.raises(NotOpen):
         follow_ups.close(db, BO.at(NOW), one.id, How.DONE, "again")
+
+
+def test_whoever_is_handed_one_has_learnt_of_the_reading_and_reads_no_more_blind(db: Database) -> None:
+    register(db, ANN, BO, CY)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
+    one = read_as_urgent(db)
+    follow_ups.hand_to(db, ANN.at(NOW), one.id, "bo", "call back at three")
+    with db.read() as conn:
+        assert [is_blind(conn, who, one.case_id, first=True) for who in (BO, CY)] == [False, True]
+        (told,) = conn.execute(select(reveals)).all()
+    assert (told.reviewer, told.before_rating, told.at) == ("bo", True, NOW)
+
+
+def test_nobody_is_handed_one_who_cannot_see_to_it(db: Database) -> None:
+    register(db, ANN, BO, SENIOR, RESEARCHER)
+    one = read_as_urgent(db)
+    with db.write() as conn:
+        conn.execute(update(accounts).where(accounts.c.id == "bo").values(active=False))
+    for to in ("bo", "rae", "nobody"):
+        with pytest.raises(KeyError, match=to):
+            follow_ups.hand_to(db, ANN.at(NOW), one.id, to, "call back")
+    assert follow_ups.open_ones(db, ANN.at(NOW)).shown == (one,)
+    follow_ups.hand_to(db, ANN.at(NOW), one.id, "sue", "call back")
+    with pytest.raises(NotOpen):
+        follow_ups.close(db, ANN.at(NOW), one.id + 1, How.DONE, "there is no such one")
+
+
+def test_one_is_open_at_a_time_and_another_once_that_was_closed(db: Database) -> None:
+    """By whoever read the case; taking the disposition back closes nothing."""
+    register(db, ANN)
+    (case_id,) = fill(db)
+    read(db, ANN, case_id, "safeguarding")
+    for letter, disposition in (("b", "urgent"), ("c", "follow_up")):
+        revise(db, ANN.at(NOW), case_id, form("unsafe", 5, disposition=disposition), "thought again", letter * 32)
+        (one,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
+        assert one.disposition is For.SAFEGUARDING
+    follow_ups.close(db, ANN.at(NOW + MINUTE), one.id, How.DONE, " told the team ")
+    with db.write() as conn:
+        opened = [
+            follow_ups.open_follow_up(conn, ANN.at(NOW + 2 * MINUTE), case_id, disposition)
+            for disposition in (Disposition.FOLLOW_UP, Disposition.URGENT, Disposition.URGENT)
+        ]
+        opened.append(follow_ups.open_second_reading(conn, ANN.at(NOW + 2 * MINUTE), case_id))
+    assert opened == [False, True, False, False]
+    (again,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
+    assert (again.disposition, again.opened_at, again.due_at) == (For.URGENT, NOW + 2 * MINUTE, NOW + 62 * MINUTE)
+    (ended,) = follow_ups.closed_ones(db, ANN, case_id)
+    assert (ended.disposition, ended.opened_at, ended.due_at) == (For.SAFEGUARDING, NOW, NOW + 1440 * MINUTE)
+    assert (ended.closed_at, ended.closed_by, ended.how, ended.note) == (NOW + MINUTE, "ann", How.DONE, "told the team")
+
+
+def test_a_second_reading_that_nobody_could_give_is_kept_in_sight_as_long_as_what_is_urgent(db: Database) -> None:
+    register(db, ANN)
+    change(db, ADMIN.at(NOW), SiteSettings(follow_up_minutes=(30, 90)), 0)
+    (case_id,) = fill(db)
+    with db.write() as conn:
+        assert follow_ups.open_second_reading(conn, ANN.at(NOW), case_id)
+    (one,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
+    assert (one.disposition, one.due_at) == (For.SECOND_READING, NOW + 30 * MINUTE)
+
+
+def test_seniors_see_the_earliest_due_first_with_where_to_act_and_what_is_late(db: Database) -> None:
+    register(db, ANN, SENIOR)
+    ids = fill(db, [Tier.P1, Tier.P2, Tier.P2])
+    with db.write() as conn:
+        conn.execute(update(cases).where(cases.c.id == ids[1]).values(where_to_act="ward 3"))
+    for case_id, disposition, letter in zip(ids, ("safeguarding", "urgent", "urgent"), "abc", strict=True):
+        read(db, ANN, case_id, disposition, letter * 32)
+    found = follow_ups.open_ones(db, SENIOR.at(NOW))
+    assert [one.case_id for one in found.shown] == [ids[1], ids[2], ids[0]]
+    assert [one.where_to_act for one in found.shown] == ["ward 3", None, None]
+    assert [one.external_id for one in found.shown] == ["post-2", "post-3", "post-1"]
+    assert (found.others, found.others_overdue) == (0, 0)
+    assert [one.case_id for one in follow_ups.open_ones(db, SENIOR.at(NOW), limit=1).shown] == [ids[1]]
+    for minutes, late in ((59, 0), (60, 2), (1440, 3)):
+        others = follow_ups.open_ones(db, BO.at(NOW + minutes * MINUTE))
+        assert (others.shown, others.others, others.others_overdue) == ((), 3, late)
+    follow_ups.close(db, SENIOR.at(NOW), found.shown[0].id, How.DONE, "a senior may")
+    assert follow_ups.open_ones(db, BO.at(NOW + 60 * MINUTE)).others_overdue == 1
+
+
+def test_how_one_ended_is_told_to_a_later_reader_only_once_the_case_is_closed(db: Database) -> None:
+    register(db, ANN, BO, SENIOR)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
+    one = read_as_urgent(db)
+    assert follow_ups.closed_ones(db, ANN, one.case_id) == ()
+    follow_ups.close(db, ANN.at(NOW), one.id, How.DONE, "rang the family")
+    assert [len(follow_ups.closed_ones(db, who, one.case_id)) for who in (ANN, BO, SENIOR)] == [1, 0, 0]
+    read(db, BO, one.case_id, "follow_up", "b" * 32)
+    assert [len(follow_ups.closed_ones(db, who, one.case_id)) for who in (ANN, BO, SENIOR)] == [1, 0, 1]
+    with pytest.raises(Forbidden):
+        follow_ups.closed_ones(db, RESEARCHER, one.case_id)
+
+
+def test_whoever_closed_one_sees_how_also_of_a_case_they_may_yet_read(db: Database) -> None:
+    register(db, ANN, BO, SENIOR)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
+    one = read_as_urgent(db)
+    follow_ups.close(db, SENIOR.at(NOW), one.id, How.DONE, "rang the ward")
+    assert [len(follow_ups.closed_ones(db, who, one.case_id)) for who in (SENIOR, BO)] == [1, 0]
+
+
+def test_each_step_is_in_the_audit_log_without_the_words_of_the_note(db: Database) -> None:
+    register(db, ANN, BO)
+    one = read_as_urgent(db)
+    follow_ups.hand_to(db, ANN.at(NOW), one.id, "bo", "call back at three")
+    follow_ups.close(db, BO.at(NOW), one.id, How.HANDED_ON, "crisis team took over")
+    with db.read() as conn:
+        logged = conn.execute(
+            select(audit_events).where(audit_events.c.action.startswith("follow_up")).order_by(audit_events.c.seq)
+        ).all()
+    assert [(row.action, row.actor, row.subject, row.details) for row in logged] == [
+        ("follow_up_opened", "ann", one.case_id, "{}"),
+        ("follow_up_handed", "ann", one.case_id, '{"to":"bo"}'),
+        ("follow_up_closed", "bo", one.case_id, '{"how":"handed_on"}'),
+    ]
 
 
 def test_researchers_and_administrators_have_no_part_in_it(db: Database) -> None:

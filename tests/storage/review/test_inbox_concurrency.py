@@ -1,6 +1,5 @@
 """25 reviewers at once on one inbox: no double claim, no lost submit, no rating without the lease."""
 
-import multiprocessing
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from storage.review.ratings import submit_rating
 from storage.schema import adjudications, audit_events, inbox_entries, ratings
 from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
+from tests.processes import processes
 from tests.storage.inbox_cases import ADMIN, NOW, fill, form, person, register
 
 REVIEWERS, CASES = 25, 200
@@ -166,7 +166,7 @@ def _process(job: tuple[str, int]) -> Counter[str]:
 
 def test_processes_share_the_inbox_too(db: Database, database_url: str) -> None:
     ids = fill(db, [Tier.P2] * 16)
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
+    with processes(2) as pool:
         done = sum(pool.map(_process, [(database_url, number) for number in range(2)]), Counter())
     assert done == Counter(ids)
     assert verify(db).ok

@@ -12,7 +12,7 @@ from storage import settings_store
 from storage.database import Database
 from storage.research import reading_table
 from storage.research.relabelled import export_relabelled
-from storage.review import adjudication, assigning, claims, drafts, evidence, exposure, queue, ratings
+from storage.review import adjudication, assigning, claims, drafts, evidence, exposure, opening, queue, ratings
 from storage.site import accounts
 from tests.storage.inbox_cases import NOW, fill, form
 
@@ -59,6 +59,11 @@ Call = Callable[[Database, Actor, str], object]
 SERVICES: dict[str, tuple[Action, str | None, Call]] = {
     # the action a service asks for, whose thing it is here (a free, unread case), the call
     "claim_next": (Action.CLAIM_NEXT, None, lambda db, who, case: claims.claim_next(db, who.at(NOW))),
+    "claim_and_reveal_next": (
+        Action.CLAIM_NEXT,
+        None,
+        lambda db, who, case: opening.claim_and_reveal_next(db, who.at(NOW)),
+    ),
     "claim": (Action.CLAIM_NAMED, None, lambda db, who, case: claims.claim(db, who.at(NOW), case)),
     "my_claims": (Action.CLAIM_NEXT, None, lambda db, who, case: claims.my_claims(db, who.at(NOW))),
     "queue": (Action.BROWSE_QUEUE, None, lambda db, who, case: queue.queue(db, who.at(NOW))),

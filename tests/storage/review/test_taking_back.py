@@ -95,6 +95,19 @@ def test_it_is_too_late_once_another_reader_has_the_case(db: Database) -> None:
         take_back(db, ANN.at(NOW + 2 * SECOND), case_id, given)
 
 
+def test_it_is_too_late_once_another_reader_has_read_the_case(db: Database) -> None:
+    """Nobody holds it any more, and what the two said has been compared."""
+    register(db, ANN, BO)
+    [case_id] = fill(db)
+    given = _read(db, case_id, "safe", certainty=1)
+    second = claims.claim_next(db, BO.at(NOW + SECOND))
+    assert second is not None
+    ratings.submit_rating(db, BO.at(NOW + 2 * SECOND), case_id, second.token, form("unsafe", 5), new_id(NOW + SECOND))
+    with pytest.raises(TooLate, match="another reader"):
+        take_back(db, ANN.at(NOW + 3 * SECOND), case_id, given)
+    assert len(_all(db, ratings_table)) == 2
+
+
 def test_nobody_takes_back_what_somebody_else_read(db: Database) -> None:
     [case_id] = fill(db)
     given = _read(db, case_id)

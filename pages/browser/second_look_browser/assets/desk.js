@@ -15,7 +15,8 @@ const ALIVE_MS = 20000;
 const REST_MS = 600;
 const LOW_MS = 120000;
 const GONE_MS = 4000;
-const LOST = "Connection lost. Your choices are kept; trying again.";
+const LOST = "Connection lost.";
+const KEPT = "Your choices are kept; trying again.";
 
 class Desk {
   constructor(data) {
@@ -118,6 +119,7 @@ class Desk {
     this.paint();
     this.askForReveal();
     this.outbox.send();
+    if (data.away) this.outbox.soon(); // it may be back at any moment
     this.askForRest();
   }
 
@@ -175,12 +177,17 @@ class Desk {
 
   connection(lost) {
     this.outbox.off = lost;
-    this.layout.lost.textContent = lost ? LOST : "";
-    this.layout.root.classList.toggle("sld-off", lost);
+    this.drawLost();
     if (!lost) {
       this.outbox.again();
       this.look();
     }
+  }
+
+  drawLost() {
+    const words = this.outbox.off ? LOST : this.data.away;
+    this.layout.lost.textContent = words ? `${words} ${KEPT}` : "";
+    this.layout.root.classList.toggle("sld-off", Boolean(words));
   }
 
   look() {
@@ -474,6 +481,7 @@ class Desk {
     this.drawTimes();
     this.drawPanel();
     this.drawSave();
+    this.drawLost();
     if (caseChanged && stage === "reading") this.focusText();
     if (!this.claiming) this.catchUp(stage);
     this.place();
@@ -669,7 +677,7 @@ function leave() {
 
 // Streamlit may take the component away and put it back in one run of the page: the desk lives on, and so does a save
 // that is on its way. Only a page that was left for good ends it.
-export default function ({ data, parentElement, setTriggerValue }) {
+export default function ({ data: [data], parentElement, setTriggerValue }) {
   clearTimeout(leaving);
   if (desk && desk.me !== data.me.id) {
     desk.close();

@@ -13,13 +13,14 @@ export function make(tag, properties = {}, ...children) {
 }
 
 // A component's default export: one `Kind` for each place that it is drawn in, told of every run of the page behind it.
+// What the page gives it comes as a list's one entry: of an object Streamlit would look at each value for a table.
 export function component(Kind) {
   const places = new WeakMap();
   return (given) => {
     const { parentElement } = given;
     let one = places.get(parentElement);
     if (!one) places.set(parentElement, (one = new Kind(parentElement)));
-    one.update(given);
+    one.update({ ...given, data: given.data?.[0] });
     return () => {
       one.close();
       places.delete(parentElement);

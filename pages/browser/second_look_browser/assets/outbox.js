@@ -3,6 +3,7 @@
 import { newId } from "./dom.js";
 
 const AGAIN_MS = [5000, 8000, 15000];
+const SOON_MS = 2000;
 const REPLACES = new Set(["draft", "look", "alive", "rest"]); // only the last of these matters
 const BY_ITSELF = new Set([...REPLACES, "reveal"]); // what a reader asks for does not wait for the answer to these
 
@@ -39,8 +40,17 @@ export class Outbox {
     if (this.off || !this.trigger || !this.waiting.length || (this.flying && !this.overtakes())) return;
     this.flying = new Set(this.waiting.map((one) => one.id));
     this.trigger("requests", this.waiting);
+    this.wait(AGAIN_MS[Math.min(this.tries++, AGAIN_MS.length - 1)]);
+  }
+
+  // The server hears, but can do nothing now.
+  soon() {
+    if (this.waiting.length) this.wait(SOON_MS);
+  }
+
+  wait(ms) {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.again(), AGAIN_MS[Math.min(this.tries++, AGAIN_MS.length - 1)]);
+    this.timer = setTimeout(() => this.again(), ms);
   }
 
   // Whether a reader waits for something while only what the page asked by itself is on its way.

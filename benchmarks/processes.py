@@ -1,0 +1,57 @@
+"""The processes that are measured: the app on a free port, a browser's switches, and what a process has used."""
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from tests.free_port import free_port
+
+ROOT: Final = Path(__file__).parent.parent
+BROWSER_ARGUMENTS: Final = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+@contextmanager
+def app_process(url: str, **named: str) -> Iterator[tuple[str, int]]:
+    """The app beside a database, with these settings; its address and the number of its process."""
+    address = f"http://127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", address.rpartition(":")[2]]
+    environment = os.environ | {"DATABASE_URL": url, "SECOND_LOOK_SAMPLER": "simulated"} | named
+    silent = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=silent, stderr=silent) as process:
+        try:
+            until_healthy(f"{address}/_stcore/health")
+            yield address, process.pid
+        finally:
+            process.terminate()
+
+
+def until_healthy(address: str, seconds: int = 120) -> None:
+    """Wait until a server answers there. Raises RuntimeError when it has not by then."""
+    for _ in range(10 * seconds):
+        try:
+            with urllib.request.urlopen(address, timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    raise RuntimeError(f"no answer from {address}")
+
+
+def processor_s(pid: int) -> float:
+    """Seconds of processor time of a process so far, the kernel's part among them."""
+    used = psutil.Process(pid).cpu_times()
+    return used.user + used.system
+
+
+def family_processor_s(pid: int) -> float:
+    """The same of a process with those that it started and that still run."""
+    children = psutil.Process(pid).children()
+    return processor_s(pid) + sum(processor_s(child.pid) for child in children)

@@ -1,0 +1,19 @@
+"""Further processes of a test, which begin with nothing of this one's."""
+
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from types import ModuleType
+from unittest.mock import patch
+
+
+@contextmanager
+def processes(count: int) -> Iterator[ProcessPoolExecutor]:
+    """So many, started anew; one that dies fails the test. The main module is not run again in them: where a page was
+    drawn before, it is the page, and each process would draw it once more.
+    """
+    own = patch.dict(sys.modules, {"__main__": ModuleType("__main__")})
+    with own, ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as pool:
+        yield pool

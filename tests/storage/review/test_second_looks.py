@@ -1,0 +1,69 @@
+"""Cases sent to the inbox for a second look: each once, in an audit sample's place, blind for who saw nothing."""
+
+import pytest
+from sqlalchemy import func, select
+
+from screening.review.policy import Forbidden
+from screening.review.triage import audit_placement
+from storage.blindness import is_blind
+from storage.database import Database
+from storage.review.second_looks import MOST, SecondLooks, request_second_looks
+from storage.schema import audit_events, inbox_entries, reveals, screenings
+from storage.settings_store import SiteSettings, change
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, Tier, fill
+
+
+def test_each_enters_once_and_what_has_no_outcome_or_an_entry_is_counted_apart(db: Database) -> None:
+    new, other, undecided = fill(db, [Tier.P2] * 3, entered=False, outcome="safe")
+    (there,) = fill(db)
+    with db.write() as conn:
+        conn.execute(screenings.delete().where(screenings.c.case_id == undecided))
+    asked = [new, there, undecided, "no such case", other, new]
+    found = request_second_looks(db, RESEARCHER.at(NOW + MINUTE), asked)
+    assert found == SecondLooks(opened=2, there_before=1, undecided=2)
+    assert request_second_looks(db, RESEARCHER.at(NOW), asked) == SecondLooks(opened=0, there_before=3, undecided=2)
+    with db.read() as conn:
+        assert conn.execute(select(func.count()).select_from(inbox_entries)).scalar_one() == 3
+        entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == new)).one()
+        logged = conn.execute(
+            select(audit_events.c.actor, audit_events.c.subject, audit_events.c.details)
+            .where(audit_events.c.action == "second_look_requested")
+            .order_by(audit_events.c.seq)
+        ).all()
+    assert (entry.entered_at, entry.reading, entry.closed_at) == (NOW + MINUTE, "first", None)
+    assert logged == [("rae", None, '{"asked":6,"opened":2}'), ("rae", None, '{"asked":6,"opened":0}')]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_its_place_is_that_of_an_audit_sample_by_the_sites_share(db: Database, share: float) -> None:
+    change(db, ADMIN.at(NOW), SiteSettings(audit_urgent_share=share), 0)
+    ids = fill(db, [Tier.P0] * 6, entered=False, outcome="unsafe")
+    request_second_looks(db, SENIOR.at(NOW), ids)
+    with db.read() as conn:
+        rows = conn.execute(select(inbox_entries)).all()
+    places = {row.case_id: (Tier(row.tier), row.why) for row in rows}
+    expected = {case_id: audit_placement(case_id, share) for case_id in ids}
+    assert places == {case_id: (place.tier, place.why.value) for case_id, place in expected.items()}
+    assert ({tier for tier, _ in places.values()} == {Tier.P1}) is (share == 1.0)
+
+
+def test_whoever_saw_the_engines_view_of_a_case_does_not_read_it_blind(db: Database) -> None:
+    shown, unseen = fill(db, [Tier.P2] * 2, entered=False)
+    request_second_looks(db, SENIOR.at(NOW), [shown, unseen], shown=[shown])
+    request_second_looks(db, SENIOR.at(NOW + MINUTE), [shown, unseen], shown=[shown])
+    with db.read() as conn:
+        kept = conn.execute(select(reveals)).all()
+        blind = {(who.id, case_id): is_blind(conn, who, case_id, first=True) for who in (ANN, SENIOR) for case_id in (
+            shown, unseen)}  # fmt: skip
+    assert [(row.case_id, row.reviewer, row.before_rating, row.at) for row in kept] == [(shown, "sue", True, NOW)]
+    assert blind == {("ann", shown): True, ("ann", unseen): True, ("sue", shown): False, ("sue", unseen): True}
+
+
+def test_only_who_may_ask_does_and_not_without_a_limit(db: Database) -> None:
+    (case_id,) = fill(db, entered=False)
+    for who in (ANN, BO):
+        with pytest.raises(Forbidden):
+            request_second_looks(db, who.at(NOW), [case_id])
+    with pytest.raises(ValueError, match="at most 500"):
+        request_second_looks(db, RESEARCHER.at(NOW), [case_id] * (MOST + 1))
+    assert request_second_looks(db, RESEARCHER.at(NOW), [case_id] * MOST).opened == 1
