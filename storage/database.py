@@ -19,6 +19,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import ConnectionPoolEntry
 
 BUSY_TIMEOUT_S, REPEATABLE_BUSY_TIMEOUT_S = 30, 3
 """How long a SQLite writer waits for the one before it; far more than any transaction here takes. The worker, which
@@ -56,6 +57,9 @@ class Database:
             )
             event.listen(self._engine, "handle_error", _without_values)
             self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        self._times_closed = 0
+        event.listen(self._engine, "do_connect", self._note_birth)
+        event.listen(self._engine, "checkin", self._close_if_late)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -147,8 +151,17 @@ class Database:
                 connection.exec_driver_sql("BEGIN")
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Close all connections: those in use as soon as they are given back."""
+        self._times_closed += 1
         self._engine.dispose()
+
+    def _note_birth(self, _dialect: object, record: ConnectionPoolEntry, *_how: object) -> None:
+        record.info["born"] = self._times_closed
+
+    def _close_if_late(self, _connection: object, record: ConnectionPoolEntry) -> None:
+        """The pool that it goes back to is nobody's any more."""
+        if record.info.get("born", self._times_closed) != self._times_closed:
+            record.invalidate()
 
 
 @dataclass(slots=True, eq=False)

@@ -8,6 +8,7 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import TypeVar
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, func, insert, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
@@ -201,6 +202,22 @@ def test_waiting_too_long_is_no_lost_connection(postgresql_db: Database) -> None
         conn.execute(text("SET LOCAL statement_timeout = 1"))
         conn.execute(text("SELECT pg_sleep(60)"))
     assert not is_lost_connection(slow.value)
+
+
+def test_a_connection_in_use_while_all_are_closed_is_closed_when_it_is_given_back(db: Database) -> None:
+    """A thread of an app or a worker that ends may still be reading."""
+    with db.read() as conn:
+        late = conn.connection.driver_connection
+        assert late is not None
+        db.close()
+        conn.execute(text("SELECT 1"))
+    with pytest.raises((sqlite3.ProgrammingError, psycopg.OperationalError), match="closed"):
+        late.execute("SELECT 1")
+    with db.read() as conn:
+        again = conn.connection.driver_connection
+    with db.read() as conn:
+        assert conn.connection.driver_connection is again  # a later one is kept as ever
+    db.close()
 
 
 def test_another_kind_of_database_is_refused() -> None:
