@@ -55,6 +55,11 @@ class Site:
         answer = self.client.get(f"/api/v1/{path}", headers={"Authorization": f"Bearer {made.token}"})
         return answer.status_code, answer.json()
 
+    def close(self) -> None:
+        """Once every file that was handed in is taken in, and removed."""
+        _until(lambda: not list(self.settings.data_directory.glob("programs/*")))
+        self.client.close()
+
     def count(self, table: Any) -> int:
         with self.db.read() as conn:
             return int(conn.execute(select(func.count()).select_from(table)).scalar_one())
@@ -64,7 +69,7 @@ class Site:
 def site(db: Database, tmp_path: Path) -> Iterator[Site]:
     made = Site(db, tmp_path)
     yield made
-    made.client.close()
+    made.close()
 
 
 def test_a_text_is_taken_once_under_its_key_and_another_text_under_it_is_refused(site: Site) -> None:
@@ -261,7 +266,7 @@ def test_while_the_database_is_away_a_text_is_refused_for_now_and_taken_once_it_
         assert status == 503 and said["error"].startswith("the database can't be used at the moment: try again")
     assert [site.submit(made, "k1")[0] for _ in range(2)] == [202, 200], "the second finds it there"
     assert site.count(cases) == 1
-    site.client.close()
+    site.close()
 
 
 def test_a_file_is_taken_in_whole_though_the_database_went_away_in_the_middle(
@@ -279,7 +284,7 @@ def test_a_file_is_taken_in_whole_though_the_database_went_away_in_the_middle(
     before = site.count(cases)
     assert before < 6_000, "it went away in the middle"
     _until(lambda: site.count(cases) == 6_000)
-    site.client.close()
+    site.close()
 
 
 def test_a_fault_of_the_program_is_answered_in_json(db: Database, tmp_path: Path) -> None:
@@ -290,7 +295,7 @@ def test_a_fault_of_the_program_is_answered_in_json(db: Database, tmp_path: Path
         conn.execute(text("ALTER TABLE program_texts RENAME TO program_texts_away"))
     status, said = site.submit(made, "k1")
     assert status == 500 and said["error"].startswith("a fault of the program")
-    site.client.close()
+    site.close()
 
 
 def test_programs_are_told_again_after_a_round_that_failed(
