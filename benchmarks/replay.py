@@ -26,9 +26,6 @@ NODES = ("worker", "risk", "legal")
 MOST_DRAWS = 150
 REPEATS = 5
 LETTERS = {"S": Label.SAFE, "U": Label.UNSAFE, "E": Label.ESCALATE}
-AIM = 50
-"""Set against the engine's own state machine in a loop, which takes several times as long as this baseline: against a
-good loop it has not been set anew."""
 T = TypeVar("T")
 
 
@@ -155,8 +152,7 @@ def main() -> None:
         for name, seconds in timing.arrays.items():
             print(f"  {name:14} {seconds:8.3f} {timing.loop[name]:9.2f}")
         name = f"the loop against the arrays, {chosen.cases:,} cases{', curtailed' if curtail else ''}"
-        aimed = "the aim was set against the engine's own rule in a loop"
-        tell(Figure(name=name, value=timing.ratio, unit="×", aim=AIM, at_least=True, note=aimed))
+        tell(Figure(name=name, value=timing.ratio, unit="×", note=f"{sum(timing.arrays.values()):.2f} s in all"))
 
 
 if __name__ == "__main__":
