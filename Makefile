@@ -3,6 +3,8 @@ PYTHON ?= python3
 PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
+# Python compiles what is imported when it is first imported: all of what is installed would take a minute more.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # A process starts in half the time where Python may keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -87,10 +89,10 @@ $(VENV)/bin/python:
 
 # pages/browser is ours: the browser's part of the pages, installed in place, so that Streamlit serves its files.
 $(VENV)/.runtime: requirements.txt pages/browser/pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e pages/browser
+	$(INSTALL) --require-hashes -r requirements.txt
+	$(INSTALL) --no-deps --no-build-isolation -e pages/browser
 	@touch $@
 
 $(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(INSTALL) --require-hashes -r requirements-dev.txt
 	@touch $@

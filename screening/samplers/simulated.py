@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from screening.engine.draws import Draw, DrawRequest, NodeAgent, Preflight, ScreenedText, Usage
 from screening.labels import LABELS, Label
@@ -17,6 +17,13 @@ _TEXTS_KEPT = 64
 OTHER_ROLE = "risk"
 """What a node plays whose name says nothing: a careful second reader."""
 _DRAWS = {label: Draw(label=label) for label in LABELS}
+
+
+@cache
+def _usual() -> tuple[Lexicon, EvidenceReader]:
+    """The lexicon of the file, read once, and what reads texts by it, which keeps nothing of them."""
+    lexicon = load_lexicon()
+    return lexicon, EvidenceReader(lexicon)
 
 
 class SimulatedSampler:
@@ -39,10 +46,9 @@ class SimulatedSampler:
         self._seed = seed
         self._latency_s = latency_s
         self._gate = gate
-        self._lexicon = lexicon or load_lexicon()
+        self._lexicon, reader = (lexicon, EvidenceReader(lexicon)) if lexicon else _usual()
         self._kinds = {kind.name: kind for kind in self._lexicon.kinds}
         # A text is asked about wave after wave and node after node: reading it once is enough.
-        reader = EvidenceReader(self._lexicon)
         self._kind_of = lru_cache(maxsize=_TEXTS_KEPT)(lambda text: reader.kind(text_to_score(text)))
 
     def describe(self) -> dict[str, str | int]:
