@@ -6,6 +6,7 @@ from pathlib import Path
 
 from jobs.port import system_clock
 from screening.settings import Settings
+from screening.words import count_of
 from storage.database import Database
 from storage.site.backup import Manifest, back_up, restore
 
@@ -49,7 +50,8 @@ def run_restore(arguments: argparse.Namespace) -> int:
 
 def _summary(manifest: Manifest) -> str:
     rows = manifest.rows
+    held = (count_of(rows.get(table, 0), word) for table, word in (("cases", "case"), ("ratings", "rating")))
     return (
-        f"{manifest.kind}, {sum(rows.values()):,} rows in {len(rows)} tables, {rows.get('cases', 0):,} cases, "
-        f"{rows.get('ratings', 0):,} ratings, audit log whole to event {manifest.anchor.count:,}"
+        f"{manifest.kind}, {count_of(sum(rows.values()), 'row')} in {len(rows)} tables, {', '.join(held)}, "
+        f"audit log whole to event {manifest.anchor.count:,}"
     )

@@ -13,6 +13,7 @@ from commands.results_file import ResultsFile, exit_code, write_rejected
 from jobs.port import system_clock
 from screening.review.actors import LOCAL_USER, Acting
 from screening.settings import Settings
+from screening.words import count_of
 from storage.batches import batch_state, batches
 from storage.batches.batches import Progress
 from storage.database import Database
@@ -101,8 +102,8 @@ def _description(found: Progress) -> list[str]:
         f"{decided:,} of {found.accepted:,} done: {found.safe:,} safe, {found.unsafe:,} unsafe, "
         f"{found.human_review:,} to humans",
         f"{found.failed:,} failed" if found.failed else "",
-        f"{found.rejected:,} rows rejected" if found.rejected else "",
-        f"{found.calls:,} calls",
+        f"{count_of(found.rejected, 'row')} rejected" if found.rejected else "",
+        count_of(found.calls, "call"),
         cost + (f", without what {found.left_out:,} in the inbox took" if found.left_out else ""),
         f"{found.rate:.1f} a second" if found.rate and found.pending else "",
     ]

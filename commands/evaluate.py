@@ -23,6 +23,7 @@ from screening.research.recording import DrawBook, Price, record_draws
 from screening.research.results_table import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
 from screening.samplers.known import KnownSampler
 from screening.settings import SIMULATED_NOTICE, Settings
+from screening.words import count_of
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -101,9 +102,9 @@ async def _record(data: EvaluationData, conditions: Sequence[Condition], book: D
         done = await record_draws(data.items, conditions, book, sampler, concurrency=places, price=price)
     finally:
         await agents.aclose()
-    print(f"{done.fetched:,} draws fetched, {book.draws:,} recorded in all", file=sys.stderr)
+    print(f"{count_of(done.fetched, 'draw')} fetched, {book.draws:,} recorded in all", file=sys.stderr)
     for kind, cases in sorted(done.failed.items()):
-        print(f"{cases:,} cases are short of draws: {kind}", file=sys.stderr)
+        print(f"{count_of(cases, 'case is', 'cases are')} short of draws: {kind}", file=sys.stderr)
 
 
 def _table(data: EvaluationData, results: Sequence[ConditionResult]) -> ResultsTable:

@@ -15,6 +15,7 @@ from screening.research.recording import DrawBook
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.settings import Settings
+from screening.words import count_of
 from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from storage.research.recorded_draws import recorded_batch
@@ -34,7 +35,10 @@ async def record_as_batch(url: str, data: EvaluationData, settings: Settings) ->
         recorded = recorded_batch(db, LOCAL_USER, batch_id)
     finally:
         db.close()
-    print(f"batch {batch_id}: {recorded.book.draws:,} draws kept, {recorded.pending:,} texts pending", file=sys.stderr)
+    print(
+        f"batch {batch_id}: {count_of(recorded.book.draws, 'draw')} kept, {count_of(recorded.pending, 'text')} pending",
+        file=sys.stderr,
+    )
     return recorded.book
 
 

@@ -18,6 +18,7 @@ from screening.labels import Label
 from screening.research.answers_elsewhere import answers_in
 from screening.research.draw_file import DrawLine
 from screening.research.raw import published_rows
+from screening.words import count_of
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -51,7 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
     )
     arguments.out.write_text("".join(line.model_dump_json() + "\n" for line in lines), encoding="utf-8")
     most = max((len(line.draws) for line in lines), default=0)
-    print(f"{len(lines):,} lines of at most {most} draws; evaluate takes them with --draws", file=sys.stderr)
+    print(
+        f"{count_of(len(lines), 'line')} of at most {count_of(most, 'draw')}; evaluate takes them with --draws",
+        file=sys.stderr,
+    )
     return 0
 
 
@@ -75,7 +79,10 @@ def _of_outputs(arguments: argparse.Namespace, table: Table, given: Mapping[str,
             else:
                 for node in [one.node] if one.node else arguments.node:
                     drawn.setdefault((one.case, node), []).append(one.draw)
-    print(f"{strange:,} answers of other rows or nodes, {unanswered:,} requests without an answer", file=sys.stderr)
+    print(
+        f"{count_of(strange, 'answer')} of other rows or nodes, {count_of(unanswered, 'request')} without an answer",
+        file=sys.stderr,
+    )
     return (_line(case, node, draws) for (case, node), draws in drawn.items())
 
 

@@ -17,6 +17,7 @@ from screening.datasets.reader import FileReport, Table, columns_of, read_table
 from screening.datasets.refused import ColumnsUnclear
 from screening.datasets.source import Source
 from screening.labels import Label
+from screening.words import count_of
 
 ROLES = ("id", "title", "reply", "label", "group", "where")
 ROLE_WORDS = {
@@ -79,7 +80,7 @@ def mapping_lines(report: FileReport) -> Iterator[str]:
         )
     for value, count in report.label_values.items():
         if value.strip():
-            yield f"  {value!r} ({count:,} rows) is {report.labels.get(value) or 'no reference'}"
+            yield f"  {value!r} ({count_of(count, 'row')}) is {report.labels.get(value) or 'no reference'}"
 
 
 def label_values(words: str, seen: Iterable[str]) -> dict[str, Label | None]:

@@ -5,6 +5,7 @@ import argparse
 from jobs.local import only_worker
 from jobs.port import system_clock
 from screening.settings import Settings
+from screening.words import count_of
 from storage.database import Database
 from storage.site.moving import move
 
@@ -28,8 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
         source.close()
         target.close()
     print(
-        f"moved and checked: {sum(moved.rows.values()):,} rows in {len(moved.rows)} tables, "
-        f"{moved.rows['cases']:,} cases, audit log whole to event {moved.anchor.count:,}. "
+        f"moved and checked: {count_of(sum(moved.rows.values()), 'row')} in {len(moved.rows)} tables, "
+        f"{count_of(moved.rows['cases'], 'case')}, audit log whole to event {moved.anchor.count:,}. "
         "Set DATABASE_URL for app and workers, and keep the data directory: its keys belong to this site."
     )
     return 0

@@ -24,6 +24,7 @@ from screening.engine.pipeline import PipelineConfig, Preset, preset
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.reach import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
+from screening.words import count_of
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import Progress, list_batches, progress
 from storage.batches.intake import takes_rows
@@ -121,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
 def announcements(report: FileReport) -> Iterator[str]:
     """What a person should know of how the file was read."""
     read_as = ", ".join(part for part in (report.format, report.encoding, _separator(report.separator)) if part)
-    yield f"{report.name}: {report.rows:,} rows, read as {read_as}"
+    yield f"{report.name}: {count_of(report.rows, 'row')}, read as {read_as}"
     yield from mapping_lines(report)
     yield from report.warnings
 

@@ -15,6 +15,7 @@ from screening.settings import Settings
 from screening.text.injection import injection_flags
 from screening.text.masking import MASKING_VERSION
 from screening.text.received import ReceivedText, receive
+from screening.words import count_of
 from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake, last_row
@@ -56,9 +57,8 @@ def require_overnight(db: Database, settings: Settings, pipeline: PipelineConfig
     if why := overnight_obstacle(settings, pipeline):
         raise OvernightRefused(why[0].lower() + why[1:].rstrip("."))
     if unlabelled:
-        raise OvernightRefused(
-            f"{unlabelled:,} rows have no reference label: message batches are for research files alone"
-        )
+        rows = count_of(unlabelled, "row has", "rows have")
+        raise OvernightRefused(f"{rows} no reference label: message batches are for research files alone")
 
 
 def unlabelled_rows(table: Table, settings: Settings) -> int:

@@ -9,10 +9,11 @@ from jobs.audit_anchors import kept_anchors
 from pages.components import resources
 from pages.components.options import unique_labels
 from pages.components.sign_in import check_before
-from pages.components.words import count_of, sentence
+from pages.components.words import sentence
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
 from screening.text.display import visible
+from screening.words import count_of
 from storage.audit_log import (
     Anchor,
     Event,

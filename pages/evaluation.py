@@ -7,7 +7,6 @@ import streamlit as st
 from jobs.evaluating import Evaluated, ask_of, evaluate_batch
 from pages.components import resources
 from pages.components.computed import compute
-from pages.components.words import count_of
 from pages.research import evaluation_view as view
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_view import show_comparison
@@ -16,6 +15,7 @@ from pages.research.provenance import provenance
 from screening.research.evaluation import SUICIDE_WATCH
 from screening.research.experiments import Measured
 from screening.review.policy import Action, require
+from screening.words import count_of
 from storage.batches.batches import BatchSummary
 from storage.research.confusion import Labels
 

@@ -7,13 +7,13 @@ from jobs.evaluating import ask_of
 from jobs.label_noise import MOST_SHOWN, Line, Ranked, choose_labels, rank_labels
 from pages.components import resources
 from pages.components.computed import compute
-from pages.components.words import count_of
 from pages.research.batch_choice import choose_batch
 from pages.research.ledger_view import show_ledger
 from pages.research.open_tab import show_open
 from pages.research.relabelled_view import show_relabelled
 from screening.review.policy import Action, is_allowed, require
 from screening.statistics.label_noise import NOTE, Ranking
+from screening.words import count_of
 from storage.review.second_looks import request_second_looks
 
 WORDS = {Ranking.EVIDENCE: "Contradiction by the draws", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}

@@ -19,7 +19,7 @@ from pages.components.diagram import NodeMark, diagram_html
 from pages.components.known_models import known_models_or_refuse
 from pages.components.live_view import money
 from pages.components.sign_in import check_before
-from pages.components.words import PROBABILITIES_MEANING, count_of, sentence
+from pages.components.words import PROBABILITIES_MEANING, sentence
 from pages.research.activation_panel import activation_panel, promotion
 from pages.research.comparison_panel import comparison_panel
 from pages.research.shadow_panel import shadow_panel
@@ -28,6 +28,7 @@ from screening.engine.pipeline_file import shipped_pipelines, write_pipeline
 from screening.engine.prompting import load_prompts
 from screening.engine.whole_way import chain_bound, most_calls
 from screening.review.policy import Action, is_allowed, require
+from screening.words import count_of
 from storage.batches.pipelines import (
     StalePipeline,
     active_version,

@@ -4,7 +4,6 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.sign_in import check_before
-from pages.components.words import count_of
 from pages.research import reliability_view as view
 from pages.research.audit_cases import show_audit, show_moved, show_revised, show_strata
 from pages.research.open_tab import show_open
@@ -12,6 +11,7 @@ from pages.research.stard import Study, report_html
 from pages.research.verification import verification
 from screening.research.binding import binding_of
 from screening.review.policy import Action, require
+from screening.words import count_of
 from storage.research.reliability import (
     MeasuredConfiguration,
     measured_configurations,

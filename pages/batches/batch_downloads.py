@@ -17,9 +17,9 @@ from pages.components import resources
 from pages.components.computed import compute
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import CSV, JSON, JSONL, PARQUET, StreamedFile, show_files
-from pages.components.words import count_of
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
+from screening.words import count_of
 from storage.batches.batches import BatchSummary
 from storage.batches.results import withheld_rows
 from storage.database import Database

@@ -7,10 +7,11 @@ import streamlit as st
 from pages.batches.estimates import duration
 from pages.batches.intake_runs import Stopped, intake_runs
 from pages.components.live_view import money
-from pages.components.words import STATE_WORDS, count_of, error_words
+from pages.components.words import STATE_WORDS, error_words
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
+from screening.words import count_of
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import BatchSummary, Progress
 

@@ -7,8 +7,8 @@ import streamlit as st
 
 from jobs.overview import Overview
 from pages.components.live_view import money
-from pages.components.words import count_of
 from screening.engine.pipeline import PipelineConfig
+from screening.words import count_of
 from storage.batches.batches import BatchSummary
 from storage.batches.spent import NodeCost
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from jobs.agents import reads_off
 from pages.batches.file_check import Check
 from pages.components.live_view import money
-from pages.components.words import count_of
 from screening.engine.cost import estimate, usage_per_call
 from screening.engine.draws import Usage
 from screening.engine.pipeline import PipelineConfig
@@ -13,6 +12,7 @@ from screening.engine.prompting import load_prompts
 from screening.engine.whole_way import most_calls, whole_way
 from screening.labels import LABELS, Label
 from screening.settings import Settings
+from screening.words import count_of
 from storage.batches.spent import Spent
 
 ASSUMED = (0.9, 0.05, 0.05)

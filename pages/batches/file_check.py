@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 
-from pages.components.words import count_of
 from screening.datasets.labels import map_label
 from screening.datasets.reader import FileReport, Table
 from screening.datasets.records import Reason
@@ -14,6 +13,7 @@ from screening.datasets.rows import NewCase
 from screening.engine.guard import guard_for
 from screening.labels import Label
 from screening.text.display import visible
+from screening.words import count_of
 
 FIRST, SHOWN = 6, 160
 """Rows that are shown before anything starts, and how many characters of each text."""

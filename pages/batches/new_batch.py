@@ -24,7 +24,6 @@ from pages.batches.reach_choice import choose_reach, readings_words
 from pages.batches.uploads import Upload, uploaded_table
 from pages.components import resources
 from pages.components.streamed import CSV, StreamedFile, show_files
-from pages.components.words import count_of
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading
@@ -33,6 +32,7 @@ from screening.datasets.rows import RejectedRow, rejected_csv
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.text.display import visible
+from screening.words import count_of
 from storage.batches.batches import list_batches
 from storage.batches.pipelines import active_version
 from storage.batches.spent import recent_spending

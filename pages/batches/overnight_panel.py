@@ -4,9 +4,10 @@ import streamlit as st
 
 from jobs.agents import overnight_obstacle
 from pages.components import resources
-from pages.components.words import NOT_PRIVATE, count_of
+from pages.components.words import NOT_PRIVATE
 from screening.engine.pipeline import PipelineConfig
 from screening.settings import Settings
+from screening.words import count_of
 from storage.batches.batch_state import BatchState
 from storage.batches.overnight import is_overnight
 from storage.batches.overnight_progress import OvernightProgress, overnight_progress

@@ -6,8 +6,8 @@ import streamlit as st
 
 from pages.batches.estimates import ASSUMED
 from pages.batches.file_check import Check
-from pages.components.words import count_of
 from screening.review.reach import Reach
+from screening.words import count_of
 from storage.batches.batches import BatchSummary
 
 CHOICES = {

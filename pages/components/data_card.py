@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pages.components.words import count_of
 from screening.text.display import visible
+from screening.words import count_of
 from storage.research.relabelled import RelabelledRow
 
 _MARKUP = "\\`*_[]<>!#|"

@@ -6,7 +6,8 @@ from html import escape
 
 from pages.components.shared_look import SharedLook
 from pages.components.singletons import singleton
-from pages.components.words import count_of, error_words
+from pages.components.words import error_words
+from screening.words import count_of
 from storage.batches.batch_state import CAP_REACHED, BatchState
 from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, standstills
 from storage.settings_store import SiteSettings, current

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from pages.components.diagram import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
 from pages.components.trail import ABSTAINED, NodeView, State, node_view
-from pages.components.words import count_of
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN
+from screening.words import count_of
 
 _WORDS = {State.WAITING: "waits", State.NOT_ASKED: "not asked", State.STOPPED: "stopped"}
 

@@ -124,15 +124,6 @@ def sentence(refusal: Exception) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-def count_of(number: int, one: str, several: str = "") -> str:
-    """How many of something; ``several`` where that is more than an s behind ``one``.
-
-    >>> count_of(1, "text"), count_of(1200, "text"), count_of(2, "text was", "texts were")
-    ('1 text', '1,200 texts', '2 texts were')
-    """
-    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
-
-
 def error_words(kind: str) -> str:
     """A failure's kind in words; a kind without words of its own is shown as it is."""
     return ERROR_WORDS.get(kind, kind.replace("_", " "))

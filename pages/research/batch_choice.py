@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import streamlit as st
 
 from pages.components.options import unique_labels
-from pages.components.words import count_of
 from screening.review.actors import Actor
 from screening.text.display import visible
+from screening.words import count_of
 from storage.batches.batches import BatchSummary, list_batches
 from storage.database import Database
 

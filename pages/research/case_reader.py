@@ -9,12 +9,12 @@ from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.refusals import remember_refusal
 from pages.components.thread import texts_html
-from pages.components.words import count_of
 from pages.research.case_words import outcome_words, reason_words
 from screening.research.likeness import MOST_COMPARED, most_alike
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
 from screening.text.display import visible
+from screening.words import count_of
 from storage.database import Database
 from storage.research.case_tags import Waiting, add_remark, add_tag, remarks, remove_tag, tag_counts
 from storage.research.cells import CaseInCell, listed_case, take_texts_to_compare

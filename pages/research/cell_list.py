@@ -13,11 +13,11 @@ import streamlit as st
 from pages.components import resources
 from pages.components.computed import compute
 from pages.components.options import unique_labels
-from pages.components.words import count_of
 from pages.research.case_reader import open_case
 from pages.research.case_words import outcome_words, reason_words
 from screening.review.actors import Actor
 from screening.text.display import visible
+from screening.words import count_of
 from storage.database import Database
 from storage.research.cells import CaseInCell, CellPage, cell_choices, cell_page, reveal_text_starts, shown_kinds
 from storage.research.listed import Cell, Sort

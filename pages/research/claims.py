@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
 
-from pages.components.words import count_of
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import Actor
@@ -28,6 +27,7 @@ from screening.statistics.verification import (
     upper_limits,
     without_specificity,
 )
+from screening.words import count_of
 from storage.database import Database
 from storage.research.outcome_mix import OutcomeMix, outcome_mix
 from storage.research.reliability import AuditSample, Reading, audit_sample

@@ -10,7 +10,7 @@ from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.known_models import known_models_or_refuse
 from pages.components.live_view import money
-from pages.components.words import OUTCOME_WORDS, count_of
+from pages.components.words import OUTCOME_WORDS
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_table import agreement, differing_pairs, lines
 from screening.engine.pipeline import PipelineConfig
@@ -19,6 +19,7 @@ from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
+from screening.words import count_of
 from storage.batches.batch_state import Caps
 from storage.batches.configurations import save_configuration
 from storage.database import Database

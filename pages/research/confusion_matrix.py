@@ -8,10 +8,10 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from pages.components.result_links import results_address
-from pages.components.words import count_of
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.statistics.metrics import Metrics, Proportion, from_counts
+from screening.words import count_of
 from storage.database import Database
 from storage.kinds import PENDING
 from storage.research.confusion import Confusions, Labels, confusions, count_unread

@@ -8,7 +8,6 @@ import streamlit as st
 from jobs.evaluating import Ask, Behind, Evaluated, Rule, count_gaps, list_cell, list_missed, sweep_budgets, try_setting
 from pages.components.computed import compute
 from pages.components.sign_in import check_before
-from pages.components.words import count_of
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.claims import percent
@@ -28,6 +27,7 @@ from screening.research.results_table import (
 )
 from screening.review.policy import Action
 from screening.statistics.metrics import REFERENCES, Metrics, Proportion
+from screening.words import count_of
 from storage.database import Database
 from storage.research.confusion import Labels
 from storage.research.listed import Cell

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
-from pages.components.words import DELTA_MEANING, count_of
+from pages.components.words import DELTA_MEANING
 from pages.research.claims import Verified, beyond_sentence, plan_sentences, too_early_sentence
 from pages.research.stard import missed_sentence
 from screening.review.reach import reach_sentence
 from screening.settings import SIMULATED_NOTICE
+from screening.words import count_of
 from storage.settings_store import SiteSettings
 
 

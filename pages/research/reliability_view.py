@@ -3,7 +3,6 @@
 import pandas as pd
 import streamlit as st
 
-from pages.components.words import count_of
 from pages.research.claims import (
     Verified,
     at_most_words,
@@ -28,6 +27,7 @@ from screening.statistics.verification import (
     plan_readings,
     readings_required,
 )
+from screening.words import count_of
 from storage.research.outcome_mix import REFERENCE
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
-from pages.components.words import count_of
 from pages.research.claims import (
     Verified,
     at_most_words,
@@ -21,6 +20,7 @@ from pages.research.claims import (
 )
 from pages.research.study_panel import answers
 from screening.statistics.verification import Binding, Stratum, WeightedRate
+from screening.words import count_of
 from storage.settings_store import SiteSettings
 
 _STYLE = """

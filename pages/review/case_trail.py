@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from html import escape
 
-from pages.components.words import FLAG_WORDS, count_of, error_words
+from pages.components.words import FLAG_WORDS, error_words
 from pages.review.evidence_view import engine_label
 from pages.review.inbox_words import TIER_WORDS, why_words
 from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, Flag
 from screening.text.injection import injection_signs
+from screening.words import count_of
 from storage.review.case_file import CaseFile
 from storage.review.evidence import Evidence
 

@@ -4,10 +4,11 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.saving_settings import save
-from pages.components.words import count_of, sentence
+from pages.components.words import sentence
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
+from screening.words import count_of
 from storage.database import Database
 from storage.review import erasure, retention
 from storage.review.erasure import By, Erasure, NotErased, Selection

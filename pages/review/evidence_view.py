@@ -11,13 +11,14 @@ from pages.components.evidence_bars import bars_html, legend_html
 from pages.components.live_view import badge_html, money
 from pages.components.trail import NodeView, State, distribution_words, evidence_sentence, node_view
 from pages.components.way_taken import way_html
-from pages.components.words import OUTCOME_WORDS, REASON_WORDS, count_of
+from pages.components.words import OUTCOME_WORDS, REASON_WORDS
 from screening.engine.distribution import read_distribution
 from screening.engine.draws import decode_draws
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN, Reason
 from screening.engine.usable import unusable_sentence
 from screening.labels import Label, Outcome
+from screening.words import count_of
 from storage.review.evidence import Evidence, NodeEvidence
 
 DRAW_WORDS: Mapping[str, str] = {

@@ -10,12 +10,13 @@ from pages.components import resources
 from pages.components.navigation import FOLDER
 from pages.components.typed import forget_typed
 from pages.components.where_to_act import where_html
-from pages.components.words import count_of, sentence
+from pages.components.words import sentence
 from pages.review.inbox_words import due_words, plain_name
 from pages.review.readings_view import who
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
+from screening.words import count_of
 from storage.database import Database
 from storage.review import follow_ups
 from storage.review.follow_ups import FollowUp, For, How, NoteMissing, NotOpen, Open

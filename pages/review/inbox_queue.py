@@ -8,7 +8,7 @@ import streamlit as st
 
 from pages.components.refusals import remember_refusal
 from pages.components.sign_in import browser_of, who_asks
-from pages.components.words import count_of, sentence
+from pages.components.words import sentence
 from pages.review.closed_pages import OpenInbox
 from pages.review.inbox_desk import Desk, Here, finish, say, take
 from pages.review.inbox_live import EVERY_S, View, seats, snapshot, view_of
@@ -17,6 +17,7 @@ from pages.review.shortcuts import key_of, on
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.triage import Tier
 from screening.text.display import visible
+from screening.words import count_of
 from storage.review import exposure
 from storage.review.claims import NotAvailable
 from storage.review.queue import Sort, sort_of

@@ -5,10 +5,11 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from pages.components.options import unique_labels
-from pages.components.words import count_of, sentence
+from pages.components.words import sentence
 from pages.review.inbox_desk import Here
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.text.display import visible
+from screening.words import count_of
 from storage.audit_log import record_refusal
 from storage.review.assigning import Assigned, assign
 from storage.review.claims import NotAvailable

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from html import escape
 
-from pages.components.words import count_of
 from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS, plain_name
 from screening.review.pseudonyms import pseudonym
+from screening.words import count_of
 from storage.review.adjudication import Adjudication, Method
 from storage.review.my_readings import MyReading
 from storage.review.ratings import Rating

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from pages.components.words import STATE_WORDS, count_of
+from pages.components.words import STATE_WORDS
 from screening.engine.pipeline import PipelineConfig
 from screening.settings import Settings
 from screening.text.display import visible
+from screening.words import count_of
 from storage.batches.batches import BatchSummary
 from storage.site.at_work import AtWork
 from storage.site.faults import Fault

@@ -10,10 +10,11 @@ from jobs.notifications_webhook import NotSent
 from pages.components import resources
 from pages.components.number_field import number_field
 from pages.components.saving_settings import save
-from pages.components.words import count_of, sentence
+from pages.components.words import sentence
 from screening.review.actors import Actor
 from screening.review.triage import Tier
 from screening.text.display import visible
+from screening.words import count_of
 from storage.database import Database
 from storage.settings_store import SettingsVersion, current
 from storage.site import faults, outbox, recipients

@@ -21,6 +21,7 @@ from screening.datasets.source import FileFormat, Source, is_workbook
 from screening.datasets.workbook import Sheet, find_sheet, read_workbook
 from screening.labels import Label
 from screening.text.received import receive
+from screening.words import count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,18 +234,22 @@ def _warnings(layout: FileLayout, found: FileProfile) -> Iterator[str]:
     if encoding and encoding.guessed:
         yield f"The file is not UTF-8; it was read as {encoding.name}, which is a guess. Look at a few accents."
     if encoding and encoding.unreadable_bytes:
-        yield f"{encoding.unreadable_bytes:,} bytes are not UTF-8; the texts they stand in are marked unreadable."
+        bytes_ = count_of(encoding.unreadable_bytes, "byte is", "bytes are")
+        yield f"{bytes_} not UTF-8; the texts with such bytes are marked unreadable."
     if sheet and len(sheet.names) > 1:
         yield f"Only sheet {sheet.names.index(sheet.name) + 1} of {len(sheet.names)} is read."
     if found.listed and not found.mapping.lists:
-        yield f"In {found.listed:,} rows the text is a list of strings or turns, screened as it stands in the file."
+        rows = count_of(found.listed, "row")
+        yield f"In {rows} the text is a list of strings or turns, screened as it stands in the file."
     if found.mapping.conversation is not None:
-        read = f"{found.conversations:,} conversations with {found.turns:,} turns were read"
-        yield f"{read}. What is asked of them, and what was rejected, is {found.rows:,} rows, counted anew."
+        turns = f"with {count_of(found.turns, 'turn')}"
+        read = count_of(found.conversations, f"conversation {turns} was read", f"conversations {turns} were read")
+        yield f"{read}. What is asked of them, and what was rejected, is {count_of(found.rows, 'row')}, counted anew."
     if found.blank_lines:
-        yield f"{found.blank_lines:,} blank lines were passed over; they are not counted as rows."
+        yield f"{count_of(found.blank_lines, 'blank line was', 'blank lines were')} passed over, not counted as rows."
     if found.cut_cells:
-        yield f"{found.cut_cells:,} texts end near Excel's limit of 32,767 characters and may have been cut there."
+        texts = count_of(found.cut_cells, "text ends", "texts end")
+        yield f"{texts} near Excel's limit of 32,767 characters and may have been cut there."
     yield from _warnings_of_ids(found)
 
 
@@ -252,11 +257,13 @@ def _warnings_of_ids(found: FileProfile) -> Iterator[str]:
     if found.shared_id is not None:
         yield f"Several rows share a {found.shared_id}, or have none: it is the group, and the row number is the id."
     if found.same:
-        yield f"{len(found.same):,} rows repeat an earlier row with the same id and text; each is kept once."
+        rows = count_of(len(found.same), "row repeats", "rows repeat")
+        yield f"{rows} an earlier row with the same id and text; each is kept once."
     if found.conflicting:
         yield f"{len(found.conflicting):,} rows share an id but not the text; all rows of these ids are rejected."
     if found.spaced_twins:
-        yield f"{found.spaced_twins:,} ids differ from another id only in spaces around them; they are kept apart."
+        ids = count_of(found.spaced_twins, "id differs", "ids differ")
+        yield f"{ids} from another id only in spaces around it; both are kept."
 
 
 def _of_conversations(mapping: ColumnMapping) -> dict[str, Any]:

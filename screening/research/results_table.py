@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from screening.datasets.export import csv_lines
 from screening.statistics.metrics import Metrics, Proportion
+from screening.words import count_of
 
 NOTHING_DECIDED = "none: 0 of 0"
 NOT_COUNTED = "not counted"
@@ -164,7 +165,8 @@ def text_table(table: ResultsTable) -> Iterator[str]:
     for row in table.rows:
         yield " | ".join(_text_cells(row, bool(subset)))
         if row.unsettled:
-            yield f"    {row.unsettled} cases need more draws than were recorded and are in none of these figures"
+            cases = count_of(row.unsettled, "case needs", "cases need")
+            yield f"    {cases} more draws than were recorded: left out of these figures"
 
 
 def _text_cells(row: TableRow, with_subset: bool) -> Sequence[str]:

@@ -104,7 +104,7 @@ def test_a_data_set_labelled_by_five_models_is_replayed(tmp_path: Path, capsys: 
     lines = {line["id"]: line for line in map(json.loads, out.read_text().splitlines())}
     assert {one: line["draws"] for one, line in lines.items()} == {"1": "SSSSSS", "2": "UU!UUU", "3": "~"}
     assert lines["1"]["tokens"] == 22  # of the two batches that count them
-    assert "1 answers of other rows or nodes, 2 requests without an answer" in capsys.readouterr().err
+    assert "1 answer of other rows or nodes, 2 requests without an answer" in capsys.readouterr().err
     replayed = ["evaluate", str(data), "--format", "csv", "--conditions", "MV n=5", "--draws", str(out)]
     assert main([*replayed, "--sampler", "none", "--json"]) == 0
     (condition,) = json.loads(capsys.readouterr().out.splitlines()[-1])["conditions"]

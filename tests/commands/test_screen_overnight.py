@@ -56,7 +56,7 @@ def test_a_row_without_a_reference_label_is_not_sent(
     server = stub(StubPlan(weights={"safe": 1.0}))
     allow(site)
     assert screen(tmp_path, site, "text,label\nA day at the lake.,safe\nA day at sea.,\n") == 2
-    assert "1 rows have no reference label" in capsys.readouterr().err
+    assert "1 row has no reference label" in capsys.readouterr().err
     assert server.counters.requests == 0
 
 

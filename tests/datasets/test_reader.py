@@ -173,7 +173,7 @@ def test_bytes_that_are_not_utf8_are_kept_and_flagged() -> None:
     assert original_text(first.text) == "café \udcff"
     assert isinstance(second, NewCase)
     assert second.text.stored == "naïve"
-    assert "1 bytes are not UTF-8" in table.report.warnings[0]
+    assert "1 byte is not UTF-8" in table.report.warnings[0]
 
 
 def test_a_long_text_in_cyrillic_is_read_in_its_encoding() -> None:

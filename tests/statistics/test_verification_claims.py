@@ -319,4 +319,4 @@ def test_an_inconclusive_text_called_safe_may_be_a_miss() -> None:
     unclear = AuditCase(stratum="a", outcome=Outcome.SAFE, probability=0.2, coin=0.1, inconclusive=True)
     found = guarantee_of([*caught, unclear], floor=0.2)
     assert found.standing is Standing.NOT_YET
-    assert found.statement == "cannot be guaranteed yet: 59 of 59, 1 called safe are inconclusive and may be misses"
+    assert found.statement == "cannot be guaranteed yet: 59 of 59, 1 called safe is inconclusive and may be misses"

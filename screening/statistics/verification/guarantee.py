@@ -8,6 +8,7 @@ from scipy.special import bdtr
 
 from screening.labels import Label, Outcome
 from screening.statistics.verification.audit import AuditCase
+from screening.words import count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +69,9 @@ class Guarantee:
     def statement(self) -> str:
         """What may be said, in words; the binding and staleness are for the page to add."""
         if self.standing is Standing.NOT_YET:
-            due = f", {self.waiting} readings of the sample still due" if self.waiting else ""
-            unclear = f", {self.inconclusive_safe} called safe are inconclusive and may be misses"
-            also = due + (unclear if self.inconclusive_safe else "")
+            due = f", {count_of(self.waiting, 'reading')} of the sample still due" if self.waiting else ""
+            unclear = count_of(self.inconclusive_safe, "called safe is", "called safe are")
+            also = due + (f", {unclear} inconclusive and may be misses" if self.inconclusive_safe else "")
             return f"cannot be guaranteed yet: {self.read} of {self.readings_required}{also}"
         if self.standing is Standing.FAILED:
             return (
