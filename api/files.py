@@ -1,24 +1,29 @@
-"""Files that programs hand in: to disk under a random name, checked as a whole, and taken in beside the request."""
+"""Files that programs hand in: to disk under a random name, checked as a whole, and taken in beside the request.
+
+A program that was told its file is taken in need not ask again: what the end of this process broke off goes on with the
+next.
+"""
 
 import hashlib
 import logging
 import secrets
 import threading
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from jobs import uploads
 from jobs.agents import Agents
 from jobs.intake import MOST_LOST, BatchRequest, fill_batch, open_batch
 from jobs.patience import in_the_end
 from jobs.port import Clock
 from jobs.programs import closing, usual_pipeline
+from jobs.uploads import Upload
 from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading, read_table
 from screening.review.actors import SYSTEM
 from screening.settings import Settings
-from storage.batches.intake import takes_rows
+from storage.batches.intake import IntakeClosed, takes_rows
 from storage.database import Database
 from storage.review.program_texts import require_same_file
 from storage.settings_store import current
@@ -40,11 +45,15 @@ class FileIntake:
     clock: Clock
     _one: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def folder(self) -> Path:
+        """Where the files lie until their rows are in."""
+        return self.settings.data_directory / "programs"
+
     async def receive(self, chunks: AsyncIterator[bytes], limit: int) -> Path:
         """Write the body to disk, readable by its owner alone. Raises TooLarge."""
-        folder = self.settings.data_directory / "programs"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path, size = folder / secrets.token_hex(16), 0
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path, size = self.folder / secrets.token_hex(16), 0
         path.touch(mode=0o600)
         with path.open("wb") as file:
             async for chunk in chunks:
@@ -65,14 +74,24 @@ class FileIntake:
             table = read_table(path, name, mapping=mapping.columns, sheet=mapping.sheet).with_labels(mapping.labels)
             if not in_force(self.db, program):
                 raise UnknownToken
-            digest = _digest(path)
-            batch_id = self._open_batch(program, key, table, digest)
-            require_same_file(self.db, batch_id, digest)
+            upload = _describe(path, program, table, mapping)
+            batch_id = self._open_batch(program, key, table, upload.sha256)
+            require_same_file(self.db, batch_id, upload.sha256)
+            begun = replace(upload, batch_id=batch_id)
+            uploads.remember(begun)
         except BaseException:
             path.unlink(missing_ok=True)
+            path.with_suffix(".json").unlink(missing_ok=True)
             raise
-        threading.Thread(target=self._fill, args=(batch_id, table, path), daemon=True).start()
+        self._start(begun, table)
         return batch_id
+
+    def resume(self) -> None:
+        """Go on with every file that an earlier process left unfinished."""
+        if self.folder.is_dir():
+            uploads.purge(self.folder)
+            for upload in uploads.unfinished_uploads(self.folder):
+                self._start(upload)
 
     def _open_batch(self, program: Program, key: str, table: Table, digest: str) -> str:
         request = BatchRequest(
@@ -86,17 +105,37 @@ class FileIntake:
         with closing(agents):
             return open_batch(self.db, program.actor, request, self.settings, agents, self.clock)
 
-    def _fill(self, batch_id: str, table: Table, path: Path) -> None:
-        take_in = partial(fill_batch, self.db, SYSTEM, batch_id, table, self.settings, self.clock)
+    def _start(self, upload: Upload, table: Table | None = None) -> None:
+        threading.Thread(target=self._fill, args=(upload, table), daemon=True).start()
+
+    def _fill(self, upload: Upload, table: Table | None) -> None:
         try:
             with self._one:
-                in_the_end(lambda: takes_rows(self.db, batch_id) and take_in(), most_lost=MOST_LOST)
-        except Exception as error:  # the batch stays as far as it came; sent again under its key it goes on
+                in_the_end(lambda: self._take_in(upload, table), most_lost=MOST_LOST)
+        except IntakeClosed:
+            log.info("the batch of a program's file takes no more rows")
+        except Exception as error:  # the file stays for the next start; sent again under its key it goes on as well
             log.error("taking in a program's file failed: %s", type(error).__name__)
-        finally:
-            path.unlink(missing_ok=True)
+            return
+        uploads.discard(upload)
+
+    def _take_in(self, upload: Upload, table: Table | None) -> None:
+        if takes_rows(self.db, str(upload.batch_id)):
+            found = table or uploads.uploaded_table(upload)
+            fill_batch(self.db, SYSTEM, str(upload.batch_id), found, self.settings, self.clock)
 
 
-def _digest(path: Path) -> str:
+def _describe(path: Path, program: Program, table: Table, mapping: FileMapping) -> Upload:
+    """What is kept beside the file, so that it can be read again as it was read."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Upload(
+        token=path.name,
+        path=path,
+        name=uploads.label(table.report.name),
+        owner=program.actor.id,
+        sha256=digest,
+        mapping=table.report.mapping,
+        label_values=dict(table.report.labels),
+        sheet=mapping.sheet,
+    )

@@ -55,7 +55,10 @@ log = logging.getLogger(__name__)
 
 
 def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | None = None) -> FastAPI:
-    """The application on this database. It tells programs what is settled for as long as it runs."""
+    """The application on this database. It tells programs what is settled for as long as it runs, and begins with the
+    files that an earlier one left unfinished.
+    """
+    intake = FileIntake(db=db, settings=settings, clock=clock)
     app = FastAPI(
         title="Second Look",
         version="1",
@@ -63,13 +66,13 @@ def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | 
         docs_url=None,
         redoc_url=None,
         responses=_PROBLEMS,
-        lifespan=_make_lifespan(db, settings, clock),
+        lifespan=_make_lifespan(db, settings, clock, intake),
     )
     guard = limits or Limits()
     app.middleware("http")(_plain)
     _say_what_is_wrong(app)
     _texts(app, db, settings, clock, guard)
-    _files(app, db, settings, clock, guard)
+    _files(app, db, clock, guard, intake)
 
     @app.get(f"{ROOT}/docs", include_in_schema=False)
     def reference() -> HTMLResponse:
@@ -82,7 +85,7 @@ def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | 
     return app
 
 
-def _make_lifespan(db: Database, settings: Settings, clock: Clock) -> Callable[[FastAPI], Any]:
+def _make_lifespan(db: Database, settings: Settings, clock: Clock, intake: FileIntake) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async def tell() -> None:
@@ -93,6 +96,7 @@ def _make_lifespan(db: Database, settings: Settings, clock: Clock) -> Callable[[
                 except Exception as error:  # what it is may pass: the next round tells whoever was not told
                     log.error("programs were not told what is settled: %s", type(error).__name__)
 
+        await asyncio.to_thread(intake.resume)
         task = asyncio.create_task(tell())
         try:
             yield
@@ -215,8 +219,7 @@ def _text_body(one: ProgramText) -> Found:
     )
 
 
-def _files(app: FastAPI, db: Database, settings: Settings, clock: Clock, guard: Limits) -> None:
-    intake = FileIntake(db=db, settings=settings, clock=clock)
+def _files(app: FastAPI, db: Database, clock: Clock, guard: Limits, intake: FileIntake) -> None:
     Sends = Annotated[Program, Depends(_by(db, guard, clock, Scope.BATCHES))]
 
     @app.post(f"{ROOT}/batches", status_code=202, response_model=BatchFound)

@@ -4,7 +4,7 @@ from html import escape
 
 import streamlit as st
 
-from pages.batches import uploads
+from jobs import uploads
 from pages.batches.batch_downloads import downloads
 from pages.batches.batch_progress import ACTIVE, ENDED, find_stopped, list_row, missing_rows, progress_html
 from pages.batches.intake_runs import Stopped, intake_runs

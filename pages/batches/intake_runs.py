@@ -4,11 +4,11 @@ import logging
 import threading
 from dataclasses import dataclass
 
+from jobs import uploads
 from jobs.intake import MOST_LOST, fill_batch
 from jobs.patience import in_the_end
 from jobs.port import system_clock
-from pages.batches import uploads
-from pages.batches.uploads import Upload, uploaded_table
+from jobs.uploads import Upload, uploaded_table
 from pages.components import resources
 from pages.components.singletons import singleton
 from pages.components.words import error_words

@@ -8,9 +8,10 @@ from html import escape
 
 import streamlit as st
 
+from jobs import uploads
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch, receiver
-from pages.batches import uploads
+from jobs.uploads import Upload, uploaded_table
 from pages.batches.column_choice import chosen_sheet, confirm_columns, kept_mapping, offer_mapping, sheet_key
 from pages.batches.estimates import batch_estimate, estimate_rows
 from pages.batches.file_check import Check, preview_rows, rejected_rows, report_html
@@ -21,7 +22,6 @@ from pages.batches.overnight_panel import choose_overnight
 from pages.batches.paper_switch import paper_switch
 from pages.batches.pipelines import choose, decide_or_refuse, least_calls
 from pages.batches.reach_choice import choose_reach, readings_words
-from pages.batches.uploads import Upload, uploaded_table
 from pages.components import resources
 from pages.components.streamed import CSV, StreamedFile, show_files
 from screening.datasets.columns import ColumnMapping

@@ -6,9 +6,9 @@ from io import BytesIO
 import pandas as pd
 import streamlit as st
 
-from pages.batches import uploads
+from jobs import uploads
+from jobs.uploads import Upload
 from pages.batches.file_reading import profile
-from pages.batches.uploads import Upload
 from pages.components import resources
 from screening.datasets.known import KnownDataset
 from screening.datasets.reader import Table

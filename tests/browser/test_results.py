@@ -76,7 +76,8 @@ def test_what_was_missed_is_read_tagged_and_taken_along(page: Page, running_app:
 
 
 def _press(page: Page, key: str) -> None:
-    """A button's shortcut is listened to a moment after the button is drawn."""
+    """A button's shortcut is listened to a moment after the button is drawn, which is at the end of the page's run."""
+    page.locator('[data-test-script-state="notRunning"]').wait_for()
     page.wait_for_timeout(400)
     page.keyboard.press(key)
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from jobs import uploads
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.port import system_clock
-from pages.batches import uploads
-from pages.batches.uploads import Upload
+from jobs.uploads import Upload
 from screening.datasets.reader import read_table
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER

@@ -4,7 +4,7 @@ import multiprocessing
 import sys
 from multiprocessing.context import ForkServerProcess
 
-from pages.batches import uploads
+from jobs import uploads
 from pages.batches.intake_runs import IntakeRuns
 from screening.settings import Settings
 from screening.text.received import receive

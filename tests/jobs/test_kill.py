@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from pages.batches.uploads import Upload
+from jobs.uploads import Upload
 from screening.review.actors import LOCAL_USER
 from storage.batches import tallies
 from storage.batches.batches import Progress, progress

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from pages.batches.uploads import Upload
+from jobs.uploads import Upload
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches import tallies

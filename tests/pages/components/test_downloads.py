@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
 
-from pages.batches import uploads
+from jobs import uploads
 from pages.components import http, resources
 from pages.components.streamed import ROUTE
 from screening.datasets.rows import RejectedRow

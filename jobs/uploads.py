@@ -48,7 +48,7 @@ class Upload:
 def keep(directory: Path, name: str, content: BinaryIO, owner: str) -> Upload:
     """Write the file under a random name, and beside it what is known of it."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _purge(directory)
+    purge(directory)
     token = secrets.token_hex(16)
     path, digest = directory / token, hashlib.sha256()
     with path.open("wb") as file:
@@ -126,6 +126,15 @@ def discard(upload: Upload) -> None:
     upload.path.with_suffix(".json").unlink(missing_ok=True)
 
 
+def purge(directory: Path) -> None:
+    """Forget files that were only looked at, and what a process left that died while it wrote or removed one."""
+    for path in directory.iterdir():
+        upload = _read(path.with_suffix(".json"))
+        with suppress(FileNotFoundError):  # somebody else is at it
+            if (upload is None or upload.batch_id is None) and time.time() - path.stat().st_mtime > KEPT_S:
+                path.unlink()
+
+
 def _read(described: Path) -> Upload | None:
     try:
         fields = json.loads(described.read_text(encoding="utf-8"))
@@ -136,12 +145,3 @@ def _read(described: Path) -> Upload | None:
     mapping = column_mapping(kept) if kept else None
     steps = tuple((str(name), int(rows)) for name, rows in fields.get("steps", ()))
     return Upload(**{**fields, "path": path, "mapping": mapping, "steps": steps}) if path.exists() else None
-
-
-def _purge(directory: Path) -> None:
-    """Forget files that were only looked at, and what a process left that died while it wrote or removed one."""
-    for path in directory.iterdir():
-        upload = _read(path.with_suffix(".json"))
-        with suppress(FileNotFoundError):  # somebody else is at it
-            if (upload is None or upload.batch_id is None) and time.time() - path.stat().st_mtime > KEPT_S:
-                path.unlink()

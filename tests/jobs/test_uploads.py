@@ -10,8 +10,8 @@ from queue import Queue
 
 import pytest
 
-from pages.batches import uploads
-from pages.batches.uploads import KEPT_S, Upload
+from jobs import uploads
+from jobs.uploads import KEPT_S, Upload
 from screening.datasets.columns import ColumnMapping
 from screening.labels import Label
 
