@@ -10,20 +10,19 @@ import secrets
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from jobs import uploads
 from jobs.agents import Agents
-from jobs.intake import MOST_LOST, BatchRequest, fill_batch, open_batch
+from jobs.intake import MOST_LOST, BatchRequest, open_batch
 from jobs.patience import in_the_end
 from jobs.port import Clock
 from jobs.programs import closing, usual_pipeline
 from jobs.uploads import Upload
 from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading, read_table
-from screening.review.actors import SYSTEM
 from screening.settings import Settings
-from storage.batches.intake import IntakeClosed, takes_rows
 from storage.database import Database
 from storage.review.program_texts import require_same_file
 from storage.settings_store import current
@@ -111,18 +110,12 @@ class FileIntake:
     def _fill(self, upload: Upload, table: Table | None) -> None:
         try:
             with self._one:
-                in_the_end(lambda: self._take_in(upload, table), most_lost=MOST_LOST)
-        except IntakeClosed:
-            log.info("the batch of a program's file takes no more rows")
+                take_in = partial(uploads.take_in, self.db, upload, table, self.settings, self.clock)
+                in_the_end(take_in, most_lost=MOST_LOST)
         except Exception as error:  # the file stays for the next start; sent again under its key it goes on as well
             log.error("taking in a program's file failed: %s", type(error).__name__)
             return
         uploads.discard(upload)
-
-    def _take_in(self, upload: Upload, table: Table | None) -> None:
-        if takes_rows(self.db, str(upload.batch_id)):
-            found = table or uploads.uploaded_table(upload)
-            fill_batch(self.db, SYSTEM, str(upload.batch_id), found, self.settings, self.clock)
 
 
 def _describe(path: Path, program: Program, table: Table, mapping: FileMapping) -> Upload:

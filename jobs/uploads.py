@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import re
 import secrets
 import threading
@@ -12,10 +13,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from jobs.intake import fill_batch
+from jobs.port import Clock
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.mapping import column_mapping
 from screening.datasets.reader import Table, read_table
 from screening.labels import Label
+from screening.review.actors import SYSTEM
+from screening.settings import Settings
+from storage.batches.batch_state import UnknownBatch
+from storage.batches.intake import IntakeClosed, takes_rows
+from storage.database import Database
 
 KEPT_S = 24 * 3600
 """How long a file is kept that nobody made a batch of."""
@@ -23,6 +31,7 @@ NAME_LIMIT = 120
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 _CHUNK = 1 << 20
 _beginning = threading.Lock()
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +127,21 @@ def uploaded_table(upload: Upload) -> Table:
     return read_table(
         upload.path, upload.name, mapping=upload.mapping, label_values=upload.label_values, sheet=upload.sheet
     )
+
+
+def take_in(db: Database, upload: Upload, table: Table | None, settings: Settings, clock: Clock) -> None:
+    """Take rows of the file into its batch until that takes no more, also where another process has finished the file.
+    ``table`` is what is known of it, to spare a profile. Raises what stands in the way while rows are still missing.
+    """
+    batch_id = str(upload.batch_id)
+    try:
+        if takes_rows(db, batch_id):
+            fill_batch(db, SYSTEM, batch_id, table or uploaded_table(upload), settings, clock)
+    except (IntakeClosed, UnknownBatch):
+        log.info("the batch of a file takes no more rows")
+    except Exception:
+        if takes_rows(db, batch_id):
+            raise
 
 
 def discard(upload: Upload) -> None:

@@ -3,21 +3,19 @@
 import logging
 import threading
 from dataclasses import dataclass
+from functools import partial
 
 from jobs import uploads
-from jobs.intake import MOST_LOST, fill_batch
+from jobs.intake import MOST_LOST
 from jobs.patience import in_the_end
 from jobs.port import system_clock
-from jobs.uploads import Upload, uploaded_table
+from jobs.uploads import Upload
 from pages.components import resources
 from pages.components.singletons import singleton
 from pages.components.words import error_words
 from screening.datasets.reader import Table
 from screening.datasets.refused import FileRefused
-from screening.review.actors import SYSTEM
 from screening.settings import Settings
-from storage.batches.batch_state import UnknownBatch
-from storage.batches.intake import IntakeClosed, takes_rows
 from storage.database import Database
 
 log = logging.getLogger(__name__)
@@ -68,25 +66,13 @@ class IntakeRuns:
     def _fill(self, upload: Upload, table: Table | None) -> None:
         batch_id = str(upload.batch_id)
         try:
-            in_the_end(lambda: self._take_in(upload, table), most_lost=MOST_LOST)
+            take_in = partial(uploads.take_in, self._db, upload, table, self._settings, system_clock)
+            in_the_end(take_in, most_lost=MOST_LOST)
         except Exception as error:  # the file stays, for whoever presses the button or for the next start
             log.error("taking in a file failed: %s", type(error).__name__)
             self._stopped[batch_id] = Stopped(upload=upload, why=_why(error))
             return
         uploads.discard(upload)
-
-    def _take_in(self, upload: Upload, table: Table | None) -> None:
-        """Take rows in until the batch takes no more, also where another process has finished the file."""
-        batch_id = str(upload.batch_id)
-        try:
-            if takes_rows(self._db, batch_id):
-                found = table or uploaded_table(upload)
-                fill_batch(self._db, SYSTEM, batch_id, found, self._settings, system_clock)
-        except (IntakeClosed, UnknownBatch):
-            log.info("the batch of an upload takes no more rows")
-        except Exception:
-            if takes_rows(self._db, batch_id):
-                raise
 
 
 @singleton

@@ -263,7 +263,7 @@ def _warnings_of_ids(found: FileProfile) -> Iterator[str]:
         yield f"{len(found.conflicting):,} rows share an id but not the text; all rows of these ids are rejected."
     if found.spaced_twins:
         ids = count_of(found.spaced_twins, "id differs", "ids differ")
-        yield f"{ids} from another id only in spaces around it; both are kept."
+        yield f"{ids} from another id only in spaces around it; they are kept apart."
 
 
 def _of_conversations(mapping: ColumnMapping) -> dict[str, Any]:
