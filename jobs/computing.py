@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, TypeVarTuple
 
 from storage.database import Database
 
@@ -27,6 +27,7 @@ POLITE = 5
 """The process's niceness: pages for readers come before computations."""
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 log = logging.getLogger(__name__)
 Function = Callable[..., Any]
 Wanted = tuple[Function, str, tuple[Any, ...]]
@@ -209,6 +210,11 @@ def tell(words: str) -> None:
     """Tell whoever waits what is being done now; does nothing in the server's own process."""
     for pipe in _listener:
         pipe.send(("words", words, 0.0))
+
+
+def reckon(_: Database, function: Callable[[*Ts], T], *args: *Ts) -> T:
+    """``function(*args)``: a computation that needs no database."""
+    return function(*args)
 
 
 def _serve(pipe: Connection) -> None:

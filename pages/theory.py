@@ -3,22 +3,11 @@
 import pandas as pd
 import streamlit as st
 
+from jobs.computing import reckon
+from pages.components.computed import compute
 from pages.research import theory_numbers as theory
 from pages.research.figures import Axes, curves, palette
 from screening.statistics.bounds import Schedule, expected_wrong_commits
-from screening.statistics.regret import RegretCurve, simulate_regret
-
-CASES = 1000
-
-
-@st.cache_data(show_spinner="Simulating…")
-def _regret(delta: float, budget: int) -> tuple[RegretCurve, ...]:
-    return simulate_regret(seed=0, cases=CASES, runs=10, delta=delta, budget=budget)
-
-
-@st.cache_data(show_spinner=False)
-def _calls(probabilities: tuple[float, float, float], delta: float, budget: int) -> theory.CallsNeeded:
-    return theory.calls_needed(probabilities, delta, budget)
 
 
 def _bounds(delta: float) -> None:
@@ -27,7 +16,7 @@ def _bounds(delta: float) -> None:
         title="How far off an estimate may be", x="draws (log scale)", y="half width of the band", x_log=True,
         y_range=(0, 1),
     )  # fmt: skip
-    figure = curves(theory.radius_series(delta), axes, palette(st.context.theme.type))
+    figure = curves(compute(reckon, theory.radius_series, delta), axes, palette(st.context.theme.type))
     st.plotly_chart(figure, key="radii", alt="Half widths of four bounds against the number of draws")
     st.caption("What to see: every line falls as draws are added; the lower it is, the sooner a label is told apart.")
     st.caption(
@@ -58,7 +47,7 @@ def _one_distribution(delta: float) -> None:
     mode = left.slider("Probability of the most probable label", 0.4, 1.0, 0.9, 0.05)
     budget = right.select_slider("Budget per node", theory.BUDGETS[1:-1], 150)
     rest = (1 - mode) / 2
-    found = _calls((mode, rest, rest), delta, budget)
+    found = compute(reckon, theory.calls_needed, (mode, rest, rest), delta, budget)
     cells = st.columns(5)
     cells[0].metric("No rule can do with fewer", theory.number_words(found.information))
     for cell, name, calls, named_right in (
@@ -85,21 +74,23 @@ def _one_distribution(delta: float) -> None:
 def _growth(delta: float) -> None:
     st.header("Wrong commits over many cases")
     budget = st.select_slider("Budget of the simulated node", (50, 100, 150, 200), 100)
-    found = _regret(delta, budget)
+    found = compute(reckon, theory.simulated_regret, delta, budget)
     colours = palette(st.context.theme.type)
     left, right = st.columns(2)
-    axes = Axes(title="Simulated wrong commits", x="cases T", y="wrong commits so far (mean of 10 runs)")
+    axes = Axes(title="Simulated wrong commits", x="cases T", y=f"wrong commits so far (mean of {theory.RUNS} runs)")
     left.plotly_chart(curves(theory.regret_series(found), axes, colours), key="regret", alt="Simulated wrong commits")
     log = Axes(
         title="What the bounds allow", x="cases T (log scale)", y="expected wrong commits (log scale)", x_log=True,
         y_log=True,
     )  # fmt: skip
-    right.plotly_chart(curves(theory.bound_series(delta, CASES), log, colours), key="bound", alt="Bounds by schedule")
+    right.plotly_chart(
+        curves(theory.bound_series(delta, theory.CASES), log, colours), key="bound", alt="Bounds by schedule"
+    )
     left.caption("What to see: the steeper a line, the more often its rule names a label that is not the mode.")
     right.caption(
         "What to see: under a constant δ the bound grows with the cases; where δ falls from case to case it flattens."
     )
-    bounds = ["none"] + [f"{expected_wrong_commits(schedule, delta, CASES):.2f}" for schedule in Schedule]
+    bounds = ["none"] + [f"{expected_wrong_commits(schedule, delta, theory.CASES):.2f}" for schedule in Schedule]
     rows = [
         {
             "Rule": curve.name,
@@ -112,7 +103,8 @@ def _growth(delta: float) -> None:
     ]
     st.dataframe(pd.DataFrame(rows), hide_index=True)
     st.caption(
-        f"Simulated: {CASES:,} cases × 10 runs, 7 in 10 near-unanimous, 1 in 10 hard; all rules on the same draws. "
+        f"Simulated: {theory.CASES:,} cases × {theory.RUNS} runs, 7 in 10 near-unanimous, 1 in 10 hard; all rules on "
+        "the same draws. "
         "The price of a stricter schedule is in calls and abstentions. A commit is "
         "wrong when it is not the model's mode."
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from typing import Literal
+from typing import Any, Literal
 
 import plotly.graph_objects as go
 
@@ -69,33 +69,39 @@ def palette(theme: str | None) -> Palette:
 
 def curves(series: Sequence[Series], axes: Axes, colours: Palette) -> go.Figure:
     """Lines and points in one figure. Series differ in dash and marker too, not by colour alone."""
-    figure = go.Figure()
+    traces = []
     shown = _without_collisions(series, axes)
     for number, one in enumerate(series):
         colour = colours.series[number % len(colours.series)]
         if one.low is not None and one.high is not None and not one.stepped:
-            figure.add_trace(_band(one, colour))
-        figure.add_trace(_line(one, shown[number], colour, number, colours))
-    return _lay_out(figure, axes, colours)
+            traces.append(_band(one, colour))
+        traces.append(_line(one, shown[number], colour, number, colours))
+    return _figure(traces, axes, colours)
 
 
 def bars(names: Sequence[str], values: Sequence[float | None], axes: Axes, colours: Palette) -> go.Figure:
     """One bar a name; an undefined value has none."""
-    bar = go.Bar(x=list(names), y=list(values), marker_color=colours.series[0], name=axes.y, showlegend=False)
-    return _lay_out(go.Figure(bar), axes, colours)
+    bar = {"type": "bar", "x": list(names), "y": list(values), "name": axes.y, "showlegend": False}
+    return _figure([bar | {"marker": {"color": colours.series[0]}}], axes, colours)
 
 
 def histogram(counted: Sequence[tuple[float, int]], edges: int, axes: Axes, colours: Palette) -> go.Figure:
     """How many values fall in each of ``edges`` equal parts of [0, 1], from how often each value occurs."""
-    bins = {"start": 0.0, "end": 1.0 + 1e-9, "size": 1 / edges}
-    values, times = [value for value, _ in counted], [number for _, number in counted]
-    trace = go.Histogram(
-        x=values, y=times, histfunc="sum", xbins=bins, marker_color=colours.series[0], showlegend=False
-    )
-    figure = _lay_out(go.Figure(trace), axes, colours)
-    return figure.update_layout(bargap=0.05).update_xaxes(range=[0, 1.02])
+    trace = {
+        "type": "histogram",
+        "x": [value for value, _ in counted],
+        "y": [number for _, number in counted],
+        "histfunc": "sum",
+        "xbins": {"start": 0.0, "end": 1.0 + 1e-9, "size": 1 / edges},
+        "marker": {"color": colours.series[0]},
+        "showlegend": False,
+    }
+    figure = _figure([trace], axes, colours)
+    return figure.update_layout(bargap=0.05, xaxis_range=[0, 1.02])
 
 
+Trace = dict[str, Any]
+"""A trace as plain values: put together one property after the other, a figure takes five times as long."""
 Box = tuple[float, float, float, float]
 """Left, right, bottom and top of what is drawn."""
 
@@ -104,11 +110,13 @@ def _without_collisions(series: Sequence[Series], axes: Axes) -> list[tuple[list
     """For each series its names and where they stand: beside their point, where neither another point nor another name
     is; a name without such a place is left to the pointer and the table.
     """
+    found = [(["" for _ in one.x], ["top right" for _ in one.x]) for one in series]
+    if not any(one.names for one in series):
+        return found
     spots = [
         (number, at, x, y) for number, one in enumerate(series) for at, (x, y) in enumerate(_places(one, series, axes))
     ]
     taken: list[Box] = [(x - 3, x + 3, y - 3, y + 3) for _, _, x, y in spots]
-    found = [(["" for _ in one.x], ["top right" for _ in one.x]) for one in series]
     for number, at, x, y in sorted(spots, key=lambda spot: (spot[2], spot[3])):
         names = series[number].names
         for where, box in _boxes(names[at], x, y) if names else ():
@@ -146,27 +154,28 @@ def _overlap(one: Box, other: Box) -> bool:
     return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
 
 
-def _line(one: Series, shown: tuple[list[str], list[str]], colour: str, number: int, colours: Palette) -> go.Scatter:
-    return go.Scatter(
-        name=one.name,
-        x=list(one.x),
-        y=list(one.y),
-        mode=one.mode + ("+text" if one.names else ""),
-        text=shown[0] if one.names else None,
-        textposition=shown[1],
-        hovertext=list(one.names) if one.names else None,
-        textfont={"color": colours.ink, "size": 11},
-        line={
+def _line(one: Series, shown: tuple[list[str], list[str]], colour: str, number: int, colours: Palette) -> Trace:
+    return {
+        "type": "scatter",
+        "name": one.name,
+        "x": list(one.x),
+        "y": list(one.y),
+        "mode": one.mode + ("+text" if one.names else ""),
+        "text": shown[0] if one.names else None,
+        "textposition": shown[1] if one.names else None,
+        "hovertext": list(one.names) if one.names else None,
+        "textfont": {"color": colours.ink, "size": 11},
+        "line": {
             "color": colour,
             "width": 2,
             "dash": _DASHES[number % len(_DASHES)],
             "shape": "hv" if one.stepped else "linear",
         },
-        marker={"color": colour, "size": 9, "symbol": _MARKERS[number % len(_MARKERS)]},
-        error_y=_bars(one) if one.stepped else None,
-        connectgaps=False,
-        legendgroup=one.name,
-    )
+        "marker": {"color": colour, "size": 9, "symbol": _MARKERS[number % len(_MARKERS)]},
+        "error_y": _bars(one) if one.stepped else None,
+        "connectgaps": False,
+        "legendgroup": one.name,
+    }
 
 
 def _bars(one: Series) -> dict[str, object]:
@@ -177,7 +186,7 @@ def _bars(one: Series) -> dict[str, object]:
     return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1, "width": 3}
 
 
-def _band(one: Series, colour: str) -> go.Scatter:
+def _band(one: Series, colour: str) -> Trace:
     """The band as one closed outline over the points where it is defined."""
     ends = [
         (x, low, high)
@@ -186,17 +195,18 @@ def _band(one: Series, colour: str) -> go.Scatter:
     ]
     forth, back = [(x, high) for x, _, high in ends], [(x, low) for x, low, _ in reversed(ends)]
     outline = forth + back
-    return go.Scatter(
-        x=[x for x, _ in outline],
-        y=[y for _, y in outline],
-        mode="lines",
-        fill="toself",
-        fillcolor=_fade(colour),
-        line={"width": 0},
-        hoverinfo="skip",
-        showlegend=False,
-        legendgroup=one.name,
-    )
+    return {
+        "type": "scatter",
+        "x": [x for x, _ in outline],
+        "y": [y for _, y in outline],
+        "mode": "lines",
+        "fill": "toself",
+        "fillcolor": _fade(colour),
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "showlegend": False,
+        "legendgroup": one.name,
+    }
 
 
 def _fade(colour: str) -> str:
@@ -204,37 +214,40 @@ def _fade(colour: str) -> str:
     return f"rgba({red},{green},{blue},0.18)"
 
 
-def _lay_out(figure: go.Figure, axes: Axes, colours: Palette) -> go.Figure:
-    figure.update_layout(
-        height=HEIGHT,
-        title={"text": axes.title, "x": 0, "xref": "paper", "font": {"size": 15, "color": colours.ink}},
-        margin={"l": 8, "r": 8, "t": 76 if _count_names(figure) else 40, "b": 8},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": colours.ink, "size": 13},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"color": colours.ink}},
-        hovermode="closest",
-    )
-    look = {"gridcolor": colours.grid, "zerolinecolor": colours.grid, "color": colours.ink, "automargin": True}
-    figure.update_xaxes(title={"text": axes.x}, **(_log_axis(figure, "x") if axes.x_log else {}), **look)
-    figure.update_yaxes(
-        title={"text": axes.y},
-        **(_log_axis(figure, "y") if axes.y_log else {}),
-        tickformat=".0%" if axes.y_percent else None,
-        range=list(axes.y_range) if axes.y_range else None,
-        **look,
-    )
-    return figure
+def _figure(traces: Sequence[Trace], axes: Axes, colours: Palette) -> go.Figure:
+    layout = {
+        "height": HEIGHT,
+        "title": {"text": axes.title, "x": 0, "xref": "paper", "font": {"size": 15, "color": colours.ink}},
+        "margin": {"l": 8, "r": 8, "t": 76 if _count_names(traces) else 40, "b": 8},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": colours.ink, "size": 13},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"color": colours.ink}},
+        "hovermode": "closest",
+        "xaxis": {"title": {"text": axes.x}, **_grid(colours), **(_log_axis(traces, "x") if axes.x_log else {})},
+        "yaxis": {
+            "title": {"text": axes.y},
+            "tickformat": ".0%" if axes.y_percent else None,
+            "range": list(axes.y_range) if axes.y_range else None,
+            **_grid(colours),
+            **(_log_axis(traces, "y") if axes.y_log else {}),
+        },
+    }
+    return go.Figure(data=list(traces), layout=layout)
 
 
-def _count_names(figure: go.Figure) -> int:
+def _grid(colours: Palette) -> dict[str, object]:
+    return {"gridcolor": colours.grid, "zerolinecolor": colours.grid, "color": colours.ink, "automargin": True}
+
+
+def _count_names(traces: Sequence[Trace]) -> int:
     """How many names the legend has."""
-    return sum(trace.showlegend is not False and bool(trace.name) for trace in figure.data)
+    return sum(trace.get("showlegend") is not False and bool(trace.get("name")) for trace in traces)
 
 
-def _log_axis(figure: go.Figure, axis: Literal["x", "y"]) -> dict[str, object]:
+def _log_axis(traces: Sequence[Trace], axis: Literal["x", "y"]) -> dict[str, object]:
     """A logarithmic axis with its numbers written out, as many as are read without crowding."""
-    values = [float(one) for trace in figure.data for one in (trace[axis] or ()) if one is not None and one > 0]
+    values = [float(one) for trace in traces for one in trace[axis] if one is not None and one > 0]
     ticks = log_ticks(min(values, default=1.0), max(values, default=10.0))
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.10g}" for tick in ticks]}
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 
+from jobs.computing import tell
 from pages.research.figures import Series
 from screening.statistics.bounds import (
     Schedule,
@@ -17,20 +18,25 @@ from screening.statistics.bounds import (
 )
 from screening.statistics.certification.certificates import find, symmetric_contract
 from screening.statistics.performance import exact_performance
-from screening.statistics.regret import RegretCurve, logarithmic_bound
+from screening.statistics.regret import RegretCurve, logarithmic_bound, simulate_regret
 from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
 from screening.statistics.rules.successive_elimination import SuccessiveElimination
 
 BUDGETS = (10, 50, 75, 100, 124, 150, 300)
 """The paper's budgets, and one beyond them."""
 
+CASES, RUNS = 1000, 10
+"""Simulated cases, and how often they are simulated."""
+
 LOOKS = (5, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 """Numbers of draws at which radii are shown."""
 
 
-def radius_series(delta: float, share: float = 0.8) -> tuple[Series, ...]:
-    """Half widths against draws: at one n (ε, 2ε), and at every look (Algorithm 1 per arm, ours for all arms)."""
-    pooled = [_half_width(round(share * draws), draws, delta) for draws in LOOKS]
+def radius_series(delta: float) -> tuple[Series, ...]:
+    """Half widths against draws: at one n (ε, 2ε), and at every look (Algorithm 1 per arm, ours for all arms, four in
+    five draws being the label's).
+    """
+    pooled = [_half_width(round(0.8 * draws), draws, delta) for draws in LOOKS]
     return (
         Series(name="DKW ε as the theorem states it", x=LOOKS, y=[dkw_radius(n, delta) for n in LOOKS]),
         Series(name="2ε as its proof gives it", x=LOOKS, y=[dkw_label_radius(n, delta) for n in LOOKS]),
@@ -105,6 +111,7 @@ class CallsNeeded:
 
 def calls_needed(probabilities: Sequence[float], delta: float, budget: int = 150) -> CallsNeeded:
     """The comparison at these label probabilities, at symmetric δ."""
+    tell("Counting the calls of each rule")
     first, second = sorted(probabilities, reverse=True)[:2]
     ours = exact_performance(PairwiseMixture(budget=budget, errors=ErrorLevels.symmetric(delta)), probabilities)
     proven = certified_rule(delta, budget)
@@ -129,6 +136,12 @@ def number_words(value: float | None, digits: int = 1) -> str:
     if value is None:
         return "none"
     return f"{value:,.{digits}f}" if isfinite(value) and value < inf else "no number suffices"
+
+
+def simulated_regret(delta: float, budget: int) -> tuple[RegretCurve, ...]:
+    """Wrong commits over `CASES` cases, the mean of `RUNS` runs, at this δ and budget of a node."""
+    tell(f"Simulating {CASES:,} cases {RUNS} times")
+    return simulate_regret(seed=0, cases=CASES, runs=RUNS, delta=delta, budget=budget)
 
 
 def regret_series(curves: Sequence[RegretCurve]) -> tuple[Series, ...]:

@@ -129,15 +129,15 @@ def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
     Raises Forbidden.
     """
     require(by.actor, Action.FOLLOW_UP, by.id)
-    shown, hidden = _open_statements(by.actor)
+    shown, hidden = _open_statements(by.actor, limit)
     with db.read() as conn:
-        rows = conn.execute(shown.limit(limit)).all()
+        rows = conn.execute(shown).all()
         others, late = conn.execute(hidden, {"now": by.now}).one()
     return Open(shown=tuple(map(_follow_up, rows)), others=others, others_overdue=late)
 
 
 @lru_cache(maxsize=KEPT)
-def _open_statements(actor: Actor) -> tuple[Select[Any], Select[int, int]]:
+def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int, int]]:
     """Those that this person may see, and the numbers of the rest: written once, asked at every run of the inbox."""
     mine = or_(_one.who == actor.id, _one.opened_by == actor.id)
     visible = or_(mine, ~is_withheld(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else mine
@@ -149,6 +149,7 @@ def _open_statements(actor: Actor) -> tuple[Select[Any], Select[int, int]]:
         .outerjoin(accounts, accounts.c.id == _one.who)
         .where(_one.closed_at.is_(None), visible)
         .order_by(_one.due_at, _one.id)
+        .limit(limit)
     )
     overdue = func.count().filter(_one.due_at <= NOW)
     return joined, select(func.count(), overdue).where(_one.closed_at.is_(None), ~visible)
