@@ -10,13 +10,11 @@ import secrets
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from jobs import uploads
 from jobs.agents import Agents
-from jobs.intake import MOST_LOST, BatchRequest, open_batch
-from jobs.patience import in_the_end
+from jobs.intake import BatchRequest, open_batch
 from jobs.port import Clock
 from jobs.programs import closing, usual_pipeline
 from jobs.uploads import Upload
@@ -110,8 +108,7 @@ class FileIntake:
     def _fill(self, upload: Upload, table: Table | None) -> None:
         try:
             with self._one:
-                take_in = partial(uploads.take_in, self.db, upload, table, self.settings, self.clock)
-                in_the_end(take_in, most_lost=MOST_LOST)
+                uploads.take_in(self.db, upload, table, self.settings, self.clock)
         except Exception as error:  # the file stays for the next start; sent again under its key it goes on as well
             log.error("taking in a program's file failed: %s", type(error).__name__)
             return

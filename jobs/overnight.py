@@ -93,7 +93,8 @@ class Overnight:
 
     async def until_over(self, batch_id: str) -> None:
         """Work until nothing more happens to this batch by itself."""
-        going = (batch_state.BatchState.RUNNING, batch_state.BatchState.TAKING_IN)
+        state = batch_state.BatchState
+        going = (state.RUNNING, state.TAKING_IN, state.ROWS_MISSING)
         while await to_the_end(batches.batch_state, self.db, batch_id) in going:
             if not await self._guarded_round():
                 await asyncio.sleep(self.poll_s)

@@ -10,19 +10,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from jobs.intake import fill_batch
+from jobs.intake import MOST_LOST, fill_batch
+from jobs.patience import in_the_end
 from jobs.port import Clock
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.mapping import column_mapping
 from screening.datasets.reader import Table, read_table
+from screening.datasets.refused import FileRefused
 from screening.labels import Label
 from screening.review.actors import SYSTEM
 from screening.settings import Settings
 from storage.batches.batch_state import UnknownBatch
-from storage.batches.intake import IntakeClosed, takes_rows
+from storage.batches.intake import IntakeClosed, resume_intake, stop_intake, takes_rows
 from storage.database import Database
 
 KEPT_S = 24 * 3600
@@ -130,12 +133,24 @@ def uploaded_table(upload: Upload) -> Table:
 
 
 def take_in(db: Database, upload: Upload, table: Table | None, settings: Settings, clock: Clock) -> None:
-    """Take rows of the file into its batch until that takes no more, also where another process has finished the file.
-    ``table`` is what is known of it, to spare a profile. Raises what stands in the way while rows are still missing.
+    """Take rows of the file into its batch until that takes no more, across faults that pass, also where another
+    process has finished the file. ``table`` is what is known of it, to spare a profile. Raises what stands in the way
+    while rows are still missing; the batch then says that they are.
     """
+    try:
+        in_the_end(partial(_take_in, db, upload, table, settings, clock), most_lost=MOST_LOST)
+    except Exception as error:
+        why = "file_refused" if isinstance(error, FileRefused) else "internal_error"
+        with suppress(Exception):  # what stands in the way of the rows is what is raised
+            in_the_end(partial(stop_intake, db, SYSTEM.at(clock()), str(upload.batch_id), why), most_lost=MOST_LOST)
+        raise
+
+
+def _take_in(db: Database, upload: Upload, table: Table | None, settings: Settings, clock: Clock) -> None:
     batch_id = str(upload.batch_id)
     try:
         if takes_rows(db, batch_id):
+            resume_intake(db, SYSTEM.at(clock()), batch_id)
             fill_batch(db, SYSTEM, batch_id, table or uploaded_table(upload), settings, clock)
     except (IntakeClosed, UnknownBatch):
         log.info("the batch of a file takes no more rows")

@@ -49,10 +49,10 @@ def back(label: str) -> None:
         st.rerun()
 
 
-def live(batch_id: str, shown: BatchState, shown_stopped: Stopped | None) -> None:
+def live(batch_id: str, *shown: BatchState | str | Stopped | None) -> None:
     """Draw the progress again; the whole page runs again when the state has changed."""
     found = batches.progress(db, batch_id, resources.now(), actor=person)
-    if (found.state, find_stopped(batch_id, found.state)) != (shown, shown_stopped):
+    if (found.state, found.rows_missing, find_stopped(batch_id, found.state)) != shown:
         st.rerun(scope="app")
     st.html(progress_html(found, by_label=by_label, worker=worker_lives(db, resources.now())))
     overnight_state(batch_id, found.state)
@@ -95,9 +95,9 @@ def show(one: BatchSummary) -> None:
     with st.container(border=True):
         state = one.progress.state
         halted = find_stopped(one.id, state)
-        st.fragment(poll_session(live), run_every=None if state in ENDED else POLL_S)(one.id, state, halted)
-        if halted:
-            missing_rows(person, one, halted)
+        shown = (state, one.progress.rows_missing, halted)
+        st.fragment(poll_session(live), run_every=None if state in ENDED else POLL_S)(one.id, *shown)
+        missing_rows(person, one, halted)
         controls(one)
     if by_label:
         st.html(result_links_html(one.id, one.progress))

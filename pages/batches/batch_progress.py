@@ -15,7 +15,8 @@ from screening.words import count_of
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import BatchSummary, Progress
 
-ACTIVE = frozenset({BatchState.RUNNING, BatchState.TAKING_IN})
+_NEED_WORKER = frozenset({BatchState.RUNNING, BatchState.TAKING_IN})
+ACTIVE = _NEED_WORKER | {BatchState.ROWS_MISSING}
 """States in which cases are screened."""
 ENDED = frozenset({BatchState.FINISHED, BatchState.CANCELLED})
 """States after which nothing changes: even a paused batch may still take rows in."""
@@ -27,6 +28,7 @@ _STATE_COLOURS = {
     BatchState.FINISHED: "safe",
     BatchState.CAPPED: "escalate",
     BatchState.NEEDS_RETRY: "escalate",
+    BatchState.ROWS_MISSING: "escalate",
     BatchState.RUNNING: "open",
     BatchState.TAKING_IN: "open",
 }
@@ -49,12 +51,12 @@ def state_words(state: BatchState, *, worker: bool) -> str:
     >>> state_words(BatchState.RUNNING, worker=False), state_words(BatchState.PAUSED, worker=False)
     ('! Waits: no worker is running', '‖ Paused')
     """
-    return STATE_WORDS[state] if worker or state not in ACTIVE else "! Waits: no worker is running"
+    return STATE_WORDS[state] if worker or state not in _NEED_WORKER else "! Waits: no worker is running"
 
 
 def _state(found: Progress, *, worker: bool) -> str:
     why = f" {escape(error_words(found.why))}" if found.why else ""
-    colour = _STATE_COLOURS.get(found.state, "quiet") if worker or found.state not in ACTIVE else "escalate"
+    colour = _STATE_COLOURS.get(found.state, "quiet") if worker or found.state not in _NEED_WORKER else "escalate"
     words = state_words(found.state, worker=worker)
     return f'<span class="sl-badge sl-c-{colour}" role="status">{escape(words)}</span>{why}'
 
@@ -117,19 +119,31 @@ def list_row(one: BatchSummary, *, by_label: bool, worker: bool = True) -> dict[
 
 
 def find_stopped(batch_id: str, state: BatchState) -> Stopped | None:
-    """Whether rows of its file are missing that nobody takes in."""
+    """Its file, where this process has taken it in and stopped before the end."""
     return None if state in ENDED else intake_runs().stop_reason(batch_id)
 
 
-def missing_rows(person: Actor, one: BatchSummary, found: Stopped) -> None:
-    """Why rows of the file are not in, and the way on."""
+def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> None:
+    """Why rows of the file are not in, and the way on: a button where this process has the file."""
+    if found is None and one.progress.rows_missing is None:
+        return
+    why = found.why if found else f"{error_words(one.progress.rows_missing or '').capitalize()}. {_way_on(one)}"
     st.html(
         '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
         f'background:light-dark(#fdf1f0,#2c1614)"><b>Taking rows in stopped after {one.progress.rows_in:,}:</b> '
-        f"{escape(visible(found.why))} The rows that are in are screened; the file is kept.</div>"
+        f"{escape(visible(why))} The rows that are in are screened; the file is kept.</div>"
     )
-    if is_allowed(person, Action.CONTROL_BATCH, one.created_by) and st.button(
-        "Go on taking rows in", icon=":material/play_arrow:"
+    if (
+        found
+        and is_allowed(person, Action.CONTROL_BATCH, one.created_by)
+        and st.button("Go on taking rows in", icon=":material/play_arrow:")
     ):
         intake_runs().start(found.upload)
         st.rerun()
+
+
+def _way_on(one: BatchSummary) -> str:
+    """What brings the rest of a file in that another process has."""
+    if "program" in one.intake:
+        return "It goes on when the interface for programs is started again, or the file comes again under its key."
+    return "It goes on when the app that has the file is started again."

@@ -3,11 +3,8 @@
 import logging
 import threading
 from dataclasses import dataclass
-from functools import partial
 
 from jobs import uploads
-from jobs.intake import MOST_LOST
-from jobs.patience import in_the_end
 from jobs.port import system_clock
 from jobs.uploads import Upload
 from pages.components import resources
@@ -66,8 +63,7 @@ class IntakeRuns:
     def _fill(self, upload: Upload, table: Table | None) -> None:
         batch_id = str(upload.batch_id)
         try:
-            take_in = partial(uploads.take_in, self._db, upload, table, self._settings, system_clock)
-            in_the_end(take_in, most_lost=MOST_LOST)
+            uploads.take_in(self._db, upload, table, self._settings, system_clock)
         except Exception as error:  # the file stays, for whoever presses the button or for the next start
             log.error("taking in a file failed: %s", type(error).__name__)
             self._stopped[batch_id] = Stopped(upload=upload, why=_why(error))

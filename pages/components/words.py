@@ -72,6 +72,7 @@ ERROR_WORDS: Mapping[str, str] = {
     "paused": "somebody paused it",
     "unwatched": "nobody was watching any more",
     "internal_error": "an error inside the program",
+    "file_refused": "its file cannot be read any further",
     "configuration_changed": "the settings now name other agents than this run began with",
     "max_calls": "its cap on calls is reached",
     "max_cost": "its cap on cost is reached",
@@ -93,6 +94,7 @@ STATE_WORDS: Mapping[BatchState, str] = {
     BatchState.PAUSED: "‖ Paused",
     BatchState.CAPPED: "◼ Stopped at its cap",
     BatchState.NEEDS_RETRY: "! Waits for a retry",
+    BatchState.ROWS_MISSING: "! Rows are missing",
     BatchState.TAKING_IN: "↓ Taking rows in",
     BatchState.RUNNING: "● Running",
 }

@@ -1,6 +1,6 @@
 """What state a batch is in: derived from its events, its caps and its sums, never stored."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -21,6 +21,7 @@ class BatchState(StrEnum):
     PAUSED = "paused"
     CAPPED = "capped"
     NEEDS_RETRY = "needs_retry"  # all that is pending failed and waits for a retry request
+    ROWS_MISSING = "rows_missing"  # not all rows came in, and nobody takes them in; those that came are screened
     TAKING_IN = "taking_in"  # rows still come in; those that came are screened meanwhile
     RUNNING = "running"
 
@@ -29,6 +30,8 @@ class BatchEvent(StrEnum):
     """What can happen to a batch after its creation."""
 
     INTAKE_CLOSED = "intake_closed"
+    INTAKE_STOPPED = "intake_stopped"
+    INTAKE_RESUMED = "intake_resumed"
     PAUSED = "paused"
     RESUMED = "resumed"
     CANCELLED = "cancelled"
@@ -39,6 +42,9 @@ class BatchEvent(StrEnum):
 STOPPED = frozenset({BatchState.CANCELLED, BatchState.PAUSED, BatchState.CAPPED})
 """States in which no further call is made."""
 
+
+NO_MORE_ROWS = frozenset({BatchEvent.INTAKE_CLOSED, BatchEvent.CANCELLED})
+"""After these no row comes in any more."""
 
 CAP_REACHED = frozenset({"max_calls", "max_cost", "cost_unknown"})
 """Which cap stops a batch, or that its cost is unknown: what `Caps.reached_cap` says."""
@@ -84,13 +90,16 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """A batch's state with what it follows from. ``why`` is a short code where the state needs one."""
+    """A batch's state with what it follows from. ``why`` is a short code where the state needs one, and
+    ``rows_missing`` the code of why no more rows are taken in of a file that has more, in any state.
+    """
 
     state: BatchState
     totals: Totals
     failed: int
     caps: Caps
     why: str | None = None
+    rows_missing: str | None = None
 
     @property
     def allows_calls(self) -> bool:
@@ -142,28 +151,33 @@ def _standing(
 ) -> Standing:
     """The state follows from all that was spent, whatever of it is ``shown``."""
     happened = {event for event, _detail in events}
-    paused, why = False, None
+    paused, why, missing = False, None, None
     for event, detail in events:
         if event in (BatchEvent.PAUSED, BatchEvent.RESUMED):
             paused, why = event == BatchEvent.PAUSED, detail.get("why")
+        if event in (BatchEvent.INTAKE_STOPPED, BatchEvent.INTAKE_RESUMED, *NO_MORE_ROWS):
+            missing = detail.get("why") if event == BatchEvent.INTAKE_STOPPED else None
         if event == BatchEvent.CAPS:
             caps = Caps(**detail)
     cap = caps.reached_cap(sums)
-    state = _state(happened, paused=paused, capped=cap is not None, sums=sums, failed=failed)
-    reasons = {BatchState.CAPPED: cap, BatchState.PAUSED: why}
-    return Standing(state=state, totals=shown, failed=failed, caps=caps, why=reasons.get(state))
+    stops = {
+        BatchState.PAUSED: paused,
+        BatchState.CAPPED: cap is not None,
+        BatchState.ROWS_MISSING: missing is not None,
+    }
+    state = _state(happened, stops, sums, failed)
+    reasons = {BatchState.CAPPED: cap, BatchState.PAUSED: why, BatchState.ROWS_MISSING: missing}
+    return Standing(state=state, totals=shown, failed=failed, caps=caps, why=reasons.get(state), rows_missing=missing)
 
 
-def _state(happened: set[str], *, paused: bool, capped: bool, sums: Totals, failed: int) -> BatchState:
+def _state(happened: set[str], stops: Mapping[BatchState, bool], sums: Totals, failed: int) -> BatchState:
     closed = BatchEvent.INTAKE_CLOSED in happened
     if closed and sums.pending == 0:
         return BatchState.FINISHED
     if BatchEvent.CANCELLED in happened:
         return BatchState.CANCELLED
-    if paused:
-        return BatchState.PAUSED
-    if capped:
-        return BatchState.CAPPED
+    if (stopped := next((state for state, applies in stops.items() if applies), None)) is not None:
+        return stopped
     if not closed:
         return BatchState.TAKING_IN
     return BatchState.NEEDS_RETRY if failed >= sums.pending else BatchState.RUNNING

@@ -58,7 +58,8 @@ class Progress:
 
     ``failed`` are those of ``pending`` that wait for a retry request. ``calls`` are all calls made, with the
     ``lost_calls`` whose draws did not count. ``cost_usd`` is None where part of it is unknown. ``rate`` is
-    outcomes per second over the last minute of work; None before there is any. Calls and cost of the ``left_out`` cases
+    outcomes per second over the last minute of work; None before there is any. ``rows_missing`` is the code of why no
+    more rows are taken in of a file that has more. Calls and cost of the ``left_out`` cases
     that wait in the inbox are not told to those who may yet read them.
     """
 
@@ -80,11 +81,12 @@ class Progress:
     finished_at: datetime | None
     rate: float | None
     left_out: int = 0
+    rows_missing: str | None = None
 
     @property
     def seconds_left(self) -> float | None:
         """Seconds left at the recent rate; None without a rate, or while nothing is being screened."""
-        if self.state not in (BatchState.RUNNING, BatchState.TAKING_IN) or not self.rate:
+        if self.state not in (BatchState.RUNNING, BatchState.TAKING_IN, BatchState.ROWS_MISSING) or not self.rate:
             return None
         return (self.pending - self.failed) / self.rate
 
@@ -266,6 +268,7 @@ def _progress(conn: Connection, batch_id: str, started_at: datetime, found: Stan
         finished_at=sums.last_completed_at if found.state is BatchState.FINISHED else None,
         rate=_rate(conn, batch_id, started_at, now or sums.last_completed_at),
         left_out=sums.left_out,
+        rows_missing=found.rows_missing,
     )
 
 

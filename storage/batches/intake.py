@@ -2,7 +2,7 @@
 thousand."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -17,7 +17,7 @@ from screening.statistics.verification.audit import audit_coin
 from screening.text.received import ReceivedText
 from storage import audit_log
 from storage.batches import tallies
-from storage.batches.batch_state import BatchEvent, UnknownBatch, batch_row
+from storage.batches.batch_state import NO_MORE_ROWS, BatchEvent, UnknownBatch, batch_row, standing
 from storage.batches.configurations import scheduled_version
 from storage.batches.tallies import totals
 from storage.batches.text_pages import text_page
@@ -29,7 +29,6 @@ from storage.schema import batch_events, batches, case_numbers, cases, live_runs
 
 CHUNK = 250
 """Rows a transaction. So many are read before the first is screened; reading takes far longer than storing them."""
-_NO_MORE_ROWS = frozenset({BatchEvent.INTAKE_CLOSED, BatchEvent.CANCELLED})
 
 
 class IntakeClosed(Exception):
@@ -100,18 +99,44 @@ def close_intake(db: Database, by: Acting, batch_id: str) -> None:
             require(by.actor, Action.CONTROL_BATCH, owner)
         if BatchEvent.INTAKE_CLOSED in _events(conn, batch_id):
             return
-        event = {"batch_id": batch_id, "event": BatchEvent.INTAKE_CLOSED.value, "detail": {}}
-        conn.execute(insert(batch_events), {**event, "actor": by.id, "at": by.now})
         sums = totals(conn, [batch_id])[batch_id]
+        _record(conn, by, batch_id, BatchEvent.INTAKE_CLOSED)
         detail = {"accepted": sums.accepted, "rejected": sums.rejected}
         audit_log.append(conn, by, BatchEvent.INTAKE_CLOSED.value, batch_id, detail)
+
+
+def stop_intake(db: Database, by: Acting, batch_id: str, why: str) -> None:
+    """Record that rows of the file are missing which nobody takes in, and why in a short code. Nothing where the batch
+    takes no more rows.
+    """
+    with db.write() as conn:
+        _alone(conn, batch_id)
+        if not _events(conn, batch_id) & NO_MORE_ROWS:
+            _record(conn, by, batch_id, BatchEvent.INTAKE_STOPPED, {"why": why})
+            audit_log.append(conn, by, BatchEvent.INTAKE_STOPPED.value, batch_id, {"why": why})
+
+
+def resume_intake(db: Database, by: Acting, batch_id: str) -> None:
+    """Record that its rows are taken in again, where that had stopped."""
+    with db.write() as conn:
+        _alone(conn, batch_id)
+        if standing(conn, batch_id, count_failed=False).rows_missing is not None:
+            _record(conn, by, batch_id, BatchEvent.INTAKE_RESUMED)
+            audit_log.append(conn, by, BatchEvent.INTAKE_RESUMED.value, batch_id, {})
+
+
+def _record(
+    conn: Connection, by: Acting, batch_id: str, event: BatchEvent, detail: Mapping[str, Any] | None = None
+) -> None:
+    values = {"batch_id": batch_id, "event": event.value, "detail": dict(detail or {}), "actor": by.id, "at": by.now}
+    conn.execute(insert(batch_events), values)
 
 
 def takes_rows(db: Database, batch_id: str) -> bool:
     """Whether rows may still come in: there is such a batch, and it was neither closed nor cancelled."""
     with db.read() as conn:
         known = conn.execute(select(batches.c.id).where(batches.c.id == batch_id)).first() is not None
-        return known and not _events(conn, batch_id) & _NO_MORE_ROWS
+        return known and not _events(conn, batch_id) & NO_MORE_ROWS
 
 
 def read_rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[RejectedRow]:
@@ -173,7 +198,7 @@ def _events(conn: Connection, batch_id: str) -> set[str]:
 
 
 def _require_open(conn: Connection, batch_id: str) -> None:
-    if _events(conn, batch_id) & _NO_MORE_ROWS:
+    if _events(conn, batch_id) & NO_MORE_ROWS:
         raise IntakeClosed(batch_id)
 
 

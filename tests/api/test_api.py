@@ -13,10 +13,12 @@ import pytest
 from sqlalchemy import func, make_url, select, text
 from starlette.testclient import TestClient
 
+from api.files import FileIntake
 from api.guard import Limits
 from api.service import create_app
 from jobs.notifications_webhook import signature
 from jobs.programs import tell_settled
+from screening.datasets.mapping import FileMapping
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
@@ -285,6 +287,25 @@ def test_a_file_is_taken_in_whole_though_the_database_went_away_in_the_middle(
     assert before < 6_000, "it went away in the middle"
     _until(lambda: site.count(cases) == 6_000)
     site.close()
+
+
+def test_a_file_that_cannot_be_read_to_its_end_is_said_and_goes_on_under_its_key(site: Site, tmp_path: Path) -> None:
+    intake = FileIntake(db=site.db, settings=site.settings, clock=lambda: site.now)
+    intake.folder.mkdir(parents=True)
+    made, rows = site.made(), b"id,text\n" + b"".join(b"%d,a quiet day by the river\n" % row for row in range(300))
+    first, again = (intake.folder / name for name in ("a" * 32, "b" * 32))
+    for path in (first, again):
+        path.write_bytes(rows)
+    with intake._one:  # another file is being taken in
+        batch_id = intake.begin(made.program, "f1", first, "a.csv", FileMapping())
+        first.write_bytes(rows + b'300,"a quote that is never closed\n')
+    _until(lambda: site.get(made, f"batches/{batch_id}")[1]["state"] == "rows_missing")
+    assert first.exists()
+    assert intake.begin(made.program, "f1", again, "a.csv", FileMapping()) == batch_id
+    _until(lambda: not again.exists())
+    found = site.get(made, f"batches/{batch_id}")[1]
+    assert (found["state"], found["rows_in"]) == ("running", 300)
+    intake.resume()  # as the next start does: what is left of the first is put away
 
 
 def test_a_fault_of_the_program_is_answered_in_json(db: Database, tmp_path: Path) -> None:

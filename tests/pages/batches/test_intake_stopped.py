@@ -1,16 +1,21 @@
 """A file that could not be taken in to its end: the batch says so and why, and a button goes on."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button
 
 from pages.batches.intake_runs import intake_runs
-from screening.review.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER, SYSTEM
 from storage.batches import batches
 from storage.batches.batch_state import BatchState
+from storage.batches.configurations import save_configuration
+from storage.batches.intake import stop_intake
 from storage.database import Database
 from tests.pages.conftest import Opener
+from tests.storage.batch_of import CONFIGURATION
 
 ROWS = b"id,text\n" + b"".join(b"%d,a quiet day number %d by the lake\n" % (row, row) for row in range(1, 301))
 DAMAGED = ROWS + b'301,"a quote that is never closed\n'
@@ -35,7 +40,7 @@ def _stopped(open_page: Opener, database: Database, folder: Path) -> tuple[AppTe
     intake_runs.forget()
     intake_runs().wait()
     (batch,) = batches.list_batches(database, LOCAL_USER)
-    assert batch.progress.state is BatchState.TAKING_IN
+    assert (batch.progress.state, batch.progress.why) == (BatchState.ROWS_MISSING, "file_refused")
     return open_page("batches", batch=batch.id), batch.id, file
 
 
@@ -48,6 +53,25 @@ def test_the_page_says_why_and_a_button_goes_on(open_page: Opener, page_database
     assert "stopped after" not in _shown(page.run()) and not file.exists()
     found = batches.progress(page_database, batch_id)
     assert (found.state, found.rows_in) == (BatchState.RUNNING, 300)
+
+
+@pytest.mark.parametrize(
+    ("intake", "way_on"), [({"program": "chat"}, "comes again under its key"), ({}, "when the app that has the file")]
+)
+def test_rows_that_another_process_left_out_are_said_without_a_button(
+    open_page: Opener, page_database: Database, intake: dict[str, str], way_on: str
+) -> None:
+    now = datetime.now(UTC)
+    version = save_configuration(page_database, CONFIGURATION, now)
+    new = batches.NewBatch(name="night.csv", configuration_version=version, seed=1, intake=intake)
+    batch_id = batches.create_batch(page_database, LOCAL_USER.at(now), new)
+    stop_intake(page_database, SYSTEM.at(now), batch_id, "file_refused")
+    page = open_page("batches", batch=batch_id)
+    shown = _shown(page)
+    assert "Taking rows in stopped after 0" in shown and way_on in shown
+    assert "Its file cannot be read any further" in shown
+    assert "! Rows are missing" in shown and not [one for one in page.button if "rows in" in one.label]
+    assert list(open_page("batches").dataframe[0].value["State"]) == ["! Rows are missing"]
 
 
 def test_the_file_of_a_cancelled_batch_is_put_away(open_page: Opener, page_database: Database, tmp_path: Path) -> None:

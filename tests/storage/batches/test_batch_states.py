@@ -20,7 +20,7 @@ from storage.batches.batch_state import (
 from storage.batches.pending import record_error
 from storage.batches.tallies import Totals
 from storage.database import Database
-from storage.schema import cases
+from storage.schema import audit_events, cases
 from tests.storage.batch_of import NOW, batch, decide, waiting
 from tests.storage.inbox_cases import SENIOR
 
@@ -75,6 +75,32 @@ def test_a_batch_that_nobody_stops_takes_in_runs_waits_for_a_retry_and_finishes(
     batches.retry_failed(db, LOCAL_USER.at(NOW), batch_id)
     decide(db, second)
     assert of(db, batch_id).state is BatchState.FINISHED
+
+
+def test_rows_that_are_missing_are_said_until_they_are_taken_in_again_or_none_are_to_come(db: Database) -> None:
+    batch_id, by = batch(db, ["one"], closed=False), LOCAL_USER.at(NOW)
+    intake.resume_intake(db, by, batch_id)
+    assert of(db, batch_id).state is BatchState.TAKING_IN
+    intake.stop_intake(db, by, batch_id, "file_refused")
+    found = of(db, batch_id)
+    assert (found.state, found.why, found.rows_missing) == (BatchState.ROWS_MISSING, *["file_refused"] * 2)
+    assert found.allows_calls and batches.progress(db, batch_id).rows_missing == "file_refused"
+    batches.pause(db, by, batch_id)
+    found = of(db, batch_id)
+    assert (found.state, found.why, found.rows_missing) == (BatchState.PAUSED, None, "file_refused")
+    batches.resume(db, by, batch_id)
+    intake.resume_intake(db, by, batch_id)
+    assert (of(db, batch_id).state, of(db, batch_id).rows_missing) == (BatchState.TAKING_IN, None)
+    intake.stop_intake(db, by, batch_id, "internal_error")
+    intake.close_intake(db, by, batch_id)
+    assert (of(db, batch_id).state, of(db, batch_id).rows_missing) == (BatchState.RUNNING, None)
+    intake.stop_intake(db, by, batch_id, "file_refused")
+    assert of(db, batch_id).rows_missing is None, "they are all in"
+    with db.read() as conn:
+        actions = conn.execute(select(audit_events.c.action).order_by(audit_events.c.seq)).scalars().all()
+    assert [each for each in actions if each.startswith("intake")] == [
+        "intake_stopped", "intake_resumed", "intake_stopped", "intake_closed",
+    ]  # fmt: skip
 
 
 def test_what_stops_a_batch_hides_what_would_else_be_said_of_it(db: Database) -> None:
