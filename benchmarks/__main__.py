@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from time import monotonic
+from time import monotonic, process_time
 
 from benchmarks.figures import Row, read
 
@@ -33,7 +33,8 @@ HEAD = """# Benchmarks
 
 `make bench` runs every section, `python -m benchmarks <section>` one; `python -m benchmarks --write` keeps their
 figures here, with their aims and *met* or *NOT MET*; nothing is asserted. Trust ratios and processor time more than
-wall time: the load of the machine stands with each run.
+wall time: with each run stand the load of the machine and what a million steps of plain Python took on it, since aims
+in milliseconds are missed on a slower machine that keeps every ratio.
 """
 FIGURES = "| Section | Figure | Measured | Aim | |\n|---|---|---|---|---|\n"
 RUNS = "| Section | Command | Commit | Date | Machine and load |\n|---|---|---|---|---|\n"
@@ -116,8 +117,19 @@ def _where(name: str) -> str:
     memory = re.search(r"MemTotal:\s*(\d+)", _text("/proc/meminfo"))
     size = f", {int(memory[1]) / 2**20:.0f} GB" if memory else ""
     when, load = datetime.now(UTC).date(), os.getloadavg()[0]
-    machine = f"{os.cpu_count()} x {cpu}{size}, load {load:.1f}"
+    machine = f"{os.cpu_count()} x {cpu}{size}, {_million_steps_ms():.0f} ms a million steps, load {load:.1f}"
     return f"| {name} | `python -m benchmarks.{name}` | {_commit()} | {when} | {machine} |"
+
+
+def _million_steps_ms() -> float:
+    """The machine's pace: milliseconds of processor time for a million additions in a loop, the best of five."""
+    times = []
+    for _ in range(5):
+        began, total = process_time(), 0
+        for step in range(1_000_000):
+            total += step * step
+        times.append(1_000 * (process_time() - began))
+    return min(times)
 
 
 @cache

@@ -237,7 +237,7 @@ def main() -> None:
         )
         note = f"n = {POLLS}"
         tell(Figure(name=f"{size:,} open, a poll", value=found.poll, unit="ms", aim=POLL_AIM, note=note))
-        urgent = measure(size, max(5, given.rounds // 3), Tier.P1, browser).times
+        urgent = measure(size, given.rounds, Tier.P1, browser).times
         report(size, {"next P1": urgent["next"], f"next P1, {SLOWED}": urgent[SLOWED]})
 
 

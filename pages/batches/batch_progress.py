@@ -145,5 +145,5 @@ def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> Non
 def _way_on(one: BatchSummary) -> str:
     """What brings the rest of a file in that another process has."""
     if "program" in one.intake:
-        return "It goes on when the interface for programs is started again, or the file comes again under its key."
-    return "It goes on when the app that has the file is started again."
+        return "It is tried again when the interface for programs starts anew, or the file comes again under its key."
+    return "It is tried again when the app that has the file starts anew."

@@ -16,8 +16,10 @@ AT_ONCE = 10_000
 READING = 5
 """A reading costs as much to count as so many cases."""
 MOST_KEPT = 64
-LOOK_EVERY_S, AFTER_A_WHILE_S = 0.25, 1.0
-"""Whoever waits is told what is done this often, and less often once it takes longer: telling takes time as well."""
+LOOK_S, TELL_EVERY_S = 0.25, 1.0
+"""How long a page that goes on waits, and how often whoever waits is told what is done: what takes less than that is
+not told of, since all below would move down and up again.
+"""
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -65,7 +67,7 @@ def compute_meanwhile(
     if found is not None or cases <= AT_ONCE:
         return compute(function, *args, standing=standing, cases=cases) if found is None else found
     begun = _begun().of(key, lambda: _begin(function, *args, standing=standing))
-    if not begun.wait(LOOK_EVERY_S):
+    if not begun.wait(LOOK_S):
         return None
     _begun().forget(key)
     _cache().put(key, begun.result())
@@ -101,7 +103,7 @@ def _begin(function: Callable[[Database, *Ts], T], *args: *Ts, standing: Hashabl
 
 def _wait_for(computation: Computation) -> Any:
     place, began = st.empty(), monotonic()
-    while not computation.wait(LOOK_EVERY_S if monotonic() - began < AFTER_A_WHILE_S else AFTER_A_WHILE_S):
+    while not computation.wait(TELL_EVERY_S):
         place.info(f"{computation.words}… {monotonic() - began:.0f} s", icon=":material/hourglass:")
     place.empty()
     try:

@@ -82,7 +82,7 @@ def test_the_first_page_is_painted_while_a_figure_is_computed(
     open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pages.components.computed.AT_ONCE", -1)
-    monkeypatch.setattr("pages.components.computed.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("pages.components.computed.LOOK_S", 0.0)
     assert agreement_figure(LOCAL_USER)[1] == UNDER_WAY
     page = open_page()
     assert eventually(lambda: UNDER_WAY not in shown(page.run()) or None), "it comes by itself"
