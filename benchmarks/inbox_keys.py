@@ -3,12 +3,11 @@
     python -m benchmarks.inbox_keys [--sizes 1000,100000] [--rounds 40]
 
 *save* is Ctrl+Enter until the reading is shown as saved, *next* is N until the next text is painted, *both* the two
-keys 30 ms apart until the next text is painted, each case a P2 as most are; *next P1* is N where the next case is
-urgent, which is claimed when N is pressed. *slowed* is the same with every message to the server held up for 800 ms:
-of an urgent case what it takes beyond a bare question over that line; and `1 7 Ctrl+Enter N` at 30 ms a key, whether
-what was stored is what was pressed. Milliseconds, p50 and p95, by the browser's own clock from the key to the
-frame after the change. *poll* is all of the app's processor time for one question of an open inbox, over HTTP, with who
-asks looked up. Needs a Chromium; without one the section says so and ends.
+keys 30 ms apart until the next text is painted, each case a P2 as most are (`urgent_keys` measures P1). *slowed* is
+the same with every message to the server held up for 800 ms; and `1 7 Ctrl+Enter N` at 30 ms a key, whether what was
+stored is what was pressed. Milliseconds, p50 and p95, by the browser's own clock from the key to the frame after the
+change. *poll* is all of the app's processor time for one question of an open inbox, over HTTP, with who asks looked
+up. Needs a Chromium; without one the section says so and ends.
 """
 
 import argparse
@@ -35,7 +34,7 @@ from tests.browser.slow_line import SlowLine, slow_line
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-AIMS = {"next": 100.0, "save": 300.0, "next, slowed": 100.0, "next P1, slowed": 100.0}
+AIMS = {"next": 100.0, "save": 300.0, "next, slowed": 100.0}
 """Milliseconds at p50: the next text is in the browser before its key; saving takes a round trip."""
 SLOWED, SLOWED_S, FAST_MS, FAST = "slowed", 0.8, 30, 12
 LABELS = {"1": "safe", "2": "unsafe", "3": "insufficient_information"}
@@ -237,8 +236,6 @@ def main() -> None:
         )
         note = f"n = {POLLS}"
         tell(Figure(name=f"{size:,} open, a poll", value=found.poll, unit="ms", aim=POLL_AIM, note=note))
-        urgent = measure(size, given.rounds, Tier.P1, browser).times
-        report(size, {"next P1": urgent["next"], f"next P1, {SLOWED}": urgent[SLOWED]})
 
 
 def report(size: int, found: dict[str, list[float]]) -> None:
