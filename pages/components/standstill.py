@@ -9,7 +9,8 @@ from pages.components.singletons import singleton
 from pages.components.words import error_words
 from screening.words import count_of
 from storage.batches.batch_state import CAP_REACHED, BatchState
-from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, standstills
+from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, files_halted_since, standstills
+from storage.database import Database
 from storage.settings_store import SiteSettings, current
 
 LOOK_EVERY = timedelta(seconds=3)
@@ -26,7 +27,10 @@ _BEFORE = dict.fromkeys(_ACCOUNT, "An administrator fixes it in the account or t
 @singleton
 def standstill_words() -> SharedLook[tuple[str, ...]]:
     """The banner's paragraphs; empty while all that waits is on its way."""
-    return SharedLook(lambda db, now: banner_lines(standstills(db, now), current(db).settings, now), LOOK_EVERY)
+    return SharedLook(
+        lambda db, now: (*banner_lines(standstills(db, now), current(db).settings, now), *file_lines(db, now)),
+        LOOK_EVERY,
+    )
 
 
 def banner_html(lines: Sequence[str]) -> str:
@@ -48,20 +52,34 @@ def banner_lines(found: Sequence[Standstill], site: SiteSettings, now: datetime)
     return (*said, meanwhile)
 
 
+def file_lines(db: Database, now: datetime) -> tuple[str, ...]:
+    """A paragraph on files that are not taken in any further: nothing waits of what nobody has."""
+    found = files_halted_since(db)
+    if not found:
+        return ()
+    first = "" if len(found) == 1 else "the first "
+    return (
+        f"▲ Rows of {count_of(len(found), 'file')} are missing and nobody takes them in, {first}since "
+        f"{_when(found[0], now)} UTC: no agent and no person reads what stands in them. The batch's page says why.",
+    )
+
+
 def _cause(same: Sequence[Standstill], now: datetime) -> str:
     """All that stands still for one cause; where not all of it is mended alike, each way with its number of texts."""
     waiting, since = sum(one.waiting for one in same), min(one.since for one in same)
     what = error_words(same[0].cause)
     texts = count_of(waiting, "text waits", "texts wait")
     them, first = ("it", "") if waiting == 1 else ("them", "the first ")
-    when = f"{since:%H:%M}" if since.date() == now.date() else f"{since:%Y-%m-%d %H:%M}"
     ways: dict[str, int] = {}
     for one in same:
         ways[_mend(one)] = ways.get(_mend(one), 0) + one.waiting
     mend = " ".join(ways) if len(ways) == 1 else " ".join(f"For {n:,} of them: {way}" for way, n in ways.items())
-    return (
-        f"▲ {what[0].upper()}{what[1:]}. {texts} undecided and nothing comes of {them}, {first}since {when} UTC. {mend}"
-    )
+    since_when = f"{first}since {_when(since, now)} UTC"
+    return f"▲ {what[0].upper()}{what[1:]}. {texts} undecided and nothing comes of {them}, {since_when}. {mend}"
+
+
+def _when(moment: datetime, now: datetime) -> str:
+    return f"{moment:%H:%M}" if moment.date() == now.date() else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def _mend(one: Standstill) -> str:

@@ -16,11 +16,12 @@ from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
 from screening.review.triage import unscreened_placement
 from storage.audit_log import append
-from storage.batches.batch_state import BatchEvent, BatchState, Standing, standings
+from storage.batches.batch_state import NO_MORE_ROWS, BatchEvent, BatchState, Standing, standings
 from storage.batches.entries import enter
 from storage.batches.pending import batches_with_ready_cases
 from storage.database import Database
 from storage.schema import Moment, batch_events, batches, case_errors, cases, inbox_entries, node_runs, pending_cases
+from storage.schema.intake import INTAKE_STOPPED
 from storage.settings_store import current_in
 from storage.site.heartbeats import processes
 
@@ -60,6 +61,19 @@ def standstills(db: Database, now: datetime, after: timedelta = NOTICED_AFTER) -
         ]
         found = [one for one in (*_still_batches(conn, now, after), *failed) if not one.by_person]
     return tuple(sorted(found, key=lambda one: one.since))
+
+
+def files_halted_since(db: Database) -> tuple[datetime, ...]:
+    """When each file that is not taken in any further was last tried, the longest ago first."""
+    later = batch_events.alias()
+    over = exists().where(
+        later.c.batch_id == batch_events.c.batch_id,
+        later.c.id > batch_events.c.id,
+        later.c.event.in_([*NO_MORE_ROWS, BatchEvent.INTAKE_STOPPED, BatchEvent.INTAKE_RESUMED]),
+    )
+    with db.read() as conn:
+        found = conn.execute(select(batch_events.c.at).where(INTAKE_STOPPED, ~over).order_by(batch_events.c.at))
+        return tuple(found.scalars())
 
 
 def bring_in(db: Database, now: datetime) -> int:
@@ -116,7 +130,10 @@ def _is_overnight(conn: Connection, batch_id: str) -> bool:
 
 def _last_change(conn: Connection, batch_id: str, found: Standing) -> datetime:
     """The last outcome, the last thing done to the batch, or when the oldest case that is ready became so."""
-    done = select(func.max(batch_events.c.at, type_=Moment)).where(batch_events.c.batch_id == batch_id)
+    done = select(func.max(batch_events.c.at, type_=Moment)).where(
+        batch_events.c.batch_id == batch_id,
+        batch_events.c.event.not_in([BatchEvent.INTAKE_STOPPED, BatchEvent.INTAKE_RESUMED]),  # of a file, not its cases
+    )
     oldest = select(func.min(_waits.ready_at, type_=Moment)).where(
         _waits.batch_id == batch_id, _waits.ready_at.is_not(None)
     )

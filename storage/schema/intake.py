@@ -13,6 +13,7 @@ from sqlalchemy import (
     Table,
     UniqueConstraint,
     false,
+    literal_column,
 )
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata, partial_index
@@ -59,11 +60,14 @@ batch_events = Table(
     metadata,
     Column("id", BigId, primary_key=True, autoincrement=True),
     Column("batch_id", Id, ForeignKey("batches.id"), nullable=False, index=True),
-    Column("event", String(24), nullable=False),  # intake_closed | paused | resumed | cancelled | retried | caps
+    Column("event", String(24), nullable=False),  # as in `BatchEvent`
     Column("detail", JSON, nullable=False, default=dict),
     Column("actor", String(64), nullable=False),
     Column("at", Moment, nullable=False),
 )
+INTAKE_STOPPED = batch_events.c.event == literal_column("'intake_stopped'")
+"""As the index has it: a bound value would not be known to be the same."""
+partial_index("ix_batch_events_intake_stopped", batch_events.c.batch_id, where=INTAKE_STOPPED)
 
 rejected_rows = Table(
     "rejected_rows",

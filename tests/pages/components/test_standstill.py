@@ -12,13 +12,14 @@ from pages.components.words import ERROR_WORDS
 from pages.review.inbox_live import View, snapshot
 from screening.review.actors import LOCAL_USER
 from storage.batches.batch_state import BatchState
+from storage.batches.intake import resume_intake, stop_intake
 from storage.batches.pending import record_error
 from storage.batches.unscreened import NO_WORKER, Standstill
 from storage.database import Database
 from storage.schema import pending_cases
 from storage.settings_store import SiteSettings
 from storage.site.heartbeats import beat
-from tests.jobs.running import batch
+from tests.jobs.running import batch, open_batch_of
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import NOW, waiting
 
@@ -53,6 +54,20 @@ def test_causes_are_added_up_each_in_one_paragraph() -> None:
     html = banner_html(banner_lines([still(NO_WORKER, waiting=120), still(NO_WORKER, waiting=1)], SITE, NOW))
     assert "121 texts wait" in html and html.count("No worker is running") == 1
     assert banner_html(banner_lines([], SITE, NOW)) == ""
+
+
+def test_rows_that_nobody_takes_in_are_told_of_on_every_page_that_has_the_banner(
+    open_page: Opener, page_database: Database
+) -> None:
+    batch_id, now = open_batch_of(page_database)
+    stop_intake(page_database, LOCAL_USER.at(now), batch_id, "file_refused")
+    for page in (None, "screen", "batches"):
+        standstill_words.forget()
+        shown = _all(open_page(page) if page else open_page())
+        assert "Rows of 1 file are missing and nobody takes them in, since" in shown, page
+    resume_intake(page_database, LOCAL_USER.at(now), batch_id)
+    standstill_words.forget()
+    assert not standstill_words().at(page_database, system_clock() + timedelta(seconds=5))
 
 
 def test_what_is_not_mended_alike_is_told_apart_with_its_numbers() -> None:

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from screening.datasets.rows import NewCase
 from screening.labels import Label
@@ -14,9 +14,9 @@ from storage.audit_log import events
 from storage.batches import live, unscreened
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import cancel, pause, retry_failed
-from storage.batches.intake import add_rows
+from storage.batches.intake import add_rows, close_intake, resume_intake, stop_intake
 from storage.batches.pending import record_error
-from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, bring_in, standstills
+from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, bring_in, files_halted_since, standstills
 from storage.database import Database
 from storage.schema import cases, inbox_entries
 from storage.site.heartbeats import beat
@@ -180,3 +180,27 @@ def test_of_what_somebody_stopped_only_a_stated_risk_enters_and_of_what_broke_al
     pause(db, LOCAL_USER.at(NOW), other, "bad_key")
     assert _still(db, LATE) == [(other, "bad_key", NOW, 2)]
     assert bring_in(db, LATE) == 2
+
+
+def test_files_that_are_not_taken_in_any_further_are_found_by_an_index_until_they_are(db: Database) -> None:
+    by = LOCAL_USER.at(NOW)
+    first, second, third = (batch(db, ["one"], closed=False) for _ in range(3))
+    for batch_id, minutes in ((second, 2), (first, 1), (first, 5), (third, 3)):
+        stop_intake(db, LOCAL_USER.at(NOW + minutes * MINUTE), batch_id, "file_refused")
+    assert files_halted_since(db) == (NOW + 2 * MINUTE, NOW + 3 * MINUTE, NOW + 5 * MINUTE)
+    resume_intake(db, by, first)
+    cancel(db, by, second)
+    assert files_halted_since(db) == (NOW + 3 * MINUTE,)
+    close_intake(db, by, third)
+    assert files_halted_since(db) == ()
+    if db.kind == "sqlite":
+        with db.read() as conn:
+            plan = conn.execute(text("EXPLAIN QUERY PLAN SELECT at FROM batch_events WHERE event = 'intake_stopped'"))
+            assert "ix_batch_events_intake_stopped" in str(plan.all())
+
+
+def test_a_file_that_is_tried_again_and_again_does_not_hide_how_long_its_texts_have_waited(db: Database) -> None:
+    batch_id = batch(db, ["one"], closed=False)
+    before = standstills(db, LATE)
+    stop_intake(db, LOCAL_USER.at(LATE - MINUTE), batch_id, "file_refused")
+    assert [one.since for one in standstills(db, LATE)] == [one.since for one in before] == [NOW]
