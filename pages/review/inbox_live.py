@@ -82,7 +82,7 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
         "late": late_words(sum(found.late_by_tier.values())),
         "pills": [_pill(found, tier, view.tiers) for tier in Tier],
         **_rows(db, by, view, found),
-        **_disputed_cases(db, by),
+        **_disputed_cases(db, by, found),
     }
 
 
@@ -136,9 +136,9 @@ def _row(row: Waiting, now: datetime, *, named: bool) -> Mapping[str, Any]:
     }
 
 
-def _disputed_cases(db: Database, by: Acting) -> Mapping[str, Any]:
+def _disputed_cases(db: Database, by: Acting, found: Counts) -> Mapping[str, Any]:
     """Cases on which two readers disagree, for whoever decides them: each with the address of its page."""
-    if not is_allowed(by.actor, Action.ADJUDICATE):
+    if not found.disputed or not is_allowed(by.actor, Action.ADJUDICATE):
         return {"disputed": []}
     return {
         "disputed": [

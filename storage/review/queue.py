@@ -76,6 +76,7 @@ class Counts:
     ``held_until`` is when the first lease of somebody else runs out, ``reserved_until`` likewise; None where
     there is none. ``free_by_tier`` covers the free cases inside the filter, ``open_by_tier``, ``late_by_tier`` and
     ``kept_by_tier`` (not free for this person) all open cases; late ones are counted up to `MOST_LATE` + 1 a tier.
+    ``disputed`` are those on which two readers disagree, also ones outside the filter.
     ``newest_urgent`` is the latest target of an open P0 case: it moves on when one comes in.
     """
 
@@ -84,6 +85,7 @@ class Counts:
     open_by_tier: Mapping[Tier, int]
     late_by_tier: Mapping[Tier, int]
     kept_by_tier: Mapping[Tier, int]
+    disputed: int = 0
     newest_urgent: datetime | None = None
     outside_filter: int
     held_until: datetime | None
@@ -224,6 +226,7 @@ def _counts(rows: Collection[Any], found: Tallies, tiers: Collection[Tier]) -> C
         free_by_tier=free,
         open_by_tier=every,
         late_by_tier=found.late,
+        disputed=found.disputed,
         newest_urgent=found.newest_urgent,
         kept_by_tier={
             tier: sum(row.n for row in rows if row.tier == tier and row.state != State.FREE) for tier in Tier

@@ -13,6 +13,7 @@ from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.claims import is_open
 from storage.schema import Moment, inbox_entries, inbox_tallies
+from storage.schema.review import LATER_READING
 
 _entry = inbox_entries.c
 MOST_LATE = 100
@@ -33,9 +34,13 @@ _LATE = (
     for tier in Tier
 )
 _NEWEST = select(_entry.due_at).where(is_open(), _entry.tier == int(Tier.P0)).order_by(_entry.due_at.desc()).limit(1)
+_DISPUTED = select(literal("disputed"), literal(0), func.count(), _NONE).where(
+    is_open(), LATER_READING, _entry.reading == "third"
+)
 _STANDING = union_all(
     _TALLIED.group_by(inbox_tallies.c.tier),
     *_LATE,
+    _DISPUTED,
     select(literal("newest"), literal(int(Tier.P0)), literal(0), _NEWEST.scalar_subquery()),
 )
 _FIRST_DUE = select(
@@ -54,24 +59,27 @@ _FIRST_DUE = select(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tallies:
     """Open cases of each tier, as counted by the database's triggers; those whose target has passed, `MOST_LATE` + 1
-    standing for any greater number; and the latest target of an open P0 case, which moves on when one comes in.
+    standing for any greater number; the open cases on which two readers disagree; and the latest target of an open P0
+    case, which moves on when one comes in.
     """
 
     open: Mapping[Tier, int]
     late: Mapping[Tier, int]
+    disputed: int
     newest_urgent: datetime | None
 
 
 def tallies(conn: Connection, now: datetime) -> Tallies:
     """How many are open and late."""
-    found, newest = {"open": Counter[int](), "late": Counter[int]()}, None
-    for row in conn.execute(_STANDING, {"now": now}):
-        if row.what == "newest":
-            newest = row.due
-        else:
-            found[row.what][row.tier] = int(row.n)
-    by_tier = {what: {tier: counted[tier] for tier in Tier} for what, counted in found.items()}
-    return Tallies(open=by_tier["open"], late=by_tier["late"], newest_urgent=newest)
+    rows = conn.execute(_STANDING, {"now": now}).all()
+    found = {(row.what, row.tier): row for row in rows}
+    counted = Counter({key: int(row.n) for key, row in found.items()})
+    return Tallies(
+        open={tier: counted["open", tier] for tier in Tier},
+        late={tier: counted["late", tier] for tier in Tier},
+        disputed=counted["disputed", 0],
+        newest_urgent=found["newest", Tier.P0].due,
+    )
 
 
 def first_due_by_tier(db: Database, actor: Actor) -> Mapping[Tier, datetime]:
