@@ -3,8 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from jobs.computing import reckon
-from pages.components.computed import compute
+from pages.components.computed import compute_numbers
 from pages.research import theory_numbers as theory
 from pages.research.figures import Axes, curves, palette
 from screening.statistics.bounds import Schedule, expected_wrong_commits
@@ -16,7 +15,7 @@ def _bounds(delta: float) -> None:
         title="How far off an estimate may be", x="draws (log scale)", y="half width of the band", x_log=True,
         y_range=(0, 1),
     )  # fmt: skip
-    figure = curves(compute(reckon, theory.radius_series, delta), axes, palette(st.context.theme.type))
+    figure = curves(compute_numbers(theory.radius_series, delta), axes, palette(st.context.theme.type))
     st.plotly_chart(figure, key="radii", alt="Half widths of four bounds against the number of draws")
     st.caption("What to see: every line falls as draws are added; the lower it is, the sooner a label is told apart.")
     st.caption(
@@ -47,7 +46,7 @@ def _one_distribution(delta: float) -> None:
     mode = left.slider("Probability of the most probable label", 0.4, 1.0, 0.9, 0.05)
     budget = right.select_slider("Budget per node", theory.BUDGETS[1:-1], 150)
     rest = (1 - mode) / 2
-    found = compute(reckon, theory.calls_needed, (mode, rest, rest), delta, budget)
+    found = compute_numbers(theory.calls_needed, (mode, rest, rest), delta, budget)
     cells = st.columns(5)
     cells[0].metric("No rule can do with fewer", theory.number_words(found.information))
     for cell, name, calls, named_right in (
@@ -74,7 +73,7 @@ def _one_distribution(delta: float) -> None:
 def _growth(delta: float) -> None:
     st.header("Wrong commits over many cases")
     budget = st.select_slider("Budget of the simulated node", (50, 100, 150, 200), 100)
-    found = compute(reckon, theory.simulated_regret, delta, budget)
+    found = compute_numbers(theory.simulated_regret, delta, budget)
     colours = palette(st.context.theme.type)
     left, right = st.columns(2)
     axes = Axes(title="Simulated wrong commits", x="cases T", y=f"wrong commits so far (mean of {theory.RUNS} runs)")

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import streamlit as st
 
-from jobs.computing import Beside, Computation, Kept, NotComputed
+from jobs.computing import Beside, Computation, Kept, NotComputed, reckon
 from pages.components import resources
 from pages.components.singletons import singleton
 from storage.database import Database
@@ -33,6 +33,11 @@ def _cache() -> Kept[Any]:
 
 
 @singleton
+def _numbers() -> Kept[Any]:
+    return Kept(MOST_KEPT)
+
+
+@singleton
 def _begun() -> Kept[Computation]:
     """What is computed beside the server and was not waited for."""
     return Kept(MOST_KEPT)
@@ -45,8 +50,23 @@ def compute(
     ``standing``: together they say all that the value follows from. Of few ``cases`` it is computed here and now; else
     whoever waits sees what is done, and a computation that fails is told in words.
     """
+    found: T = _compute(_cache(), function, args, standing, cases)
+    return found
+
+
+def compute_numbers(function: Callable[[*Ts], T], *args: *Ts) -> T:
+    """``function(*args)`` that needs no data, beside the server. A slider asks for many: they are kept apart, so as not
+    to drive out what took long to compute of data.
+    """
+    found: T = _compute(_numbers(), reckon, (function, *args), None, AT_ONCE + 1)
+    return found
+
+
+def _compute(
+    kept: Kept[Any], function: Callable[..., Any], args: tuple[Any, ...], standing: Hashable, cases: int
+) -> Any:
     key: Hashable = (function, args, standing)
-    found: T | None = _cache().get(key)
+    found = kept.get(key)
     if found is not None:
         return found
     if cases <= AT_ONCE:
@@ -54,7 +74,7 @@ def compute(
             found = function(resources.database(), *args)
     else:
         found = _wait_for(_begin(function, *args, standing=standing))
-    _cache().put(key, found)
+    kept.put(key, found)
     return found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.computing import NotComputed
-from pages.components.computed import compute, compute_again, compute_meanwhile
+from pages.components.computed import MOST_KEPT, compute, compute_again, compute_meanwhile, compute_numbers
 from pages.research.claims_today import UNDER_WAY, agreement_figure
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
@@ -70,6 +70,18 @@ def test_a_value_is_kept_while_things_stand_as_they_stood(page_database: Databas
     assert eventually(lambda: compute_meanwhile(named, folder, standing=3)) == "three"
     put(tmp_path, "four")
     assert eventually(lambda: compute_meanwhile(named, folder, standing=4)) == "four"
+
+
+def thing(_db: Database) -> object:
+    """Another one each time."""
+    return object()
+
+
+def test_however_many_numbers_a_slider_asks_for_what_came_of_data_is_kept(page_database: Database) -> None:
+    of_data = compute(thing, cases=1)
+    for number in range(MOST_KEPT + 1):
+        assert compute_numbers(abs, -number) == number
+    assert compute(thing, cases=1) is of_data
 
 
 def test_a_computation_that_fails_is_told_and_tried_again(page_database: Database) -> None:
