@@ -10,10 +10,9 @@ from jobs.notifications_webhook import NotSent
 from screening.settings import Settings
 from storage.audit_log import Anchor
 from storage.database import Database
-from storage.site import audit_seals, faults, notices
+from storage.site import audit_seals, notices
 from storage.site.anchoring import due_anchor, record_anchor
 from storage.site.faults import Fault
-from storage.site.recipients import active_recipients
 
 
 def anchor_if_due(db: Database, settings: Settings, now: datetime) -> Anchor | None:
@@ -31,10 +30,10 @@ def anchor_if_due(db: Database, settings: Settings, now: datetime) -> Anchor | N
         if settings.audit_anchor_webhook:
             _post(settings, settings.audit_anchor_webhook, made, now)
     except (OSError, NotSent, ValueError):
-        _say(db, now, failed=True)
+        notices.keep_fault(db, Fault.ANCHOR, now, down=True)
         return None
     record_anchor(db, made, now)
-    _say(db, now, failed=False)
+    notices.keep_fault(db, Fault.ANCHOR, now, down=False)
     return made
 
 
@@ -66,13 +65,3 @@ def _post(settings: Settings, address: str, made: Anchor, now: datetime) -> None
     notifications_webhook.post(
         address, settings.audit_secret, made.last_hash, told, int(now.timestamp()), private=private
     )
-
-
-def _say(db: Database, now: datetime, *, failed: bool) -> None:
-    """Record that the fault began or is over, and notify people once."""
-    if not failed and all(one.fault is not Fault.ANCHOR for one in faults.open_faults(db)):
-        return
-    with db.write() as conn:
-        changed = (faults.begin if failed else faults.finish)(conn, Fault.ANCHOR, now)
-        if changed:
-            notices.tell_fault(conn, active_recipients(conn), "anchor" if failed else "anchor_over", now)

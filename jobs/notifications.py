@@ -24,7 +24,7 @@ from storage.review import retention, text_index
 from storage.settings_store import current
 from storage.site import duties, faults, heartbeats, notices, outbox
 from storage.site.outbox import Message, Notice
-from storage.site.recipients import Kind, active_recipients
+from storage.site.recipients import Kind
 
 DUTY = "notifications"
 LOOK_EVERY_S = 3.0
@@ -49,6 +49,7 @@ log = logging.getLogger(__name__)
 _FAULTS = {
     "workers": "No worker is running: nothing is screened.",
     "model": "The model gives no usable answers: nothing is screened.",
+    "files": "Rows of a file are missing and nobody takes them in.",
     "anchor": "The anchor of the audit log could not be written to its second place.",
 }
 
@@ -194,16 +195,16 @@ class Notifier:
             self._expired_at = None if gone.get("texts") == retention.AT_ONCE else now  # there may be more
 
     def _no_progress(self, now: datetime) -> None:
-        """Look for cases that just wait: a silent service leaves no errors behind, and is a fault too."""
+        """Look for cases that just wait: a silent service leaves no errors behind, and is a fault too; and for files
+        that nobody takes in.
+        """
         if self._looked_at is not None and now - self._looked_at < PROGRESS_EVERY:
             return
         self._looked_at = now
+        notices.keep_fault(self.db, faults.Fault.FILES, now, down=bool(unscreened.files_halted_since(self.db)))
         still = unscreened.standstills(self.db, now, faults.LOOK_BACK)
-        if all(one.cause != unscreened.NO_PROGRESS for one in still):
-            return
-        with self.db.write() as conn:
-            if faults.begin(conn, faults.Fault.MODEL, now):
-                notices.tell_fault(conn, active_recipients(conn), faults.Fault.MODEL.value, now)
+        if any(one.cause == unscreened.NO_PROGRESS for one in still):
+            notices.keep_fault(self.db, faults.Fault.MODEL, now, down=True)
 
     def _has_duty(self, now: datetime) -> bool:
         """Whether this process has the duty; asked of the database only from time to time, because asking writes."""

@@ -24,7 +24,7 @@ EVENT_WORDS = {
     Event.ARRIVED_P0: "P0 arrives",
     Event.ARRIVED_P1: "P1 arrives",
     Event.OVERDUE: "Overdue",
-    Event.FAULT: "Model, workers or audit anchor down",
+    Event.FAULT: "Model, workers, a file or the audit anchor at fault",
 }
 KIND_WORDS = {
     Kind.SERVICE: "Mail, chat, pager or SMS",
@@ -34,6 +34,7 @@ KIND_WORDS = {
 FAULT_WORDS = {
     faults.Fault.WORKERS: "No worker is running",
     faults.Fault.MODEL: "The model does not answer",
+    faults.Fault.FILES: "Rows of a file are missing and nobody takes them in",
     faults.Fault.ANCHOR: "The anchor of the audit log could not be written",
 }
 

@@ -29,6 +29,11 @@ class Fault(StrEnum):
     WORKERS = "workers"  # no worker lives, and something waits for one or did until it died
     MODEL = "model"  # errors of calls, and no node has ended since
     ANCHOR = "anchor"  # the audit log's end could not be written to its second place
+    FILES = "files"  # rows of a file are missing and nobody takes them in
+
+
+_FOUND_ELSEWHERE = frozenset({Fault.ANCHOR, Fault.FILES})
+"""Whoever finds these says when they are over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +60,7 @@ def changes(conn: Connection, now: datetime) -> tuple[frozenset[Fault], frozense
     """Which faults are here and not kept yet, and which are kept and over. Looks only: see `begin`, `finish`."""
     known = {one.fault: one.began_at for one in open_faults_in(conn)}
     here = {fault for fault, down in _find(conn, known.get(Fault.MODEL), now).items() if down}
-    return frozenset(here - known.keys()), frozenset(known.keys() - here - {Fault.ANCHOR})
+    return frozenset(here - known.keys()), frozenset(known.keys() - here - _FOUND_ELSEWHERE)
 
 
 def begin(conn: Connection, fault: Fault, now: datetime) -> bool:

@@ -18,6 +18,7 @@ from storage.first_looks import is_unseen
 from storage.schema import case_notices, inbox_entries
 from storage.settings_store import current_in
 from storage.site import faults
+from storage.site.faults import Fault
 from storage.site.outbox import Notice, tell
 from storage.site.recipients import Recipient, active_recipients, is_told
 
@@ -137,6 +138,15 @@ def _tell_faults(conn: Connection, recipients: Sequence[Recipient], now: datetim
         if faults.finish(conn, fault, now):
             tell_fault(conn, recipients, f"{fault.value}_over", now)
     return len(began) + len(over)
+
+
+def keep_fault(db: Database, fault: Fault, now: datetime, *, down: bool) -> None:
+    """Record that the fault began or is over, where that is new, and tell people once."""
+    if down == any(one.fault is fault for one in faults.open_faults(db)):
+        return
+    with db.write() as conn:
+        if (faults.begin if down else faults.finish)(conn, fault, now):
+            tell_fault(conn, active_recipients(conn), fault.value if down else f"{fault.value}_over", now)
 
 
 def tell_fault(conn: Connection, recipients: Iterable[Recipient], what: str, now: datetime) -> None:

@@ -21,6 +21,7 @@ from jobs.notifications_webhook import NotSent, is_public, permitted_address, po
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Tier
 from screening.settings import Settings
+from storage.batches.intake import resume_intake, stop_intake
 from storage.database import Database
 from storage.review import claims, inbox
 from storage.review.evidence import reveal_text
@@ -30,6 +31,7 @@ from storage.site import heartbeats, notices, outbox
 from storage.site.recipients import Event, Kind, NewRecipient, Recipient, add_recipient, list_recipients, set_active
 from tests.free_port import free_port
 from tests.receivers import Receiver, mail_server, receiving
+from tests.storage.batch_of import batch
 from tests.storage.inbox_cases import ANN, MINUTE, NOW, SENIOR, fill, register
 
 
@@ -230,6 +232,23 @@ def test_dead_workers_and_a_silent_model_are_told_and_their_end_too(
     assert one.round() == 2
     assert [body["fault"] for body in receiver.bodies[:1]] == ["workers"]
     assert {body["fault"] for body in receiver.bodies[1:]} == {"workers_over", "model"}
+
+
+def test_a_file_that_nobody_takes_in_is_told_and_its_end_too(db: Database, clock: Clock, receiver: Receiver) -> None:
+    webhook(db, receiver.address)
+    one = notifier(db, clock)
+    heartbeats.beat(db, "two", "worker", clock.now)
+    batch_id = batch(db, closed=False)
+    stop_intake(db, LOCAL_USER.at(clock.now), batch_id, "file_refused")
+    assert [one.round(), one.round()] == [1, 0]
+    clock.now += MINUTE
+    heartbeats.beat(db, "two", "worker", clock.now)
+    assert one.round() == 0, "told once"
+    resume_intake(db, LOCAL_USER.at(clock.now), batch_id)
+    clock.now += MINUTE
+    heartbeats.beat(db, "two", "worker", clock.now)
+    assert one.round() == 1
+    assert [body["fault"] for body in receiver.bodies] == ["files", "files_over"]
 
 
 def test_one_process_at_a_time_sends_and_another_follows_when_it_dies(
