@@ -215,34 +215,33 @@ def _fade(colour: str) -> str:
 
 
 def _figure(traces: Sequence[Trace], axes: Axes, colours: Palette) -> go.Figure:
+    ink = {"color": colours.ink}
     layout = {
         "height": HEIGHT,
-        "title": {"text": axes.title, "x": 0, "xref": "paper", "font": {"size": 15, "color": colours.ink}},
-        "margin": {"l": 8, "r": 8, "t": 76 if _count_names(traces) else 40, "b": 8},
+        "title": {"text": axes.title, "x": 0, "xref": "paper", "font": ink | {"size": 15}},
+        "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": colours.ink, "size": 13},
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"color": colours.ink}},
+        "font": ink | {"size": 13},
+        # below all else, where it takes as many lines as it needs: above, it ran into the title on a phone
+        "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "font": ink},
         "hovermode": "closest",
-        "xaxis": {"title": {"text": axes.x}, **_grid(colours), **(_log_axis(traces, "x") if axes.x_log else {})},
+        "xaxis": {**_axis(axes.x, colours), **(_log_axis(traces, "x") if axes.x_log else {})},
         "yaxis": {
-            "title": {"text": axes.y},
+            **_axis(axes.y, colours),
             "tickformat": ".0%" if axes.y_percent else None,
             "range": list(axes.y_range) if axes.y_range else None,
-            **_grid(colours),
             **(_log_axis(traces, "y") if axes.y_log else {}),
         },
     }
     return go.Figure(data=list(traces), layout=layout)
 
 
-def _grid(colours: Palette) -> dict[str, object]:
-    return {"gridcolor": colours.grid, "zerolinecolor": colours.grid, "color": colours.ink, "automargin": True}
-
-
-def _count_names(traces: Sequence[Trace]) -> int:
-    """How many names the legend has."""
-    return sum(trace.get("showlegend") is not False and bool(trace.get("name")) for trace in traces)
+def _axis(title: str, colours: Palette) -> dict[str, object]:
+    """Its words and numbers in ink, one by one: the theme's own grey is too faint to read."""
+    ink = {"color": colours.ink}
+    lines = {"gridcolor": colours.grid, "zerolinecolor": colours.grid, "automargin": True}
+    return {"title": {"text": title, "font": ink}, "tickfont": ink} | lines
 
 
 def _log_axis(traces: Sequence[Trace], axis: Literal["x", "y"]) -> dict[str, object]:

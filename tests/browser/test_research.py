@@ -136,3 +136,18 @@ def test_a_plan_fixed_on_the_settings_page_is_the_one_claimed_by(page: Page, bat
     expect(
         page.get_by_text(re.compile("Last changed on .* changed after misses were seen is no guarantee"))
     ).to_be_visible()
+
+
+APART = """() => [...document.querySelectorAll(".js-plotly-plot")].map((figure) => {
+  const [title, axis, names] = [".gtitle", ".xtitle", ".legend"].map(
+    (part) => figure.querySelector(part).getBoundingClientRect());
+  return title.bottom <= axis.top && axis.bottom <= names.top;
+})"""
+
+
+def test_on_a_phone_the_names_of_a_figure_s_lines_stand_clear_of_its_title_and_axis(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("/theory")
+    expect(page.locator(".js-plotly-plot .legend")).to_have_count(3)
+    page.wait_for_timeout(700)
+    assert page.evaluate(APART) == [True, True, True]
