@@ -308,6 +308,12 @@ def far(browser: Browser, line: SlowLine) -> Iterator[Page]:
     context.close()
 
 
+def await_run(page: Page) -> None:
+    """Wait until the page's run has ended: before, nobody listens to the keys of a form or a button drawn last."""
+    page.locator('[data-test-script-state="notRunning"]').wait_for()
+    page.wait_for_timeout(400)
+
+
 def screenshot(page: Page, name: str) -> None:
     """Keep a picture of the page in test-results/."""
     RESULTS.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.accessibility import violations
-from tests.browser.conftest import RunningApp, screenshot
+from tests.browser.conftest import RunningApp, await_run, screenshot
 
 pytestmark = pytest.mark.browser
 
@@ -76,9 +76,7 @@ def test_what_was_missed_is_read_tagged_and_taken_along(page: Page, running_app:
 
 
 def _press(page: Page, key: str) -> None:
-    """A button's shortcut is listened to a moment after the button is drawn, which is at the end of the page's run."""
-    page.locator('[data-test-script-state="notRunning"]').wait_for()
-    page.wait_for_timeout(400)
+    await_run(page)
     page.keyboard.press(key)
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from storage.database import Database
 from storage.schema import cases
-from tests.browser.conftest import RunningApp, screenshot, screenshots
+from tests.browser.conftest import RunningApp, await_run, screenshot, screenshots
 
 pytestmark = pytest.mark.browser
 
@@ -25,6 +25,8 @@ def app_environment() -> dict[str, str]:
 
 def _submit(page: Page, text: str) -> None:
     box = page.get_by_role("textbox", name="Text")
+    box.wait_for()
+    await_run(page)
     box.fill(text)
     box.press("Control+Enter")
 
@@ -153,6 +155,8 @@ def test_one_press_is_one_text_and_nothing_moves_when_it_ends(page: Page, runnin
     before = _count(running_app)
     page.goto("/screen")
     box = page.get_by_role("textbox", name="Text")
+    box.wait_for()
+    await_run(page)
     box.fill(UNDECIDED_AT_FIRST)
     page.keyboard.press("Control+Enter")
     page.keyboard.press("Control+Enter")

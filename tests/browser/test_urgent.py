@@ -26,7 +26,7 @@ from screening.review.triage import Tier
 from storage.database import Database
 from storage.schema import cases, inbox_entries, notifications, screenings
 from storage.site.recipients import Kind, NewRecipient, add_recipient
-from tests.browser.conftest import ROOT, RunningApp, screenshot
+from tests.browser.conftest import ROOT, RunningApp, await_run, screenshot
 from tests.browser.desk import case_in_address, case_text
 from tests.browser.hidden_tab import LIST, tab
 from tests.browser.team import browser_of
@@ -125,6 +125,8 @@ def _screen_at_another_browser(browser: Browser, app: RunningApp, db: Database) 
         uploader.page.set_default_timeout(45_000)
         uploader.page.goto("/screen")
         box = uploader.page.get_by_role("textbox", name="Text")
+        box.wait_for()
+        await_run(uploader.page)
         box.fill(WORDS)
         box.press("Control+Enter")
         uploader.page.wait_for_url(re.compile("case="))
