@@ -14,7 +14,7 @@ import argparse
 import random
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -212,9 +212,9 @@ def p50(name: str, times: list[float], aim: float | None = None) -> Figure:
     return Figure(name=f"{name}, p50", value=median(times), unit="ms", aim=aim, note=note)
 
 
-def main() -> None:
-    """Print a line for each key and size."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+def measure_each(about: str, tier: Tier) -> Iterator[tuple[int, Measured]]:
+    """Each of the sizes asked for with what was measured; none where there is no Chromium, which is said."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--sizes", default="1000,100000")
     parser.add_argument("--rounds", type=int, default=30)
     given = parser.parse_args()
@@ -223,7 +223,12 @@ def main() -> None:
         leave_out("from a key to the next text", "no Chromium here")
         return
     for size in (int(each) for each in given.sizes.split(",")):
-        found = measure(size, given.rounds, Tier.P2, browser)
+        yield size, measure(size, given.rounds, tier, browser)
+
+
+def main() -> None:
+    """Print a line for each key and size."""
+    for size, found in measure_each(str(__doc__), Tier.P2):
         report(size, found.times)
         tell(
             Figure(

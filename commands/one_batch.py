@@ -15,7 +15,7 @@ from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents
 from screening.settings import Settings
-from storage.batches.batch_state import BatchState
+from storage.batches.batch_state import ACTIVE
 from storage.batches.batches import batch_state
 from storage.batches.overnight import is_overnight
 from storage.database import Database
@@ -102,5 +102,5 @@ async def _work_until_over(runner: Runner, db: Database, batch_id: str) -> None:
 
 async def _over(db: Database, batch_id: str) -> None:
     """Returns when nothing more happens to the batch by itself."""
-    while batch_state(db, batch_id) in (BatchState.RUNNING, BatchState.TAKING_IN):  # noqa: ASYNC110 - others work on it
+    while batch_state(db, batch_id) in ACTIVE:  # noqa: ASYNC110 - others work on it
         await asyncio.sleep(0.5)

@@ -25,7 +25,7 @@ from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.reach import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.words import count_of
-from storage.batches.batch_state import BatchState
+from storage.batches.batch_state import ACTIVE, BatchState
 from storage.batches.batches import Progress, list_batches, progress
 from storage.batches.intake import takes_rows
 from storage.batches.kept_preset import with_kept_preset
@@ -197,7 +197,7 @@ def _continue_batch(db: Database, table: Table, batch_id: str, settings: Setting
 
 def _unfinished_batch(db: Database, intake: Mapping[str, Any]) -> str | None:
     """The newest batch of this very file, read in this very way, whose rows are not all settled."""
-    going = {BatchState.ROWS_MISSING, BatchState.TAKING_IN, BatchState.RUNNING, BatchState.NEEDS_RETRY}
+    going = ACTIVE | {BatchState.NEEDS_RETRY}
     found = list_batches(db, LOCAL_USER, limit=MOST_LOOKED_AT)
     same = (one for one in found if "sha256" in one.intake and dict(one.intake) == dict(intake))
     return next((one.id for one in same if one.progress.state in going), None)

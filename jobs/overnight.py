@@ -93,9 +93,7 @@ class Overnight:
 
     async def until_over(self, batch_id: str) -> None:
         """Work until nothing more happens to this batch by itself."""
-        state = batch_state.BatchState
-        going = (state.RUNNING, state.TAKING_IN, state.ROWS_MISSING)
-        while await to_the_end(batches.batch_state, self.db, batch_id) in going:
+        while await to_the_end(batches.batch_state, self.db, batch_id) in batch_state.ACTIVE:
             if not await self._guarded_round():
                 await asyncio.sleep(self.poll_s)
 

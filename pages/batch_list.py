@@ -6,7 +6,7 @@ import streamlit as st
 
 from jobs import uploads
 from pages.batches.batch_downloads import downloads
-from pages.batches.batch_progress import ACTIVE, ENDED, find_stopped, list_row, missing_rows, progress_html
+from pages.batches.batch_progress import ENDED, find_stopped, list_row, missing_rows, progress_html
 from pages.batches.intake_runs import Stopped, intake_runs
 from pages.batches.new_batch import check_file, upload_file
 from pages.batches.overnight_panel import overnight_state
@@ -19,7 +19,7 @@ from pages.review.worklist_panel import worklist_panel
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from storage.batches import batches
-from storage.batches.batch_state import BatchState, Caps, UnknownBatch
+from storage.batches.batch_state import ACTIVE, BatchState, Caps, UnknownBatch
 from storage.batches.batches import BatchSummary
 from storage.site.heartbeats import worker_lives
 

@@ -12,12 +12,10 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
-from storage.batches.batch_state import BatchState
+from storage.batches.batch_state import ACTIVE, BatchState
 from storage.batches.batches import BatchSummary, Progress
 
-_NEED_WORKER = frozenset({BatchState.RUNNING, BatchState.TAKING_IN})
-ACTIVE = _NEED_WORKER | {BatchState.ROWS_MISSING}
-"""States in which cases are screened."""
+_NEED_WORKER = ACTIVE - {BatchState.ROWS_MISSING}
 ENDED = frozenset({BatchState.FINISHED, BatchState.CANCELLED})
 """States after which nothing changes: even a paused batch may still take rows in."""
 

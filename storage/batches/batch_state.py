@@ -42,6 +42,9 @@ class BatchEvent(StrEnum):
 STOPPED = frozenset({BatchState.CANCELLED, BatchState.PAUSED, BatchState.CAPPED})
 """States in which no further call is made."""
 
+ACTIVE = frozenset({BatchState.RUNNING, BatchState.TAKING_IN, BatchState.ROWS_MISSING})
+"""States in which the cases that are in are screened."""
+
 
 NO_MORE_ROWS = frozenset({BatchEvent.INTAKE_CLOSED, BatchEvent.CANCELLED})
 """After these no row comes in any more."""

@@ -14,6 +14,7 @@ from storage import audit_log
 from storage.batches import tallies
 from storage.batches.allocations import allocation_in_force
 from storage.batches.batch_state import (
+    ACTIVE,
     CAP_REACHED,
     BatchEvent,
     BatchState,
@@ -59,8 +60,8 @@ class Progress:
     ``failed`` are those of ``pending`` that wait for a retry request. ``calls`` are all calls made, with the
     ``lost_calls`` whose draws did not count. ``cost_usd`` is None where part of it is unknown. ``rate`` is
     outcomes per second over the last minute of work; None before there is any. ``rows_missing`` is the code of why no
-    more rows are taken in of a file that has more. Calls and cost of the ``left_out`` cases
-    that wait in the inbox are not told to those who may yet read them.
+    more rows are taken in of a file that has more. Calls and cost of the ``left_out`` cases that wait in the inbox are
+    not told to those who may yet read them.
     """
 
     state: BatchState
@@ -86,7 +87,7 @@ class Progress:
     @property
     def seconds_left(self) -> float | None:
         """Seconds left at the recent rate; None without a rate, or while nothing is being screened."""
-        if self.state not in (BatchState.RUNNING, BatchState.TAKING_IN, BatchState.ROWS_MISSING) or not self.rate:
+        if self.state not in ACTIVE or not self.rate:
             return None
         return (self.pending - self.failed) / self.rate
 

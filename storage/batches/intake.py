@@ -100,9 +100,8 @@ def close_intake(db: Database, by: Acting, batch_id: str) -> None:
         if BatchEvent.INTAKE_CLOSED in _events(conn, batch_id):
             return
         sums = totals(conn, [batch_id])[batch_id]
-        _record(conn, by, batch_id, BatchEvent.INTAKE_CLOSED)
-        detail = {"accepted": sums.accepted, "rejected": sums.rejected}
-        audit_log.append(conn, by, BatchEvent.INTAKE_CLOSED.value, batch_id, detail)
+        audited = {"accepted": sums.accepted, "rejected": sums.rejected}
+        _record(conn, by, batch_id, BatchEvent.INTAKE_CLOSED, {}, audited)
 
 
 def stop_intake(db: Database, by: Acting, batch_id: str, why: str) -> None:
@@ -112,8 +111,7 @@ def stop_intake(db: Database, by: Acting, batch_id: str, why: str) -> None:
     with db.write() as conn:
         _alone(conn, batch_id)
         if not _events(conn, batch_id) & NO_MORE_ROWS:
-            _record(conn, by, batch_id, BatchEvent.INTAKE_STOPPED, {"why": why})
-            audit_log.append(conn, by, BatchEvent.INTAKE_STOPPED.value, batch_id, {"why": why})
+            _record(conn, by, batch_id, BatchEvent.INTAKE_STOPPED, {"why": why}, {"why": why})
 
 
 def resume_intake(db: Database, by: Acting, batch_id: str) -> None:
@@ -121,15 +119,20 @@ def resume_intake(db: Database, by: Acting, batch_id: str) -> None:
     with db.write() as conn:
         _alone(conn, batch_id)
         if standing(conn, batch_id, count_failed=False).rows_missing is not None:
-            _record(conn, by, batch_id, BatchEvent.INTAKE_RESUMED)
-            audit_log.append(conn, by, BatchEvent.INTAKE_RESUMED.value, batch_id, {})
+            _record(conn, by, batch_id, BatchEvent.INTAKE_RESUMED, {}, {})
 
 
 def _record(
-    conn: Connection, by: Acting, batch_id: str, event: BatchEvent, detail: Mapping[str, Any] | None = None
+    conn: Connection,
+    by: Acting,
+    batch_id: str,
+    event: BatchEvent,
+    detail: Mapping[str, Any],
+    audited: Mapping[str, Any],
 ) -> None:
-    values = {"batch_id": batch_id, "event": event.value, "detail": dict(detail or {}), "actor": by.id, "at": by.now}
+    values = {"batch_id": batch_id, "event": event.value, "detail": detail, "actor": by.id, "at": by.now}
     conn.execute(insert(batch_events), values)
+    audit_log.append(conn, by, event.value, batch_id, audited)
 
 
 def takes_rows(db: Database, batch_id: str) -> bool:
