@@ -9,7 +9,7 @@ from jobs.port import Clock
 from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase
 from screening.engine.pipeline import PipelineConfig
-from screening.review.actors import Actor
+from screening.review.actors import SYSTEM, Actor
 from screening.review.reach import Reach
 from screening.settings import Settings
 from screening.text.injection import injection_flags
@@ -18,7 +18,7 @@ from screening.text.received import ReceivedText, receive
 from screening.words import count_of
 from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
-from storage.batches.intake import add_rows, close_intake, last_row
+from storage.batches.intake import add_rows, close_intake, last_row, resume_intake
 from storage.database import Database
 from storage.settings_store import current
 
@@ -116,6 +116,7 @@ def open_batch(
 
 def fill_batch(db: Database, actor: Actor, batch_id: str, table: Table, settings: Settings, clock: Clock) -> None:
     """Store all rows of the file, accepted and rejected, in chunks. After a crash, call it again: it continues."""
+    resume_intake(db, SYSTEM.at(clock()), batch_id)
     rows = table.rows(receiver(settings), after=last_row(db, batch_id))
     add_rows(db, batch_id, rows, clock())
     close_intake(db, actor.at(clock()), batch_id)

@@ -16,9 +16,10 @@ from typing import Any, Literal
 
 from jobs import audit_anchors, notifications_service, notifications_webhook
 from jobs.notifications_webhook import NotSent
+from jobs.open_intakes import OpenFiles
 from jobs.port import Clock
 from screening.settings import Settings
-from storage.batches import unscreened
+from storage.batches import open_intakes, unscreened
 from storage.database import Database
 from storage.review import retention, text_index
 from storage.settings_store import current
@@ -100,6 +101,7 @@ class Notifier:
     _anchored_at: datetime | None = None
     _expired_at: datetime | None = None
     _looked_at: datetime | None = None
+    _open_files: OpenFiles = field(default_factory=OpenFiles)
     _faults_at: datetime | None = None
     _collect_at: datetime | None = None
     _mine: bool = False
@@ -189,8 +191,9 @@ class Notifier:
             audit_anchors.anchor_if_due(self.db, self.settings, now)
 
     def _expire(self, now: datetime) -> None:
-        """At intervals, delete what is older than the site's settings allow."""
+        """At intervals, close the batches of days that are over, and delete what is older than the settings allow."""
         if self._expired_at is None or now - self._expired_at >= EXPIRE_EVERY:
+            open_intakes.close_past_days(self.db, now)
             gone = retention.expire(self.db, now)
             self._expired_at = None if gone.get("texts") == retention.AT_ONCE else now  # there may be more
 
@@ -201,6 +204,7 @@ class Notifier:
         if self._looked_at is not None and now - self._looked_at < PROGRESS_EVERY:
             return
         self._looked_at = now
+        self._open_files.look(self.db, now)
         notices.keep_fault(self.db, faults.Fault.FILES, now, down=bool(unscreened.files_halted_since(self.db)))
         still = unscreened.standstills(self.db, now, faults.LOOK_BACK)
         if any(one.cause == unscreened.NO_PROGRESS for one in still):

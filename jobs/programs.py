@@ -19,6 +19,7 @@ from screening.review.actors import SYSTEM
 from screening.settings import Settings
 from storage.batches.intake import Target, close_intake, target_of
 from storage.batches.kept_preset import with_kept_preset
+from storage.batches.open_intakes import TEXT_BY_TEXT
 from storage.batches.pipelines import active_version
 from storage.database import Database
 from storage.review import program_texts
@@ -78,7 +79,7 @@ class DailyBatches:
                 pipeline=pipeline,
                 reach=current(self.db).settings.reach(labelled=False),
                 submission=f"{program.id[:16]}-{day}-{version[:16]}",
-                intake={"format": "API", "program": program.name},
+                intake={"format": TEXT_BY_TEXT, "program": program.name},
             )
             batch_id = open_batch(self.db, program.actor, request, self.settings, agents, self.clock)
         for earlier in program_texts.open_batches(self.db, program):

@@ -25,7 +25,7 @@ from screening.labels import Label
 from screening.review.actors import SYSTEM
 from screening.settings import Settings
 from storage.batches.batch_state import UnknownBatch
-from storage.batches.intake import IntakeClosed, resume_intake, stop_intake, takes_rows
+from storage.batches.intake import IntakeClosed, stop_intake, takes_rows
 from storage.database import Database
 
 KEPT_S = 24 * 3600
@@ -150,7 +150,6 @@ def _take_in(db: Database, upload: Upload, table: Table | None, settings: Settin
     batch_id = str(upload.batch_id)
     try:
         if takes_rows(db, batch_id):
-            resume_intake(db, SYSTEM.at(clock()), batch_id)
             fill_batch(db, SYSTEM, batch_id, table or uploaded_table(upload), settings, clock)
     except (IntakeClosed, UnknownBatch):
         log.info("the batch of a file takes no more rows")

@@ -4,6 +4,7 @@ from html import escape
 
 import streamlit as st
 
+from jobs.open_intakes import NOBODY
 from pages.batches.estimates import duration
 from pages.batches.intake_runs import Stopped, intake_runs
 from pages.components.live_view import money
@@ -125,11 +126,13 @@ def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> Non
     """Why rows of the file are not in, and the way on: a button where this process has the file."""
     if found is None and one.progress.rows_missing is None:
         return
-    why = found.why if found else f"{error_words(one.progress.rows_missing or '').capitalize()}. {_way_on(one)}"
+    code = one.progress.rows_missing or ""
+    why = found.why if found else f"{error_words(code).capitalize()}. {_way_on(one)}"
+    kept = "" if code == NOBODY and not found else "; the file is kept"  # what took it in is not known to live
     st.html(
         '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
         f'background:light-dark(#fdf1f0,#2c1614)"><b>Taking rows in stopped after {one.progress.rows_in:,}:</b> '
-        f"{escape(visible(why))} The rows that are in are screened; the file is kept.</div>"
+        f"{escape(visible(why))} The rows that are in are screened{kept}.</div>"
     )
     if (
         found
@@ -144,4 +147,6 @@ def _way_on(one: BatchSummary) -> str:
     """What brings the rest of a file in that another process has."""
     if "program" in one.intake:
         return "It is tried again when the interface for programs starts anew, or the file comes again under its key."
+    if one.progress.rows_missing == NOBODY:
+        return "It goes on when the app that has the file starts anew, or with the command that read it and --resume."
     return "It is tried again when the app that has the file starts anew."

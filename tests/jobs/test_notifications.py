@@ -21,6 +21,7 @@ from jobs.notifications_webhook import NotSent, is_public, permitted_address, po
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Tier
 from screening.settings import Settings
+from storage.batches.batches import progress
 from storage.batches.intake import resume_intake, stop_intake
 from storage.database import Database
 from storage.review import claims, inbox
@@ -249,6 +250,21 @@ def test_a_file_that_nobody_takes_in_is_told_and_its_end_too(db: Database, clock
     heartbeats.beat(db, "two", "worker", clock.now)
     assert one.round() == 1
     assert [body["fault"] for body in receiver.bodies] == ["files", "files_over"]
+
+
+def test_a_file_whose_process_is_gone_is_told_after_a_quarter_of_an_hour(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    webhook(db, receiver.address)
+    one, batch_id = notifier(db, clock), batch(db, closed=False)
+    sent = []
+    for _ in range(34):
+        heartbeats.beat(db, "two", "worker", clock.now)
+        sent.append(one.round())
+        clock.now += MINUTE / 2
+    assert (sum(sent[:30]), sum(sent)) == (0, 1)
+    assert [body["fault"] for body in receiver.bodies] == ["files"]
+    assert progress(db, batch_id).rows_missing == "nobody_takes_in"
 
 
 def test_one_process_at_a_time_sends_and_another_follows_when_it_dies(

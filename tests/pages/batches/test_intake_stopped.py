@@ -7,6 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button
 
+from jobs.open_intakes import NOBODY
 from pages.batches.intake_runs import intake_runs
 from screening.review.actors import LOCAL_USER, SYSTEM
 from storage.batches import batches
@@ -14,6 +15,7 @@ from storage.batches.batch_state import BatchState
 from storage.batches.configurations import save_configuration
 from storage.batches.intake import stop_intake
 from storage.database import Database
+from tests.jobs.running import open_batch_of
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import CONFIGURATION
 
@@ -69,9 +71,17 @@ def test_rows_that_another_process_left_out_are_said_without_a_button(
     page = open_page("batches", batch=batch_id)
     shown = _shown(page)
     assert "Taking rows in stopped after 0" in shown and way_on in shown
-    assert "Its file cannot be read any further" in shown
+    assert "Its file cannot be read any further" in shown and "the file is kept" in shown
     assert "! Rows are missing" in shown and not [one for one in page.button if "rows in" in one.label]
     assert list(open_page("batches").dataframe[0].value["State"]) == ["! Rows are missing"]
+
+
+def test_of_a_process_that_is_gone_nothing_is_promised(open_page: Opener, page_database: Database) -> None:
+    batch_id, now = open_batch_of(page_database)
+    stop_intake(page_database, SYSTEM.at(now), batch_id, NOBODY)
+    shown = _shown(open_page("batches", batch=batch_id))
+    assert "No row has come for a quarter of an hour" in shown and "--resume" in shown
+    assert "The rows that are in are screened." in shown and "file is kept" not in shown
 
 
 def test_the_file_of_a_cancelled_batch_is_put_away(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
