@@ -22,10 +22,8 @@ def controls(db: Database, person: Actor, site: SiteSettings) -> None:
 
 def stop_button(db: Database, person: Actor, site: SiteSettings) -> None:
     """Everybody may stop; fewer may start again. Both ask for confirmation."""
-    with (
-        st.container(key="stopped_switch" if site.stopped else "stop_switch"),
-        st.popover("All stopped" if site.stopped else "Stop all", icon=":material/stop_circle:"),
-    ):
+    name, key = ("All stopped", "stopped_switch") if site.stopped else ("Stop all", "stop_switch")
+    with st.popover(name, icon=":material/stop_circle:", key=key):
         stop_panel(db, person, site, key="popover")
 
 
