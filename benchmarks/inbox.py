@@ -4,8 +4,8 @@
 
 Each size has a database of its own, and they are measured in turns. *poll* is what an open inbox asks every few
 seconds, *page* a whole run of the inbox page, in the run's own thread in Streamlit's test harness, on SQLite. On
-SQLite, which is in this process, all is processor time; on PostgreSQL all but the poll is wall time. The last lines tell the
-largest size against the smallest. Nothing is asserted; the numbers are for reading.
+SQLite, which is in this process, all is processor time; on PostgreSQL all but the poll is wall time. The last lines
+tell the largest size against the smallest. Nothing is asserted; the numbers are for reading.
 """
 
 import argparse
