@@ -47,13 +47,14 @@ SETTLED_S = 45.0
 """After the start: by then each of what looks now and then has looked once, which loads and writes down its queries."""
 OPEN_INBOX = "app with an open inbox, SQLite"
 TRACED = """
-import runpy, sqlite3, sys
+import os, runpy, sqlite3, sys
 count, to = 0, sys.argv[1]
 def seen(statement):
     global count
     if statement.split(None, 1)[0].rstrip(";").upper() in ("BEGIN", "COMMIT", "ROLLBACK"): return
     count += 1
-    with open(to, "w") as out: out.write(str(count))
+    with open(to + ".part", "w") as out: out.write(str(count))
+    os.replace(to + ".part", to)
 real = sqlite3.connect
 def connect(*a, **k):
     made = real(*a, **k); made.set_trace_callback(seen); return made
