@@ -117,6 +117,8 @@ def standings(
 
     Counting what failed is linear in that; without it (`allows_calls` does not depend on it) ``failed`` is 0.
     """
+    if not batch_ids:
+        return {}
     sums = totals(conn, batch_ids)
     shown = sums_for(conn, actor, sums)
     failed = _count_failed(conn, batch_ids) if count_failed else {}
