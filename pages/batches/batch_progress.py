@@ -128,11 +128,12 @@ def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> Non
         return
     code = one.progress.rows_missing or ""
     why = found.why if found else f"{error_words(code).capitalize()}. {_way_on(one)}"
-    kept = "" if code == NOBODY and not found else "; the file is kept"  # what took it in is not known to live
+    lost = code == NOBODY and not found  # what took it in is not known to live
+    end = "If nobody has the file any more, cancel the batch." if lost else "The file is kept."
     st.html(
         '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
         f'background:light-dark(#fdf1f0,#2c1614)"><b>Taking rows in stopped after {one.progress.rows_in:,}:</b> '
-        f"{escape(visible(why))} The rows that are in are screened{kept}.</div>"
+        f"{escape(visible(why))} The rows that are in are screened. {end}</div>"
     )
     if (
         found

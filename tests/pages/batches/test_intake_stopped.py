@@ -71,7 +71,7 @@ def test_rows_that_another_process_left_out_are_said_without_a_button(
     page = open_page("batches", batch=batch_id)
     shown = _shown(page)
     assert "Taking rows in stopped after 0" in shown and way_on in shown
-    assert "Its file cannot be read any further" in shown and "the file is kept" in shown
+    assert "Its file cannot be read any further" in shown and "The file is kept" in shown
     assert "! Rows are missing" in shown and not [one for one in page.button if "rows in" in one.label]
     assert list(open_page("batches").dataframe[0].value["State"]) == ["! Rows are missing"]
 
@@ -81,7 +81,7 @@ def test_of_a_process_that_is_gone_nothing_is_promised(open_page: Opener, page_d
     stop_intake(page_database, SYSTEM.at(now), batch_id, NOBODY)
     shown = _shown(open_page("batches", batch=batch_id))
     assert "No row has come for a quarter of an hour" in shown and "--resume" in shown
-    assert "The rows that are in are screened." in shown and "file is kept" not in shown
+    assert "file is kept" not in shown and "If nobody has the file any more, cancel the batch." in shown
 
 
 def test_the_file_of_a_cancelled_batch_is_put_away(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
