@@ -13,6 +13,7 @@ from pages.components.diagram import NOT_SETTLED, NodeMark, Way, WayMark, diagra
 from screening.engine.pipeline import PipelineConfig
 from screening.labels import OUTCOMES, Label
 from screening.review.actors import Actor
+from screening.words import count_of
 from storage.batches.batches import BatchSummary
 from storage.batches.configurations import load_configuration
 from storage.batches.ways import Ways
@@ -46,7 +47,7 @@ def _overview(db: Database, person: Actor, one: BatchSummary) -> Overview:
 
 def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str) -> str:
     """The drawing with its counts."""
-    nodes = {node.name: NodeMark(words=f"{found.asked.get(node.name, 0):,} texts") for node in pipeline.nodes}
+    nodes = {node.name: NodeMark(words=count_of(found.asked.get(node.name, 0), "text")) for node in pipeline.nodes}
     ways: dict[Way, WayMark] = {}
     for node in pipeline.nodes:
         for label in (*Label, None):

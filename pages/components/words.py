@@ -73,7 +73,7 @@ ERROR_WORDS: Mapping[str, str] = {
     "unwatched": "nobody was watching any more",
     "internal_error": "an error inside the program",
     "file_refused": "its file cannot be read any further",
-    "nobody_takes_in": "no row has come for a quarter of an hour, and nobody said why",
+    "nobody_takes_in": "no row came for a quarter of an hour, and nobody said why",
     "configuration_changed": "the settings now name other agents than this run began with",
     "max_calls": "its cap on calls is reached",
     "max_cost": "its cap on cost is reached",

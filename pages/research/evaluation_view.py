@@ -169,8 +169,8 @@ def _show_gaps(ask: Ask, colours: Palette) -> None:
     figure = histogram(found, 20, axes, colours)
     st.plotly_chart(figure, key="gaps", alt="Histogram of the gap between two labels")
     st.caption(
-        f"What to see: texts at the left get mixed answers and take most calls. n = {texts:,} texts, all draws at "
-        "the first node; the gap is a share of its draws."
+        f"What to see: texts at the left get mixed answers and take most calls. {count_of(texts, 'text')}, all draws "
+        "at the first node; the gap is a share of its draws."
     )
 
 

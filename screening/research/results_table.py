@@ -121,7 +121,9 @@ def latex_table(table: ResultsTable) -> str:
         f"% Reference labels: {escape_latex(table.provenance)}. Wilson 95 % intervals; {DASH} is undefined.",
     ]
     if unsettled := sum(row.unsettled for row in table.rows):
-        lines.append(f"% {unsettled} cases were left out of some conditions: too few draws recorded.")
+        lines.append(
+            f"% {count_of(unsettled, 'case was', 'cases were')} left out of some conditions: too few draws recorded."
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -80,7 +80,7 @@ def test_of_a_process_that_is_gone_nothing_is_promised(open_page: Opener, page_d
     batch_id, now = open_batch_of(page_database)
     stop_intake(page_database, SYSTEM.at(now), batch_id, NOBODY)
     shown = _shown(open_page("batches", batch=batch_id))
-    assert "No row has come for a quarter of an hour" in shown and "--resume" in shown
+    assert "No row came for a quarter of an hour" in shown and "--resume" in shown
     assert "file is kept" not in shown and "If nobody has the file any more, cancel the batch." in shown
 
 
