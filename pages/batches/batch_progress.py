@@ -145,9 +145,9 @@ def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> Non
 
 
 def _way_on(one: BatchSummary) -> str:
-    """What brings the rest of a file in that another process has."""
+    """What brings the rest of a file in that another process has: a program's, a command's, or the app's."""
     if "program" in one.intake:
         return "It is tried again when the interface for programs starts anew, or the file comes again under its key."
-    if one.progress.rows_missing == NOBODY:
-        return "It goes on when the app that has the file starts anew, or with the command that read it and --resume."
+    if "sha256" in one.intake:
+        return "It goes on with the command that read it and --resume."
     return "It is tried again when the app that has the file starts anew."

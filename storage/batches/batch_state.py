@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, func, select
 
 from screening.review.actors import SYSTEM, Actor
 from storage.batches.tallies import Totals, sums_for, totals
@@ -136,6 +136,12 @@ def standing(conn: Connection, batch_id: str, *, count_failed: bool = True, acto
         return standings(conn, [batch_id], count_failed=count_failed, actor=actor)[batch_id]
     except KeyError:
         raise UnknownBatch(batch_id) from None
+
+
+def still_takes_rows(batch_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """Whether rows may still come into the batch of this column: it was neither closed nor cancelled."""
+    table = batch_events.c
+    return ~exists().where(table.batch_id == batch_id, table.event.in_(NO_MORE_ROWS))
 
 
 def was_cancelled(conn: Connection, batch_id: str) -> bool:

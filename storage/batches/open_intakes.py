@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, exists, select
+from sqlalchemy import Connection, select
 
 from screening.review.actors import SYSTEM
-from storage.batches.batch_state import NO_MORE_ROWS, standings
+from storage.batches.batch_state import standings, still_takes_rows
 from storage.batches.intake import close_intake
 from storage.database import Database
-from storage.schema import batch_events, batches
+from storage.schema import batches
 
 TEXT_BY_TEXT = "API"
 """The format of a batch that is no file: a program hands its texts in one by one, a batch a day."""
@@ -47,6 +47,6 @@ def close_past_days(db: Database, now: datetime) -> None:
 
 def _open_batches(conn: Connection) -> Sequence[tuple[str, bool, datetime]]:
     """Those that take rows: whether each is a program's of a day, and when it was begun."""
-    over = exists().where(batch_events.c.batch_id == batches.c.id, batch_events.c.event.in_(NO_MORE_ROWS))
-    query = select(batches.c.id, batches.c.intake, batches.c.created_at).where(batches.c.kind == "batch", ~over)
+    batch = batches.c
+    query = select(batch.id, batch.intake, batch.created_at).where(batch.kind == "batch", still_takes_rows(batch.id))
     return [(row.id, row.intake.get("format") == TEXT_BY_TEXT, row.created_at) for row in conn.execute(query)]

@@ -186,7 +186,7 @@ def _groups(conn: Connection, with_work: list[str], interactive: bool | None) ->
     """Of the batches with work those in which it may be done now: those somebody waits for, then the others."""
     kinds = {row.id: row.kind == "interactive" for row in conn.execute(_KINDS, {"with_work": with_work})}
     wanted = [id_ for id_, waited_for in kinds.items() if interactive in (None, waited_for)]
-    found = standings(conn, wanted, count_failed=False) if wanted else {}
+    found = standings(conn, wanted, count_failed=False)
     groups: dict[bool, list[str]] = {True: [], False: []}
     for id_ in wanted:
         if found[id_].allows_calls:

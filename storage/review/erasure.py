@@ -16,14 +16,13 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
-from storage.batches.batch_state import BatchEvent, was_cancelled
+from storage.batches.batch_state import still_takes_rows, was_cancelled
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import text_index
 from storage.schema import (
     adjudications,
     audit_events,
-    batch_events,
     case_errors,
     case_notes,
     case_remarks,
@@ -252,10 +251,7 @@ def _possible(conn: Connection, which: Selection) -> list[str]:
         if any(not was_cancelled(conn, batch_id) for batch_id in conn.execute(pending).scalars()):
             raise NotErased("a case is still being screened: wait, or cancel its batch first")
         of = select(cases.c.batch_id).where(cases.c.id.in_(some)).distinct()
-        closed = select(batch_events.c.batch_id).where(
-            batch_events.c.event.in_([BatchEvent.INTAKE_CLOSED.value, BatchEvent.CANCELLED.value])
-        )
-        if conn.execute(of.where(cases.c.batch_id.not_in(closed))).first() is not None:
+        if conn.execute(of.where(still_takes_rows(cases.c.batch_id))).first() is not None:
             raise NotErased("rows of a batch still come in: wait, or cancel it first")
     return ids
 

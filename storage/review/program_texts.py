@@ -14,11 +14,11 @@ from screening.datasets.rows import NewCase
 from screening.labels import Outcome
 from storage.accepted import accepted_label
 from storage.audit_log import append
-from storage.batches.batch_state import BatchEvent, UnknownBatch
+from storage.batches.batch_state import UnknownBatch, still_takes_rows
 from storage.batches.intake import Target, add_case
 from storage.blindness import is_waiting
 from storage.database import Database
-from storage.schema import batch_events, batches, cases, pending_cases, program_texts, programs, screenings
+from storage.schema import batches, cases, pending_cases, program_texts, programs, screenings
 from storage.site.programs import Program, require_in_force
 
 LOOK_AGAIN = timedelta(seconds=20)
@@ -159,12 +159,8 @@ def _state(row: Any) -> State:
 
 def open_batches(db: Database, program: Program) -> tuple[str, ...]:
     """Its batches of texts that still take some in."""
-    ended = exists().where(
-        batch_events.c.batch_id == batches.c.id,
-        batch_events.c.event.in_([BatchEvent.INTAKE_CLOSED.value, BatchEvent.CANCELLED.value]),
-    )
     held = exists().where(_text.case_id == cases.c.id, cases.c.batch_id == batches.c.id)
-    query = select(batches.c.id).where(batches.c.created_by == program.actor.id, held, ~ended)
+    query = select(batches.c.id).where(batches.c.created_by == program.actor.id, held, still_takes_rows(batches.c.id))
     with db.read() as conn:
         return tuple(conn.execute(query).scalars())
 

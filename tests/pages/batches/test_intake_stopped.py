@@ -15,7 +15,6 @@ from storage.batches.batch_state import BatchState
 from storage.batches.configurations import save_configuration
 from storage.batches.intake import stop_intake
 from storage.database import Database
-from tests.jobs.running import open_batch_of
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import CONFIGURATION
 
@@ -63,11 +62,7 @@ def test_the_page_says_why_and_a_button_goes_on(open_page: Opener, page_database
 def test_rows_that_another_process_left_out_are_said_without_a_button(
     open_page: Opener, page_database: Database, intake: dict[str, str], way_on: str
 ) -> None:
-    now = datetime.now(UTC)
-    version = save_configuration(page_database, CONFIGURATION, now)
-    new = batches.NewBatch(name="night.csv", configuration_version=version, seed=1, intake=intake)
-    batch_id = batches.create_batch(page_database, LOCAL_USER.at(now), new)
-    stop_intake(page_database, SYSTEM.at(now), batch_id, "file_refused")
+    batch_id = _open_batch(page_database, intake, "file_refused")
     page = open_page("batches", batch=batch_id)
     shown = _shown(page)
     assert "Taking rows in stopped after 0" in shown and way_on in shown
@@ -76,12 +71,24 @@ def test_rows_that_another_process_left_out_are_said_without_a_button(
     assert list(open_page("batches").dataframe[0].value["State"]) == ["! Rows are missing"]
 
 
+def _open_batch(database: Database, intake: dict[str, str], why: str) -> str:
+    """A batch whose rows stopped coming in, begun with this of its file."""
+    now = datetime.now(UTC)
+    version = save_configuration(database, CONFIGURATION, now)
+    new = batches.NewBatch(name="night.csv", configuration_version=version, seed=1, intake=intake)
+    batch_id = batches.create_batch(database, LOCAL_USER.at(now), new)
+    stop_intake(database, SYSTEM.at(now), batch_id, why)
+    return batch_id
+
+
 def test_of_a_process_that_is_gone_nothing_is_promised(open_page: Opener, page_database: Database) -> None:
-    batch_id, now = open_batch_of(page_database)
-    stop_intake(page_database, SYSTEM.at(now), batch_id, NOBODY)
+    batch_id = _open_batch(page_database, {"sha256": "0"}, NOBODY)
     shown = _shown(open_page("batches", batch=batch_id))
     assert "No row came for a quarter of an hour" in shown and "--resume" in shown
     assert "file is kept" not in shown and "If nobody has the file any more, cancel the batch." in shown
+    assert "the app that has the file" not in shown, "a command read it"
+    uploaded = _shown(open_page("batches", batch=_open_batch(page_database, {}, NOBODY)))
+    assert "the app that has the file" in uploaded and "--resume" not in uploaded
 
 
 def test_the_file_of_a_cancelled_batch_is_put_away(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
