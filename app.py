@@ -4,6 +4,10 @@ The script lies in `pages/`, not here: a `pages` folder beside the main script w
 the sign-in gate.
 """
 
+import gc
+
+gc.disable()  # until all is imported: next to nothing of it is garbage, and to look it through again takes long
+
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,13 +17,12 @@ import streamlit as st
 from starlette.middleware import Middleware
 from starlette.responses import FileResponse
 from starlette.routing import Route
-from streamlit.watcher import polling_path_watcher
 
-from jobs import logs
+from jobs import garbage, logs
 from pages.batches import text_live
 from pages.batches.intake_runs import intake_runs
 from pages.batches.upload_guard import UploadGuard
-from pages.components import resources, sign_out, streamed
+from pages.components import resources, sign_out, streamed, streamlit_start
 from pages.components.http import (
     DeepLink,
     KnownAddresses,
@@ -41,9 +44,8 @@ ICON = Path(__file__).parent / "pages" / "components" / "icon.png"
 FAVICON = Route("/favicon.ico", lambda _request: FileResponse(ICON))  # browsers ask for it on any page
 INDEX = Path(st.__file__).parent / "static" / "index.html"
 
-# The library looks at the files of its own settings five times a second, a fifth of all that an idle app does.
-polling_path_watcher._POLLING_PERIOD_SECS = 1.0
-
+streamlit_start.leave_out()
+garbage.keep_what_is_loaded()
 logs.set_up(resources.settings().log_format)
 require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)
 

@@ -10,9 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import Literal
 
 from jobs import logs
 
@@ -23,21 +23,20 @@ SETTLED_S = 30.0
 """Seconds after its start; a process that ends later than this is started again soon."""
 
 
-log = logging.getLogger("serve")
-
-
-def _log_format() -> Literal["plain", "json"]:
-    """As set, read when app and worker are on their way already. Settings that cannot be read are refused by the app,
-    which says what is wrong with them.
+@cache
+def _log() -> logging.Logger:
+    """The log, in the format that is set. Settings are read when there is something to tell: to import them takes
+    what app and worker need to start. Such as cannot be read are refused by the app, which says what is wrong.
     """
     from pydantic import ValidationError
 
     from screening.settings import Settings
 
     try:
-        return Settings().log_format
+        logs.set_up(Settings().log_format)
     except ValidationError:
-        return "plain"
+        logs.set_up("plain")
+    return logging.getLogger("serve")
 
 
 class Ended(Exception):
@@ -98,7 +97,7 @@ class Kept:
             lived = now - self._began
             self._pause_s = FIRST_PAUSE_S if lived > SETTLED_S else min(LONGEST_PAUSE_S, 2 * self._pause_s)
             self._again_at = now + self._pause_s
-            log.warning(
+            _log().warning(
                 "the %s ended (%s): started again in %.0f s", self._name, self.process.returncode, self._pause_s
             )
         elif now >= self._again_at:
@@ -117,7 +116,6 @@ def serve(port: int) -> int:
     beside = [worker, Kept("api", lambda: _api(api_port))] if api_port else [worker]
     seen = False
     try:
-        logs.set_up(_log_format())
         while True:
             time.sleep(0.5)
             seen = seen or _answers(port)

@@ -1,7 +1,10 @@
 """Start the runner for the configured database; nothing else."""
 
-import asyncio
 import gc
+
+gc.disable()  # until all is imported: next to nothing of it is garbage, and to look it through again takes long
+
+import asyncio
 import logging
 import os
 import signal
@@ -11,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, contextmanager
 
-from jobs import logs
+from jobs import garbage, logs
 from jobs.agents import Agents
 from jobs.comparing import Comparing
 from jobs.intake import configuration
@@ -33,9 +36,6 @@ DATABASE_THREADS = 8
 """Commits of different cases wait for the disk side by side; more would only wait for each other."""
 
 STOPS_WITHIN_S = 8.0
-GARBAGE_AT = 10_000
-"""New objects after which the youngest are looked through for garbage; the language's own 700 is for small programs."""
-
 log = logging.getLogger("worker")
 
 
@@ -104,16 +104,7 @@ async def try_the_model(settings: Settings, db: Database, agents: Agents, tries:
         async with aclosing(Agents(known)) as described:
             asked = configuration(known, described, pipeline)
         await tries.at_start(asked, settings.seed)
-    keep_what_is_loaded()
-
-
-def keep_what_is_loaded() -> None:
-    """Spare the collector what lasts as long as the process, the libraries above all: it would pass through all of it
-    many times a second while calls are under way. What is made from now on is looked through less often.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GARBAGE_AT)
+    garbage.keep_what_is_loaded()
 
 
 @contextmanager
@@ -127,6 +118,7 @@ def _alone_if_embedded(db: Database) -> Iterator[None]:
 
 def main() -> int:
     """Prepare the database and work; 1 when another worker already does, or the database went away."""
+    garbage.keep_what_is_loaded()
     settings = Settings()
     logs.set_up(settings.log_format)
     db = Database(settings.database_url, repeatable=True)

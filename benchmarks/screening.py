@@ -31,6 +31,7 @@ from benchmarks.databases import throwaway_url
 from benchmarks.figures import Figure, tell
 from benchmarks.idle import _server_log, _set_logging
 from jobs.agents import Agents
+from jobs.garbage import keep_what_is_loaded
 from jobs.intake import configuration
 from jobs.local import LocalRunner
 from jobs.port import Runner, system_clock
@@ -48,7 +49,6 @@ from storage.batches.configurations import save_configuration
 from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from storage.schema import pending_cases, screenings
-from worker import keep_what_is_loaded
 
 PLACES = 16
 CALLS_AT_ONCE = 64

@@ -69,7 +69,7 @@ def activity() -> None:
     """Which workers live, and how far the newest batches are; updates by itself."""
     now = resources.now()
     found = list_batches(db, person, SHOWN_BATCHES, now=now)
-    st.html(activity_html(found, at_work(db, now), agents_words(resources.settings_now(), resources.usual_pipeline())))
+    st.html(activity_html(found, at_work(db, now), agents_words(resources.settings_now(), resources.own_pipeline())))
 
 
 def claims_told() -> list[Figure]:

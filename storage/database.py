@@ -12,9 +12,7 @@ from sqlite3 import SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_FULL, SQLITE_IOERR, SQL
 from threading import get_ident
 from typing import Any, Literal, TypeVar
 
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, create_engine, event, make_url, text
+from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, create_engine, event, inspect, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -27,6 +25,7 @@ tries again by itself, waits less at a time, so that it can be stopped."""
 CONNECT_TIMEOUT_S = 10
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+NEWEST_REVISION = max(file.name for file in (MIGRATIONS / "versions").glob("[0-9]*.py"))[:4]
 _PREPARE_LOCK = 5_326_021_147
 """PostgreSQL's advisory lock of migrations: an arbitrary number of their own."""
 
@@ -111,7 +110,10 @@ class Database:
         with self.write() as connection:
             if self.kind == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _PREPARE_LOCK})
-            command.upgrade(migration_config(connection), "head")
+            if _revision(connection) != NEWEST_REVISION:
+                from storage.migrations import upgrade  # imports Alembic, which takes longer than all else here
+
+                upgrade(connection)
 
     def exists(self) -> bool:
         """Whether there is something to open: a file that is there, or a server, which is not asked."""
@@ -225,12 +227,11 @@ def once_a_moment(connection: Connection, ask: Callable[[Connection], T]) -> T:
     return kept[ask]
 
 
-def migration_config(connection: Connection) -> Config:
-    """Alembic's settings for an open connection; no file is read."""
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    return config
+def _revision(connection: Connection) -> str | None:
+    """How far the tables are; None of an empty database."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def insert_into(connection: Connection, table: Table) -> "sqlite.Insert | postgresql.Insert":

@@ -79,8 +79,13 @@ def settings_now() -> Settings:
 
 def usual_pipeline() -> PipelineConfig:
     """What a text is screened with unless somebody chooses otherwise: the site's own pipeline, else the preset."""
-    own, chosen = active_version(database()), settings()
-    return own.pipeline if own else preset(chosen.preset, budget=chosen.budget)
+    return own_pipeline() or preset(settings().preset, budget=settings().budget)
+
+
+def own_pipeline() -> PipelineConfig | None:
+    """The pipeline that the site has put into service; None while it screens with the preset."""
+    own = active_version(database())
+    return own.pipeline if own else None
 
 
 def site() -> SiteSettings:

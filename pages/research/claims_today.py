@@ -55,9 +55,9 @@ def agreement_words(found: Coefficient) -> Figure:
 
 def missed_figure(person: Actor) -> Figure:
     """The bound on missed texts, of the present configuration."""
-    db = resources.database()
-    version = resources.configuration(resources.usual_pipeline()).version
-    if version not in {one.version for one in measured_configurations(db, person)}:
+    measured = {one.version for one in measured_configurations(resources.database(), person)}
+    version = resources.configuration(resources.usual_pipeline()).version if measured else None
+    if version not in measured:
         return missed_words(None)
     return _figure_from(MISSED, missed_words, lambda: verification_meanwhile(person, version))
 

@@ -23,11 +23,11 @@ def activity_html(found: Sequence[BatchSummary], work: AtWork, agents: str) -> s
     return f'<h2 class="sl-door">Now</h2><table class="sl-now"><tbody>{rows}{batches}</tbody></table>'
 
 
-def agents_words(settings: Settings, pipeline: PipelineConfig) -> str:
-    """Which models answer for the agents of this pipeline."""
+def agents_words(settings: Settings, own: PipelineConfig | None) -> str:
+    """Which models answer for the agents of the site's own pipeline, or of a preset, whose nodes name none."""
     if settings.simulated:
         return "Simulated agents"
-    models = dict.fromkeys(node.model or settings.model for node in pipeline.nodes)
+    models = dict.fromkeys(node.model or settings.model for node in own.nodes) if own else [settings.model]
     return ("Model " if len(models) == 1 else "Models ") + ", ".join(models)
 
 

@@ -11,7 +11,8 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+
+from screening.statistics import special
 
 MISSING = -1
 """Code of a rating that was not given."""
@@ -191,7 +192,7 @@ def _jackknife_error(coefficient: Callable[[Ratings], Coefficient], rated: Ratin
 
 
 def _fisher_limits(value: float, error: float, cases: int) -> tuple[float, float]:
-    half = float(stdtrit(max(1, cases - 1), 0.975)) * error / (1 - value**2)
+    half = float(special.stdtrit(max(1, cases - 1), 0.975)) * error / (1 - value**2)
     centre = np.arctanh(value)
     return float(np.tanh(centre - half)), float(np.tanh(centre + half))
 

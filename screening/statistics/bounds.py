@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from math import inf, log, pi, sqrt
 
-from scipy.special import betaincinv, betaln, xlog1py, xlogy
+from screening.statistics import special
 
 JEFFREYS = 0.5
 """Both parameters of the Beta prior that the confidence sequence mixes over."""
@@ -89,7 +89,7 @@ def information_bound(probabilities: Sequence[float], delta: float) -> float:
 
 def _divergence_to_tie(first: float, second: float) -> float:
     middle = (first + second) / 2
-    return float(xlogy(first, first / middle) + xlogy(second, second / middle))
+    return float(special.xlogy(first, first / middle) + special.xlogy(second, second / middle))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -116,10 +116,10 @@ def confidence_sequence(successes: int, draws: int, delta: float) -> Band:
 def _crossing(successes: int, draws: int, delta: float, end: float) -> float:
     """Where, between the estimate and ``end``, the mixture martingale reaches 1/δ."""
     failures = draws - successes
-    mixture = betaln(successes + JEFFREYS, failures + JEFFREYS) - betaln(JEFFREYS, JEFFREYS)
+    mixture = special.betaln(successes + JEFFREYS, failures + JEFFREYS) - special.betaln(JEFFREYS, JEFFREYS)
 
     def excess(p: float) -> float:
-        return float(mixture - xlogy(successes, p) - xlog1py(failures, -p) + log(delta))
+        return float(mixture - special.xlogy(successes, p) - special.xlog1py(failures, -p) + log(delta))
 
     # Next to 0 or 1 the logarithm is infinite; one step inside it is large, or the limit is the end itself.
     edge = 1e-300 if end == 0.0 else 1 - 1e-16
@@ -137,8 +137,8 @@ def clopper_pearson(successes: int, draws: int, delta: float) -> Band:
     >>> clopper_pearson(0, 3, 0.05).low, round(clopper_pearson(0, 3, 0.05).high, 4)
     (0.0, 0.7076)
     """
-    low = 0.0 if successes == 0 else betaincinv(successes, draws - successes + 1, delta / 2)
-    high = 1.0 if successes == draws else betaincinv(successes + 1, draws - successes, 1 - delta / 2)
+    low = 0.0 if successes == 0 else special.betaincinv(successes, draws - successes + 1, delta / 2)
+    high = 1.0 if successes == draws else special.betaincinv(successes + 1, draws - successes, 1 - delta / 2)
     return Band(low=float(low), high=float(high))
 
 

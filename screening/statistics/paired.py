@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, ndtri
+
+from screening.statistics import special
 
 RESAMPLES = 4_000
 MOST_COUNTED = 10_000
@@ -39,7 +40,7 @@ def exact_mcnemar(only_first: int, only_second: int) -> float:
     (1.0, 0.0215)
     """
     parted = only_first + only_second
-    return 1.0 if parted == 0 else min(1.0, 2 * float(bdtr(min(only_first, parted - only_first), parted, 0.5)))
+    return 1.0 if parted == 0 else min(1.0, 2 * float(special.bdtr(min(only_first, parted - only_first), parted, 0.5)))
 
 
 def paired_difference(first: Figures, second: Figures, *, confidence: float = 0.95, seed: int = 0) -> Difference:
@@ -124,5 +125,5 @@ def _bonett_price(one: np.ndarray, other: np.ndarray, confidence: float) -> tupl
     """(x₁₂ + 1)/(n + 2) and (x₂₁ + 1)/(n + 2) in place of the shares of pairs that part either way."""
     more, less = int(np.sum(other > one)), int(np.sum(other < one))
     up, down = (more + 1) / (one.size + 2), (less + 1) / (one.size + 2)
-    spread = ndtri(0.5 + confidence / 2) * np.sqrt((up + down - (up - down) ** 2) / (one.size + 2))
+    spread = special.ndtri(0.5 + confidence / 2) * np.sqrt((up + down - (up - down) ** 2) / (one.size + 2))
     return max(-1.0, float(up - down - spread)), min(1.0, float(up - down + spread))

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
-from alembic import command
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
@@ -27,7 +26,8 @@ from sqlalchemy import Connection, delete
 from screening.review.actors import SYSTEM
 from storage import audit_log
 from storage.audit_log import Anchor
-from storage.database import MIGRATIONS, Database, migration_config
+from storage.database import MIGRATIONS, Database
+from storage.migrations import upgrade
 from storage.site import audit_check
 from storage.site.table_dump import counts_of, insert_lines, lines_of, names_of, tables_of
 
@@ -240,7 +240,7 @@ def _restore_sqlite(db: Database, archive: ZipFile, manifest: Manifest) -> None:
 
 def _restore_tables(db: Database, archive: ZipFile, manifest: Manifest) -> None:
     with db.write() as conn:
-        command.upgrade(migration_config(conn), manifest.revision)
+        upgrade(conn, manifest.revision)
         for table in sorted(tables_of(conn), key=lambda table: table.name in KEPT_BY_TRIGGERS):
             conn.execute(delete(table))  # what migrations put there, and triggers meanwhile
             with archive.open(f"{table.name}.jsonl") as lines:

@@ -1,12 +1,15 @@
 """The migrations make exactly the tables that the code speaks of."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
-from storage.database import Database
+from storage.database import MIGRATIONS, NEWEST_REVISION, Database
 from storage.schema import metadata
 from tests.processes import processes
 
@@ -35,6 +38,18 @@ def test_indexes_and_uniqueness_are_migrated_too(db: Database) -> None:
             }
             partial = {index.name: index.dialect_options[db.kind]["where"] is not None for index in table.indexes}
             assert migrated == partial, table.name
+
+
+def test_the_newest_revision_is_told_by_the_names_of_the_files(db: Database) -> None:
+    assert ScriptDirectory(str(MIGRATIONS)).get_heads() == [NEWEST_REVISION]
+    with db.read() as conn:
+        assert MigrationContext.configure(conn).get_current_revision() == NEWEST_REVISION
+
+
+def test_tables_that_are_the_newest_are_not_looked_at_again(database_url: str) -> None:
+    code = "import sys, storage.database as d; d.Database(sys.argv[1]).prepare(); print('alembic' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code, database_url], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"
 
 
 def _prepare(url: str) -> None:

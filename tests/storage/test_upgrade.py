@@ -7,7 +7,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from alembic import command
 from sqlalchemy import Connection, MetaData, insert, select
 
 from screening.engine.pipeline import preset
@@ -18,8 +17,9 @@ from storage.batches.batches import list_batches, progress
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.pending import pending_cases
 from storage.batches.tallies import SHARDS
-from storage.database import Database, migration_config
+from storage.database import Database
 from storage.kinds import kinds
+from storage.migrations import upgrade
 from storage.review import claims
 from storage.schema import inbox_entries, node_runs, screenings
 from tests.storage.batch_of import CONFIGURATION, NOW, decide
@@ -44,7 +44,7 @@ def first_version(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Da
             admin.execute("CREATE SCHEMA public")
     old = Database(url)
     with old.write() as conn:
-        command.upgrade(migration_config(conn), "0001")
+        upgrade(conn, "0001")
         _used(conn)
     yield old
     old.close()

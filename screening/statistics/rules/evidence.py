@@ -3,7 +3,7 @@
 from functools import lru_cache
 from math import log
 
-from scipy.special import betainc, betaln
+from screening.statistics import special
 
 ALPHA = 0.25
 """Both parameters of the Beta prior, truncated to θ > ½, that the likelihood ratios are mixed over."""
@@ -24,10 +24,10 @@ def log_evidence(ahead: int, behind: int) -> float:
     if ahead < 0 or behind < 0:
         raise ValueError("counts must not be negative")
     a, b = ahead + ALPHA, behind + ALPHA
-    constant = log(2) - float(betaln(ALPHA, ALPHA))
-    upper_half = float(betainc(b, a, 0.5))
+    constant = log(2) - float(special.betaln(ALPHA, ALPHA))
+    upper_half = float(special.betainc(b, a, 0.5))
     if upper_half > 1e-280:
-        return float(betaln(a, b)) + log(upper_half) + (ahead + behind) * log(2) + constant
+        return float(special.betaln(a, b)) + log(upper_half) + (ahead + behind) * log(2) + constant
     # So far behind the probability underflows. B(a, b)·P = ½ᵃ⁺ᵇ ₂F₁(a+b, 1; b+1; ½) / b does not.
     return log(_behind_series(a, b) / b) - 2 * ALPHA * log(2) + constant
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlog1py, xlogy
 
+from screening.statistics import special
 from screening.statistics.bounds import Band, clopper_pearson
 from screening.statistics.metrics import Proportion
 
@@ -137,7 +137,12 @@ def _bets(hits: _Counts, n: _Counts, limits: Band) -> NDArray[np.float64]:
 
 
 def _ratios(hits: _Counts, n: _Counts, to: float, of: float) -> NDArray[np.float64]:
-    log_ratio = xlogy(hits, to) + xlog1py(n - hits, -to) - xlogy(hits, of) - xlog1py(n - hits, -of)
+    log_ratio = (
+        special.xlogy(hits, to)
+        + special.xlog1py(n - hits, -to)
+        - special.xlogy(hits, of)
+        - special.xlog1py(n - hits, -of)
+    )
     return np.asarray(np.exp(np.minimum(700.0, log_ratio)), dtype=np.float64)
 
 

@@ -4,9 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scipy.special import bdtr
-
 from screening.labels import Label, Outcome
+from screening.statistics import special
 from screening.statistics.verification.audit import AuditCase
 from screening.words import count_of
 
@@ -102,7 +101,7 @@ def readings_required(at_most: float, misses: int = 0, confidence: float = 0.95)
         raise ValueError("the rate and the confidence must lie strictly between 0 and 1, misses not below 0")
 
     def is_enough(n: int) -> bool:
-        return float(bdtr(misses, n, at_most)) <= 1 - confidence
+        return float(special.bdtr(misses, n, at_most)) <= 1 - confidence
 
     low, high = misses, misses + 1  # with n = misses nothing can be shown: P[≤ misses] = 1
     while not is_enough(high):
@@ -173,7 +172,7 @@ def plan_readings(
         return None
     for misses in range(most_misses + 1):
         readings = readings_required(at_most, misses, confidence)
-        success = float(bdtr(misses, readings, assumed_rate))
+        success = float(special.bdtr(misses, readings, assumed_rate))
         if success >= chance:
             return ReadingPlan(allowed_misses=misses, readings=readings, chance=success)
     return None

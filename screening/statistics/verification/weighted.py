@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import hypot
 
-from scipy.special import betaincinv, gammaincinv
-
 from screening.labels import Label, Outcome
+from screening.statistics import special
 from screening.statistics.bounds import clopper_pearson
 from screening.statistics.metrics import Proportion
 from screening.statistics.verification.audit import Stratum
@@ -192,7 +191,7 @@ def bound_after(strata: Sequence[Stratum], readings: int, confidence: float = 0.
     for pool in pools:
         read = min(pool.cases, pool.read + readings * pool.cases / cases)
         hits, share = pool.hits * read / pool.read, pool.hits / pool.read
-        high = float(betaincinv(hits + 1, max(read - hits, 1e-9), confidence))
+        high = float(special.betaincinv(hits + 1, max(read - hits, 1e-9), confidence))
         parts.append((pool.cases / cases, share, high))
     above = hypot(*(weight * (high - share) for weight, share, high in parts))
     return 1000 * min(1.0, sum(weight * share for weight, share, _ in parts) + above)
@@ -296,8 +295,8 @@ def _total(pools: Sequence[_Pool], level: float) -> _Total:
 
 
 def _poisson(pool: _Pool, level: float) -> _Total:
-    low = float(gammaincinv(pool.hits, level / 2)) if pool.hits else 0.0
-    high = float(gammaincinv(pool.hits + 1, 1 - level / 2))
+    low = float(special.gammaincinv(pool.hits, level / 2)) if pool.hits else 0.0
+    high = float(special.gammaincinv(pool.hits + 1, 1 - level / 2))
     above = high / pool.fraction + pool.unseen - pool.total
     return _Total(value=pool.total, below=pool.total - low / pool.fraction, above=above)
 

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import inspect
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
-from streamlit.watcher.polling_path_watcher import PollingPathWatcher
 from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
@@ -146,7 +144,3 @@ def test_what_there_is_is_served(guarded: Guarded, path: str) -> None:
 )  # fmt: skip
 def test_what_there_is_not_is_answered_404(guarded: Guarded, path: str) -> None:
     assert guarded.status(path) == 404
-
-
-def test_the_library_still_has_the_pause_that_the_launcher_sets() -> None:
-    assert "time.sleep(_POLLING_PERIOD_SECS)" in inspect.getsource(PollingPathWatcher)

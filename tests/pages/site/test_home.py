@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import get_args
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -13,7 +14,7 @@ from pages.research.claims_today import agreement_words, missed_words
 from pages.review.shift_view import first_look_words
 from pages.review.waiting_door import waiting_html
 from pages.site.doors import activity_html, agents_words
-from screening.engine.pipeline import preset
+from screening.engine.pipeline import Preset, preset
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.triage import Tier
@@ -119,9 +120,15 @@ def test_every_model_of_the_pipeline_is_named() -> None:
     other = pipeline.model_copy(
         update={"nodes": (pipeline.nodes[0].model_copy(update={"model": "b"}), *pipeline.nodes[1:])}
     )
-    assert agents_words(Settings(sampler="simulated"), pipeline) == "Simulated agents"
+    assert agents_words(Settings(sampler="simulated"), other) == "Simulated agents"
     real = Settings(sampler="anthropic", model="a", anthropic_api_key="k")
     assert (agents_words(real, pipeline), agents_words(real, other)) == ("Model a", "Models b, a")
+
+
+@pytest.mark.parametrize("name", get_args(Preset))
+def test_a_preset_is_answered_for_by_the_site_s_model(name: Preset) -> None:
+    real = Settings(sampler="anthropic", model="a", anthropic_api_key="k")
+    assert agents_words(real, None) == agents_words(real, preset(name)) == "Model a"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,30 @@
+"""What Streamlit does as it starts, and ever after, that a site has no use for.
+
+These are names that it does not promise to keep: a test looks at what they do in the version that is pinned.
+"""
+
+from importlib import metadata
+from pathlib import Path
+
+from streamlit import delta_generator
+from streamlit.components.v2 import manifest_scanner
+from streamlit.components.v2.manifest_scanner import ComponentManifest
+from streamlit.watcher import polling_path_watcher
+
+OURS = "second-look-browser"
+"""The one package that brings components."""
+
+
+def leave_out() -> None:
+    """Do without them, in this process."""
+    # It looks at the files of its own settings five times a second, a fifth of all that an idle app does.
+    polling_path_watcher._POLLING_PERIOD_SECS = 1.0  # type: ignore[misc]
+    # At the first element it asks whether somebody types at a Python prompt, and looks up every module for that.
+    delta_generator._use_warning_has_been_displayed = True
+    # It reads what is said of each package that is installed, to find those with components.
+    manifest_scanner.scan_component_manifests = _our_components
+
+
+def _our_components(max_workers: int | None = None) -> list[tuple[ComponentManifest, Path]]:
+    found = manifest_scanner._process_single_package(metadata.distribution(OURS))
+    return [] if found is None else [found]

@@ -1,0 +1,34 @@
+"""What is left out is still what the pinned Streamlit does as it starts, and the components are found without it."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+from streamlit import delta_generator
+from streamlit.components.v2 import component_manager, manifest_scanner
+from streamlit.watcher.polling_path_watcher import PollingPathWatcher
+
+from pages.components.streamlit_start import OURS, _our_components
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_library_still_goes_by_what_is_set() -> None:
+    assert "time.sleep(_POLLING_PERIOD_SECS)" in inspect.getsource(PollingPathWatcher)
+    assert "if not _use_warning_has_been_displayed:" in inspect.getsource(delta_generator._maybe_print_use_warning)
+    finding = inspect.getsource(component_manager.BidiComponentManager.discover_and_register_components)
+    assert "scan_component_manifests()" in finding and "import (\n                scan_component_manifests" in finding
+
+
+def test_our_package_is_all_that_the_library_would_find() -> None:
+    (manifest, folder), *others = manifest_scanner.scan_component_manifests()
+    assert not others and [(manifest, folder)] == _our_components()
+    assert manifest.name == OURS and len(manifest.components) >= 5 and (folder / "assets").is_dir()
+
+
+def test_app_and_worker_begin_without_what_takes_long_to_import() -> None:
+    heavy = "('scipy', 'alembic', 'pandas', 'plotly.graph_objs._figure', 'anthropic', 'procrastinate')"
+    code = f"import sys, worker, app, gc; print([n for n in {heavy} if n in sys.modules], gc.isenabled())"
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert ran.stdout.split("\n")[0] == "[] True", ran.stderr
