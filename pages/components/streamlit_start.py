@@ -1,14 +1,17 @@
-"""What Streamlit does as it starts, and ever after, that a site has no use for.
+"""What Streamlit does as it starts, and again and again after, that a site has no use for.
 
 These are names that it does not promise to keep: a test looks at what they do in the version that is pinned.
 """
 
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
 from streamlit import delta_generator
 from streamlit.components.v2 import manifest_scanner
 from streamlit.components.v2.manifest_scanner import ComponentManifest
+from streamlit.proto.NewSession_pb2 import CustomThemeConfig
+from streamlit.runtime import app_session
 from streamlit.watcher import polling_path_watcher
 
 OURS = "second-look-browser"
@@ -23,8 +26,25 @@ def leave_out() -> None:
     delta_generator._use_warning_has_been_displayed = True
     # It reads what is said of each package that is installed, to find those with components.
     manifest_scanner.scan_component_manifests = _our_components
+    # Each run of a page, and of a part of one, begins with the whole theme, looked up in the settings: a millisecond of
+    # the thread that answers everybody.
+    app_session._populate_theme_msg = _written_once(app_session._populate_theme_msg)
 
 
 def _our_components(max_workers: int | None = None) -> list[tuple[ComponentManifest, Path]]:
     found = manifest_scanner._process_single_package(metadata.distribution(OURS))
     return [] if found is None else [found]
+
+
+def _written_once(write: Callable[[CustomThemeConfig, str], None]) -> Callable[..., None]:
+    """The same, of each section of the settings once; what a section leaves unsaid stays unsaid."""
+    kept: dict[str, CustomThemeConfig] = {}
+
+    def copy(theme: CustomThemeConfig, section: str = "theme") -> None:
+        if section not in kept:
+            write(written := CustomThemeConfig(), section)
+            kept[section] = written
+        if kept[section].ByteSize():
+            theme.MergeFrom(kept[section])
+
+    return copy

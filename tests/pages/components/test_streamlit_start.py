@@ -5,11 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from streamlit import delta_generator
+from streamlit import config, delta_generator
 from streamlit.components.v2 import component_manager, manifest_scanner
+from streamlit.proto.NewSession_pb2 import CustomThemeConfig
+from streamlit.runtime import app_session
 from streamlit.watcher.polling_path_watcher import PollingPathWatcher
 
-from pages.components.streamlit_start import OURS, _our_components
+from pages.components.streamlit_start import OURS, _our_components, _written_once
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,6 +27,22 @@ def test_our_package_is_all_that_the_library_would_find() -> None:
     (manifest, folder), *others = manifest_scanner.scan_component_manifests()
     assert not others and [(manifest, folder)] == _our_components()
     assert manifest.name == OURS and len(manifest.components) >= 5 and (folder / "assets").is_dir()
+
+
+def test_the_theme_is_the_one_of_the_settings_whoever_asks_and_however_often() -> None:
+    sections = [*(f"theme.{kind.value}" for kind in config.CustomThemeCategories), "theme"]
+    kept = _written_once(app_session._populate_theme_msg)
+    for _ in range(2):
+        for section in sections:
+            written, copied = CustomThemeConfig(), CustomThemeConfig()
+            app_session._populate_theme_msg(written, section)
+            kept(copied, section)
+            assert copied == written and bool(written.ByteSize()) == (section in ("theme", "theme.light", "theme.dark"))
+    assert inspect.getsource(app_session.AppSession._create_new_session_message).count("_populate_theme_msg(") == 6
+    whole = CustomThemeConfig()
+    kept(whole)
+    kept(whole.light.sidebar, "theme.light.sidebar")
+    assert not whole.HasField("light"), "nothing is said of it"
 
 
 def test_app_and_worker_begin_without_what_takes_long_to_import() -> None:
