@@ -18,6 +18,7 @@ LARGEST_PROOF = 300
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Pairs = Mapping[str, Probability]
+NamedPairs = tuple[tuple[str, float], ...]
 
 
 class CertificateConfig(BaseModel):
@@ -67,13 +68,23 @@ class CertificateConfig(BaseModel):
 
     def certificate(self) -> Certificate:
         """The certificate of this record."""
-        return Certificate(
-            contract=Contract(any_wrong=self.any_wrong, pairs=_read(tuple(self.pairs.items()))),
-            budget=self.budget,
-            levels=ErrorLevels(default=self.level, overrides=_read(tuple(self.levels.items()))),
-            worst=self.worst,
-            worst_safe=self.worst_safe,
-        )
+        given = (self.any_wrong, self.level, self.worst, self.worst_safe)
+        return _certificate(given, self.budget, tuple(self.pairs.items()), tuple(self.levels.items()))
+
+
+@lru_cache(maxsize=64)
+def _certificate(
+    given: tuple[float, float, float, float], budget: int, pairs: NamedPairs, levels: NamedPairs
+) -> Certificate:
+    """Cached: every rule is made from one, and a page asks for many."""
+    any_wrong, level, worst, worst_safe = given
+    return Certificate(
+        contract=Contract(any_wrong=any_wrong, pairs=_read(pairs)),
+        budget=budget,
+        levels=ErrorLevels(default=level, overrides=_read(levels)),
+        worst=worst,
+        worst_safe=worst_safe,
+    )
 
 
 class CertifiedMixtureConfig(BaseModel):
@@ -135,7 +146,7 @@ def _pair_names(pairs: tuple[tuple[Pair, float], ...]) -> dict[str, float]:
 
 
 @lru_cache(maxsize=256)
-def _read(pairs: tuple[tuple[str, float], ...]) -> tuple[tuple[Pair, float], ...]:
+def _read(pairs: NamedPairs) -> tuple[tuple[Pair, float], ...]:
     read = []
     for pair, value in pairs:
         said, mode = (Label(part) for part in pair.split("|"))
