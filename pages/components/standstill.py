@@ -57,10 +57,10 @@ def file_lines(db: Database, now: datetime) -> tuple[str, ...]:
     found = files_halted_since(db)
     if not found:
         return ()
-    first = "" if len(found) == 1 else "the first "
+    first, where = ("", "The batch's page") if len(found) == 1 else ("the first ", "The page of each batch")
     return (
         f"▲ Rows of {count_of(len(found), 'file')} are missing and nobody takes them in, {first}since "
-        f"{_when(found[0], now)} UTC: no agent and no person reads what stands in them. The batch's page says why.",
+        f"{_when(found[0], now)} UTC: no agent and no person reads what stands in them. {where} says why.",
     )
 
 

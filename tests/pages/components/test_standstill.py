@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from jobs.port import system_clock
-from pages.components.standstill import banner_html, banner_lines, standstill_words
+from pages.components.standstill import banner_html, banner_lines, file_lines, standstill_words
 from pages.components.words import ERROR_WORDS
 from pages.review.inbox_live import View, snapshot
 from screening.review.actors import LOCAL_USER
@@ -65,6 +65,11 @@ def test_rows_that_nobody_takes_in_are_told_of_on_every_page_that_has_the_banner
         standstill_words.forget()
         shown = _all(open_page(page) if page else open_page())
         assert "Rows of 1 file are missing and nobody takes them in, since" in shown, page
+    other, _now = open_batch_of(page_database)
+    stop_intake(page_database, LOCAL_USER.at(now), other, "file_refused")
+    (both,) = file_lines(page_database, now)
+    assert "Rows of 2 files" in both and both.endswith("The page of each batch says why.")
+    resume_intake(page_database, LOCAL_USER.at(now), other)
     resume_intake(page_database, LOCAL_USER.at(now), batch_id)
     standstill_words.forget()
     assert not standstill_words().at(page_database, system_clock() + timedelta(seconds=5))
