@@ -36,6 +36,7 @@ DATABASE_THREADS = 8
 """Commits of different cases wait for the disk side by side; more would only wait for each other."""
 
 STOPS_WITHIN_S = 8.0
+
 log = logging.getLogger("worker")
 
 
@@ -104,6 +105,7 @@ async def try_the_model(settings: Settings, db: Database, agents: Agents, tries:
         async with aclosing(Agents(known)) as described:
             asked = configuration(known, described, pipeline)
         await tries.at_start(asked, settings.seed)
+    gc.collect()  # what these tries left is not kept
     garbage.keep_what_is_loaded()
 
 

@@ -210,6 +210,7 @@ async def _screen(db: Database, settings: Settings, cases: int, begins: Callable
     await asyncio.sleep(1.0)  # connections are open, listeners listen
     asked = configuration(settings, agents, PIPELINE)
     await tries.try_configuration(asked, 0)
+    gc.collect()
     keep_what_is_loaded()
     batch_id = await asyncio.to_thread(_batch, db, asked, cases)
     begins()
