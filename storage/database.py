@@ -110,7 +110,7 @@ class Database:
         with self.write() as connection:
             if self.kind == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _PREPARE_LOCK})
-            if _revision(connection) != NEWEST_REVISION:
+            if revision_of(connection) != NEWEST_REVISION:
                 from storage.migrations import upgrade  # imports Alembic, which takes longer than all else here
 
                 upgrade(connection)
@@ -227,7 +227,7 @@ def once_a_moment(connection: Connection, ask: Callable[[Connection], T]) -> T:
     return kept[ask]
 
 
-def _revision(connection: Connection) -> str | None:
+def revision_of(connection: Connection) -> str | None:
     """How far the tables are; None of an empty database."""
     if not inspect(connection).has_table("alembic_version"):
         return None

@@ -145,9 +145,13 @@ def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> Non
 
 
 def _way_on(one: BatchSummary) -> str:
-    """What brings the rest of a file in that another process has: a program's, a command's, or the app's."""
+    """What brings the rest of a file in that another process has: a program's, a command's, or the app's. An evaluation
+    is a command too, but one that begins anew.
+    """
     if "program" in one.intake:
         return "It is tried again when the interface for programs starts anew, or the file comes again under its key."
+    if "provenance" in one.intake:
+        return "The evaluation does not go on from here: run again, it begins a batch of its own."
     if "sha256" in one.intake:
         return "It goes on with the command that read it and --resume."
     return "It is tried again when the app that has the file starts anew."

@@ -68,23 +68,11 @@ class CertificateConfig(BaseModel):
 
     def certificate(self) -> Certificate:
         """The certificate of this record."""
-        given = (self.any_wrong, self.level, self.worst, self.worst_safe)
-        return _certificate(given, self.budget, tuple(self.pairs.items()), tuple(self.levels.items()))
-
-
-@lru_cache(maxsize=64)
-def _certificate(
-    given: tuple[float, float, float, float], budget: int, pairs: NamedPairs, levels: NamedPairs
-) -> Certificate:
-    """Cached: every rule is made from one, and a page asks for many."""
-    any_wrong, level, worst, worst_safe = given
-    return Certificate(
-        contract=Contract(any_wrong=any_wrong, pairs=_read(pairs)),
-        budget=budget,
-        levels=ErrorLevels(default=level, overrides=_read(levels)),
-        worst=worst,
-        worst_safe=worst_safe,
-    )
+        contract = _contract(self.any_wrong, tuple(self.pairs.items()))
+        levels = _levels(self.level, tuple(self.levels.items()))
+        return Certificate(
+            contract=contract, budget=self.budget, levels=levels, worst=self.worst, worst_safe=self.worst_safe
+        )
 
 
 class CertifiedMixtureConfig(BaseModel):
@@ -143,6 +131,17 @@ def _holds(certificate: Certificate) -> bool:
 
 def _pair_names(pairs: tuple[tuple[Pair, float], ...]) -> dict[str, float]:
     return {f"{said}|{mode}": value for (said, mode), value in pairs}
+
+
+@lru_cache(maxsize=64)
+def _contract(any_wrong: float, pairs: NamedPairs) -> Contract:
+    """Cached, and the levels too: every rule is made from them, and a page asks for many."""
+    return Contract(any_wrong=any_wrong, pairs=_read(pairs))
+
+
+@lru_cache(maxsize=64)
+def _levels(default: float, overrides: NamedPairs) -> ErrorLevels:
+    return ErrorLevels(default=default, overrides=_read(overrides))
 
 
 @lru_cache(maxsize=256)

@@ -9,12 +9,7 @@ from sqlalchemy import Connection
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Bring the tables to this revision, in the transaction of the connection."""
-    command.upgrade(migration_config(connection), revision)
-
-
-def migration_config(connection: Connection) -> Config:
-    """Alembic's settings for an open connection; no file is read."""
-    config = Config()
+    config = Config()  # no file is read
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.attributes["connection"] = connection
-    return config
+    command.upgrade(config, revision)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
-from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, delete
@@ -26,7 +25,7 @@ from sqlalchemy import Connection, delete
 from screening.review.actors import SYSTEM
 from storage import audit_log
 from storage.audit_log import Anchor
-from storage.database import MIGRATIONS, Database
+from storage.database import MIGRATIONS, Database, revision_of
 from storage.migrations import upgrade
 from storage.site import audit_check
 from storage.site.table_dump import counts_of, insert_lines, lines_of, names_of, tables_of
@@ -130,7 +129,7 @@ def restore(db: Database, source: Path, now: datetime) -> Manifest:
 
 
 def _describe(db: Database, conn: Connection, rows: Mapping[str, int], now: datetime) -> Manifest:
-    revision = MigrationContext.configure(conn).get_current_revision()
+    revision = revision_of(conn)
     if revision is None:
         raise BackupRefused("there is nothing to back up: the database has no tables yet")
     return Manifest(kind=db.kind, revision=revision, rows=rows, anchor=audit_log.anchor_in(conn), made_at=now)

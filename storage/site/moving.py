@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from alembic.migration import MigrationContext
 from sqlalchemy import Connection, Table, delete, func, insert, select
 
 from screening.review.actors import SYSTEM
 from storage import audit_log
 from storage.audit_log import Anchor
-from storage.database import Database
+from storage.database import Database, revision_of
 from storage.schema import metadata
 from storage.site import audit_check
 from storage.site.backup import KEPT_BY_TRIGGERS
@@ -64,7 +63,7 @@ def _tables() -> list[Table]:
 
 
 def _require_fitting(old: Connection, new: Connection) -> None:
-    revisions = [MigrationContext.configure(conn).get_current_revision() for conn in (old, new)]
+    revisions = [revision_of(conn) for conn in (old, new)]
     if revisions[0] != revisions[1]:
         raise MoveRefused("bring the old database up to date first: start this version on it once")
     in_use = ("cases", "accounts", "settings_versions", "audit_events")

@@ -1,7 +1,9 @@
 """A file that could not be taken in to its end: the batch says so and why, and a button goes on."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -71,7 +73,7 @@ def test_rows_that_another_process_left_out_are_said_without_a_button(
     assert list(open_page("batches").dataframe[0].value["State"]) == ["! Rows are missing"]
 
 
-def _open_batch(database: Database, intake: dict[str, str], why: str) -> str:
+def _open_batch(database: Database, intake: Mapping[str, Any], why: str) -> str:
     """A batch whose rows stopped coming in, begun with this of its file."""
     now = datetime.now(UTC)
     version = save_configuration(database, CONFIGURATION, now)
@@ -89,6 +91,13 @@ def test_of_a_process_that_is_gone_nothing_is_promised(open_page: Opener, page_d
     assert "the app that has the file" not in shown, "a command read it"
     uploaded = _shown(open_page("batches", batch=_open_batch(page_database, {}, NOBODY)))
     assert "the app that has the file" in uploaded and "--resume" not in uploaded
+
+
+def test_an_evaluation_that_stopped_is_not_gone_on_with(open_page: Opener, page_database: Database) -> None:
+    intake: dict[str, Any] = {"provenance": "a jury", "steps": [], "call": "sample(5)", "sha256": ["0"]}
+    shown = _shown(open_page("batches", batch=_open_batch(page_database, intake, NOBODY)))
+    assert "begins a batch of its own" in shown
+    assert "--resume" not in shown and "the app that has the file" not in shown
 
 
 def test_the_file_of_a_cancelled_batch_is_put_away(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
