@@ -12,24 +12,21 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager
 
 from jobs import garbage, logs
 from jobs.agents import Agents
 from jobs.comparing import Comparing
-from jobs.intake import configuration
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
+from jobs.model_at_start import ModelAtStart
 from jobs.notifications import Notifier
 from jobs.overnight import Overnight
 from jobs.port import Runner, WorkerEnded, system_clock, worker_name
 from jobs.preflights import Preflights
 from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents
-from screening.engine.pipeline import preset
 from screening.settings import Settings
-from storage.batches.pipelines import active_version
 from storage.database import Database
-from storage.settings_store import current, with_accepted_names
 from storage.site.heartbeats import processes
 
 DATABASE_THREADS = 8
@@ -95,16 +92,8 @@ def _stop(runner: Runner) -> None:
 
 
 async def try_the_model(settings: Settings, db: Database, agents: Agents, tries: Preflights) -> None:
-    """One line in the log on a harmless text, then the probes through what texts are screened with now."""
-    found = await agents.preflight()
-    if found is not None:
-        log.log(logging.INFO if found.ok else logging.ERROR, "preflight: %s", found.message)
-        own = active_version(db)
-        pipeline = own.pipeline if own else preset(settings.preset, budget=settings.budget)
-        known = with_accepted_names(settings, current(db).settings)
-        async with aclosing(Agents(known)) as described:
-            asked = configuration(known, described, pipeline)
-        await tries.at_start(asked, settings.seed)
+    """Ask the models until they answer."""
+    await ModelAtStart(settings=settings, db=db, agents=agents, tries=tries, clock=system_clock).until_it_answers()
     gc.collect()  # what these tries left is not kept
     garbage.keep_what_is_loaded()
 

@@ -170,9 +170,15 @@ class Agents:
             raise SamplerError("no_message_batches", why, stops_batch=True)
         return MessageBatches(usual, prompts)
 
-    async def preflight(self) -> Preflight | None:
-        """Ask the real model once, with a harmless text; None where agents are simulated."""
-        return None if self._settings.simulated else await self._model().preflight()
+    async def preflight(self, configuration: Configuration) -> Sequence[Preflight]:
+        """Ask each of its models once, with a harmless text; none where agents are simulated. SamplerError where an
+        agent's server is unknown.
+        """
+        if self._settings.simulated:
+            return ()
+        names = accepted_names(configuration)
+        models = dict.fromkeys(self.model_for(node.agent, names) for node in configuration.pipeline.nodes)
+        return [await model.preflight() for model in models]
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -75,16 +75,16 @@ class Preflights:
         log.log(logging.INFO if found.passed else logging.ERROR, "preflight: %s", found.message)
         return found.passed
 
-    async def at_start(self, configuration: Configuration, seed: int) -> None:
+    async def at_start(self, configuration: Configuration, seed: int) -> bool:
         """Try what texts are screened with now, also where it passed before: the server behind it may have changed.
-        While it cannot be asked, nothing is concluded; the first case tries again.
+        Whether texts may be screened with it. SamplerError while it cannot be asked.
         """
         if configuration.sampler.get("sampler") == "simulated":
-            return
+            return True
+        version = preflights.preflight_key(configuration)
         async with self._one:
-            try:
-                known = await to_the_end(preflights.latest, self.db, preflights.preflight_key(configuration))
-                if known is None or (known.overridden_by is None and self.clock() - known.at > RECENT):
-                    await self.try_configuration(configuration, seed)
-            except SamplerError as error:
-                log.error("preflight: %s", error)
+            known = await to_the_end(preflights.latest, self.db, version)
+            if known is None or (known.overridden_by is None and self.clock() - known.at > RECENT):
+                await self.try_configuration(configuration, seed)
+                known = await to_the_end(preflights.latest, self.db, version)
+        return known is not None and known.allows

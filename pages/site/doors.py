@@ -46,7 +46,7 @@ def _workers(work: AtWork) -> tuple[bool, str, str]:
 def _model(work: AtWork, agents: str) -> tuple[bool, str, str]:
     since = next((one.began_at for one in work.faults if one.fault is Fault.MODEL), None)
     if since is not None:
-        return False, f"{agents}: no answers.", f"since {since:%Y-%m-%d %H:%M} UTC"
+        return False, f"{agents}: no usable answers.", f"since {since:%Y-%m-%d %H:%M} UTC"
     last = work.finished
     finished = f"an agent last finished {last:%Y-%m-%d %H:%M} UTC" if last else "no agent finished yet"
     return work.silence is None, agents if work.silence is None else f"{agents}: not asked without a worker", finished

@@ -33,7 +33,7 @@ KIND_WORDS = {
 }
 FAULT_WORDS = {
     faults.Fault.WORKERS: "No worker is running",
-    faults.Fault.MODEL: "The model does not answer",
+    faults.Fault.MODEL: "The model gives no usable answers",
     faults.Fault.FILES: "Rows of a file are missing and nobody takes them in",
     faults.Fault.ANCHOR: "The anchor of the audit log could not be written",
 }

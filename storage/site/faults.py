@@ -27,7 +27,7 @@ class Fault(StrEnum):
     """What can be down."""
 
     WORKERS = "workers"  # no worker lives, and something waits for one or did until it died
-    MODEL = "model"  # errors of calls, and no node has ended since
+    MODEL = "model"  # it was asked at a worker's start or calls of cases failed, and nothing has come of it since
     ANCHOR = "anchor"  # the audit log's end could not be written to its second place
     FILES = "files"  # rows of a file are missing and nobody takes them in
 
@@ -90,11 +90,14 @@ def _no_worker(conn: Connection, now: datetime) -> bool:
 
 
 def _no_model(conn: Connection, since: datetime | None, now: datetime) -> bool:
-    """Whether calls fail: several errors, or a batch that the program paused for one, and no node ended since."""
+    """Whether calls fail: several errors, or a batch that the program paused for one, and no node ended since, nor did
+    a worker that started find that the model answers.
+    """
     ended: datetime | None = conn.execute(select(func.max(node_runs.c.ended_at, type_=Moment))).scalar()
     if since is not None:
         return ended is None or ended <= since
-    from_then = max(now - LOOK_BACK, ended) if ended is not None else now - LOOK_BACK
+    over = conn.execute(select(func.max(_fault.ended_at, type_=Moment)).where(_fault.name == Fault.MODEL)).scalar()
+    from_then = max(moment for moment in (now - LOOK_BACK, ended, over) if moment is not None)
     failed = and_(case_errors.c.at > from_then, case_errors.c.kind.not_in(sorted(NOT_THE_MODEL)))
     paused = batch_events.c.event == "paused", batch_events.c.actor == SYSTEM.id, batch_events.c.at > from_then
     errors = conn.execute(select(func.count()).select_from(case_errors).where(failed)).scalar_one()

@@ -81,7 +81,7 @@ def test_the_first_page_says_who_works_and_whether_the_model_answers(page_databa
     with page_database.write() as conn:
         begin(conn, Fault.MODEL, NOW)
     said = activity_html((), at_work(page_database, NOW), "Model m")
-    assert "1 worker<" in said and f"Model m: no answers.</td><td>since {NOW:%Y-%m-%d %H:%M} UTC" in said
+    assert "1 worker<" in said and f"Model m: no usable answers.</td><td>since {NOW:%Y-%m-%d %H:%M} UTC" in said
 
 
 def test_a_worker_that_answers_no_more_is_not_called_ready(page_database: Database) -> None:
