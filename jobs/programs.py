@@ -61,13 +61,18 @@ class DailyBatches:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, program: Program) -> Target:
-        """The batch that takes this program's texts now; those of earlier days are closed."""
+        """The batch that takes this program's texts now; those of earlier days are closed. One of today that began with
+        another configuration stays open: that may come into force again.
+        """
         now = self.clock()
-        key = program.id, f"{now:%Y-%m-%d}"
+        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        key = program.id, f"{day:%Y-%m-%d}"
         with self._lock:
             known = self._known.get(key)
             if known is None or now - known[1] > LOOKED_UP_FOR:
                 self._known[key] = known = self._open_target(program, key[1]), now
+                for earlier in program_texts.open_batches(self.db, program, begun_before=day):
+                    close_intake(self.db, SYSTEM.at(now), earlier)
         return known[0]
 
     def _open_target(self, program: Program, day: str) -> Target:
@@ -82,9 +87,6 @@ class DailyBatches:
                 intake={"format": TEXT_BY_TEXT, "program": program.name},
             )
             batch_id = open_batch(self.db, program.actor, request, self.settings, agents, self.clock)
-        for earlier in program_texts.open_batches(self.db, program):
-            if earlier != batch_id:
-                close_intake(self.db, SYSTEM.at(self.clock()), earlier)
         return target_of(self.db, batch_id)
 
 

@@ -157,10 +157,11 @@ def _state(row: Any) -> State:
     return State.SETTLED
 
 
-def open_batches(db: Database, program: Program) -> tuple[str, ...]:
-    """Its batches of texts that still take some in."""
+def open_batches(db: Database, program: Program, begun_before: datetime) -> tuple[str, ...]:
+    """Its batches of texts of before that moment that still take some in."""
     held = exists().where(_text.case_id == cases.c.id, cases.c.batch_id == batches.c.id)
-    query = select(batches.c.id).where(batches.c.created_by == program.actor.id, held, still_takes_rows(batches.c.id))
+    its = batches.c.created_by == program.actor.id, batches.c.created_at < begun_before
+    query = select(batches.c.id).where(*its, held, still_takes_rows(batches.c.id))
     with db.read() as conn:
         return tuple(conn.execute(query).scalars())
 

@@ -19,18 +19,20 @@ from api.service import create_app
 from jobs.notifications_webhook import signature
 from jobs.programs import tell_settled
 from screening.datasets.mapping import FileMapping
+from screening.engine.pipeline import preset
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.settings import Settings
 from storage.batches.configurations import save_configuration
+from storage.batches.pipelines import activate, keep_version
 from storage.database import Database
 from storage.review import program_texts
 from storage.schema import audit_events, batches, cases, inbox_entries, programs
 from storage.site.programs import Made, Scope, list_programs, make_program, revoke_program
 from tests.databases import put_away
 from tests.storage.batch_of import CONFIGURATION, decide
-from tests.storage.inbox_cases import ANN
+from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER
 
 NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 TEXT = "We walked along the river and talked."
@@ -182,7 +184,22 @@ def test_a_day_is_a_batch_and_the_day_before_is_closed(site: Site) -> None:
         names = conn.execute(select(batches.c.name).order_by(batches.c.name)).scalars().all()
         rows = conn.execute(select(cases.c.row).order_by(cases.c.created_at, cases.c.row)).scalars().all()
     assert names == ["chat, 2026-11-22", "chat, 2026-11-23"] and rows == [1, 2, 3, 1]
-    assert len(program_texts.open_batches(site.db, made.program)) == 1
+    assert len(program_texts.open_batches(site.db, made.program, site.now + timedelta(days=1))) == 1
+
+
+def test_a_pipeline_that_comes_into_force_again_on_the_same_day_takes_texts_again(site: Site) -> None:
+    db, made = site.db, site.made()
+    for number, budget in enumerate((100, 50)):
+        ours = preset("recommended", budget=budget).model_copy(update={"name": "ours"})
+        keep_version(db, RESEARCHER.at(site.now), ours, "", number)
+    answers = []
+    for key, version in enumerate((1, 2, 1, 2)):
+        activate(db, ADMIN.at(site.now), "ours", version, "tried")
+        answers.append(site.submit(made, f"k{key}")[0])
+        site.now += timedelta(minutes=10)
+    assert answers == [202] * 4
+    with db.read() as conn:
+        assert len(conn.execute(select(batches.c.id)).all()) == 2, "one a day and configuration"
 
 
 class _Hook(BaseHTTPRequestHandler):
