@@ -3,7 +3,6 @@ file of the same cases differs: another model, other prompts, another pipeline.
 """
 
 import argparse
-import csv
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +12,7 @@ import numpy as np
 
 from screening.labels import Label, Outcome
 from screening.research.comparison import UNSETTLED, Told, compare_told
+from screening.research.raw import published_rows
 from screening.statistics.metrics import Proportion, evaluate
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome} | {
@@ -135,17 +135,9 @@ def _number(cell: str) -> float | None:
 
 
 def _fields(path: Path) -> Iterator[dict[str, str]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        if path.suffix == ".jsonl":
-            for line in file:
-                yield _require_columns(
-                    {name: "" if cell is None else str(cell) for name, cell in json.loads(line).items()}
-                )
-            return
-        reader = csv.DictReader(file, strict=True)
-        _require_columns(dict.fromkeys((name.strip().casefold() for name in reader.fieldnames or ()), ""))
-        for row in reader:
-            yield {name.strip().casefold(): (cell or "").strip() for name, cell in row.items() if name is not None}
+    """The cells by column names in lower case, read as every file of rows is: no row is cut, none is left out."""
+    for _row, fields in published_rows(path, frozenset()):
+        yield _require_columns({name.strip().casefold(): (cell or "").strip() for name, cell in fields.items()})
 
 
 def _require_columns(row: dict[str, str]) -> dict[str, str]:

@@ -16,6 +16,9 @@ SEPARATORS: tuple[str, ...] = (",", ";", "\t", "|")
 
 _SEP_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 _SAMPLED_LINES = 200
+_LONE_RETURN = "\ud800\udc0d"
+"""Stands for a carriage return inside a line that is parsed. No text holds it: UTF-16 makes one character of the two
+halves, and bytes that are not UTF-8 become others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,11 +139,20 @@ def _fit(source: Source, encoding: Encoding, layout: Layout) -> tuple[int, float
 
 
 def _records(source: Source, encoding: Encoding, separator: str, announced: bool) -> Iterator[_Cells]:
-    with open_text(source, encoding) as text:
+    with open_text(source, encoding, newline=_line_end(source, encoding)) as text:
         lines = _Lines(iter(lambda: text.readline(CELL_LIMIT), ""))
         if announced:
             next(lines)
         yield from _parse(lines, separator)
+
+
+def _line_end(source: Source, encoding: Encoding) -> str:
+    """What ends a line: the line feed where one ends the first, for a carriage return is part of a cell then; else any.
+
+    It is said as `open` takes it.
+    """
+    with open_text(source, encoding) as text:
+        return "\n" if text.readline(CELL_LIMIT).endswith("\n") else ""
 
 
 def _parse(lines: "_Lines", separator: str) -> Iterator[_Cells]:
@@ -154,7 +166,7 @@ def _parse(lines: "_Lines", separator: str) -> Iterator[_Cells]:
             return
         except csv.Error as error:
             raise _refusal(lines, separator, str(error)) from None
-        yield _Cells(lines.first, lines.number, cells)
+        yield _Cells(lines.first, lines.number, lines.restore_returns(cells))
 
 
 class _Lines:
@@ -165,6 +177,7 @@ class _Lines:
         self.number = 0
         self.first = 1
         self.record: list[str] = []
+        self._stood_in = False
 
     def __iter__(self) -> "_Lines":
         return self
@@ -174,6 +187,8 @@ class _Lines:
         self.number += 1
         if len(line) >= CELL_LIMIT:
             raise FileRefused(f"longer than {CELL_LIMIT:,} characters.", line=self.number)
+        if "\r" in line:
+            line = self._replace_returns(line)
         self.record.append(line)
         return line
 
@@ -181,6 +196,19 @@ class _Lines:
         """The next line begins a record."""
         self.first = self.number + 1
         self.record = []
+        self._stood_in = False
+
+    def restore_returns(self, cells: list[str]) -> list[str]:
+        """The parsed cells of the record with their carriage returns as they are in the file."""
+        return [cell.replace(_LONE_RETURN, "\r") for cell in cells] if self._stood_in else cells
+
+    def _replace_returns(self, line: str) -> str:
+        """The line with a stand-in for each carriage return before its end: outside quotes the parser allows none."""
+        inside = line.rstrip("\r\n")
+        if "\r" not in inside:
+            return line
+        self._stood_in = True
+        return inside.replace("\r", _LONE_RETURN) + line[len(inside) :]
 
 
 def _refusal(lines: _Lines, separator: str, error: str) -> FileRefused:

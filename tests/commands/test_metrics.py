@@ -69,6 +69,7 @@ def test_what_is_undefined_is_null_and_not_zero(tmp_path: Path, capsys: pytest.C
         ("reference,outcome\nsafe,maybe\n", "row 1: outcome"),
         ("reference,outcome\nsafe,safe\nunsfae,safe\n", "row 2: reference"),
         ("label,outcome\nsafe,safe\n", "no column reference"),
+        ("reference,outcome\nsafe,safe,\n", "row 1 does not fit"),
     ],
 )
 def test_a_faulty_file_is_refused_with_its_row(
@@ -109,3 +110,11 @@ def test_files_without_ids_are_not_compared(tmp_path: Path, capsys: pytest.Captu
     file.write_text("reference,outcome\nsafe,safe\nsafe,safe\n", encoding="utf-8")
     assert main(["metrics", str(file), "--against", str(file)]) == 2
     assert "every row needs an id of its own" in capsys.readouterr().err
+
+
+def test_a_carriage_return_in_a_text_makes_no_second_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "outcomes.csv"
+    file.write_bytes(b"id,reference,outcome,text\n1,safe,safe,a day\rin two lines\n2,unsafe,unsafe,b\n")
+    assert main(["metrics", str(file)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["n"], found["pending"], found["without_reference"]) == (2, 0, 0)

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from screening.datasets import delimited
 from screening.datasets.reader import Table, read_table
 from screening.datasets.records import Reason
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.datasets.rows import NewCase, RejectedRow
 from screening.labels import Label
+from screening.text.received import original_text
 
 FILES = Path(__file__).parent.parent / "fixtures" / "bad_csv"
 
@@ -128,3 +130,41 @@ def test_a_person_may_confirm_what_a_value_means() -> None:
 def test_a_reference_is_never_escalate() -> None:
     with pytest.raises(ValueError, match="safe or unsafe"):
         read_table(FILES / "bad_labels.csv", label_values={"1": Label.ESCALATE})
+
+
+def accepted(content: bytes) -> list[tuple[str, str]]:
+    rows = read_table(content).rows()
+    return [(row.external_id, original_text(row.text)) for row in rows if isinstance(row, NewCase)]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_carriage_return_ends_no_row_where_lines_end_otherwise(end: str, encoding: str) -> None:
+    """As pandas writes one: without quotes."""
+    rows = ("id,text", "1,a good day\rthen the end", '2,"said\r""no""\n\rmore"', "3,lone \udc0d half\r\rhere", "4,b\r")
+    content = end.join(rows).encode(encoding, "surrogatepass" if encoding == "utf-16" else "replace")
+    half = "\udc0d" if encoding == "utf-16" else "?"
+    assert accepted(content) == [
+        ("1", "a good day\rthen the end"),
+        ("2", 'said\r"no"\n\rmore'),
+        ("3", f"lone {half} half\r\rhere"),
+        ("4", "b"),
+    ]
+    assert accepted(b"text" + end.encode() + b"a good day\rthen the end") == [("1", "a good day\rthen the end")]
+
+
+def test_lines_of_an_old_mac_file_end_at_a_carriage_return() -> None:
+    assert accepted(b'id,text\r1,a\r2,"b\rc"\r\n3,d\n') == [("1", "a"), ("2", "b\rc"), ("3", "d")]
+
+
+def test_line_numbers_count_what_ends_a_line() -> None:
+    with pytest.raises(FileRefused, match=r"Line 3: a quote opens here and is never closed"):
+        read_table(b'id,text\n1,a\rb\n2,"c\rd\n')
+    found = read_table(b"id,text\n1,a\rb\rc\n2,\n")
+    assert [row.line for row in found.rows() if isinstance(row, RejectedRow)] == [3]
+
+
+def test_the_longest_line_is_measured_to_its_real_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "CELL_LIMIT", 40)
+    with pytest.raises(FileRefused, match=r"Line 2: longer than 40 characters"):
+        read_table(b"id,text\n1," + b"a word\r" * 10 + b"\n")
