@@ -17,7 +17,7 @@ from screening.engine.draws import Draw, encode_draws
 from screening.labels import Label
 from screening.research.answers_elsewhere import answers_in
 from screening.research.draw_file import DrawLine
-from screening.research.raw import published_rows
+from screening.research.raw import rows_beside
 from screening.words import count_of
 
 
@@ -110,7 +110,7 @@ def _lines(
     source: Path, table: Table, names: list[str], labels: Mapping[str, Label], nodes: list[str]
 ) -> Iterator[DrawLine]:
     accepted = {row.row: row.external_id for row in table.rows() if isinstance(row, NewCase)}
-    for row, fields in published_rows(source, frozenset(names), sheet=table.report.sheet):
+    for row, fields in rows_beside(source, table, "the labels in --draw-columns", frozenset(names)):
         if row not in accepted:
             continue
         cells = [(name, (fields.get(name) or "").strip()) for name in names]

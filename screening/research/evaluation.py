@@ -12,7 +12,7 @@ from screening.datasets.rows import NewCase
 from screening.engine.draws import ScreenedText, screened_thread
 from screening.labels import LABELS, Label
 from screening.research.aegis import LabelOf, Screened, load_aegis
-from screening.research.raw import published_rows
+from screening.research.raw import rows_beside
 from screening.research.recording import Item
 from screening.research.swmh import PER_SUBREDDIT, SEED, load_swmh
 from screening.text.conversation import Thread
@@ -135,7 +135,7 @@ def _distributions(path: Path, table: Table, items: Mapping[int, Item]) -> dict[
     if not set(SHARES) <= set(columns):
         return {}
     given: dict[ScreenedText, dict[Label, float]] = {}
-    for row, fields in published_rows(path, frozenset()):
+    for row, fields in rows_beside(path, table, "the probabilities in p_safe, p_unsafe and p_escalate"):
         if row in items:
             shares = {label: _share(fields.get(columns[name]), row) for name, label in SHARES.items()}
             if given.setdefault(items[row].text, shares) != shares:

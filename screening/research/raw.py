@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from screening.datasets.reader import file_layout
+from screening.datasets.reader import Table, file_layout
 from screening.datasets.records import Fields, Record
 from screening.datasets.refused import FileRefused
 from screening.datasets.source import Source
@@ -21,6 +21,21 @@ def published_rows(
     for record in layout.records():
         if isinstance(record, Record):
             yield record.row, _fields(record, columns)
+
+
+def rows_beside(
+    source: Source, table: Table, what: str, columns: frozenset[str] = frozenset()
+) -> Iterator[tuple[int, Fields]]:
+    """As `published_rows`, numbered as the rows of the table that was read from the file. ``what`` is wanted of them.
+
+    ValueError where the table's rows are conversations: they are counted anew, and the numbers are of other rows.
+    """
+    if table.report.mapping.conversation is not None:
+        raise ValueError(
+            f"{what} belong to rows of the file. Read as conversations, rows become other cases, counted anew, so that "
+            "nobody can tell which case they are of."
+        )
+    return published_rows(source, columns, sheet=table.report.sheet)
 
 
 def _fields(record: Record, columns: frozenset[str]) -> Fields:

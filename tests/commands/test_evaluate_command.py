@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from openpyxl import Workbook
 
 from commands.__main__ import main
 from screening.review.actors import LOCAL_USER
@@ -100,6 +101,30 @@ def test_a_condition_that_there_is_none_of_is_named(tmp_path: Path, capsys: pyte
     file = agents_csv(tmp_path / "agents.csv", 2, 1, 0, 1, 0)
     assert main(["evaluate", str(file), "--format", "csv", "--conditions", "B=75,B=76"]) == 2
     assert "no condition B=76; there are single-agent" in capsys.readouterr().err
+
+
+def test_probabilities_come_from_the_sheet_that_the_texts_come_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book, file = Workbook(), tmp_path / "two.xlsx"
+    for sheet, shares in ((book.worksheets[0], (1, 0, 0)), (book.create_sheet("New"), (0, 1, 0))):
+        sheet.append(("id", "text", "label", "p_safe", "p_unsafe", "p_escalate"))
+        sheet.append(("1", f"a text of {sheet.title}", "unsafe", *shares))
+    book.save(file)
+    found = evaluated(capsys, file, "--format", "csv", "--sheet", "New", "--conditions", "MV n=1")
+    assert (found["MV n=1"]["n"], found["MV n=1"]["accuracy"]) == (1, 1.0)
+
+
+def test_probabilities_beside_the_turns_of_a_conversation_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turns = [{"role": "user", "content": "hello"}, {"role": "user", "content": "I want to die"}]
+    row = {"id": "a", "messages": turns, "label": "unsafe", "p_safe": 1, "p_unsafe": 0, "p_escalate": 0}
+    file = tmp_path / "threads.jsonl"
+    file.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    asked = ["evaluate", str(file), "--format", "csv", "--text-column", "messages", "--conversations", "messages"]
+    assert main([*asked, "--judged", "each_user"]) == 2
+    assert "the probabilities in p_safe, p_unsafe and p_escalate belong to rows" in capsys.readouterr().err
 
 
 def aegis_row(number: int, **changes: object) -> dict[str, object]:

@@ -54,6 +54,20 @@ def test_what_is_no_label_is_named_and_nothing_is_written(
     assert code == 2 and words in capsys.readouterr().err and not out.exists()
 
 
+def test_labels_beside_the_turns_of_a_conversation_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row is a turn there and a case its conversation: the second turn's label would be the second conversation's."""
+    content = "id,role,text,gpt,claude,llama\n" + "".join(
+        f"{who},user,{said},{label},{label},{label}\n"
+        for who, said, label in (("a", "hello", "safe"), ("a", "good night", "safe"), ("b", "I want to die", "unsafe"))
+    )
+    options = ("--conversations", "rows", "--id-column", "id", "--role-column", "role", "--order-column", "")
+    code, _file, out = imported(tmp_path, content, *options)
+    assert code == 2 and not out.exists()
+    assert "the labels in --draw-columns belong to rows of the file" in capsys.readouterr().err
+
+
 def message(custom_id: str, text: str, **reply: object) -> str:
     body = {
         "type": "message", "role": "assistant", "id": f"msg_{custom_id}", "model": "m-1", "stop_reason": "end_turn",
