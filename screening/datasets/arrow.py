@@ -125,7 +125,8 @@ def _parquet(stream: Any) -> Any:
 
     schema = pq.read_schema(stream)
     stream.seek(0)
-    texts = [one.name for one in schema if pa.types.is_string(one.type) or pa.types.is_large_string(one.type)]
+    kinds = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+    texts = [one.name for one in schema if one.type in kinds]
     file = pq.ParquetFile(stream, read_dictionary=texts)
     groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
     if sum(group.total_byte_size for group in groups) > UNPACKED_LIMIT:

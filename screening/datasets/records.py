@@ -60,14 +60,23 @@ class NestedValue(str):
 
 
 def cell_of(value: object) -> str | None:
-    """A value as a cell: texts as they are, truth values and numbers as they are written, what has parts as JSON."""
+    """A value as a cell: texts as they are, truth values and numbers as they are written, what has parts as JSON.
+
+    Bytes are text in UTF-8; what does not fit stands as in a text file, as lone surrogates.
+    """
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, bytes):
+        return _plain_text(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | dict):
-        return NestedValue(json.dumps(value, ensure_ascii=False, default=str))
+        return NestedValue(json.dumps(value, ensure_ascii=False, default=_plain_text))
     return None if value != value else str(value)  # a bare NaN is a missing value
+
+
+def _plain_text(value: object) -> str:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def single(fields: Mapping[str, str | None], name: str | None) -> str | None:

@@ -18,6 +18,8 @@ from screening.datasets.records import Reason
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.datasets.rows import NewCase, RejectedRow
 from screening.labels import Label
+from screening.text.flags import Flag
+from screening.text.received import original_text
 
 ROWS = {"id": ["007", "8", None], "text": ["a\u2028b", None, "NA"], "label": ["unsafe", "safe", "safe"]}
 
@@ -58,6 +60,23 @@ def test_parquet_is_read_by_content() -> None:
 def test_values_that_are_no_texts_are_written_as_they_stand() -> None:
     found = accepted(read_table(parquet({"id": [1, 2, 3], "text": [1.5, float("nan"), 7.0]})))
     assert [(identity, text) for identity, text, _, _ in found] == [("1", "1.5"), ("3", "7.0")]
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_bytes_are_text_in_utf8_and_what_does_not_fit_is_flagged(kind: pa.DataType) -> None:
+    """As some writers leave texts: a column that is not marked as one of strings."""
+    columns = {"id": [b"007", b"8"], "text": ["töd".encode(), b"caf\xe9 au lait"], "label": [b"unsafe", b"safe"]}
+    table = read_table(parquet({name: pa.array(values, kind) for name, values in columns.items()}))
+    assert accepted(table) == [("007", "töd", Label.UNSAFE, None), ("8", "caf\ufffd au lait", Label.SAFE, None)]
+    first, second = (row.text for row in table.rows() if isinstance(row, NewCase))
+    assert Flag.UNREADABLE not in first.flags and Flag.UNREADABLE in second.flags
+    assert original_text(second) == "caf\udce9 au lait"
+
+
+def test_bytes_in_a_list_are_texts_of_it() -> None:
+    content = parquet({"id": ["1"], "text": pa.array([["töd".encode(), b"caf\xe9"]], pa.list_(pa.binary()))})
+    (row,) = read_table(content, mapping=ColumnMapping(text="text", id="id", lists=True)).rows()
+    assert isinstance(row, NewCase) and original_text(row.text) == "töd\n\ncaf\udce9"
 
 
 @pytest.mark.parametrize("stream", [True, False])
