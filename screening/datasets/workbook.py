@@ -23,7 +23,7 @@ _ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet:
-    """Where the rows of a workbook are, its columns, and the row of its header."""
+    """Where the rows of a workbook are, its columns, and its header's row. ``names`` are all sheets, hidden last."""
 
     name: str
     names: tuple[str, ...]
@@ -32,12 +32,13 @@ class Sheet:
 
 
 def find_sheet(source: Source, wanted: str | None = None) -> Sheet:
-    """The sheet of that name, else the first one, and its header. FileRefused when the workbook is damaged, the sheet
-    has no rows, or there is none of that name.
+    """The sheet of that name, else the first that is not hidden, and its header. FileRefused when the workbook is
+    damaged, the sheet has no rows, or there is none of that name.
     """
     with open_source(source) as stream:
         workbook = _load(stream)
-        names = tuple(one.title for one in workbook.worksheets)
+        sheets = sorted(workbook.worksheets, key=lambda one: bool(one.sheet_state != "visible"))
+        names = tuple(one.title for one in sheets)
         if wanted is not None and wanted not in names:
             raise FileRefused(f"The workbook has no sheet {wanted!r}.")
         name = wanted or names[0]

@@ -196,6 +196,22 @@ def test_any_sheet_of_a_workbook_is_read() -> None:
         read_table(b"id,text\n1,a\n", sheet="Posts")
 
 
+@pytest.mark.parametrize("state", ["hidden", "veryHidden"])
+def test_a_hidden_sheet_is_read_only_where_it_is_asked_for(state: str) -> None:
+    book, stream = Workbook(), io.BytesIO()
+    for sheet in (book.worksheets[0], book.create_sheet("Posts")):
+        sheet.append(("id", "text"))
+        sheet.append((1, f"a text of {sheet.title}"))
+    book.active = book["Posts"]
+    book["Sheet"].sheet_state = state
+    book.save(stream)
+    table = read_table(stream.getvalue())
+    assert [text for _, text, _, _ in accepted(table)] == ["a text of Posts"]
+    assert (table.report.sheet, table.report.sheets) == ("Posts", ("Posts", "Sheet"))
+    assert table.report.warnings == ("Only sheet 1 of 2 is read.",)
+    assert [text for _, text, _, _ in accepted(read_table(stream.getvalue(), sheet="Sheet"))] == ["a text of Sheet"]
+
+
 def test_a_mapping_comes_back_from_its_file() -> None:
     columns = ColumnMapping(text="körper", joined=("b",), id=None, label="class", lists=True)
     kept = FileMapping(columns=columns, labels={"Ideation": Label.UNSAFE, "other": None}, sheet="S")

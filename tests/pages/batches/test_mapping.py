@@ -145,6 +145,20 @@ def test_any_sheet_is_read(open_page: Opener, page_database: Database) -> None:
     assert [row.external_id for row in found] == ["1", "2"]
 
 
+def test_the_page_begins_with_a_sheet_that_is_not_hidden(open_page: Opener) -> None:
+    book, stream = Workbook(), io.BytesIO()
+    for sheet, rows in ((book.worksheets[0], 3), (book.create_sheet("Posts"), 2)):
+        sheet.append(("id", "text"))
+        for row in range(rows):
+            sheet.append((row, f"a text of {sheet.title}"))
+    book.active = book["Posts"]
+    book["Sheet"].sheet_state = "hidden"
+    book.save(stream)
+    page = upload(open_page, stream.getvalue(), "book.xlsx").run()
+    (chosen,) = (one.value for one in page.selectbox if one.label == "Sheet")
+    assert chosen == "Posts" and "2 rows in = 2 accepted + 0 rejected" in shown(page)
+
+
 def test_other_labels_read_nothing_again(open_page: Opener, tmp_path: Path) -> None:
     page = upload(open_page, b"id,text,class\n1,a,low\n2,b,high\n")
     for kept in (tmp_path / "data" / "uploads").iterdir():
