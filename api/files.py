@@ -126,6 +126,6 @@ def _describe(path: Path, program: Program, table: Table, mapping: FileMapping) 
         owner=program.actor.id,
         sha256=digest,
         mapping=table.report.mapping,
-        label_values=dict(table.report.labels),
+        label_values=dict(mapping.labels),
         sheet=mapping.sheet,
     )

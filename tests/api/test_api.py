@@ -20,7 +20,7 @@ from jobs.notifications_webhook import signature
 from jobs.programs import tell_settled
 from screening.datasets.mapping import FileMapping
 from screening.engine.pipeline import preset
-from screening.labels import Outcome
+from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.settings import Settings
@@ -323,6 +323,21 @@ def test_a_file_that_cannot_be_read_to_its_end_is_said_and_goes_on_under_its_key
     found = site.get(made, f"batches/{batch_id}")[1]
     assert (found["state"], found["rows_in"]) == ("running", 300)
     intake.resume()  # as the next start does: what is left of the first is put away
+
+
+def test_labels_that_stand_for_none_do_so_after_a_restart_too(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, intake = site.made(), FileIntake(db=site.db, settings=site.settings, clock=lambda: site.now)
+    intake.folder.mkdir(parents=True)
+    path = intake.folder / ("a" * 32)
+    path.write_bytes(b"id,text,label\n1,a quiet day,safe\n2,another day,bad\n")
+    with monkeypatch.context() as stopped:  # the process ends before a row is in
+        stopped.setattr(FileIntake, "_fill", lambda *_given: None)
+        intake.begin(made.program, "f1", path, "a.csv", FileMapping(labels={"safe": None, "bad": Label.UNSAFE}))
+    intake.resume()
+    _until(lambda: site.count(cases) == 2)
+    with site.db.read() as conn:
+        found = {row.external_id: row.reference for row in conn.execute(select(cases))}
+    assert found == {"1": None, "2": "unsafe"}
 
 
 def test_a_fault_of_the_program_is_answered_in_json(db: Database, tmp_path: Path) -> None:
