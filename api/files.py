@@ -48,17 +48,15 @@ class FileIntake:
         return self.settings.data_directory / "programs"
 
     async def receive(self, chunks: AsyncIterator[bytes], limit: int) -> Path:
-        """Write the body to disk, readable by its owner alone. Raises TooLarge."""
+        """Write the body to disk, readable by its owner alone. Raises TooLarge; nothing stays of what broke off."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path, size = self.folder / secrets.token_hex(16), 0
-        path.touch(mode=0o600)
-        with path.open("wb") as file:
-            async for chunk in chunks:
-                size += len(chunk)
-                if size > limit:
-                    path.unlink()
-                    raise TooLarge(f"send at most {limit:,} bytes")
-                file.write(chunk)
+        path = self.folder / secrets.token_hex(16)
+        try:
+            path.touch(mode=0o600)
+            await _write(path, chunks, limit)
+        except BaseException:  # also where the client went away or the request was cancelled
+            path.unlink(missing_ok=True)
+            raise
         return path
 
     def begin(self, program: Program, key: str, path: Path, name: str, mapping: FileMapping) -> str:
@@ -113,6 +111,16 @@ class FileIntake:
             log.error("taking in a program's file failed: %s", type(error).__name__)
             return
         uploads.discard(upload)
+
+
+async def _write(path: Path, chunks: AsyncIterator[bytes], limit: int) -> None:
+    size = 0
+    with path.open("wb") as file:
+        async for chunk in chunks:
+            size += len(chunk)
+            if size > limit:
+                raise TooLarge(f"send at most {limit:,} bytes")
+            file.write(chunk)
 
 
 def _describe(path: Path, program: Program, table: Table, mapping: FileMapping) -> Upload:

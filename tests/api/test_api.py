@@ -1,9 +1,10 @@
 """`/api/v1`: tokens, idempotency, what a program is told and what it is not, on both databases."""
 
+import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, make_url, select, text
+from starlette.requests import ClientDisconnect
 from starlette.testclient import TestClient
 
-from api.files import FileIntake
+from api.files import FileIntake, TooLarge
 from api.guard import Limits
 from api.service import create_app
 from jobs.notifications_webhook import signature
@@ -323,6 +325,21 @@ def test_a_file_that_cannot_be_read_to_its_end_is_said_and_goes_on_under_its_key
     found = site.get(made, f"batches/{batch_id}")[1]
     assert (found["state"], found["rows_in"]) == ("running", 300)
     intake.resume()  # as the next start does: what is left of the first is put away
+
+
+@pytest.mark.parametrize("broken", [ClientDisconnect(), asyncio.CancelledError(), None])
+async def test_of_a_file_that_breaks_off_nothing_stays(site: Site, broken: BaseException | None) -> None:
+    intake = FileIntake(db=site.db, settings=site.settings, clock=lambda: site.now)
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"id,text\n1,a quiet day\n"
+        if broken:
+            raise broken
+        yield b"2,more than is taken\n" * 10
+
+    with pytest.raises(type(broken) if broken else TooLarge):
+        await intake.receive(body(), 100)
+    assert list(intake.folder.iterdir()) == []
 
 
 def test_labels_that_stand_for_none_do_so_after_a_restart_too(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
