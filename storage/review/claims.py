@@ -269,18 +269,23 @@ def claim(
     Raises Forbidden, or NotAvailable when somebody else holds it, it is closed, or they have read it already.
     """
     with db.write() as conn:
-        row = _entry_row(conn, case_id)
-        require(by.actor, Action.CLAIM_NAMED, by.id if by.id in (row.handed_to, row.holder) else row.holder)
-        unheld = or_(~is_leased(by.now), _entry.holder == by.id, _entry.holder.is_(None))
-        free = and_(unheld, ~is_read_by(by.actor), not_ahead_for_others(by.actor, by.now))
-        if row.reading == "third" and not is_allowed(by.actor, Action.ADJUDICATE):
-            raise NotAvailable("two readers disagree: this reading is a senior's")
-        if row.closed_at is not None:
-            raise NotAvailable("this case is closed")
-        taken = _take(conn, and_(_entry.case_id == case_id, is_open(), free), by, lease, token())
-        if taken is None:
-            raise NotAvailable("somebody else holds this case, or its reading is not yours")
-        append(conn, by, "claimed", case_id, {"tier": int(taken.tier), "named": True})
+        return claim_in(conn, by, case_id, lease, token())
+
+
+def claim_in(conn: Connection, by: Acting, case_id: str, lease: timedelta, token: str) -> Claim:
+    """As `claim`, inside the caller's transaction."""
+    row = _entry_row(conn, case_id)
+    require(by.actor, Action.CLAIM_NAMED, by.id if by.id in (row.handed_to, row.holder) else row.holder)
+    unheld = or_(~is_leased(by.now), _entry.holder == by.id, _entry.holder.is_(None))
+    free = and_(unheld, ~is_read_by(by.actor), not_ahead_for_others(by.actor, by.now))
+    if row.reading == "third" and not is_allowed(by.actor, Action.ADJUDICATE):
+        raise NotAvailable("two readers disagree: this reading is a senior's")
+    if row.closed_at is not None:
+        raise NotAvailable("this case is closed")
+    taken = _take(conn, and_(_entry.case_id == case_id, is_open(), free), by, lease, token)
+    if taken is None:
+        raise NotAvailable("somebody else holds this case, or its reading is not yours")
+    append(conn, by, "claimed", case_id, {"tier": int(taken.tier), "named": True})
     return taken
 
 

@@ -175,6 +175,11 @@ def withdraw(db: Database, by: Acting, request_id: str) -> None:
         append(conn, by, "erasure_withdrawn", request_id, {})
 
 
+def is_erased(conn: Connection, case_id: str) -> bool:
+    """Whether what this case held was erased: nothing about it is stored any more, and nobody reads it again."""
+    return conn.execute(select(erased_cases.c.case_id).where(erased_cases.c.case_id == case_id)).first() is not None
+
+
 def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now: datetime) -> None:
     """Empty these cases, in the caller's transaction, and take them out of the inbox: there is nothing to read."""
     for start in range(0, len(ids), AT_ONCE):

@@ -13,9 +13,10 @@ from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database
-from storage.review.adjudication import versions_in
-from storage.review.claims import LEASE, Claim, NotAvailable, claim, new_token
+from storage.review.adjudication import Method, versions_in
+from storage.review.claims import LEASE, Claim, NotAvailable, claim_in, new_token
 from storage.review.drafts import keep
+from storage.review.erasure import is_erased
 from storage.schema import (
     adjudications,
     inbox_entries,
@@ -26,26 +27,30 @@ from storage.schema import (
 )
 
 TIME_TO_TAKE_BACK = timedelta(seconds=30)
+_BY_ITSELF = (Method.SINGLE, Method.AGREEMENT)
+"""How a reading closes its case without anybody's decision."""
 ON_THE_WAY = timedelta(seconds=10)
 """What a press in time may take to arrive."""
 
 
 class TooLate(NotAvailable):
-    """It is too late to take the reading back: from now on it can only be changed, with a reason."""
+    """The reading is not taken back any more; the message says why."""
 
 
 def take_back(db: Database, by: Acting, case_id: str, rating_id: str, lease: timedelta = LEASE) -> Claim:
-    """The case in this person's hands again, and the reading as their draft. Raises Forbidden, TooLate.
+    """The case in this person's hands again, and the reading as their draft: both or, when it raises, neither.
 
-    It is too late once the time is over, the engine's view was served to them, they changed the reading, or somebody
-    else has the case or has read it. A repeated press finds the case in their hands and gives it to them again.
+    It is too late once the time is over, the engine's view was served to them, they changed the reading, the case was
+    erased or decided on, or somebody else has it, is about to open it or has read it. A repeated press finds the case
+    in their hands and gives it to them again. Raises Forbidden, TooLate, NotAvailable.
     """
     with db.write() as conn:
         entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id).with_for_update()).first()
         row = conn.execute(select(ratings).where(ratings.c.id == rating_id)).first()
         if row is not None and entry is not None:
             require(by.actor, Action.RATE, row.reviewer)
-            _in_time(conn, row, entry, case_id, by.now)
+            _require_untouched(conn, row, case_id, by.now)
+            _require_alone(conn, row, entry, by.now)
             _move(conn, row, by.now)
             theirs = {"holder": by.id, "token": new_token(), "lease_expires_at": by.now}
             conn.execute(
@@ -56,7 +61,7 @@ def take_back(db: Database, by: Acting, case_id: str, rating_id: str, lease: tim
             append(conn, by, "reading_taken_back", case_id, {"rating": rating_id})
         elif not _was_taken_back(conn, by.actor, rating_id):
             raise TooLate("there is no such reading of yours")
-    return claim(db, by, case_id, lease)
+        return claim_in(conn, by, case_id, lease, new_token())
 
 
 def _was_taken_back(conn: Connection, actor: Actor, rating_id: str) -> bool:
@@ -65,16 +70,32 @@ def _was_taken_back(conn: Connection, actor: Actor, rating_id: str) -> bool:
     return conn.execute(query).first() is not None
 
 
-def _in_time(conn: Connection, row: Any, entry: Any, case_id: str, now: datetime) -> None:
-    if row.case_id != case_id or row.version != 1 or now > row.at + TIME_TO_TAKE_BACK + ON_THE_WAY:
+def _require_untouched(conn: Connection, row: Any, case_id: str, now: datetime) -> None:
+    """Raises TooLate where the time is over, or where the reading or its case is not as its reader left it."""
+    if row.case_id != case_id or now > row.at + TIME_TO_TAKE_BACK + ON_THE_WAY:
         raise TooLate("the time to take it back is over")
-    mine = reveals.c.case_id == case_id, reveals.c.reviewer == row.reviewer
+    if is_erased(conn, case_id):
+        raise TooLate("what this case held was erased")
+    mine = ratings.c.case_id == case_id, ratings.c.reviewer == row.reviewer, ratings.c.version > 1
     if conn.execute(select(exists().where(*mine))).scalar():
+        raise TooLate("you have changed your reading since")
+    seen = reveals.c.case_id == case_id, reveals.c.reviewer == row.reviewer
+    if conn.execute(select(exists().where(*seen))).scalar():
         raise TooLate("you have seen what the engine says of it")
-    later = ratings.c.case_id == case_id, ratings.c.id != row.id, ratings.c.at >= row.at
-    held = entry.holder is not None and entry.lease_expires_at > now
-    if held or conn.execute(select(exists().where(*later))).scalar():
+
+
+def _require_alone(conn: Connection, row: Any, entry: Any, now: datetime) -> None:
+    """Raises TooLate where somebody else has begun to act on the case."""
+    later = ratings.c.case_id == row.case_id, ratings.c.reviewer != row.reviewer, ratings.c.at >= row.at
+    if conn.execute(select(exists().where(*later))).scalar():
+        raise TooLate("another reader has read it since")
+    resting = (made for made in versions_in(conn, row.case_id) if row.id in made.rating_ids)
+    if any(made.method not in _BY_ITSELF or made.at != row.at for made in resting):
+        raise TooLate("its label was decided since")
+    if entry.holder is not None and entry.lease_expires_at > now:
         raise TooLate("another reader has begun")
+    if entry.ahead_until is not None and entry.ahead_until > now and entry.ahead_for != row.reviewer:
+        raise TooLate("another reader is about to open it")
 
 
 def _move(conn: Connection, row: Any, now: datetime) -> None:

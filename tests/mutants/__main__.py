@@ -144,7 +144,7 @@ DECIDING = {
     "storage/review/claims.py": [
         "is_open", "is_leased", "in_tiers", "is_reserved_for_others", "is_snoozed", "_skips", "is_sent_ahead",
         "not_ahead_for_others", "cases_in_hands", "is_read_by", "needs_senior", "state", "free_for", "in_order",
-        "earliest", "next_free", "claim_next", "by_urgency", "claim", "_take", "take_back", "holds", "renew",
+        "earliest", "next_free", "claim_next", "by_urgency", "claim_in", "_take", "take_back", "holds", "renew",
     ],
     "storage/review/second_looks.py": ["request_second_looks", "_remember"],
     "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement", "_toss"],

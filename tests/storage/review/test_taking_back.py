@@ -10,16 +10,19 @@ from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import claims, ratings
+from storage.review import claims, ratings, taking_back
+from storage.review.adjudication import adjudicate, amend
+from storage.review.ahead import send_ahead
 from storage.review.drafts import load_draft
+from storage.review.erasure import erase_rows
 from storage.review.evidence import reveal_evidence
 from storage.review.my_readings import my_readings
 from storage.review.standing import Place, Standing, standing
 from storage.review.taking_back import TooLate, take_back
-from storage.schema import adjudications, audit_events, readings_taken_back, second_reading_requests
+from storage.schema import adjudications, audit_events, inbox_entries, readings_taken_back, second_reading_requests
 from storage.schema import ratings as ratings_table
 from storage.site.accounts import colleagues
-from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, fill, form, register
+from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, SENIOR, fill, form, read, register
 
 SECOND = timedelta(seconds=1)
 
@@ -106,6 +109,71 @@ def test_it_is_too_late_once_another_reader_has_read_the_case(db: Database) -> N
     with pytest.raises(TooLate, match="another reader"):
         take_back(db, ANN.at(NOW + 3 * SECOND), case_id, given)
     assert len(_all(db, ratings_table)) == 2
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_what_was_decided_since_stays_with_the_reading_it_rests_on(db: Database, closed: bool) -> None:
+    """A senior amends the label of the closed case, or decides on the one that waits for its second reader."""
+    register(db, ANN, BO, SENIOR)
+    [case_id] = fill(db)
+    given = _read(db, case_id, "safe" if closed else "insufficient_information", certainty=5)
+    by = SENIOR.at(NOW + SECOND)
+    if closed:
+        amend(db, by, case_id, RatingLabel.UNSAFE, "a plan in the last line", 1)
+    else:
+        adjudicate(db, by, case_id, RatingLabel.UNSAFE, "a plan in the last line")
+    before = [_all(db, table) for table in (adjudications, ratings_table, inbox_entries)]
+    with pytest.raises(TooLate, match="its label was decided since"):
+        take_back(db, ANN.at(NOW + 2 * SECOND), case_id, given)
+    assert [_all(db, table) for table in (adjudications, ratings_table, inbox_entries)] == before
+
+
+def test_an_agreement_goes_with_the_reading_that_made_it_and_the_first_reading_stays(db: Database) -> None:
+    register(db, ANN, BO)
+    [case_id] = fill(db)
+    read(db, BO, form(), "b", ask=True)
+    given = _read(db, case_id, at=NOW + SECOND)
+    assert [row.method for row in _all(db, adjudications)] == ["agreement"]
+    take_back(db, ANN.at(NOW + 2 * SECOND), case_id, given)
+    assert (_all(db, adjudications), [row.id for row in _all(db, ratings_table)]) == ([], ["b" * 32])
+
+
+def test_it_is_too_late_once_the_case_was_sent_ahead_to_another_reader(db: Database) -> None:
+    register(db, ANN, BO)
+    [case_id] = fill(db)
+    given = _read(db, case_id, "insufficient_information")
+    assert send_ahead(db, BO.at(NOW + SECOND)) is not None
+    with pytest.raises(TooLate, match="about to open it"):
+        take_back(db, ANN.at(NOW + 2 * SECOND), case_id, given)
+    assert [row.id for row in _all(db, ratings_table)] == [given] and load_draft(db, ANN, case_id) is None
+
+
+def test_a_reading_is_moved_only_where_its_reader_gets_the_case(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    [case_id] = fill(db)
+    given = _read(db, case_id)
+
+    def refuse(*_args: object) -> None:
+        raise claims.NotAvailable("somebody else holds this case")
+
+    monkeypatch.setattr(taking_back, "claim_in", refuse)
+    with pytest.raises(claims.NotAvailable):
+        take_back(db, ANN.at(NOW + SECOND), case_id, given)
+    assert [row.id for row in _all(db, ratings_table)] == [given] and len(_all(db, adjudications)) == 1
+    assert _all(db, readings_taken_back) == []
+
+
+def test_what_was_changed_or_erased_is_not_taken_back_and_the_words_say_so(db: Database) -> None:
+    changed, erased = fill(db, [Tier.P2, Tier.P3])
+    given = _read(db, changed)
+    ratings.revise(db, ANN.at(NOW + SECOND), changed, form("safe", 5), "second thoughts", new_id(NOW))
+    with pytest.raises(TooLate, match="you have changed your reading since"):
+        take_back(db, ANN.at(NOW + 2 * SECOND), changed, given)
+    given = _read(db, erased)
+    with db.write() as conn:
+        erase_rows(conn, [erased], None, NOW + SECOND)
+    with pytest.raises(TooLate, match="was erased"):
+        take_back(db, ANN.at(NOW + 2 * SECOND), erased, given)
+    assert load_draft(db, ANN, erased) is None and claims.claim_next(db, BO.at(NOW + 3 * SECOND)) is None
 
 
 def test_nobody_takes_back_what_somebody_else_read(db: Database) -> None:
