@@ -25,7 +25,7 @@ from storage.site.accounts import colleagues
 FOR_WORDS = {
     For.URGENT: "Urgent",
     For.SAFEGUARDING: "Safeguarding",
-    For.SECOND_READING: "Read as safe by one person: needs another reader",
+    For.SECOND_READING: "Was read as safe by one person, where two are needed",
 }
 HOW_WORDS = {How.DONE: "Done", How.HANDED_ON: "Handed on outside"}
 

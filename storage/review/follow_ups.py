@@ -92,7 +92,8 @@ class Open:
 
 
 def open_follow_up(conn: Connection, by: Acting, case_id: str, disposition: Disposition) -> bool:
-    """Open one where the disposition asks for it and the case has none open, in the transaction of the reading.
+    """Open one where the disposition asks for it and the case has none open for the same, in the transaction of the
+    reading: what is urgent has its own hour, whatever else was asked for.
 
     Whoever read the case sees to it until they hand it on. Taking the disposition back closes nothing: somebody may
     have begun to act.
@@ -106,7 +107,8 @@ def open_second_reading(conn: Connection, by: Acting, case_id: str) -> bool:
 
 
 def _open(conn: Connection, by: Acting, case_id: str, what: For) -> bool:
-    if _open_on(conn, case_id) is not None:
+    same = _one.case_id == case_id, _one.disposition == what.value, _one.closed_at.is_(None)
+    if conn.execute(select(_one.id).where(*same)).first() is not None:
         return False
     urgent, safeguarding = current_in(conn).settings.follow_up_minutes
     minutes = safeguarding if what is For.SAFEGUARDING else urgent
@@ -222,7 +224,3 @@ def _require_open(conn: Connection, actor: Actor, follow_up_id: int, note: str) 
     if not note.strip():
         raise NoteMissing("say in a note what was done, or what the next one should know")
     return str(row.case_id), "\n".join(filter(None, (row.note, note.strip())))
-
-
-def _open_on(conn: Connection, case_id: str) -> Any:
-    return conn.execute(select(_one.id).where(_one.case_id == case_id, _one.closed_at.is_(None))).first()

@@ -229,7 +229,7 @@ follow_ups = Table(
     metadata,
     Column("id", BigId, primary_key=True, autoincrement=True),
     case_id(),
-    Column("disposition", String(16), nullable=False),  # urgent | safeguarding
+    Column("disposition", String(16), nullable=False),  # urgent | safeguarding | second_reading
     Column("opened_by", String(64), nullable=False),
     Column("opened_at", Moment, nullable=False),
     Column("who", String(64), nullable=False),  # whoever sees to it; changed in place when it is handed on
@@ -240,7 +240,7 @@ follow_ups = Table(
     Column("note", StorableText),
 )
 _UNDONE = follow_ups.c.closed_at.is_(None)
-partial_index("ix_follow_ups_open", follow_ups.c.case_id, unique=True, where=_UNDONE)
+partial_index("ix_follow_ups_open", follow_ups.c.case_id, follow_ups.c.disposition, unique=True, where=_UNDONE)
 Index("ix_follow_ups_opened", follow_ups.c.opened_at)
 
 # What was called unsafe and put on a worklist, once somebody has seen it there

@@ -155,7 +155,7 @@ DECIDING = {
     "storage/review/second_readings.py": ["second_reading_due", "doubtful_safe", "_matching_rules", "coin"],
     "storage/review/follow_ups.py": [
         "open_follow_up", "open_second_reading", "_open", "open_ones", "_open_statements", "hand_to", "close",
-        "closed_ones", "_require_open", "_open_on",
+        "closed_ones", "_require_open",
     ],
     "storage/batches/pending.py": [
         "pending_cases", "record_error", "record_interruption", "keep_error", "_groups", "batches_with_ready_cases",

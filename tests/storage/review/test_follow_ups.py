@@ -112,28 +112,51 @@ def test_nobody_is_handed_one_who_cannot_see_to_it(db: Database) -> None:
         follow_ups.close(db, ANN.at(NOW), one.id + 1, How.DONE, "there is no such one")
 
 
-def test_one_is_open_at_a_time_and_another_once_that_was_closed(db: Database) -> None:
+def test_each_disposition_has_one_open_and_another_once_that_was_closed(db: Database) -> None:
     """By whoever read the case; taking the disposition back closes nothing."""
     register(db, ANN)
     (case_id,) = fill(db)
     read(db, ANN, case_id, "safeguarding")
-    for letter, disposition in (("b", "urgent"), ("c", "follow_up")):
+    for letter, disposition in (("b", "urgent"), ("c", "follow_up"), ("d", "urgent")):
         revise(db, ANN.at(NOW), case_id, form("unsafe", 5, disposition=disposition), "thought again", letter * 32)
-        (one,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
-        assert one.disposition is For.SAFEGUARDING
-    follow_ups.close(db, ANN.at(NOW + MINUTE), one.id, How.DONE, " told the team ")
+        urgent, safeguarding = follow_ups.open_ones(db, ANN.at(NOW)).shown
+        assert (urgent.disposition, safeguarding.disposition) == (For.URGENT, For.SAFEGUARDING)
+    follow_ups.close(db, ANN.at(NOW + MINUTE), urgent.id, How.DONE, " told the team ")
+    assert follow_ups.open_ones(db, ANN.at(NOW)).shown == (safeguarding,)
     with db.write() as conn:
-        opened = [
-            follow_ups.open_follow_up(conn, ANN.at(NOW + 2 * MINUTE), case_id, disposition)
-            for disposition in (Disposition.FOLLOW_UP, Disposition.URGENT, Disposition.URGENT)
-        ]
-        opened.append(follow_ups.open_second_reading(conn, ANN.at(NOW + 2 * MINUTE), case_id))
-    assert opened == [False, True, False, False]
-    (again,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
+        by = ANN.at(NOW + 2 * MINUTE)
+        asked = (Disposition.FOLLOW_UP, Disposition.URGENT, Disposition.URGENT, Disposition.SAFEGUARDING)
+        opened = [follow_ups.open_follow_up(conn, by, case_id, disposition) for disposition in asked]
+        opened += [follow_ups.open_second_reading(conn, by, case_id) for _ in range(2)]
+    assert opened == [False, True, False, False, True, False]
+    again = follow_ups.open_ones(db, ANN.at(NOW)).shown[0]
     assert (again.disposition, again.opened_at, again.due_at) == (For.URGENT, NOW + 2 * MINUTE, NOW + 62 * MINUTE)
     (ended,) = follow_ups.closed_ones(db, ANN, case_id)
-    assert (ended.disposition, ended.opened_at, ended.due_at) == (For.SAFEGUARDING, NOW, NOW + 1440 * MINUTE)
+    assert (ended.disposition, ended.opened_at, ended.due_at) == (For.URGENT, NOW, NOW + 60 * MINUTE)
     assert (ended.closed_at, ended.closed_by, ended.how, ended.note) == (NOW + MINUTE, "ann", How.DONE, "told the team")
+
+
+def test_what_a_second_reader_calls_urgent_is_with_them_within_its_hour(db: Database) -> None:
+    register(db, ANN, BO)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
+    (case_id,) = fill(db)
+    read(db, ANN, case_id, "safeguarding")
+    read(db, BO, case_id, "urgent", "b" * 32)
+    for who, asked, minutes in ((ANN, For.SAFEGUARDING, 1440), (BO, For.URGENT, 60)):
+        (own,) = (one for one in follow_ups.open_ones(db, who.at(NOW)).shown if one.who == who.id)
+        assert (own.disposition, own.due_at) == (asked, NOW + minutes * MINUTE)
+
+
+def test_a_reading_of_safe_by_one_alone_hides_nothing_that_is_asked_for_with_it_or_after_it(db: Database) -> None:
+    """A P0 case where nobody else could read: its wait for another reader and the safeguarding are two things."""
+    register(db, ANN)
+    (case_id,) = fill(db, [Tier.P0])
+    claim = claims.claim_next(db, ANN.at(NOW))
+    assert claim is not None
+    submit_rating(db, ANN.at(NOW), case_id, claim.token, form("safe", 5, disposition="safeguarding"), "a" * 32)
+    revise(db, ANN.at(NOW + MINUTE), case_id, form("unsafe", 5, disposition="urgent"), "saw the plan", "b" * 32)
+    found = follow_ups.open_ones(db, ANN.at(NOW)).shown
+    assert [one.disposition for one in found] == [For.SECOND_READING, For.URGENT, For.SAFEGUARDING]
 
 
 def test_a_second_reading_that_nobody_could_give_is_kept_in_sight_as_long_as_what_is_urgent(db: Database) -> None:
