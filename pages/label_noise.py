@@ -71,6 +71,7 @@ def _send(found: Ranked, ranking: Ranking) -> None:
         listed = [line.case_id for line in found.first]
         sent = request_second_looks(db, person.at(resources.now()), case_ids, shown=listed)
         rest = f" Not sent, as not screened to the end: {sent.undecided}." if sent.undecided else ""
+        rest += f" Not sent, as erased: {sent.erased}." if sent.erased else ""
         waiting = count_of(sent.opened, "text waits", "texts wait")
         st.success(f"{waiting} in the inbox now; already there: {sent.there_before}.{rest}")
 

@@ -30,8 +30,10 @@ def ways_to_decide(person: Actor, readers: Sequence[str], *, closed: bool) -> li
 def adjudication_form(
     here: Here, case_id: str, given: Sequence[Rating], made: Sequence[Adjudication], *, closed: bool
 ) -> None:
-    """Label, reason and the button, for seniors only; nothing where nobody has read the case."""
-    if not given or not is_allowed(here.person, Action.ADJUDICATE):
+    """Label, reason and the button, for seniors only; nothing where nobody has read the case, or where it was closed
+    without a label because it was erased.
+    """
+    if not given or (closed and not made) or not is_allowed(here.person, Action.ADJUDICATE):
         return
     with st.container(border=True, key="adjudication"):
         title = "Amend the accepted label" if closed else "Decide"

@@ -89,10 +89,7 @@ def resettle(
     entry = conn.execute(select(_entry.closed_at, _entry.reading).where(_entry.case_id == case_id)).one()
     if entry.closed_at is None:
         return Next.SENIOR if entry.reading == "third" else Next.SECOND_READING
-    versions = versions_in(conn, case_id)
-    if not versions:  # erased: nobody decides on it any more
-        return Next.CLOSED
-    accepted = versions[-1]
+    accepted = versions_in(conn, case_id)[-1]
     if accepted.label is form.label:
         return Next.CLOSED
     if len(latest_readings(conn, case_id)) > 1 or accepted.method is not Method.SINGLE:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, delete, select
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.database import Database, insert_into
+from storage.review.erasure import is_erased
 from storage.schema import drafts
 
 LONGEST_DRAFT = 20_000
@@ -28,7 +29,9 @@ def save_draft(db: Database, by: Acting, case_id: str, body: Mapping[str, Any]) 
 
 
 def keep(conn: Connection, reviewer: str, case_id: str, body: Mapping[str, Any], now: datetime) -> None:
-    """As `save_draft`, in the caller's transaction."""
+    """As `save_draft`, in the caller's transaction. Of a case that was erased nothing is kept."""
+    if is_erased(conn, case_id):
+        return
     row = {"case_id": case_id, "reviewer": reviewer, "body": dict(body), "updated_at": now}
     conn.execute(
         insert_into(conn, drafts)

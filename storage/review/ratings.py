@@ -14,8 +14,9 @@ from storage.audit_log import append
 from storage.blindness import is_blind, see_readings
 from storage.database import Database
 from storage.review.adjudication import Next, ReasonNeeded, resettle, settle
-from storage.review.claims import LeaseLost, holds
+from storage.review.claims import LeaseLost, NotAvailable, holds
 from storage.review.drafts import discard, save_draft
+from storage.review.erasure import is_erased
 from storage.review.follow_ups import open_follow_up
 from storage.schema import inbox_entries, ratings
 from storage.settings_store import current_in
@@ -98,7 +99,8 @@ def _may_read(conn: Connection, actor: Actor, case_id: str, reading: str) -> Non
 def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str, submission_id: str) -> Receipt:
     """A new version of the actor's own reading, usually after the reveal; the earlier versions stay.
 
-    Raises Forbidden when they have none, ReasonNeeded, and nothing else: no lease is needed for one's own reading.
+    No lease is needed for one's own reading. Raises Forbidden when they have none, ReasonNeeded, and NotAvailable when
+    what the case held was erased.
     """
     if not reason.strip():
         raise ReasonNeeded("say why you change your reading")
@@ -108,6 +110,8 @@ def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str
         require(by.actor, Action.RATE, None if before is None else before.reviewer)
         if _is_stored(conn, by.actor, case_id, submission_id):
             return Receipt(rating_id=submission_id, next=None, repeated=True)
+        if is_erased(conn, case_id):
+            raise NotAvailable("what this case held was erased: its readings stay as they are")
         blind, version = is_blind(conn, by.actor, case_id, first=False), before.version + 1
         _insert(conn, by, case_id, version, before.reading, form, submission_id, blind=blind, reason=reason)
         settings, was = current_in(conn).settings, RatingLabel(before.label)

@@ -11,7 +11,7 @@ from screening.review.triage import audit_placement
 from storage.audit_log import append
 from storage.batches.entries import enter
 from storage.database import Database, insert_into
-from storage.schema import cases, reveals, screenings
+from storage.schema import cases, erased_cases, reveals, screenings
 from storage.settings_store import current_in
 
 MOST = 500
@@ -20,11 +20,14 @@ MOST = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondLooks:
-    """What became of a request: entries opened now, cases with an entry before, cases without an outcome as yet."""
+    """What became of a request: entries opened now, cases with an entry before, cases without an outcome as yet, and
+    cases that are left out because they were erased.
+    """
 
     opened: int
     there_before: int
     undecided: int
+    erased: int = 0
 
 
 def request_second_looks(
@@ -43,14 +46,15 @@ def request_second_looks(
         settled = (
             select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id.in_(case_ids))
         )
+        gone = set(conn.execute(select(erased_cases.c.case_id).where(erased_cases.c.case_id.in_(case_ids))).scalars())
         opened, share = 0, current_in(conn).settings.audit_urgent_share
-        decided = sorted(conn.execute(settled).scalars())  # by id: the order of the list must not show either
+        decided = sorted(set(conn.execute(settled).scalars()) - gone)  # by id: the list's order must not show either
         for case_id in decided:
             opened += enter(conn, case_id, audit_placement(case_id, share), by.now)
         _remember(conn, by, shown)
         append(conn, by, "second_look_requested", None, {"asked": len(case_ids), "opened": opened})
-    undecided = len(set(case_ids).difference(decided))
-    return SecondLooks(opened=opened, there_before=len(decided) - opened, undecided=undecided)
+    undecided = len(set(case_ids).difference(decided, gone))
+    return SecondLooks(opened=opened, there_before=len(decided) - opened, undecided=undecided, erased=len(gone))
 
 
 def _remember(conn: Connection, by: Acting, shown: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.rating_form import RatingLabel
 from storage.database import Database
-from storage.schema import inbox_entries, ratings
+from storage.schema import erased_cases, inbox_entries, ratings
 
 
 class Place(StrEnum):
@@ -22,6 +22,7 @@ class Place(StrEnum):
     TAKEN = "taken"  # in somebody else's hands, or kept for them
     READ = "read"  # read by this person
     CLOSED = "closed"  # closed, and not by a reading of this person's
+    ERASED = "erased"  # nobody reads it any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,17 +35,24 @@ class Standing:
     label: RatingLabel | None = None
 
 
+_ENTRY = select(inbox_entries, erased_cases.c.case_id.is_not(None).label("erased")).outerjoin(
+    erased_cases, erased_cases.c.case_id == inbox_entries.c.case_id
+)
+
+
 def standing(db: Database, by: Acting, case_id: str, token: str | None) -> Standing:
     """Where the case is now, without its text and with no label but this person's own. Raises Forbidden, KeyError."""
     require(by.actor, Action.CLAIM_NEXT)
     own = ratings.c.case_id == case_id, ratings.c.reviewer == by.id
     with db.read() as conn:
-        entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
+        entry = conn.execute(_ENTRY.where(inbox_entries.c.case_id == case_id)).first()
         mine = conn.execute(
             select(ratings.c.label, ratings.c.at).where(*own).order_by(ratings.c.version.desc()).limit(1)
         ).first()
     if entry is None:
         raise KeyError(case_id)
+    if entry.erased:
+        return Standing(place=Place.ERASED, closed=True)
     leased = entry.holder is not None and entry.lease_expires_at > by.now and entry.closed_at is None
     if leased and entry.holder == by.id:
         return Standing(place=Place.HELD if entry.token == token else Place.ELSEWHERE)

@@ -14,7 +14,8 @@ from screening.review.actors import LOCAL_USER
 from storage.batches.batches import cancel
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import claims, ratings
+from storage.review import claims, inbox, ratings
+from storage.review.erasure import erase_rows
 from storage.review.evidence import Evidence, NodeEvidence
 from storage.schema import case_errors, cases, pending_cases, screenings
 from tests.pages.conftest import ROOT, Opener
@@ -106,6 +107,21 @@ def test_an_amendment_is_a_version_with_its_reason_and_what_it_changed(
     assert not page.exception
     assert "Version 2: <del>Safe</del> → <ins>Unsafe</ins>" in _shown(page)
     assert "The second line was overlooked." in _shown(page) and "Version 1: Safe" in _shown(page)
+
+
+def test_a_case_that_was_erased_before_it_had_a_label_has_none_to_amend(
+    open_page: Opener, page_database: Database
+) -> None:
+    [case_id] = fill(page_database)
+    claim = claims.claim(page_database, LOCAL_USER.at(_now()), case_id)
+    inbox.ask_second_opinion(page_database, LOCAL_USER.at(_now()), case_id, claim.token)
+    ratings.submit_rating(page_database, LOCAL_USER.at(_now()), case_id, claim.token, form("safe", 5), new_id(_now()))
+    assert "Decide" in _shown(open_page("case", case=case_id))
+    with page_database.write() as conn:
+        erase_rows(conn, [case_id], None, _now())
+    page = open_page("case", case=case_id)
+    assert not page.exception
+    assert "first reading" in _shown(page) and "Amend the accepted label" not in _shown(page)
 
 
 def _failed(db: Database, created_by: str = "rae") -> str:

@@ -13,9 +13,12 @@ from storage.audit_log import anchor, append
 from storage.batches.results import results
 from storage.database import Database
 from storage.review import claims, erasure, retention
+from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.drafts import load_draft, save_draft
 from storage.review.erasure import ERASED, By, NotErased, Selection
-from storage.review.ratings import submit_rating
+from storage.review.ratings import revise, submit_rating
+from storage.review.second_looks import request_second_looks
+from storage.review.standing import Place, standing
 from storage.schema import (
     StorableText,
     audit_events,
@@ -100,6 +103,24 @@ def test_every_column_beside_a_case_that_can_hold_words_is_known_here() -> None:
     beside = [table for table in metadata.sorted_tables if "case_id" in table.c]
     found = {f"{table.name}.{one.name}" for table in beside for one in table.columns if isinstance(one.type, kinds)}
     assert found == WRITTEN["erased"] | WRITTEN["codes"]
+
+
+def test_what_was_erased_is_stored_in_no_words_anew_and_read_by_nobody_again(db: Database) -> None:
+    read, in_hand = written(db)
+    taken = claims.claim(db, SENIOR.at(NOW), in_hand)
+    erasure.erase(db, ADMIN.at(NOW), Selection(by=By.GROUP, value=WORD), "asked for by letter")
+    with db.write() as conn:
+        conn.execute(rejected_rows.delete())
+    filled = form("safe", 5, note=WORD)
+    with pytest.raises(LeaseLost):
+        submit_rating(db, SENIOR.at(NOW), in_hand, taken.token, filled, "b" * 32)
+    save_draft(db, BO.at(NOW), in_hand, {"note": WORD})
+    with pytest.raises(NotAvailable, match="was erased"):
+        revise(db, SENIOR.at(NOW), read, filled, WORD, "c" * 32)
+    assert request_second_looks(db, SENIOR.at(NOW), [read, in_hand]).erased == 2
+    assert WORD not in everything(db) and claims.claim_next(db, BO.at(NOW)) is None
+    found = {standing(db, SENIOR.at(NOW), case_id, taken.token).place for case_id in (read, in_hand)}
+    assert found == {Place.ERASED}
 
 
 def test_by_external_id_all_that_a_conversation_became_goes(db: Database) -> None:

@@ -7,6 +7,7 @@ from screening.review.policy import Forbidden
 from screening.review.triage import audit_placement
 from storage.blindness import is_blind
 from storage.database import Database
+from storage.review.erasure import erase_rows
 from storage.review.second_looks import MOST, SecondLooks, request_second_looks
 from storage.schema import audit_events, inbox_entries, reveals, screenings
 from storage.settings_store import SiteSettings, change
@@ -57,6 +58,16 @@ def test_whoever_saw_the_engines_view_of_a_case_does_not_read_it_blind(db: Datab
             shown, unseen)}  # fmt: skip
     assert [(row.case_id, row.reviewer, row.before_rating, row.at) for row in kept] == [(shown, "sue", True, NOW)]
     assert blind == {("ann", shown): True, ("ann", unseen): True, ("sue", shown): False, ("sue", unseen): True}
+
+
+def test_what_was_erased_stays_out_of_the_inbox(db: Database) -> None:
+    erased, kept = fill(db, [Tier.P2] * 2, entered=False, outcome="safe")
+    with db.write() as conn:
+        erase_rows(conn, [erased], None, NOW)
+    found = request_second_looks(db, RESEARCHER.at(NOW), [erased, kept])
+    assert found == SecondLooks(opened=1, there_before=0, undecided=0, erased=1)
+    with db.read() as conn:
+        assert conn.execute(select(inbox_entries.c.case_id)).scalars().all() == [kept]
 
 
 def test_only_who_may_ask_does_and_not_without_a_limit(db: Database) -> None:
