@@ -4,10 +4,11 @@ Leaving a P0 or P1 case open takes a note for whoever comes next. `storage.revie
 """
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import Connection, and_, insert, select, update
 
-from screening.review.actors import Acting
+from screening.review.actors import Acting, Actor, Role
 from screening.review.triage import Tier
 from storage.audit_log import Detail, append
 from storage.database import Database, insert_into
@@ -21,7 +22,7 @@ from storage.review.claims import (
     take_back,
 )
 from storage.review.notes import add_note
-from storage.schema import accounts, inbox_entries, second_reading_requests, skips
+from storage.schema import accounts, inbox_entries, ratings, second_reading_requests, skips
 
 _entry = inbox_entries.c
 NEEDS_NOTE = (Tier.P0, Tier.P1)
@@ -88,12 +89,9 @@ def hold(db: Database, by: Acting, case_id: str, token: str, note: str) -> datet
 def hand_over(db: Database, by: Acting, case_id: str, token: str, to: str, note: str) -> datetime:
     """Reserve the case for a named person; returns when it is free again for all.
 
-    ``to`` is an account id. Raises LeaseLost, NoteNeeded, or NotAvailable when that person cannot rate.
+    ``to`` is an account id. Raises LeaseLost, NoteNeeded, or NotAvailable when that person cannot read this case; it
+    stays in hand then, and the words do not say why: a second reader is not told who read it first.
     """
-    with db.read() as conn:
-        person = conn.execute(select(accounts.c.active, accounts.c.roles).where(accounts.c.id == to)).first()
-    if person is None or not person.active or not {"reviewer", "senior"} & set(person.roles) or to == by.id:
-        raise NotAvailable("that person cannot take the case")
     return _reserve(db, by, case_id, token, to, note, "hand_over")
 
 
@@ -102,6 +100,8 @@ def _reserve(db: Database, by: Acting, case_id: str, token: str, to: str, note: 
         raise NoteNeeded("say in a note what the next reader should know")
     with db.write() as conn:
         tier = _let_go(conn, by, case_id, token, kind=kind, note=note, to=to)
+        if kind == "hand_over":
+            _require_reader(conn, by, case_id, to)
         until = by.now + RESERVATIONS.get(tier, RESERVATION)
         conn.execute(
             update(inbox_entries)
@@ -111,6 +111,39 @@ def _reserve(db: Database, by: Acting, case_id: str, token: str, to: str, note: 
         details: dict[str, Detail] = {"until": until.isoformat(), "to": to}
         append(conn, by, "held" if kind == "hold" else "handed_over", case_id, details)
     return until
+
+
+def _require_reader(conn: Connection, by: Acting, case_id: str, to: str) -> None:
+    entry = conn.execute(select(inbox_entries).where(_entry.case_id == case_id)).one()
+    if obstacle(conn, entry, to, by.now, senior=is_senior(conn, by.actor, to)):
+        raise NotAvailable("that person cannot take this case")
+
+
+def is_senior(conn: Connection, actor: Actor, to: str) -> bool:
+    """Whether this colleague is one. Raises NotAvailable where they read no cases."""
+    person = conn.execute(select(accounts.c.active, accounts.c.roles).where(accounts.c.id == to)).first()
+    readers = {Role.REVIEWER.value, Role.SENIOR.value}
+    if person is None or not person.active or not readers & set(person.roles) or to == actor.id:
+        raise NotAvailable("that person cannot take cases")
+    return Role.SENIOR.value in person.roles
+
+
+def obstacle(conn: Connection, entry: Any, to: str, now: datetime, *, senior: bool) -> str:
+    """What keeps a case from being given to them, in words; empty where nothing does."""
+    if entry is None or entry.closed_at is not None:
+        return "is closed"
+    if entry.holder is not None and entry.lease_expires_at > now:
+        return "was taken meanwhile"
+    if entry.ahead_until is not None and entry.ahead_until > now:
+        return "is about to be opened by somebody"
+    if entry.held_by is not None and entry.held_by == entry.handed_to and entry.reserved_until > now:
+        return "was set aside by its reader"
+    if entry.reading == "third" and not senior:
+        return "is a senior's to decide"
+    if conn.execute(select(ratings.c.id).where(ratings.c.case_id == entry.case_id, ratings.c.reviewer == to)).first():
+        return "was read by them already"
+    said = select(skips.c.at).where(skips.c.case_id == entry.case_id, skips.c.reviewer == to)
+    return "was given back by them: not me" if conn.execute(said.where(skips.c.reason == "not_me")).first() else ""
 
 
 def _let_go(

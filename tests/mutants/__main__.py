@@ -108,6 +108,7 @@ MODULES = {
     "storage/batches/unscreened.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("unscreened", "standstills")],
     "storage/research/relabelled.py": [f"{STORAGE}/research/test_relabelled.py"],
     "storage/review/assigning.py": [f"{STORAGE}/review/test_assigning.py"],
+    "storage/review/inbox.py": [f"{STORAGE}/review/test_{each}.py" for each in ("assigning", "inbox")],
     "storage/review/claims.py": [f"{STORAGE}/review/test_{each}.py" for each in ("claims", "inbox", "ahead")],
     "storage/review/second_looks.py": [f"{STORAGE}/review/test_second_looks.py"],
     "storage/batches/screenings.py": [
@@ -140,7 +141,8 @@ DECIDING = {
         "_failures_by_kind",
     ],
     "storage/research/relabelled.py": ["dataset_version", "_row"],
-    "storage/review/assigning.py": ["assign", "_senior", "_obstacle"],
+    "storage/review/assigning.py": ["assign"],
+    "storage/review/inbox.py": ["is_senior", "obstacle", "_require_reader"],
     "storage/review/claims.py": [
         "is_open", "is_leased", "in_tiers", "is_reserved_for_others", "is_snoozed", "_skips", "is_sent_ahead",
         "not_ahead_for_others", "cases_in_hands", "is_read_by", "needs_senior", "state", "free_for", "in_order",

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event, select, update
 
+from screening.review.actors import Role
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
@@ -19,7 +20,21 @@ from storage.review.notes import notes
 from storage.review.queue import State, counts, queue, reserved_cases
 from storage.review.ratings import submit_rating
 from storage.schema import case_notes, inbox_entries
-from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
+from tests.storage.inbox_cases import (
+    ADMIN,
+    ANN,
+    BO,
+    CY,
+    MINUTE,
+    NOW,
+    RESEARCHER,
+    SENIOR,
+    fill,
+    form,
+    person,
+    read,
+    register,
+)
 
 LATER = NOW + MINUTE
 
@@ -156,6 +171,37 @@ def test_a_case_is_handed_only_to_somebody_else_who_reads(db: Database, to: str)
         inbox.hand_over(db, ANN.at(NOW), case_id, claimed(db).token, to, "note")
 
 
+def refuses(db: Database, by, claim, to) -> None:  # type: ignore[no-untyped-def]
+    """The case stays in these hands, with nothing said that tells who read it."""
+    with pytest.raises(NotAvailable, match=r"^that person cannot take this case$"):
+        inbox.hand_over(db, by.at(LATER), claim.case_id, claim.token, to.id, "the end of my shift")
+    assert claims.renew(db, by.at(LATER), claim.case_id, claim.token).case_id == claim.case_id
+    with db.read() as conn:
+        assert conn.execute(select(case_notes.c.id).where(case_notes.c.kind == "hand_over")).all() == []
+
+
+def test_a_case_is_not_handed_to_whoever_read_it_or_gave_it_back_for_good(db: Database) -> None:
+    register(db, ANN, BO, CY)
+    (case_id,) = fill(db, [Tier.P0])
+    inbox.decline(db, CY.at(NOW), case_id, claimed(db, CY).token)
+    read(db, ANN, form(), "1", ask=True)
+    second = claimed(db, BO)
+    for to in (ANN, CY):
+        refuses(db, BO, second, to)
+
+
+def test_a_case_on_which_readers_disagree_is_handed_to_a_senior_alone(db: Database) -> None:
+    helen = person("helen", Role.SENIOR)
+    register(db, ANN, BO, CY, SENIOR, helen)
+    (case_id,) = fill(db, [Tier.P0])
+    read(db, ANN, form("unsafe"), "1", ask=True)
+    read(db, BO, form("safe", 5), "2")
+    third = claimed(db, SENIOR)
+    refuses(db, SENIOR, third, CY)
+    inbox.hand_over(db, SENIOR.at(LATER), case_id, third.token, helen.id, "the end of my shift")
+    assert claimed(db, helen, LATER).case_id == case_id
+
+
 def test_signing_out_gives_everything_back(db: Database) -> None:
     fill(db, [Tier.P0, Tier.P2, Tier.P2])
     claimed(db), claimed(db)
@@ -263,8 +309,8 @@ def test_every_open_case_is_counted_once_and_free_means_claimable(sqlite_url: st
             still_open = len(
                 conn.execute(select(inbox_entries.c.case_id).where(inbox_entries.c.closed_at.is_(None))).all()
             )
-        for person in (ANN, BO, SENIOR):
-            assert counts(database, person.at(now), tiers=[Tier.P0, Tier.P2]).open == still_open
+        for each in (ANN, BO, SENIOR):
+            assert counts(database, each.at(now), tiers=[Tier.P0, Tier.P2]).open == still_open
     with database.write() as conn:
         for table in ("ratings", "adjudications", "skips"):
             conn.exec_driver_sql(f"DELETE FROM {table}")
