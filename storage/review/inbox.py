@@ -3,10 +3,11 @@
 Leaving a P0 or P1 case open takes a note for whoever comes next. `storage.review.queue` says what waits, and how much.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, and_, insert, select, update
+from sqlalchemy import Connection, Table, and_, insert, select, update
 
 from screening.review.actors import Acting, Actor, Role
 from screening.review.triage import Tier
@@ -22,7 +23,7 @@ from storage.review.claims import (
     take_back,
 )
 from storage.review.notes import add_note
-from storage.schema import accounts, inbox_entries, ratings, second_reading_requests, skips
+from storage.schema import accounts, case_notes, inbox_entries, ratings, second_reading_requests, skips
 
 _entry = inbox_entries.c
 NEEDS_NOTE = (Tier.P0, Tier.P1)
@@ -167,12 +168,23 @@ def _let_go(
 def ask_second_opinion(db: Database, by: Acting, case_id: str, token: str, note: str = "") -> None:
     """Have a second reader decide with this one: asked under the lease, before submitting. Raises LeaseLost.
 
-    The note is shown to nobody before they have read the case themselves.
+    The note is shown to nobody before they have read the case themselves. Asked twice is once.
     """
     with db.write() as conn:
         if conn.execute(select(_entry.case_id).where(holds(by, case_id, token))).first() is None:
             raise LeaseLost("the lease on this case is not yours any more")
-        conn.execute(insert(second_reading_requests).values(case_id=case_id, why="asked", asked_by=by.id, at=by.now))
-        if note.strip():
+        row = {"case_id": case_id, "why": "asked", "asked_by": by.id}
+        asked = not _is_stored(conn, second_reading_requests, row)
+        said = {"case_id": case_id, "author": by.id, "kind": "second_opinion", "note": note.strip()}
+        noted = bool(note.strip()) and not _is_stored(conn, case_notes, said)
+        if asked:
+            conn.execute(insert(second_reading_requests).values(**row, at=by.now))
+        if noted:
             add_note(conn, by, case_id, "second_opinion", note)
-        append(conn, by, "second_opinion_asked", case_id, {"note": bool(note.strip())})
+        if asked or noted:
+            append(conn, by, "second_opinion_asked", case_id, {"note": noted})
+
+
+def _is_stored(conn: Connection, table: Table, row: Mapping[str, str]) -> bool:
+    same = (table.c[name] == value for name, value in row.items())
+    return conn.execute(select(table.c.id).where(*same)).first() is not None

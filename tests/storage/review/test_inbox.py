@@ -19,7 +19,7 @@ from storage.review.inbox import NoteNeeded
 from storage.review.notes import notes
 from storage.review.queue import State, counts, queue, reserved_cases
 from storage.review.ratings import submit_rating
-from storage.schema import case_notes, inbox_entries
+from storage.schema import case_notes, inbox_entries, second_reading_requests
 from tests.storage.inbox_cases import (
     ADMIN,
     ANN,
@@ -221,6 +221,17 @@ def test_a_senior_takes_any_free_case_and_nobody_takes_a_held_or_closed_one(db: 
         claims.claim(db, SENIOR.at(NOW), case_id)
     with pytest.raises(NotAvailable):
         claims.claim(db, SENIOR.at(NOW), "no such case")
+
+
+def test_a_second_opinion_that_is_asked_for_twice_is_asked_for_once(db: Database) -> None:
+    (case_id,) = fill(db)
+    token = claimed(db).token
+    for note in ("", "the slang", " the slang", "the slang", "and the reply"):
+        inbox.ask_second_opinion(db, ANN.at(NOW), case_id, token, note)
+    with db.read() as conn:
+        assert conn.execute(select(second_reading_requests.c.asked_by)).scalars().all() == ["ann"]
+        noted = conn.execute(select(case_notes.c.note).order_by(case_notes.c.id)).scalars().all()
+    assert noted == ["the slang", "and the reply"]
 
 
 def test_an_empty_inbox_says_why(db: Database) -> None:
