@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, and_, exists, func, select
+from sqlalchemy import ColumnElement, ScalarSelect, and_, exists, func, or_, select
 
 from storage.schema import Moment, audit_events
 
@@ -13,13 +13,14 @@ LOOKS = ("text_viewed", "ahead_opened")
 def looks_at(case_id: ColumnElement[str]) -> tuple[Any, ColumnElement[bool]]:
     """The log's events, and the condition that one of them is a look at this case by whoever had claimed it.
 
-    A text that a researcher reads in a list is no look: nobody has taken the case for that.
+    A text that a researcher reads in a list is no look, nor one that was read before its reader claimed it, and so
+    perhaps before it came to the inbox: nobody has taken the case for that.
     """
     view, taken = audit_events.alias(), audit_events.alias()
-    claimed = exists().where(
-        taken.c.subject == view.c.subject, taken.c.actor == view.c.actor, taken.c.action == "claimed"
-    )
-    return view, and_(view.c.subject == case_id, view.c.action.in_(LOOKS), claimed)
+    same = taken.c.subject == view.c.subject, taken.c.actor == view.c.actor
+    claimed = exists().where(*same, taken.c.action == "claimed", taken.c.seq < view.c.seq)
+    taken_up = or_(view.c.action == "ahead_opened", claimed)  # of one sent ahead the opening is logged, then the claim
+    return view, and_(view.c.subject == case_id, view.c.action.in_(LOOKS), taken_up)
 
 
 def first_look(case_id: ColumnElement[str]) -> ScalarSelect[Any]:
