@@ -1,7 +1,6 @@
 """What readings asked for and nobody has closed yet: at the top of the inbox until it is done or handed on."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import partial
 
 import streamlit as st
@@ -47,7 +46,7 @@ def follow_up_panel(db: Database, by: Acting) -> bool:
         return False
     late = any(one.due_at <= by.now for one in found.shown)
     panel = st.expander(
-        heading(found, by.now),
+        heading(found),
         expanded=late or bool(st.session_state.get(_UNFOLDED)),
         icon=":material/assignment_late:",
         key="follow_ups",
@@ -58,6 +57,8 @@ def follow_up_panel(db: Database, by: Acting) -> bool:
     with panel:
         if found.others:
             st.caption(others_words(found))
+        if len(found.shown) < found.count - found.others:
+            st.caption(f"Shown are the {len(found.shown)} that are due first.")
         people = {other.id: visible(other.name) for other in colleagues(db, by.actor)} if found.shown else {}
         for one in found.shown:
             _one(db, by, one, people)
@@ -68,11 +69,9 @@ def _remember_fold() -> None:
     st.session_state[_UNFOLDED] = st.session_state["follow_ups"]
 
 
-def heading(found: Open, now: datetime) -> str:
+def heading(found: Open) -> str:
     """How many there are, and how many of them are overdue."""
-    count = len(found.shown) + found.others
-    late = sum(one.due_at <= now for one in found.shown) + found.others_overdue
-    return f"{count_of(count, 'follow-up')} open" + (f", {late} overdue" if late else "")
+    return f"{count_of(found.count, 'follow-up')} open" + (f", {found.overdue} overdue" if found.overdue else "")
 
 
 def others_words(found: Open) -> str:

@@ -84,9 +84,13 @@ class Closed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """What this person may see, the earliest due first; how many more there are, and how many of those are overdue."""
+    """What this person may see, the earliest due first; how many there are and how many of all are overdue; and how
+    many of these, and of the overdue, this person may not see.
+    """
 
     shown: tuple[FollowUp, ...]
+    count: int
+    overdue: int
     others: int
     others_overdue: int
 
@@ -131,16 +135,16 @@ def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
     Raises Forbidden.
     """
     require(by.actor, Action.FOLLOW_UP, by.id)
-    shown, hidden = _open_statements(by.actor, limit)
+    shown, counted = _open_statements(by.actor, limit)
     with db.read() as conn:
         rows = conn.execute(shown).all()
-        others, late = conn.execute(hidden, {"now": by.now}).one()
-    return Open(shown=tuple(map(_follow_up, rows)), others=others, others_overdue=late)
+        numbers = conn.execute(counted, {"now": by.now}).one()
+    return Open(shown=tuple(map(_follow_up, rows)), **numbers._mapping)
 
 
 @lru_cache(maxsize=KEPT)
-def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int, int]]:
-    """Those that this person may see, and the numbers of the rest: written once, asked at every run of the inbox."""
+def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int, int, int, int]]:
+    """Those that this person may see, and how many there are: written once, asked at every run of the inbox."""
     mine = or_(_one.who == actor.id, _one.opened_by == actor.id)
     visible = or_(mine, ~is_withheld(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else mine
     # a look-up for each: joined, an embedded database may begin at the cases, and read all of them
@@ -153,8 +157,14 @@ def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int,
         .order_by(_one.due_at, _one.id)
         .limit(limit)
     )
-    overdue = func.count().filter(_one.due_at <= NOW)
-    return joined, select(func.count(), overdue).where(_one.closed_at.is_(None), ~visible)
+    late = _one.due_at <= NOW
+    counted = select(
+        func.count().label("count"),
+        func.count().filter(late).label("overdue"),
+        func.count().filter(~visible).label("others"),
+        func.count().filter(late, ~visible).label("others_overdue"),
+    ).where(_one.closed_at.is_(None))
+    return joined, counted
 
 
 def _follow_up(row: Any) -> FollowUp:

@@ -12,9 +12,11 @@ from screening.review.triage import Tier
 from storage.blindness import is_blind
 from storage.database import Database
 from storage.review import claims, follow_ups
+from storage.review.ahead import send_ahead
 from storage.review.evidence import reveal_text
 from storage.review.follow_ups import FollowUp, For, How, NoteMissing, NotOpen
 from storage.review.ratings import revise, submit_rating
+from storage.review.second_looks import request_second_looks
 from storage.review.shift import Left, shift
 from storage.schema import accounts, audit_events, cases, inbox_entries, reveals
 from storage.settings_store import SiteSettings, change
@@ -189,6 +191,18 @@ def test_seniors_see_the_earliest_due_first_with_where_to_act_and_what_is_late(d
     assert follow_ups.open_ones(db, BO.at(NOW + 60 * MINUTE)).others_overdue == 1
 
 
+def test_all_that_are_open_are_counted_however_many_are_shown(db: Database) -> None:
+    register(db, ANN, BO)
+    ids = fill(db, [Tier.P2] * 3)
+    with db.write() as conn:
+        for case_id, minutes in zip(ids, (0, 1, 61), strict=True):
+            follow_ups.open_follow_up(conn, ANN.at(NOW + minutes * MINUTE), case_id, Disposition.URGENT)
+    for who, others in ((ANN, (0, 0)), (BO, (3, 2))):
+        found = follow_ups.open_ones(db, who.at(NOW + 61 * MINUTE), limit=1)
+        assert (len(found.shown), found.count, found.overdue) == (who is ANN, 3, 2)
+        assert (found.others, found.others_overdue) == others
+
+
 def test_how_one_ended_is_told_to_a_later_reader_only_once_the_case_is_closed(db: Database) -> None:
     register(db, ANN, BO, SENIOR)
     change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
@@ -274,6 +288,25 @@ def test_a_revision_is_no_other_reading_of_the_shift(db: Database) -> None:
     revise(db, ANN.at(NOW), case_id, form("insufficient_information"), "read again", "2" * 32)
     found = shift(db, ADMIN, NOW - MINUTE, NOW + MINUTE).tiers
     assert [one.read for one in found] == [1, 0, 0, 0]
+
+
+def test_a_look_before_the_case_was_claimed_is_no_first_look(db: Database) -> None:
+    """A senior reads the text in a list; later it comes to the inbox, waits, and the same senior takes it."""
+    register(db, SENIOR)
+    (case_id,) = fill(db, entered=False, outcome="safe")
+    reveal_text(db, SENIOR.at(NOW), case_id)
+    request_second_looks(db, SENIOR.at(NOW + 60 * MINUTE), [case_id])
+    end = NOW + 120 * MINUTE
+    claim = claims.claim_next(db, SENIOR.at(NOW + 70 * MINUTE))
+    assert claim is not None and shift(db, ADMIN, NOW, end).tiers[claim.tier].looked_at == 0
+    reveal_text(db, SENIOR.at(NOW + 75 * MINUTE), case_id, claim.token)
+    assert shift(db, ADMIN, NOW, end).tiers[claim.tier].median == 15 * MINUTE
+
+
+def test_a_text_that_was_sent_ahead_is_looked_at_when_it_is_opened(db: Database) -> None:
+    fill(db, (Tier.P2,), entered_at=[NOW - 10 * MINUTE])
+    assert send_ahead(db, ANN.at(NOW)) is not None and claims.claim_next(db, ANN.at(NOW)) is not None
+    assert shift(db, ADMIN, NOW - 60 * MINUTE, NOW + MINUTE).tiers[Tier.P2].median == 10 * MINUTE
 
 
 def test_a_look_in_a_list_is_no_first_look(db: Database) -> None:
