@@ -34,6 +34,9 @@ QUIET = frozenset({"look", "reveal", "rest"})
 """Requests that the page makes by itself: no sign that somebody is there."""
 BESIDE = QUIET | {"alive", "draft"}
 """Requests that answer nothing: what was said last stays."""
+SAVES = frozenset({"save", "revise"})
+AFTER_A_SAVE = frozenset({"next", "previous", "undo", "finish"})
+"""Requests that take the reader away from what they believe to be saved."""
 
 HexId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
@@ -83,23 +86,35 @@ def parse(sent: object) -> list[Request]:
 
 
 def handle(here: Here, requests: list[Request], tiers: Collection[Tier] | None) -> None:
-    """Do each of them that has not been done, in their order, and remember what came of it."""
+    """Do each of them that has not been done, in their order, and remember what came of it.
+
+    Once a save was refused, what was asked after it in the belief that it is saved is refused in the same words.
+    """
+    unsaved = ""
     for request in requests:
-        if request.id in memory().answers:
-            continue
-        at = At(here=here, desk=inbox_desk.current(here), tiers=tiers)
-        try:
-            _ACTS[request.kind](at, request)
-        except Refused as refused:
-            memory().answer(request.id, ok=False, words=str(refused))
-        except (NoteNeeded, ReasonNeeded, NotAvailable) as refused:
-            memory().answer(request.id, ok=False, words=sentence(refused))
-        except (LeaseLost, Forbidden, KeyError) as lost:
-            if isinstance(lost, Forbidden):
-                remember_refusal(lost, request.case)
-            memory().answer(request.id, ok=False, words=_loss_words(here, request))
-        else:
-            memory().answer(request.id, ok=True)
+        if request.id not in memory().answers:
+            if unsaved and request.kind in AFTER_A_SAVE:
+                memory().answer(request.id, ok=False, words=unsaved)
+            else:
+                _act(At(here=here, desk=inbox_desk.current(here), tiers=tiers), request)
+        if request.kind in SAVES:
+            unsaved = str(memory().answers[request.id]["words"])
+
+
+def _act(at: At, request: Request) -> None:
+    """Do it, and remember what came of it: words where it was refused."""
+    try:
+        _ACTS[request.kind](at, request)
+    except Refused as refused:
+        memory().answer(request.id, ok=False, words=str(refused))
+    except (NoteNeeded, ReasonNeeded, NotAvailable) as refused:
+        memory().answer(request.id, ok=False, words=sentence(refused))
+    except (LeaseLost, Forbidden, KeyError) as lost:
+        if isinstance(lost, Forbidden):
+            remember_refusal(lost, request.case)
+        memory().answer(request.id, ok=False, words=_loss_words(at.here, request))
+    else:
+        memory().answer(request.id, ok=True)
 
 
 def _loss_words(here: Here, request: Request) -> str:

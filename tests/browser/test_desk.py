@@ -145,15 +145,42 @@ def test_a_tab_whose_case_was_closed_in_another_says_so_by_itself(page: Page, db
 def test_a_case_that_went_to_a_colleague_is_said_with_the_draft_kept(page: Page, db: Database) -> None:
     open_inbox(page)
     case_id = next_case(page)
-    theirs = {"holder": "bo", "token": "other", "lease_expires_at": datetime.now(UTC) + timedelta(minutes=5)}
-    with db.write() as conn:
-        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))
+    _give_to_bo(db, case_id)
     choose(page, "1", "8", "Safe", "No doubt")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_text("Somebody else has this case now. What you filled in is kept").first).to_be_visible()
     expect(case_text(page)).to_have_count(0)
     kept = load_draft(db, LOCAL_USER, case_id)
     assert kept is not None and kept["label"] == "safe" and case_id not in stored_labels(db)
+
+
+def _give_to_bo(db: Database, case_id: str) -> None:
+    theirs = {"holder": "bo", "token": "other", "lease_expires_at": datetime.now(UTC) + timedelta(minutes=5)}
+    with db.write() as conn:
+        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))
+
+
+def test_a_save_refused_after_a_cut_line_is_said_though_the_next_case_was_asked_for(
+    far: Page, line: SlowLine, db: Database
+) -> None:
+    open_inbox(far)
+    case_id = next_case(far)
+    choose(far, "2", "7", "Unsafe", "Sure")
+    line.cut()
+    expect(far.get_by_text("Connection lost.")).to_be_visible()
+    far.keyboard.press("Control+Enter")
+    far.keyboard.press("n")
+    _give_to_bo(db, case_id)
+    line.mend()
+    expect(far.get_by_role("alert").filter(has_text="Somebody else has this case now.")).to_be_visible(timeout=120_000)
+    expect(far.get_by_text("The text is put away")).to_be_visible()
+    assert case_in_address(far) == case_id and case_id not in stored_labels(db)
+    with db.write() as conn:
+        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(holder=None))
+    far.get_by_role("button", name="Take it up again").click()
+    expect(chosen(far, "Unsafe")).to_be_visible()
+    expect(chosen(far, "Sure")).to_be_visible()
+    _give_back(far)
 
 
 def test_undo_in_haste_replaces_the_reading_and_it_stays_blind(page: Page, db: Database) -> None:

@@ -32,13 +32,22 @@ def desk(page: AppTest) -> dict[str, Any]:
 
 def ask(page: AppTest, kind: str, request_id: str = "", **body: Any) -> AppTest:
     """Send one request as the component does, for the case on the desk and under its lease."""
+    return send(page, asked(page, kind, request_id, **body))
+
+
+def asked(page: AppTest, kind: str, request_id: str = "", **body: Any) -> dict[str, Any]:
+    """A request as the component makes it, for the case on the desk and under its lease."""
     case = desk(page).get("case") or {}
     given = {"case": case.get("id"), **({"token": case["token"]} if "token" in case else {}), **body}
-    sent = {"id": request_id or new_id(datetime.now(UTC)), "kind": kind, **given}
+    return {"id": request_id or new_id(datetime.now(UTC)), "kind": kind, **given}
+
+
+def send(page: AppTest, *requests: dict[str, Any]) -> AppTest:
+    """Send these together, as the component does with what waited for the line."""
     states = page._tree.get_widget_states()
     trigger = states.widgets.add()
     trigger.id = f"$$STREAMLIT_INTERNAL_KEY_{_component(page).id}__events"
-    trigger.json_trigger_value = json.dumps({"event": "requests", "value": [sent]})
+    trigger.json_trigger_value = json.dumps({"event": "requests", "value": list(requests)})
     page._run(states)
     assert not page.exception
     return page
