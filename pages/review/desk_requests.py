@@ -16,6 +16,7 @@ from screening.review.actors import Acting
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.rating_form import RatingForm
 from screening.review.triage import Tier
+from storage.blindness import NotYetRated
 from storage.database import Database
 from storage.review import inbox
 from storage.review.adjudication import ReasonNeeded
@@ -109,7 +110,7 @@ def _act(at: At, request: Request) -> None:
         memory().answer(request.id, ok=False, words=str(refused))
     except (NoteNeeded, ReasonNeeded, NotAvailable) as refused:
         memory().answer(request.id, ok=False, words=sentence(refused))
-    except (LeaseLost, Forbidden, KeyError) as lost:
+    except (LeaseLost, NotYetRated, Forbidden, KeyError) as lost:
         if isinstance(lost, Forbidden):
             remember_refusal(lost, request.case)
         memory().answer(request.id, ok=False, words=_loss_words(at.here, request))

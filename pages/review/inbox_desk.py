@@ -312,7 +312,12 @@ def open_at_once(here: Here, desk: Desk) -> None:
 
 
 def reveal(here: Here, desk: Desk) -> None:
-    """Show what the engine and other readers said, once this person's own reading is saved."""
+    """Show what the engine and other readers said, once this person's own reading is saved; where they took it back in
+    another page meanwhile, the case as it is now.
+    """
+    if my_rating(here, desk.case_id) is None:
+        keep(_find(here, desk.case_id))
+        return
     shown = reveal_evidence(here.db, here.by, desk.case_id)
     given = ratings.reveal_ratings(here.db, here.by, desk.case_id)
     others = tuple({each.reviewer: each for each in given if each.reviewer != here.person.id}.values())

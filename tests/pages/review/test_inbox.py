@@ -332,6 +332,26 @@ def test_a_p0_case_may_be_opened_at_once_and_is_then_not_blind(open_page: Opener
     assert [each.blind for each in ratings.reveal_ratings(page_database, LOCAL_USER.at(_now()), urgent)] == [False]
 
 
+def test_evidence_at_once_after_the_lease_is_refused_and_said(open_page: Opener, page_database: Database) -> None:
+    [urgent] = fill(page_database, [Tier.P0])
+    page = take_next(open_page("inbox"))
+    _taken_by_another(page_database, urgent)
+    page = ask(page, "at_once")
+    assert answer(page) == {"ok": False, "words": "Somebody else has this case now."}
+    assert desk(page)["stage"] == "over" and _count(page_database, reveals) == 0
+
+
+def test_a_reading_taken_back_in_another_page_is_not_revealed_in_the_first(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    first = ask(take_next(open_page("inbox")), "save", form={"label": "safe", "certainty": 5})
+    last = desk(first)["last"]
+    ask(open_page("inbox", case=case_id), "undo", case=case_id, rating=last["rating"])
+    first = ask(first, "reveal")
+    assert answer(first)["ok"] and desk(first)["stage"] == "reading" and desk(first)["draft"]["label"] == "safe"
+    assert _count(page_database, reveals) == 0
+
+
 def test_a_case_that_is_not_in_hand_shows_nothing_of_itself(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
