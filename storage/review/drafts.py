@@ -14,7 +14,7 @@ from storage.review.erasure import is_erased
 from storage.schema import drafts
 
 LONGEST_DRAFT = 20_000
-"""Characters of a draft as JSON: a form with a long note is a quarter of it."""
+"""Characters of a draft as JSON, in any script: a form with a long note is a quarter of it."""
 
 
 def save_draft(db: Database, by: Acting, case_id: str, body: Mapping[str, Any]) -> None:
@@ -22,7 +22,7 @@ def save_draft(db: Database, by: Acting, case_id: str, body: Mapping[str, Any]) 
     Raises Forbidden.
     """
     require(by.actor, Action.RATE, by.id)
-    if len(json.dumps(dict(body))) > LONGEST_DRAFT:
+    if len(json.dumps(dict(body), ensure_ascii=False)) > LONGEST_DRAFT:
         raise ValueError("the draft is too long to be kept")
     with db.write() as conn:
         keep(conn, by.id, case_id, body, by.now)

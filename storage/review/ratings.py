@@ -1,6 +1,7 @@
 """Readings: submitted under a lease, once per submission id, blind where they can be; revised as new versions."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -55,14 +56,15 @@ def submit_rating(db: Database, by: Acting, case_id: str, token: str, form: Rati
     """Store a reading by whoever holds the case, give the case back, and settle it, in one transaction.
 
     ``submission_id`` (see `identifiers.new_id`) makes a repeated submit harmless: it becomes the rating's id.
-    Raises Forbidden, and LeaseLost without the current token; the form is then kept as a draft.
+    Raises Forbidden, and LeaseLost without the current token; the form is then kept as a draft unless it is too long.
     """
     require(by.actor, Action.RATE, by.id)
     try:
         with db.write() as conn:
             return _submit(conn, by, case_id, token, form, submission_id)
     except LeaseLost:
-        save_draft(db, by, case_id, form.model_dump(mode="json"))
+        with suppress(ValueError):
+            save_draft(db, by, case_id, form.model_dump(mode="json"))
         raise
 
 

@@ -1,12 +1,15 @@
 """The desk's component without a browser: what it is given to show, and what it asks for."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sqlalchemy import update
 from streamlit.testing.v1 import AppTest
 
+from storage.database import Database
 from storage.identifiers import new_id
+from storage.schema import inbox_entries
 
 
 def _desks(page: AppTest) -> list[Any]:
@@ -80,3 +83,10 @@ def save(page: AppTest, label: str = "unsafe", certainty: int = 4, **fields: Any
     """Ctrl+Enter, and the reveal that the component asks for after it."""
     page = ask(page, "save", form={"label": label, "certainty": certainty, "rev": 1, **fields})
     return ask(page, "reveal") if desk(page)["stage"] == "read" else page
+
+
+def give_to_bo(db: Database, case_id: str) -> None:
+    """As another reader's claim after expiry does."""
+    theirs = {"holder": "bo", "token": "other", "lease_expires_at": datetime.now(UTC) + timedelta(minutes=5)}
+    with db.write() as conn:
+        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))

@@ -21,7 +21,7 @@ from storage.review.queue import Counts, State, counts
 from storage.schema import cases, inbox_entries, reveals
 from storage.schema import ratings as ratings_table
 from tests.pages.conftest import Opener
-from tests.pages.review.desk import answer, ask, asked, desk, has_desk, save, send, take_next, unfold
+from tests.pages.review.desk import answer, ask, desk, give_to_bo, has_desk, save, take_next, unfold
 from tests.storage.inbox_cases import BO, CY, fill, form, register
 
 TEXT = "canary text number 1"
@@ -152,18 +152,11 @@ def test_another_readers_marks_come_with_the_reveal(open_page: Opener, page_data
     assert other["marks"] == [{"part": "text", "start": 0, "end": 6}] and "bo" not in other["who"].lower()
 
 
-def _taken_by_another(db: Database, case_id: str) -> None:
-    """As another reader's claim after expiry does."""
-    theirs = {"holder": "bo", "token": "other", "lease_expires_at": _now() + timedelta(minutes=5)}
-    with db.write() as conn:
-        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))
-
-
 def test_a_save_after_the_case_went_to_a_colleague_says_so_and_keeps_the_draft(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
     page = ask(take_next(open_page("inbox")), "draft", form={"label": "unsafe", "certainty": 4, "rev": 1})
-    _taken_by_another(page_database, case_id)
+    give_to_bo(page_database, case_id)
     page = ask(page, "save", form={"label": "unsafe", "certainty": 4, "note": "typed last"})
     said = "Somebody else has this case now. What you filled in is kept as a draft."
     assert answer(page) == {"ok": False, "words": said} and desk(page)["words"] == said
@@ -174,27 +167,11 @@ def test_a_save_after_the_case_went_to_a_colleague_says_so_and_keeps_the_draft(
     assert "Somebody else holds this case" in answer(page)["words"] and TEXT not in _shown(page)
 
 
-@pytest.mark.parametrize("after", ["next", "previous", "undo", "finish"])
-def test_what_was_asked_after_a_save_that_is_refused_is_refused_in_its_words(
-    open_page: Opener, page_database: Database, case_id: str, after: str
-) -> None:
-    page = take_next(open_page("inbox"))
-    other = fill(page_database)
-    _taken_by_another(page_database, case_id)
-    saving = asked(page, "save", form={"label": "unsafe", "certainty": 4})
-    page = send(page, saving, asked(page, after, case=None))
-    said = "Somebody else has this case now. What you filled in is kept as a draft."
-    assert list(desk(page)["answers"].values()) == [{"ok": False, "words": said}] * 2
-    assert desk(page)["stage"] == "over" and desk(page)["words"] == said and other
-    again = send(page, saving, asked(page, after, case=None))  # its answer had not arrived
-    assert answer(again) == {"ok": False, "words": said} and desk(again)["case"]["id"] == case_id
-
-
 def test_of_a_draft_nothing_is_said_to_who_filled_in_nothing(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
     page = ask(take_next(open_page("inbox")), "draft", form={"label": None, "marks": [], "note": "", "rev": 1})
-    _taken_by_another(page_database, case_id)
+    give_to_bo(page_database, case_id)
     assert desk(ask(page, "look"))["words"] == "Somebody else has this case now."
     page = ask(page, "draft", form={"label": "safe", "marks": [], "note": "", "rev": 2})
     assert desk(ask(page, "look"))["words"].endswith("What you filled in is kept as a draft.")
@@ -330,26 +307,6 @@ def test_a_p0_case_may_be_opened_at_once_and_is_then_not_blind(open_page: Opener
     page = save(page)
     assert desk(page)["read"]["blind"] is False
     assert [each.blind for each in ratings.reveal_ratings(page_database, LOCAL_USER.at(_now()), urgent)] == [False]
-
-
-def test_evidence_at_once_after_the_lease_is_refused_and_said(open_page: Opener, page_database: Database) -> None:
-    [urgent] = fill(page_database, [Tier.P0])
-    page = take_next(open_page("inbox"))
-    _taken_by_another(page_database, urgent)
-    page = ask(page, "at_once")
-    assert answer(page) == {"ok": False, "words": "Somebody else has this case now."}
-    assert desk(page)["stage"] == "over" and _count(page_database, reveals) == 0
-
-
-def test_a_reading_taken_back_in_another_page_is_not_revealed_in_the_first(
-    open_page: Opener, page_database: Database, case_id: str
-) -> None:
-    first = ask(take_next(open_page("inbox")), "save", form={"label": "safe", "certainty": 5})
-    last = desk(first)["last"]
-    ask(open_page("inbox", case=case_id), "undo", case=case_id, rating=last["rating"])
-    first = ask(first, "reveal")
-    assert answer(first)["ok"] and desk(first)["stage"] == "reading" and desk(first)["draft"]["label"] == "safe"
-    assert _count(page_database, reveals) == 0
 
 
 def test_a_case_that_is_not_in_hand_shows_nothing_of_itself(

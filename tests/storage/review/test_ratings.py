@@ -106,6 +106,22 @@ def test_a_draft_is_its_writers_survives_expiry_and_goes_with_the_rating(db: Dat
         save_draft(db, ANN.at(LATER), case_id, {"note": "x" * 30_000})
 
 
+@pytest.mark.parametrize("letter", ["ж", "ش", "人", "\U0001f642"])
+def test_a_draft_of_the_longest_notes_is_kept_in_any_script(db: Database, letter: str) -> None:
+    (case_id,) = fill(db)
+    longest = {"label": "unsafe", "note": letter * 4_000, "leaving": letter * 2_000, "reason": letter * 2_000}
+    save_draft(db, ANN.at(NOW), case_id, longest)
+    assert load_draft(db, ANN, case_id) == longest
+
+
+def test_a_lost_lease_is_told_also_where_the_form_is_too_long_for_a_draft(db: Database) -> None:
+    (case_id,) = fill(db)
+    save_draft(db, ANN.at(NOW), case_id, {"label": "unsafe"})
+    with pytest.raises(LeaseLost):
+        submit_rating(db, ANN.at(LATER), case_id, "x", form(note="\x01" * 4_000), "a" * 32)
+    assert load_draft(db, ANN, case_id) == {"label": "unsafe"}
+
+
 def test_a_revision_is_a_new_version_with_its_reason_and_says_it_was_not_blind(db: Database) -> None:
     (case_id,) = fill(db)
     submit_rating(db, ANN.at(NOW), case_id, claimed(db).token, form("safe", 4), "a" * 32)

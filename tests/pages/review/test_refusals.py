@@ -1,0 +1,60 @@
+"""The desk under AppTest: what is refused is said in true words, and nothing is shown or kept that is out of date."""
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import func, select
+
+from screening.review.triage import Tier
+from storage.database import Database
+from storage.schema import reveals
+from tests.pages.conftest import Opener
+from tests.pages.review.desk import answer, ask, asked, desk, give_to_bo, send, take_next
+from tests.storage.inbox_cases import fill
+
+
+@pytest.fixture
+def case_id(page_database: Database) -> Iterator[str]:
+    """One P2 case that waits."""
+    yield fill(page_database)[0]
+
+
+def _revealed(db: Database) -> int:
+    with db.read() as conn:
+        return conn.execute(select(func.count()).select_from(reveals)).scalar_one()
+
+
+@pytest.mark.parametrize("after", ["next", "previous", "undo", "finish"])
+def test_what_was_asked_after_a_save_that_is_refused_is_refused_in_its_words(
+    open_page: Opener, page_database: Database, case_id: str, after: str
+) -> None:
+    page = take_next(open_page("inbox"))
+    other = fill(page_database)
+    give_to_bo(page_database, case_id)
+    saving = asked(page, "save", form={"label": "unsafe", "certainty": 4})
+    page = send(page, saving, asked(page, after, case=None))
+    said = "Somebody else has this case now. What you filled in is kept as a draft."
+    assert list(desk(page)["answers"].values()) == [{"ok": False, "words": said}] * 2
+    assert desk(page)["stage"] == "over" and desk(page)["words"] == said and other
+    again = send(page, saving, asked(page, after, case=None))  # its answer had not arrived
+    assert answer(again) == {"ok": False, "words": said} and desk(again)["case"]["id"] == case_id
+
+
+def test_evidence_at_once_after_the_lease_is_refused_and_said(open_page: Opener, page_database: Database) -> None:
+    [urgent] = fill(page_database, [Tier.P0])
+    page = take_next(open_page("inbox"))
+    give_to_bo(page_database, urgent)
+    page = ask(page, "at_once")
+    assert answer(page) == {"ok": False, "words": "Somebody else has this case now."}
+    assert desk(page)["stage"] == "over" and _revealed(page_database) == 0
+
+
+def test_a_reading_taken_back_in_another_page_is_not_revealed_in_the_first(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    first = ask(take_next(open_page("inbox")), "save", form={"label": "safe", "certainty": 5})
+    last = desk(first)["last"]
+    ask(open_page("inbox", case=case_id), "undo", case=case_id, rating=last["rating"])
+    first = ask(first, "reveal")
+    assert answer(first)["ok"] and desk(first)["stage"] == "reading" and desk(first)["draft"]["label"] == "safe"
+    assert _revealed(page_database) == 0
