@@ -8,6 +8,8 @@ from typing import Any
 from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS
 from screening.review.guideline import DEFINITIONS, REMINDERS
 from screening.review.rating_form import (
+    LONGEST_NOTE,
+    MOST_MARKS,
     Behaviour,
     Disposition,
     Intent,
@@ -84,7 +86,8 @@ def form_offer() -> Mapping[str, Any]:
             _many("reason_codes", "What makes it hard, or went wrong", ReasonCode),
             _one("disposition", "What should happen next", Disposition),
         ],
-        "longest_note": 4_000,
+        "longest_note": LONGEST_NOTE,
+        "most_marks": MOST_MARKS,
         "keys": [list(each) for each in KEYS],
     }
 

@@ -13,6 +13,13 @@ FORM_VERSION: Final = 2
 """Version of the fields, their values and the reason codes; stored with each rating."""
 
 
+LONGEST_NOTE: Final = 4_000
+"""Characters of the note."""
+
+MOST_MARKS: Final = 20
+"""Marks of a reading, in text and reply together."""
+
+
 class RatingLabel(StrEnum):
     """What a reader says about a text."""
 
@@ -159,8 +166,8 @@ class RatingForm(BaseModel):
     protective_factors: tuple[ProtectiveFactor, ...] = ()
     reason_codes: tuple[ReasonCode, ...] = ()
     disposition: Disposition = Disposition.UNDECIDED
-    note: Annotated[str, Field(max_length=4_000)] = ""
-    marks: Annotated[tuple[TextMark, ...], Field(max_length=20)] = ()
+    note: Annotated[str, Field(max_length=LONGEST_NOTE)] = ""
+    marks: Annotated[tuple[TextMark, ...], Field(max_length=MOST_MARKS)] = ()
     read_to_end: bool | None = None
 
     @field_validator("protective_factors", "reason_codes")

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from sqlalchemy import delete, func, select, update
 
 from screening.review.actors import LOCAL_USER
+from screening.review.rating_form import MOST_MARKS
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review.claims import claim_next
@@ -249,6 +250,42 @@ def test_marks_by_keyboard_and_by_drag_and_a_long_text_whose_end_was_not_reached
     first, second = fields["marks"]
     assert first == {"part": "text", "start": 0, "end": 15} and fields["read_to_end"] is False
     assert f"First sentence. {LONG}"[second["start"] : second["end"]] == dragged
+
+
+MARK_SENTENCES = """([part, before]) => {
+  const box = document.querySelector(`.sld-${part}[role=region]`);
+  for (let number = 0; number < before; number++) {
+    const words = `Sentence ${number} of the ${part}.`;
+    const nodes = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
+    while (nodes.nextNode()) {
+      const node = nodes.currentNode, at = node.data.indexOf(words);
+      if (at < 0 || node.parentElement.matches("mark")) continue;
+      window.getSelection().setBaseAndExtent(node, at, node, at + words.length);
+      box.dispatchEvent(new MouseEvent("mouseup", { bubbles: true }));
+      break;
+    }
+  }
+}"""
+"""Drag over the first sentences of a part, one after the other, those that are marked left out."""
+
+
+def test_the_mark_that_a_reading_cannot_keep_is_refused_with_words(page: Page, db: Database) -> None:
+    text, reply = (" ".join(f"Sentence {number} of the {part}." for number in range(12)) for part in ("text", "reply"))
+    with db.write() as conn:
+        conn.execute(update(cases).values(text=text, reply=reply))
+    open_inbox(page)
+    next_case(page)
+    choose(page, "2", "7", "Unsafe", "Sure")
+    page.evaluate(MARK_SENTENCES, ["text", 12])
+    page.evaluate(MARK_SENTENCES, ["reply", 8])
+    expect(page.locator("mark.sld-mine")).to_have_count(MOST_MARKS)
+    expect(page.locator(".sld-alert")).to_be_empty()
+    page.evaluate(MARK_SENTENCES, ["reply", 9])
+    expect(page.get_by_role("alert").filter(has_text="A reading keeps 20 marks at most.")).to_be_visible()
+    expect(page.locator("mark.sld-mine")).to_have_count(MOST_MARKS)
+    save(page)
+    with db.write() as conn:
+        conn.execute(update(cases).values(reply=None))
 
 
 NARROW = ".st-key-inbox"

@@ -29,9 +29,10 @@ class Desk {
     this.layout.formPlace.append(this.form.root, this.reasonLabel);
     const ended = (part) => this.ended.add(part);
     const changed = () => this.changed();
+    const fits = (part, count) => this.marksFit({ ...this.marked(), [part]: count });
     this.panes = {
-      text: new TextPane("text", "Text of this case", { changed, ended }),
-      reply: new TextPane("reply", "The reply to it", { changed, ended }),
+      text: new TextPane("text", "Text of this case", { changed, ended, fits }),
+      reply: new TextPane("reply", "The reply to it", { changed, ended, fits }),
     };
     this.layout.texts.append(this.panes.text.root, this.panes.reply.root);
     this.ended = new Set();
@@ -229,6 +230,19 @@ class Desk {
     return { ...this.form.choices, marks, ...leaving, ...revision };
   }
 
+  // How many words are marked, by part.
+  marked() {
+    return { text: this.panes.text.marks.length, reply: this.panes.reply.marks.length };
+  }
+
+  // Whether a reading can keep so many marks in text and reply together; it is said where it can't.
+  marksFit({ text, reply }) {
+    const most = this.data.offer.most_marks;
+    if (text + reply <= most) return true;
+    this.layout.alert.textContent = `A reading keeps ${most} marks at most. Click on a mark to take it away.`;
+    return false;
+  }
+
   sendDraft() {
     this.draftTimer = 0;
     if (this.claiming) {
@@ -275,6 +289,7 @@ class Desk {
       this.layout.alert.textContent = lacking;
       return;
     }
+    if (!this.marksFit(this.marked())) return;
     if (this.revising && !this.reason.value.trim()) {
       this.layout.alert.textContent = "Say why you change your reading.";
       this.reason.focus();

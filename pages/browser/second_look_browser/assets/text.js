@@ -6,7 +6,7 @@ const LEAST = 2;
 const points = (text) => [...text].length;
 
 export class TextPane {
-  constructor(part, label, { changed, ended }) {
+  constructor(part, label, { changed, ended, fits }) {
     this.part = part;
     this.marks = [];
     this.others = [];
@@ -15,6 +15,7 @@ export class TextPane {
     this.picking = null;
     this.frozen = false;
     this.changed = changed;
+    this.fits = fits; // whether so many marks in this part can be kept: whoever says no says why
     this.ended = ended;
     this.box = make("div", {
       class: `sld-text sld-${part}`,
@@ -126,6 +127,7 @@ export class TextPane {
   add({ start, end }) {
     const apart = this.marks.filter((mark) => mark.end < start || mark.start > end);
     const joined = this.marks.filter((mark) => !apart.includes(mark));
+    if (!this.fits(this.part, apart.length + 1)) return this.draw();
     this.marks = [
       ...apart,
       {
