@@ -95,12 +95,13 @@ def _unread_stage(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
 
 
 def _draft(here: Here, desk: Desk) -> dict[str, Any]:
-    """What is filled in so far, and what in it does not fit together."""
+    """What is filled in so far, and what in it does not fit together; of a case that is read only a running change."""
     draft = dict(load_draft(here.db, here.person, desk.case_id) or {})
     if desk.text is not None and "rev" not in draft:  # a reading taken back: its marks as storage counts them
         kept = [TextMark.model_validate(mark) for mark in draft.get("marks") or ()]
         draft["marks"] = [shown_mark(mark, desk.text) for mark in kept]
-    return {"draft": draft, "points": list(_points(draft))}
+    running = desk.mine is None or draft.get("revision")
+    return {"draft": draft, "points": list(_points(draft)) if running else []}
 
 
 def _points(draft: Mapping[str, Any]) -> tuple[str, ...]:

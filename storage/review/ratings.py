@@ -116,6 +116,7 @@ def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str
             raise NotAvailable("what this case held was erased: its readings stay as they are")
         blind, version = is_blind(conn, by.actor, case_id, first=False), before.version + 1
         _insert(conn, by, case_id, version, before.reading, form, submission_id, blind=blind, reason=reason)
+        discard(conn, by.actor, case_id)
         settings, was = current_in(conn).settings, RatingLabel(before.label)
         following = resettle(conn, by, case_id, form, was, reason.strip(), settings)
         open_follow_up(conn, by, case_id, form.disposition)

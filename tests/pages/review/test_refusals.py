@@ -9,7 +9,7 @@ from screening.review.triage import Tier
 from storage.database import Database
 from storage.schema import reveals
 from tests.pages.conftest import Opener
-from tests.pages.review.desk import answer, ask, asked, desk, give_to_bo, send, take_next
+from tests.pages.review.desk import answer, ask, asked, desk, give_to_bo, save, send, take_next
 from tests.storage.inbox_cases import fill
 
 
@@ -58,3 +58,16 @@ def test_a_reading_taken_back_in_another_page_is_not_revealed_in_the_first(
     first = ask(first, "reveal")
     assert answer(first)["ok"] and desk(first)["stage"] == "reading" and desk(first)["draft"]["label"] == "safe"
     assert _revealed(page_database) == 0
+
+
+def test_what_does_not_fit_together_is_said_of_a_read_case_only_while_its_reading_is_changed(
+    open_page: Opener, case_id: str
+) -> None:
+    page = save(take_next(open_page("inbox")))
+    doubtful = {"label": "safe", "certainty": 4, "disposition": "urgent", "rev": 2}
+    page = ask(page, "draft", form=doubtful | {"revision": True})
+    assert desk(page)["points"] == ["The label is safe, but the disposition is urgent."]
+    page = ask(page, "draft", form=doubtful)  # of a page that had not heard of the save
+    assert desk(page)["points"] == []
+    page = ask(ask(page, "draft", form=doubtful | {"revision": True}), "revise", form=doubtful, note="second thoughts")
+    assert desk(page)["draft"] == {"marks": []} and desk(page)["points"] == []

@@ -122,6 +122,17 @@ def test_a_lost_lease_is_told_also_where_the_form_is_too_long_for_a_draft(db: Da
     assert load_draft(db, ANN, case_id) == {"label": "unsafe"}
 
 
+def test_the_draft_of_a_change_goes_with_the_change_that_is_stored(db: Database) -> None:
+    (case_id,) = fill(db)
+    submit_rating(db, ANN.at(NOW), case_id, claimed(db).token, form("safe", 4), "a" * 32)
+    save_draft(db, ANN.at(LATER), case_id, {"label": "safe", "revision": True})
+    with pytest.raises(ReasonNeeded):
+        revise(db, ANN.at(LATER), case_id, form("unsafe", 5), " ", "b" * 32)
+    assert load_draft(db, ANN, case_id) is not None
+    revise(db, ANN.at(LATER), case_id, form("unsafe", 5), "overlooked the last line", "b" * 32)
+    assert load_draft(db, ANN, case_id) is None
+
+
 def test_a_revision_is_a_new_version_with_its_reason_and_says_it_was_not_blind(db: Database) -> None:
     (case_id,) = fill(db)
     submit_rating(db, ANN.at(NOW), case_id, claimed(db).token, form("safe", 4), "a" * 32)

@@ -100,6 +100,11 @@ class Desk {
     return this.data.me.id;
   }
 
+  // Whether the form is of a reading that is being made or changed.
+  get mayChange() {
+    return this.stage === "reading" || (this.stage === "read" && this.revising);
+  }
+
   // What N keeps to, where a filter is on: on a narrow page the list with its tiers is out of sight.
   get filter() {
     return this.data.only ? ` of ${this.data.only}` : "";
@@ -137,7 +142,7 @@ class Desk {
     if (!ok) this.layout.alert.textContent = words;
     if (request.kind === "draft" && ok) {
       forget(this.me, request.case, request.form.rev);
-      if (request.case === this.caseId) this.layout.drafted.textContent = `Draft saved ${new Date().toLocaleTimeString([], { timeStyle: "medium" })}`;
+      if (request.case === this.caseId && this.mayChange) this.layout.drafted.textContent = `Draft saved ${new Date().toLocaleTimeString([], { timeStyle: "medium" })}`;
     }
     if (request.kind === "save" && this.saving?.id === request.id) {
       this.saving = null;
@@ -212,7 +217,7 @@ class Desk {
   changed() {
     this.active = true;
     this.layout.alert.textContent = "";
-    if (!["reading", "read"].includes(this.stage) || this.saving) return;
+    if (!this.mayChange || this.saving) return;
     this.form.choices.rev = Date.now();
     keepHere(this.me, this.caseId, this.draft());
     this.layout.drafted.textContent = "";
@@ -264,12 +269,13 @@ class Desk {
     const here = keptHere(this.me, this.caseId);
     const newer = here && (here.rev ?? 0) > (theirs.rev ?? 0);
     let filled = newer ? here : theirs;
-    if (this.stage === "read" && !filled.revision) filled = { ...this.data.read.form };
+    const stored = this.stage === "read" && !filled.revision;
+    if (stored) filled = { ...this.data.read.form };
     this.form.show(filled);
     this.marks = filled.marks ?? [];
     this.reason.value = filled.reason ?? "";
     this.noteIs(filled.leaving ?? "");
-    this.layout.drafted.textContent = newer ? "What you had filled in is back." : "";
+    this.layout.drafted.textContent = newer && !stored ? "What you had filled in is back." : "";
     if (newer && this.stage === "reading" && !this.claiming) this.sendDraft();
     return true;
   }
@@ -283,7 +289,7 @@ class Desk {
 
   save() {
     if (this.saving || this.outbox.waits("save")) return;
-    if (!(this.stage === "reading" || (this.stage === "read" && this.revising)) || this.shown.text === null) return;
+    if (!this.mayChange || this.shown.text === null) return;
     const lacking = this.form.missing();
     if (lacking) {
       this.layout.alert.textContent = lacking;
@@ -452,11 +458,19 @@ class Desk {
   escape() {
     this.layout.away.hidden = true;
     this.panelShown = "";
-    if (this.revising && !this.saving) {
-      this.revising = false;
-      forget(this.me, this.caseId);
-    }
+    if (this.revising && !this.saving) this.dropChange();
     this.paint();
+  }
+
+  // A change that is left: nothing of it comes back, neither from here nor from the server.
+  dropChange() {
+    clearTimeout(this.draftTimer);
+    this.draftTimer = this.firstUnsent = 0;
+    this.revising = false;
+    const nothing = { rev: Date.now() };
+    keepHere(this.me, this.caseId, nothing);
+    this.outbox.drop("draft");
+    this.outbox.post("draft", { case: this.caseId, form: nothing });
   }
 
   mayChoose() {
@@ -549,7 +563,7 @@ class Desk {
     const previous = ["Previous", "P", this.keys().p];
     layout.title.textContent = { reading: "Your reading", read: this.revising ? "Change your reading" : "Saved", idle: "Your desk" }[this.stage] ?? "This case";
     layout.receipt.replaceChildren();
-    layout.points.replaceChildren(...(data.points ?? []).map((words) => make("li", {}, words)));
+    layout.points.replaceChildren(...((this.mayChange && data.points) || []).map((words) => make("li", {}, words)));
     if (this.stage === "idle") {
       layout.drawNone("No case on your desk", data.words);
       layout.drawBar([[next], [previous, ["Finish", "F", this.keys().f], ["Keys", "?", this.keys()["?"]]]]);
