@@ -89,7 +89,7 @@ def _unread_stage(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
         "stage": "over",
         "case": away,
         "words": standing_words(found, draft=draft),
-        "may_take": may_take and found.place is Place.FREE,
+        "may_take": may_take and found.place in (Place.FREE, Place.KEPT),
         "mine": found.place is Place.READ,
     }
 

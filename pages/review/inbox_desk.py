@@ -25,6 +25,7 @@ from storage.review.notes import Note, notes
 from storage.review.opening import claim_and_reveal_next
 from storage.review.queue import counts
 from storage.review.ratings import Rating, Receipt
+from storage.review.second_readings import has_asked
 from storage.review.standing import Place, Standing, standing
 from storage.review.taking_back import take_back
 from storage.settings_store import SiteSettings
@@ -63,7 +64,8 @@ class Here:
 class Desk:
     """One case on the desk. ``claim`` is the last one known; ``mine`` is the reading, once it is saved.
 
-    ``text`` is None while covered, ``evidence`` until the reveal. ``others`` are other people's readings after it.
+    ``text`` is None while covered, ``evidence`` until the reveal. ``others`` are other people's readings after it;
+    ``asked`` says whether this person asked for a second opinion.
     """
 
     case_id: str
@@ -216,8 +218,12 @@ def renew(here: Here, desk: Desk) -> Desk:
 
 def open_desk(here: Here, claim: Claim) -> Desk:
     """A case just claimed, its text loaded unless this person wants texts covered."""
-    desk = Desk(case_id=claim.case_id, claim=claim)
+    desk = _lay_out(here, claim)
     return desk if covers_texts() else uncover(here, desk)
+
+
+def _lay_out(here: Here, claim: Claim) -> Desk:
+    return Desk(case_id=claim.case_id, claim=claim, asked=has_asked(here.db, here.person, claim.case_id))
 
 
 def covers_texts() -> bool:
@@ -257,7 +263,7 @@ def _open_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
     opened = claim_and_reveal_next(here.db, here.by, here.lease, tiers)
     if opened is None:
         return None
-    return Desk(case_id=opened.claim.case_id, claim=opened.claim, text=opened.text, left=opened.left)
+    return replace(_lay_out(here, opened.claim), text=opened.text, left=opened.left)
 
 
 def _find_left_behind(here: Here) -> Claim | None:

@@ -43,7 +43,9 @@ def standing_words(found: Standing, *, draft: bool) -> str:
         did = "closed" if found.closed else "read"
         waits = "" if found.closed else "; it waits for another reader"
         return f"You {did} this case at {found.at:%H:%M} UTC as {_LABELS[found.label]}{waits}."
-    words = _WORDS.get(found.place)
-    if words is None:
+    words = _WORDS.get(found.place, "")
+    if found.place is Place.KEPT and found.until is not None:
+        words = f"This case is kept for you until {found.until:%H:%M} UTC."
+    if not words:
         return "This case is in your hands."
     return f"{words} {KEPT}" if draft else words

@@ -3,13 +3,16 @@
 import hashlib
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, Select, insert, select
 
 from screening.labels import Outcome
 from screening.review.actors import Actor, Role
+from screening.review.policy import Action, require
 from screening.review.rating_form import RatingForm, RatingLabel
 from screening.review.triage import STATED, Tier
+from storage.database import Database
 from storage.schema import accounts, cases, inbox_entries, screenings, second_reading_requests
 from storage.settings_store import SecondReadingRule, SiteSettings
 
@@ -46,10 +49,7 @@ def second_reading_due(
     somebody else could read: on a site with one reader it would leave the case waiting for ever (see `adjudication`). A
     reading that was asked for stays asked for.
     """
-    asked = select(second_reading_requests.c.id).where(
-        second_reading_requests.c.case_id == case_id, second_reading_requests.c.why == Why.ASKED.value
-    )
-    if conn.execute(asked.limit(1)).first() is not None:
+    if conn.execute(_requests_of(case_id)).first() is not None:
         return Why.ASKED
     by_rule = bool(_matching_rules(form, settings, before) & set(settings.second_reading_rules))
     by_rule = by_rule or doubtful_safe(conn, case_id, form)
@@ -57,6 +57,21 @@ def second_reading_due(
     if not (by_rule or coin(case_id) < settings.second_reading_rate) or not _others(conn, reader):
         return None
     return Why.RULE if by_rule else Why.SAMPLED
+
+
+def _requests_of(case_id: str) -> Select[Any]:
+    found = select(second_reading_requests.c.id).where(second_reading_requests.c.case_id == case_id).limit(1)
+    return found.where(second_reading_requests.c.why == Why.ASKED.value)
+
+
+def has_asked(db: Database, actor: Actor, case_id: str) -> bool:
+    """Whether this person asked for a second opinion of the case. Raises Forbidden."""
+    require(actor, Action.RATE, actor.id)
+    with db.read() as conn:
+        return (
+            conn.execute(_requests_of(case_id).where(second_reading_requests.c.asked_by == actor.id)).first()
+            is not None
+        )
 
 
 def doubtful_safe(conn: Connection, case_id: str, form: RatingForm) -> bool:

@@ -18,6 +18,7 @@ class Place(StrEnum):
 
     HELD = "held"  # in this person's hands, with this token
     ELSEWHERE = "elsewhere"  # in this person's hands, with another token: taken up again in another page
+    KEPT = "kept"  # nobody's, and set aside by this person or handed to them: given to nobody else until then
     FREE = "free"  # nobody's: the lease is over
     TAKEN = "taken"  # in somebody else's hands, or kept for them
     READ = "read"  # read by this person
@@ -27,12 +28,15 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """``at`` and ``label`` are those of this person's own last reading; ``closed`` says whether the case is."""
+    """``at`` and ``label`` are those of this person's own last reading; ``closed`` says whether the case is, ``until``
+    how long it is kept for them.
+    """
 
     place: Place
     closed: bool = False
     at: datetime | None = None
     label: RatingLabel | None = None
+    until: datetime | None = None
 
 
 _ENTRY = select(inbox_entries, erased_cases.c.case_id.is_not(None).label("erased")).outerjoin(
@@ -59,6 +63,7 @@ def standing(db: Database, by: Acting, case_id: str, token: str | None) -> Stand
     closed = entry.closed_at is not None
     if mine is not None:
         return Standing(place=Place.READ, closed=closed, at=mine.at, label=RatingLabel(mine.label))
-    reserved = entry.reserved_until is not None and entry.reserved_until > by.now and entry.handed_to != by.id
-    place = Place.CLOSED if closed else Place.TAKEN if leased or reserved else Place.FREE
-    return Standing(place=place, closed=closed)
+    reserved = entry.reserved_until is not None and entry.reserved_until > by.now
+    if reserved and entry.handed_to == by.id and not (closed or leased):
+        return Standing(place=Place.KEPT, until=entry.reserved_until)
+    return Standing(place=Place.CLOSED if closed else Place.TAKEN if leased or reserved else Place.FREE, closed=closed)

@@ -15,7 +15,7 @@ from storage.identifiers import new_id
 from storage.review.claims import claim_next
 from storage.review.drafts import load_draft
 from storage.review.ratings import submit_rating
-from storage.schema import cases, follow_ups, inbox_entries, ratings
+from storage.schema import case_notes, cases, follow_ups, inbox_entries, ratings
 from tests.browser.conftest import RunningApp, require_well, screenshot
 from tests.browser.desk import (
     case_in_address,
@@ -182,6 +182,21 @@ def test_a_save_refused_after_a_cut_line_is_said_though_the_next_case_was_asked_
     expect(chosen(far, "Unsafe")).to_be_visible()
     expect(chosen(far, "Sure")).to_be_visible()
     _give_back(far)
+
+
+def test_a_second_press_on_a_way_to_leave_says_nothing_untrue(far: Page, line: SlowLine, db: Database) -> None:
+    open_inbox(far)
+    case_id = next_case(far)
+    far.keyboard.press("h")
+    far.get_by_role("textbox", name="Note for the next reader").fill("ask the ward")
+    line.delay_s = 0.5
+    far.get_by_role("button", name="Set aside").dblclick()
+    expect(far.get_by_text("Set aside for you; your note is kept.")).to_be_visible()
+    far.wait_for_timeout(1500)
+    expect(far.locator(".sld-alert")).to_be_empty()
+    with db.read() as conn:
+        query = select(func.count()).select_from(case_notes).where(case_notes.c.case_id == case_id)
+        assert conn.execute(query).scalar_one() == 1
 
 
 def test_undo_in_haste_replaces_the_reading_and_it_stays_blind(page: Page, db: Database) -> None:

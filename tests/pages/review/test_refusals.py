@@ -1,5 +1,6 @@
 """The desk under AppTest: what is refused is said in true words, and nothing is shown or kept that is out of date."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -7,10 +8,11 @@ from sqlalchemy import func, select
 
 from screening.review.triage import Tier
 from storage.database import Database
+from storage.review.second_readings import has_asked
 from storage.schema import reveals
 from tests.pages.conftest import Opener
 from tests.pages.review.desk import answer, ask, asked, desk, give_to_bo, save, send, take_next
-from tests.storage.inbox_cases import fill
+from tests.storage.inbox_cases import BO, fill
 
 
 @pytest.fixture
@@ -71,3 +73,27 @@ def test_what_does_not_fit_together_is_said_of_a_read_case_only_while_its_readin
     assert desk(page)["points"] == []
     page = ask(ask(page, "draft", form=doubtful | {"revision": True}), "revise", form=doubtful, note="second thoughts")
     assert desk(page)["draft"] == {"marks": []} and desk(page)["points"] == []
+
+
+def test_a_case_set_aside_is_said_to_be_kept_for_its_reader(open_page: Opener, case_id: str) -> None:
+    first = take_next(open_page("inbox"))
+    stale = ask(open_page("inbox", case=case_id), "look")
+    held = asked(first, "hold", note="ask the ward")
+    ask(first, "hold", note="ask the ward")
+    again = send(first, held)  # a second press
+    assert re.fullmatch(r"This case is kept for you until \d\d:\d\d UTC\.", answer(again)["words"])
+    stale = ask(stale, "look")
+    assert desk(stale)["words"].startswith("This case is kept for you until") and desk(stale)["may_take"]
+    assert desk(ask(stale, "take"))["stage"] == "reading"
+
+
+def test_a_second_opinion_stays_asked_for_after_a_reload_and_is_not_told_to_others(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    page = take_next(open_page("inbox"))
+    assert not desk(page)["case"]["asked"]
+    page = ask(page, "second")
+    assert desk(page)["case"]["asked"] and desk(open_page("inbox", case=case_id))["case"]["asked"]
+    ask(page, "hold", note="ask the ward")
+    assert desk(ask(open_page("inbox", case=case_id), "take", case=case_id))["case"]["asked"]
+    assert not has_asked(page_database, BO, case_id)

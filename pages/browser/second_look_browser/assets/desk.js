@@ -15,6 +15,7 @@ const ALIVE_MS = 20000;
 const REST_MS = 600;
 const LOW_MS = 120000;
 const GONE_MS = 4000;
+const WAYS_TO_LEAVE = ["skip", "not_me", "hold", "hand_over", "release"];
 const LOST = "Connection lost.";
 const KEPT = "Your choices are kept; trying again.";
 
@@ -373,6 +374,7 @@ class Desk {
       this.layout.alert.textContent = "A P0 or P1 case that stays open needs a note for the next reader. Write it below.";
       return;
     }
+    if ([kind, ...WAYS_TO_LEAVE].some((each) => this.outbox.waits(each))) return; // pressed twice: the first is on its way
     this.outbox.post(kind, { case: this.caseId, token: this.shown.token, note, to });
   }
 
