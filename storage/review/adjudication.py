@@ -1,7 +1,8 @@
 """Accepted labels: what a reading does to its case, in the transaction that stores it, and a senior's decisions.
 
-One reading adjudicates at once unless a second one is due. Two readings that agree adjudicate; two that do not wait
-for a senior, who also amends closed cases, each time with a reason. Every version is kept; nothing is overwritten.
+One reading adjudicates at once unless a second one is due. Two readings that agree adjudicate, in their first words and
+in all later ones; two that do not wait for a senior, who also amends closed cases, each time with a reason. Every
+version is kept; nothing is overwritten.
 """
 
 from collections.abc import Sequence
@@ -68,8 +69,7 @@ def settle(conn: Connection, by: Acting, case_id: str, reading: str, form: Ratin
         if why is None:
             return _close_alone(conn, case_id, form, by, None)
         return _wait(conn, case_id, why, by)
-    labels = {row.label for row in latest_readings(conn, case_id)}
-    if reading == "second" and len(labels) == 1:
+    if reading == "second" and len(_labels_ever_given(conn, case_id)) == 1:
         return close(conn, case_id, form.label, Method.AGREEMENT, SYSTEM.at(by.now), None)
     if reading == "second":
         return _dispute(conn, case_id, by)
@@ -149,6 +149,13 @@ def latest_readings(conn: Connection, case_id: str) -> Sequence[Any]:
         .order_by(ratings.c.version, ratings.c.at, ratings.c.id)
     )
     return tuple({row.reviewer: row for row in rows}.values())
+
+
+def _labels_ever_given(conn: Connection, case_id: str) -> set[str]:
+    """Every label that any version of any reading gave: a first word that was changed after the reveal still counts,
+    or the engine's view would decide whether readers agree.
+    """
+    return set(conn.execute(select(ratings.c.label).where(ratings.c.case_id == case_id)).scalars())
 
 
 def versions_in(conn: Connection, case_id: str) -> tuple[Adjudication, ...]:

@@ -151,8 +151,8 @@ DECIDING = {
     "storage/review/second_looks.py": ["request_second_looks", "_remember"],
     "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement", "_toss"],
     "storage/review/adjudication.py": [
-        "settle", "resettle", "_close_alone", "_wait", "_dispute", "close", "latest_readings", "adjudicate", "is_party",
-        "amend", "_is_same", "_needs",
+        "settle", "resettle", "_close_alone", "_wait", "_dispute", "close", "latest_readings", "_labels_ever_given",
+        "adjudicate", "is_party", "amend", "_is_same", "_needs",
     ],
     "storage/review/second_readings.py": ["second_reading_due", "doubtful_safe", "_matching_rules", "coin"],
     "storage/review/follow_ups.py": [

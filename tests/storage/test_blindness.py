@@ -26,6 +26,7 @@ from storage.research.confusion import confusion, count_unread
 from storage.research.listed import Cell
 from storage.research.relabelled import export_relabelled
 from storage.review import claims
+from storage.review.adjudication import adjudicate
 from storage.review.ratings import my_rating, revise, submit_rating
 from storage.review.second_looks import request_second_looks
 from storage.schema import case_tags, cases
@@ -286,6 +287,8 @@ def test_a_label_taken_back_stands_nowhere_until_it_is_decided_again(db: Databas
     here = Cell(batch_id=batch_id, reference="safe", outcome="human_review")
     assert [case.adjudicated for case in cell_page(db, own, here).cases] == [False]
     _read(db, BO, case_id, "safe")
+    assert adjudicated_labels(db, SENIOR, batch_id) == {}, "Ann's first word was another"
+    adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.SAFE, "a quotation")
     assert adjudicated_labels(db, SENIOR, batch_id) == {case_id: RatingLabel.SAFE}
     (row,) = export_relabelled(db, own.at(LATER), batch_id, "key")
     assert (row.adjudicated_label, row.final_source) == ("safe", "adjudicated")

@@ -245,6 +245,24 @@ def test_unsafe_softened_after_the_reveal_is_read_again(db: Database) -> None:
     assert [one.label for one in reveal_versions(db, ANN.at(NOW), case_id)] == ["unsafe"], "until a senior has decided"
 
 
+@pytest.mark.parametrize(
+    ("first", "revised", "second"),
+    [("unsafe", "safe", "safe"), ("safe", "unsafe", "unsafe"), ("safe", "unsafe", "safe")],
+)
+def test_what_a_reader_said_before_the_reveal_is_compared_with_the_second_reading(
+    db: Database, first: str, revised: str, second: str
+) -> None:
+    site(db)
+    (case_id,) = fill(db)
+    read(db, ANN, form(first), "a", ask=True)
+    reveal_evidence(db, ANN.at(LATER), case_id)
+    revise(db, ANN.at(LATER), case_id, form(revised, 5), "the engine says so", "b" * 32)
+    assert read(db, BO, form(second), "c", LATER).next is Next.SENIOR
+    assert reveal_versions(db, BO.at(LATER), case_id) == (), "nothing is settled by what came after the reveal"
+    seen = [(one.reviewer, one.version, one.form.label) for one in reveal_ratings(db, SENIOR.at(LATER), case_id)]
+    assert sorted(seen) == [("ann", 1, first), ("ann", 2, revised), ("bo", 1, second)], "who decides sees every version"
+
+
 def test_a_closed_case_whose_reader_changes_their_mind_is_opened_again(db: Database) -> None:
     site(db)
     (case_id,) = fill(db)
@@ -271,7 +289,7 @@ def test_revisions_while_the_case_is_open_only_add_versions(db: Database) -> Non
     case_id = claims.claim_next(db, BO.at(NOW)).case_id  # type: ignore[union-attr]
     assert revise(db, ANN.at(LATER), case_id, form("unsafe", 4), "slipped", "b" * 32).next is Next.SECOND_READING
     token = claims.my_claims(db, BO.at(LATER))[0].token
-    assert submit_rating(db, BO.at(LATER), case_id, token, form("unsafe", 3), "c" * 32).next is Next.CLOSED
+    assert submit_rating(db, BO.at(LATER), case_id, token, form("unsafe", 3), "c" * 32).next is Next.SENIOR
 
 
 def requested(db: Database) -> dict[str, str]:
