@@ -41,7 +41,7 @@ from storage.research.columns import (
     recorded_columns,
     waiting_mask,
 )
-from storage.research.confusion import Labels
+from storage.research.confusion import Labels, count_unread
 from storage.research.listed import MOST_LISTED
 from storage.research.recorded_draws import RecordingState, recorded_batch, recording_state
 from storage.research.standing import Standing, batch_now
@@ -102,6 +102,7 @@ class Experiment:
 class Evaluated:
     """Every condition's figures, last what the batch itself did as the Errors page counts it; and of how many texts.
     ``made`` draws beside the recorded ones, ``of_subset`` whether some texts are of the subset of special interest.
+    Of the last row ``waiting`` cases count as left to a clinician, since whoever asks may yet have to read them.
     """
 
     name: str
@@ -110,7 +111,13 @@ class Evaluated:
     labelled: int
     of_subset: bool
     made: int
+    waiting: int
     results: tuple[Measured, ...]
+
+    @property
+    def comparable(self) -> tuple[Measured, ...]:
+        """Those that are of the same texts: what the batch did is left out while some of its outcomes are not told."""
+        return self.results[:-1] if self.waiting else self.results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +197,7 @@ def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
         labelled=labelled,
         of_subset=SUICIDE_WATCH in found.drawn.names,
         made=found.made,
+        waiting=count_unread(db, ask.actor, ask.batch_id),
         results=(*results, _own(db, ask, found)[0]) if labelled else (),
     )
 
@@ -241,8 +249,9 @@ def count_gaps(db: Database, ask: Ask) -> tuple[str, tuple[tuple[float, int], ..
 
 
 def compare_conditions(db: Database, ask: Ask, first: str, second: str) -> tuple[Comparison, tuple[Comparison, ...]]:
-    """The second condition less the first, and every other less the first."""
+    """The second condition less the first, and every other less the first: those of `Evaluated.comparable`."""
     references, every = _references_and_outcomes(db, ask)
+    every = every[:-1] if count_unread(db, ask.actor, ask.batch_id) else every
     by_name = {each.name: each for each in every}
     tell("Comparing")
     others = [each for each in every if each.name != first]

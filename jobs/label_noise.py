@@ -16,6 +16,7 @@ from screening.statistics.label_noise import Counts, Ranking, ReadingOrder, Seco
 from screening.statistics.metrics import NONE, Columns, Integers, Metrics, evaluate_columns
 from storage.database import Database
 from storage.research.columns import RecordedColumns, accepted_references, case_names, outcomes_in, waiting_mask
+from storage.research.confusion import count_unread
 from storage.research.listed import MOST_LISTED
 
 MOST_SHOWN = 200
@@ -123,11 +124,12 @@ def _free(db: Database, ask: Ask, batch: RecordedColumns, order: ReadingOrder) -
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relabelled:
     """A version of a batch's labels: the metrics against it, and how many labels clinicians gave, changed, and took
-    away, each with its first `MOST_LISTED` cases.
+    away, each with its first `MOST_LISTED` cases. In the metrics ``waiting`` cases count as left to a clinician.
     """
 
     name: str
     metrics: Metrics
+    waiting: int
     adjudicated: int = 0
     changed: int = 0
     withdrawn: int = 0
@@ -138,13 +140,13 @@ class Relabelled:
 
 def measure_relabelled(db: Database, ask: Ask, version: int | None) -> tuple[Relabelled, Relabelled]:
     """The batch's own outcomes against the file's labels, and against those accepted as of a version, side by side.
-    What waits for a reading of whoever asks has no outcome in either.
+    What waits for a reading of whoever asks counts in both as on the Errors page: see `count_unread`.
     """
     batch = columns(db, ask)
     tell("Measuring against the accepted labels")
     original = batch.drawn.references
     outcomes = outcomes_in(db, ask.actor, ask.batch_id, batch.rows)
-    outcomes[waiting_mask(db, ask.actor, ask.batch_id, batch.rows)] = NONE
+    waiting = count_unread(db, ask.actor, ask.batch_id)
     after, read = accepted_references(db, ask.actor, ask.batch_id, batch, version)
     changed = read[(after[read] != NONE) & (after[read] != original[read])]
     withdrawn = read[after[read] == NONE]
@@ -155,10 +157,15 @@ def measure_relabelled(db: Database, ask: Ask, version: int | None) -> tuple[Rel
         return tuple(named[row].case_id for row in rows)
 
     return (
-        Relabelled(name="the file's labels", metrics=evaluate_columns(Columns(references=original, outcomes=outcomes))),
+        Relabelled(
+            name="the file's labels",
+            metrics=evaluate_columns(Columns(references=original, outcomes=outcomes)),
+            waiting=waiting,
+        ),
         Relabelled(
             name="adjudicated where read",
             metrics=evaluate_columns(Columns(references=after, outcomes=outcomes)),
+            waiting=waiting,
             adjudicated=len(read),
             changed=len(changed),
             withdrawn=len(withdrawn),

@@ -67,10 +67,10 @@ _show_unsettled(found.results[:-1])
 subset = SUICIDE_WATCH if found.of_subset else None
 parts: Mapping[str, Callable[[], None]] = {
     "Results": lambda: view.show_results(view.table_of(found, subset, labels)),
-    "Compare": lambda: show_comparison(ask, found.results),
+    "Compare": lambda: show_comparison(ask, found),
     "Budget sweep": lambda: view.show_sweep(ask),
-    "Calls and tokens": lambda: view.show_calls(ask, found.results),
-    "What if": lambda: view.show_what_if(ask, found.results[-1], resources.settings().audit_rate),
-    "Cases": lambda: view.show_cases(db, ask, found.results),
+    "Calls and tokens": lambda: view.show_calls(ask, found),
+    "What if": lambda: view.show_what_if(ask, found, resources.settings().audit_rate),
+    "Cases": lambda: view.show_cases(db, ask, found),
 }
 show_open("evaluation_tab", parts)

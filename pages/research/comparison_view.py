@@ -1,20 +1,19 @@
 """Two conditions side by side, and all against one: paired differences, said to be exploratory where they are."""
 
-from collections.abc import Sequence
-
 import pandas as pd
 import streamlit as st
 
-from jobs.evaluating import Ask, compare_conditions
+from jobs.evaluating import Ask, Evaluated, compare_conditions
 from pages.components.computed import compute
+from pages.research.evaluation_view import show_unread
 from screening.research.comparison import Comparison
-from screening.research.experiments import Measured
 from screening.statistics.paired import Difference
 
 
-def show_comparison(ask: Ask, results: Sequence[Measured]) -> None:
+def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
     """Choose two conditions; then all of them against the first."""
-    names = [each.name for each in results]
+    show_unread(evaluated)
+    names = [each.name for each in evaluated.comparable]
     left, right = st.columns(2)
     first = left.selectbox("Condition", names, index=names.index("B=100") if "B=100" in names else 0, key="compare_one")
     second = right.selectbox("Compared with it", names, index=len(names) - 1, key="compare_other")

@@ -131,12 +131,13 @@ def unread_words(cases: int) -> str:
     """What the figures of those who read blind leave open, and in which direction.
 
     >>> unread_words(1).partition(",")[0]
-    '1 case waits for a reading and counts as “To a clinician”'
+    '1 case waits for a reading and counts as left to a clinician'
     """
     number = count_of(cases, "case waits for a reading and counts", "cases wait for a reading and count")
     return (
-        f"{number} as “{OUTCOMES[Outcome.HUMAN_REVIEW.value]}”, audited or not: that is not told before the reading. "
-        "Until then “To clinicians” and “Missed at worst” are upper bounds, and the other figures leave out what waits."
+        f"{number} as left to a clinician, audited or not: that is not told before the reading. Until then the share "
+        "left to clinicians and what is missed at worst are upper bounds, and the other figures leave out what waits: "
+        "where what is called unsafe is read, misses then look more and false alarms less frequent than they are."
     )
 
 

@@ -1,16 +1,29 @@
 """The parts of the evaluation page: table, sweep, frontier, what-if, and the cases behind a number."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
 
-from jobs.evaluating import Ask, Behind, Evaluated, Rule, count_gaps, list_cell, list_missed, sweep_budgets, try_setting
+from jobs.evaluating import (
+    OWN,
+    Ask,
+    Behind,
+    Evaluated,
+    Rule,
+    count_gaps,
+    list_cell,
+    list_missed,
+    sweep_budgets,
+    try_setting,
+)
 from pages.components.computed import compute
 from pages.components.sign_in import check_before
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.claims import percent
+from pages.research.confusion_matrix import unread_words
 from pages.research.figures import Axes, Palette, Series, bars, curves, histogram, palette
 from pages.research.provenance import provenance
 from screening.labels import Label, Outcome
@@ -37,9 +50,11 @@ LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
 
 def table_of(found: Evaluated, subset: str | None, labels: Labels) -> ResultsTable:
     """The results as the table that is shown and exported; it says which labels it was measured against."""
-    rows = tuple(row_of(each.name, each.metrics, each.unsettled, subset, each.cost_usd) for each in found.results)
+    rows = [row_of(each.name, each.metrics, each.unsettled, subset, each.cost_usd) for each in found.results]
+    if found.waiting and rows:
+        rows[-1] = replace(rows[-1], note=unread_words(found.waiting))
     source = provenance(found.intake, labels)
-    return ResultsTable(title=found.name, provenance=source, rows=rows, subset_name=subset)
+    return ResultsTable(title=found.name, provenance=source, rows=tuple(rows), subset_name=subset)
 
 
 def results_frame(table: ResultsTable) -> pd.DataFrame:
@@ -74,13 +89,21 @@ def show_results(table: ResultsTable) -> None:
     st.caption(
         "Rates with Wilson 95 % intervals and counts. Accuracy, FPR and FNR are over decided cases; worst and best "
         "take every escalation as an error or as right. All conditions are on the same draws and compare rules alone; "
-        "the last row is what this batch did, with what its texts forbade (a stated risk, a suspected injection), and "
-        "is what the Errors page counts."
+        "the last row is what this batch did as far as you are told, with what its texts forbade (a stated risk, a "
+        "suspected injection), and is what the Errors page counts."
     )
+    if table.rows[-1].note:
+        st.caption(f"Last row: {table.rows[-1].note}")
     made = {"CSV": ("csv", lambda: "".join(csv_table(table))), "LaTeX": ("tex", lambda: latex_table(table))}
     for place, (name, (ending, make)) in zip(st.columns([1, 1, 3]), made.items(), strict=False):
         data = check_before(Action.VIEW_RESULTS, make)
         place.download_button(f"Table as {name}", data=data, file_name=f"results.{ending}", on_click="ignore")
+
+
+def show_unread(evaluated: Evaluated) -> None:
+    """Why what the batch did is not set beside the conditions yet, where it is not."""
+    if evaluated.waiting:
+        st.caption(f"“{OWN}” is not set beside the others yet. In Results {unread_words(evaluated.waiting)}")
 
 
 def show_sweep(ask: Ask) -> None:
@@ -123,8 +146,10 @@ def _rate_series(name: str, x: Sequence[int], rates: Sequence[Proportion]) -> Se
     return Series(name=name, x=x, y=[rate.value for rate in rates], low=low, high=high, mode="lines+markers")
 
 
-def show_calls(ask: Ask, results: Sequence[Measured]) -> None:
+def show_calls(ask: Ask, evaluated: Evaluated) -> None:
     """Accuracy against calls with its frontier, tokens by condition, and the gaps that make a text easy or hard."""
+    show_unread(evaluated)
+    results = evaluated.comparable
     colours, kept = palette(st.context.theme.type), frontier(results)
     defined = _without_twins(each for each in results if each.metrics.accuracy.value is not None)
     defined.sort(key=lambda each: each.metrics.mean_calls or 0)
@@ -211,10 +236,11 @@ def _points(name: str, results: Sequence[Measured]) -> Series:
     )
 
 
-def show_what_if(ask: Ask, now: Measured, audit_rate: float) -> None:
-    """Error levels, budget and routes to move, replayed at once and set beside what this batch did. What its texts
-    forbid is forbidden in the replay as well.
+def show_what_if(ask: Ask, evaluated: Evaluated, audit_rate: float) -> None:
+    """Error levels, budget and routes to move, replayed at once and set beside what this batch did, where all of that
+    is told. What its texts forbid is forbidden in the replay as well.
     """
+    show_unread(evaluated)
     one, two, three = st.columns(3)
     trial = WhatIf(
         safe_given_unsafe=one.select_slider("δ: safe said of a text whose mode is unsafe", LEVELS, 0.001),
@@ -225,25 +251,27 @@ def show_what_if(ask: Ask, now: Measured, audit_rate: float) -> None:
     )
     per_day = three.number_input("Texts a day", 1, 1_000_000, 1_000, 100)
     found = compute(try_setting, ask, trial, cases=ask.state.accepted)
-    metrics = found.metrics
-    rates = (
-        ("FNR", metrics.fnr, now.metrics.fnr),
-        ("FPR", metrics.fpr, now.metrics.fpr),
-        ("Escalated", metrics.escalation_rate, now.metrics.escalation_rate),
-    )
-    cells = st.columns(5)
-    for cell, (name, rate, before) in zip(cells, rates, strict=False):
-        cell.metric(name, percent(rate.value), f"now {percent(before.value)}", delta_color="off", delta_arrow="off")
-        cell.caption(rate_text(rate))
-    calls, before_calls = number_text(metrics.mean_calls), number_text(now.metrics.mean_calls)
-    cells[3].metric("Mean calls", calls, f"now {before_calls}", delta_color="off", delta_arrow="off")
-    cells[3].caption(f"n = {metrics.n}")
-    reviews = [_reviews(each.metrics, int(per_day), audit_rate) for each in (found, now)]
-    cells[4].metric("Reviews a day", reviews[0], f"now {reviews[1]}", delta_color="off", delta_arrow="off")
-    cells[4].caption(f"escalated, and {audit_rate:.0%} audit of the rest")
+    tried = _what_if_figures(found.metrics, int(per_day), audit_rate)
+    before = None if evaluated.waiting else _what_if_figures(evaluated.results[-1].metrics, int(per_day), audit_rate)
+    for cell, (name, (value, rests)) in zip(st.columns(5), tried.items(), strict=True):
+        delta = None if before is None else f"now {before[name][0]}"
+        cell.metric(name, value, delta, delta_color="off", delta_arrow="off")
+        cell.caption(rests)
     if found.unsettled:
         texts = count_of(found.unsettled, "text that needs", "texts that need")
         st.warning(f"No figure here contains {texts} more draws than were recorded.")
+
+
+def _what_if_figures(metrics: Metrics, per_day: int, audit_rate: float) -> Mapping[str, tuple[str, str]]:
+    """What is shown of one setting: each figure, and what it rests on."""
+    rates = {"FNR": metrics.fnr, "FPR": metrics.fpr, "Escalated": metrics.escalation_rate}
+    return {name: (percent(rate.value), rate_text(rate)) for name, rate in rates.items()} | {
+        "Mean calls": (number_text(metrics.mean_calls), f"n = {metrics.n}"),
+        "Reviews a day": (
+            _reviews(metrics, per_day, audit_rate),
+            f"escalated, and {audit_rate:.0%} audit of the rest",
+        ),
+    }
 
 
 def _reviews(metrics: Metrics, per_day: int, audit_rate: float) -> str:
@@ -256,11 +284,12 @@ def _reviews(metrics: Metrics, per_day: int, audit_rate: float) -> str:
 CELL, MISSED = "A cell of the matrix", "Missed by every condition"
 
 
-def show_cases(db: Database, ask: Ask, results: Sequence[Measured]) -> None:
+def show_cases(db: Database, ask: Ask, evaluated: Evaluated) -> None:
     """The confusion matrix of one condition, whose cells open their cases; and what every condition misses.
 
     Cases that wait for a blind reading are counted but not listed.
     """
+    results = evaluated.results
     all_missed = compute(list_missed, ask, cases=ask.state.accepted)
     words = {CELL: CELL, MISSED: f"{MISSED}: {all_missed.found:,}"}
     which = st.segmented_control(
@@ -277,6 +306,8 @@ def show_cases(db: Database, ask: Ask, results: Sequence[Measured]) -> None:
     chosen = st.selectbox("Condition", names, index=len(names) - 1)
     cell = _selected_cell(next(each for each in results if each.name == chosen))
     st.caption("Click a cell, or move with the arrow keys, to list its cases.")
+    if chosen == OWN and evaluated.waiting:
+        st.caption(unread_words(evaluated.waiting))
     if cell is not None:
         reference, outcome = cell
         behind = compute(list_cell, ask, chosen, reference, outcome, cases=ask.state.accepted)

@@ -14,13 +14,16 @@ DASH = "---"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """One condition. ``subset`` is the FNR of the group of special interest, None where there is no such group."""
+    """One condition. ``subset`` is the FNR of the group of special interest, None where there is no such group.
+    ``note`` says in words what must be known before the row is read.
+    """
 
     name: str
     metrics: Metrics
     unsettled: int = 0
     subset: Proportion | None = None
     cost_usd: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,7 @@ def _plain(row: TableRow, provenance: str) -> dict[str, object]:
         "tokens": metrics.tokens,
         "cost_usd": row.cost_usd,
         "without_reference": metrics.without_reference,
+        "note": row.note,
         "references_from": provenance,
     }
 
@@ -124,6 +128,7 @@ def latex_table(table: ResultsTable) -> str:
         lines.append(
             f"% {count_of(unsettled, 'case was', 'cases were')} left out of some conditions: too few draws recorded."
         )
+    lines += [f"% {escape_latex(f'{row.name}: {row.note}')}" for row in table.rows if row.note]
     return "\n".join(lines) + "\n"
 
 

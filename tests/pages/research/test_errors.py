@@ -100,7 +100,7 @@ def test_what_waits_counts_as_with_clinicians_and_the_page_says_so(open_page: Op
     page = open_page("errors", batch=batch_id, cell="unsafe.human_review")
     assert list(page.dataframe[0].value["To a clinician"]) == ["2", "2"]
     said = " ".join(caption.value for caption in page.caption)
-    assert "4 cases wait for a reading and count as “To a clinician”" in said and "upper bounds" in said
+    assert "4 cases wait for a reading and count as left to a clinician" in said and "upper bounds" in said
     assert "0 cases. 2 more wait in the inbox" in said
 
 

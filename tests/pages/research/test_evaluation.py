@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import func, select, update
+from streamlit.testing.v1 import AppTest
 
 from jobs import evaluating
 from jobs.evaluating import Ask, experiment
@@ -15,6 +16,7 @@ from screening.research.conditions import Condition, WhatIf, budget_conditions
 from screening.research.experiments import run_conditions
 from screening.research.recording import Item
 from screening.research.replay import Record
+from screening.research.results_table import csv_table, latex_table
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from storage.database import Database
@@ -180,6 +182,52 @@ def test_the_page_shows_the_table_and_replays_a_what_if(open_page: Opener, batch
     after = {each.label: each.value for each in app.metric}
     assert float(after["Mean calls"]) < float(metrics["Mean calls"])
     assert float(after["Escalated"].rstrip("%")) > float(metrics["Escalated"].rstrip("%"))
+
+
+SAYS_WHY = "count as left to a clinician, audited or not"
+
+
+def _captions(app: AppTest) -> str:
+    return " ".join(caption.value for caption in app.caption)
+
+
+def test_while_cases_wait_what_the_batch_did_is_said_to_be_cut_and_compared_with_nothing(
+    open_page: Opener, page_database: Database, batch_id: str
+) -> None:
+    found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
+    table = table_of(found, None, "original")
+    assert found.waiting > 1 and evaluating.OWN not in [each.name for each in found.comparable]
+    for exported in ("".join(csv_table(table)), latex_table(table)):
+        assert exported.count(f"{found.waiting} cases wait for a reading and {SAYS_WHY}") == 1
+    compared = evaluating.compare_conditions(page_database, asked(page_database, batch_id), "B=100", "single-agent")[1]
+    assert evaluating.OWN not in [each.second for each in compared]
+    app = open_page("evaluation")
+    assert SAYS_WHY in _captions(app)
+    for tab in ("Compare", "Calls and tokens", "What if", "Cases"):
+        app.session_state["evaluation_tab"] = tab
+        app.run()
+        assert not app.exception and SAYS_WHY in _captions(app), tab
+        assert all(not each.delta for each in app.metric)
+        if tab == "Compare":
+            assert evaluating.OWN not in app.selectbox(key="compare_other").options
+
+
+def test_who_does_not_read_and_who_has_read_all_compare_what_the_batch_did(
+    open_page: Opener, page_database: Database, batch_id: str
+) -> None:
+    for who in (RESEARCHER, LOCAL_USER):
+        found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id, who=who))
+        assert found.waiting == 0 and found.comparable == found.results
+        assert not any(row.note for row in table_of(found, None, "original").rows)
+        if who == RESEARCHER:
+            with page_database.write() as conn:
+                conn.execute(update(inbox_entries).values(closed_at=datetime.now(UTC)))
+    app = open_page("evaluation")
+    assert SAYS_WHY not in _captions(app)
+    app.session_state["evaluation_tab"] = "What if"
+    app.run()
+    assert not app.exception and SAYS_WHY not in _captions(app)
+    assert all(each.delta.startswith("now ") for each in app.metric)
 
 
 def test_without_a_batch_or_labels_the_page_says_so(open_page: Opener, page_database: Database) -> None:

@@ -12,11 +12,13 @@ from jobs.evaluating import Ask
 from jobs.label_noise import Relabelled, agreements, measure_relabelled, order_labels, rank_labels
 from pages.components.data_card import as_data_card
 from pages.components.relabelled_export import as_jsonl
+from pages.research.confusion_matrix import metrics
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.statistics.label_noise import Ranking
 from storage.database import Database
 from storage.identifiers import new_id
+from storage.research.confusion import confusion, count_unread
 from storage.research.ledger import ledger
 from storage.research.recorded_draws import recorded_batch, recording_state
 from storage.research.relabelled import export_relabelled
@@ -29,7 +31,7 @@ from storage.schema import inbox_entries, ratings
 from tests.pages.conftest import Opener
 from tests.pages.researched import SAMPLE, sample_rows, screened
 from tests.storage.batch_of import batch, commit, commit_run, run, screening, waiting
-from tests.storage.inbox_cases import form, register
+from tests.storage.inbox_cases import RESEARCHER, form, register
 from tests.storage.research.case_by_case import waiting_for_a_reading
 
 PLANTED = SAMPLE.with_name("sample_planted_labels.csv")
@@ -41,10 +43,10 @@ def planted() -> dict[str, str]:
         return {row["id"]: row["right_label"] for row in csv.DictReader(file)}
 
 
-def asked(db: Database, batch_id: str) -> Ask:
+def asked(db: Database, batch_id: str, who: Actor = LOCAL_USER) -> Ask:
     """What the page asks for."""
-    state, standing = recording_state(db, LOCAL_USER, batch_id), batch_now(db, LOCAL_USER, batch_id)
-    return Ask(actor=LOCAL_USER, batch_id=batch_id, labels="original", state=state, standing=standing)
+    state, standing = recording_state(db, who, batch_id), batch_now(db, who, batch_id)
+    return Ask(actor=who, batch_id=batch_id, labels="original", state=state, standing=standing)
 
 
 def measured(db: Database, batch_id: str, version: int | None) -> tuple[Relabelled, Relabelled]:
@@ -98,6 +100,23 @@ def test_the_relabelled_data_set_corrects_what_was_adjudicated(page_database: Da
     final = {line["id"]: (line["reference"], line["final_label"], line["final_source"]) for line in lines}
     assert all(final[identity] == ("unsafe", "safe", "adjudicated") for identity in fixed)
     assert "ann" not in json.dumps([line["ratings"] for line in lines])  # pseudonyms only
+
+
+@pytest.mark.parametrize("who", [RESEARCHER, LOCAL_USER], ids=["researcher", "reads as well"])
+def test_the_figures_are_of_the_same_outcomes_as_the_errors_page_s_and_say_what_they_leave_out(
+    open_page: Opener, page_database: Database, who: Actor
+) -> None:
+    batch_id = screened(page_database, sample_rows(every=2))
+    before, after = measure_relabelled(page_database, asked(page_database, batch_id, who), 0)
+    counted = metrics(confusion(page_database, who, batch_id))
+    assert before.metrics.n == counted.n == 60
+    assert (before.metrics.fnr, before.metrics.escalation_rate) == (counted.fnr, counted.escalation_rate)
+    assert before.waiting == after.waiting == count_unread(page_database, who, batch_id)
+    assert bool(before.waiting) is (who == LOCAL_USER)
+    app = open_page("label_noise")
+    app.session_state["labels_tab"] = "Relabelled data set"
+    app.run()
+    assert not app.exception and any("count as left to a clinician" in each.value for each in app.caption)
 
 
 def test_who_has_seen_the_list_is_not_blind_any_more(page_database: Database) -> None:
