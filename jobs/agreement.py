@@ -3,7 +3,8 @@ first, so that it runs beside the server as well (`jobs.computing`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from screening.review.actors import Actor
 from screening.review.rating_form import RatingLabel
@@ -18,9 +19,11 @@ from screening.statistics.agreement import (
 )
 from screening.statistics.metrics import Proportion
 from screening.statistics.verification import Revision, SwitchRate, switch_rate
+from screening.words import count_of
 from storage.database import Database
 from storage.research.listed import MOST_LISTED
 from storage.research.reading_table import (
+    ReadingTable,
     Switch,
     TierReadings,
     open_disagreements,
@@ -29,10 +32,13 @@ from storage.research.reading_table import (
     switches,
 )
 
+T = TypeVar("T")
 LABELS = (RatingLabel.SAFE.value, RatingLabel.INSUFFICIENT_INFORMATION.value, RatingLabel.UNSAFE.value)
 """In their order: what cannot be said lies between safe and unsafe."""
 IDEATION = tuple(map(str, range(6)))
 AGAINST = ("adjudicated", "reference")
+FEWEST = 2
+"""Cases that a coefficient takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +52,14 @@ class Switching:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """All figures of the page: cases read blind, how many by two or more, by how many readers; ``disputed`` wait for
-    adjudication and are in none.
+    """All figures of the page: cases read blind, and by how many readers. The coefficients are of those ``at_random``:
+    read twice because their coin said so, whatever their first reader did. ``otherwise`` counts the others read by two
+    or more; ``disputed`` would be at random, but wait for adjudication.
     """
 
     cases: int
-    twice: int
+    at_random: int
+    otherwise: int
     readers: int
     disputed: int
     coefficients: tuple[Coefficient, ...]
@@ -63,29 +71,55 @@ def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None
     """Of one batch or of all; ``key`` is the site's pseudonym key. Raises Forbidden."""
     table = reading_table(db, actor, key, batch_id)
     changes = switches(db, actor, key, batch_id)
+    at_random = _count_twice(_at_random(table, table.labels))
     return Agreed(
         cases=len(table.case_ids),
-        twice=sum(sum(label is not None for label in row) >= 2 for row in table.labels),
+        at_random=at_random,
+        otherwise=_count_twice(table.labels) - at_random,
         readers=len(table.readers),
         disputed=open_disagreements(db, actor, batch_id),
-        coefficients=coefficients(table.labels, table.ideation) if table.case_ids else (),
+        coefficients=coefficients(table) if table.case_ids else (),
         tiers=readings_by_tier(db, actor, batch_id),
         switching={against: tally_switches(changes, against=against) for against in AGAINST},
     )
 
 
 def main_figure(db: Database, actor: Actor, key: str) -> Coefficient:
-    """The main coefficient alone, with its interval, of all readings."""
-    return with_interval(krippendorff_alpha, ratings_of(reading_table(db, actor, key).labels, LABELS))
+    """The main coefficient alone, with its interval, of all cases read twice at random."""
+    table = reading_table(db, actor, key)
+    return _of_enough(with_interval(krippendorff_alpha, ratings_of(_at_random(table, table.labels), LABELS)))
 
 
-def coefficients(
-    labels: Sequence[Sequence[str | None]], ideation: Sequence[Sequence[int | None]]
-) -> tuple[Coefficient, ...]:
-    """Every coefficient with its interval; the same readings give the same figures."""
-    found = agreement_report(ratings_of(labels, LABELS), positive="unsafe")
-    levels = ratings_of([[None if one is None else str(one) for one in row] for row in ideation], IDEATION)
-    return (*found, with_interval(_ideation, levels))
+def coefficients(table: ReadingTable) -> tuple[Coefficient, ...]:
+    """Every coefficient with its interval, of the cases read twice at random; the same readings give the same figures.
+
+    Cases read twice because of what was said of them would tell how readers part where something is in doubt: in a
+    simulation α is 0.41 with them where it is 0.76 of all cases that were read.
+    """
+    found = agreement_report(ratings_of(_at_random(table, table.labels), LABELS), positive="unsafe")
+    levels = [[None if one is None else str(one) for one in row] for row in _at_random(table, table.ideation)]
+    return tuple(map(_of_enough, (*found, with_interval(_ideation, ratings_of(levels, IDEATION)))))
+
+
+def _at_random(table: ReadingTable, values: Sequence[Sequence[T | None]]) -> list[list[T | None]]:
+    """The rows of these values whose cases the coin chose, without third readings: only where two part is there one."""
+    lines = zip(values, table.turns, table.at_random, strict=True)
+    return [
+        [None if turn == "third" else value for value, turn in zip(row, turns, strict=True)]
+        for row, turns, chosen in lines
+        if chosen
+    ]
+
+
+def _count_twice(labels: Sequence[Sequence[str | None]]) -> int:
+    return sum(sum(label is not None for label in row) >= 2 for row in labels)
+
+
+def _of_enough(found: Coefficient) -> Coefficient:
+    if found.cases >= FEWEST:
+        return found
+    words = f"{count_of(found.cases, 'case')} read twice at random, and it takes {FEWEST}"
+    return replace(found, value=None, low=None, high=None, reason=words)
 
 
 def _ideation(levels: Ratings) -> Coefficient:

@@ -33,8 +33,8 @@ batch_id = chosen_batch()
 found = compute(measure_agreement, person, key, batch_id, standing=readings_now(db), cases=READING * count_readings(db))
 if found.disputed:
     st.warning(
-        f"{found.disputed:,} more on which readers disagree wait for adjudication. They are not in these figures yet, "
-        "which are too high until they are.",
+        f"{found.disputed:,} more, read twice at random, on which readers disagree wait for adjudication. They are not "
+        "in these figures yet, which are too high until they are.",
         icon=":material/hourglass:",
     )
 if not found.cases:
@@ -42,7 +42,7 @@ if not found.cases:
     st.stop()
 with st.container(horizontal=True):
     st.metric("Cases read blind", f"{found.cases:,}")
-    st.metric("Read by two or more", f"{found.twice:,}")
+    st.metric("Read twice at random", f"{found.at_random:,}")
     st.metric("Readers", f"{found.readers:,}")
 st.header("Coefficients")
 st.html(view.coefficients_html(found.coefficients))
@@ -51,6 +51,7 @@ st.caption(
     "give). A figure that is not there yet is no zero: the readings do not determine it, and the reason stands beside "
     "it."
 )
+st.caption(view.chosen_words(found.otherwise))
 st.header("By tier shown")
 st.dataframe(
     [
@@ -74,4 +75,5 @@ st.html(view.switching_html(found.switching))
 st.caption("Where one reader closed a case alone, the adjudicated label is that reader's own last one.")
 if is_allowed(person, Action.EXPORT):
     st.header("Ratings matrix")
+    st.caption("Every blind first reading; `at_random` marks the cases that the coefficients are of.")
     show_files(readings_files(batch_id))

@@ -4,10 +4,12 @@ Start-up options (database, model, keys) are not here but in `screening.settings
 """
 
 import unicodedata
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from itertools import accumulate
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
@@ -218,6 +220,14 @@ def current(db: Database) -> SettingsVersion:
     """The settings in force."""
     with db.read() as conn:
         return current_in(conn)
+
+
+def second_reading_rates(conn: Connection) -> Callable[[datetime], float]:
+    """The share read twice at random as it was in force at any time: by the last version made until then."""
+    rows = conn.execute(select(settings_versions).order_by(settings_versions.c.version)).all()
+    times = list(accumulate((row.at for row in rows), max))
+    rates = [one.second_reading_rate for one in (SiteSettings(), *(settings_of(row.body) for row in rows))]
+    return lambda at: rates[bisect_right(times, at)]
 
 
 def is_stopped(db: Database) -> bool:

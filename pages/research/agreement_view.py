@@ -7,6 +7,7 @@ from jobs.agreement import Switching
 from screening.datasets.export import csv_lines, jsonl_lines
 from screening.statistics.agreement import Coefficient
 from screening.statistics.metrics import Proportion
+from screening.words import count_of
 from storage.research.reading_table import ReadingTable
 
 MEANINGS = (
@@ -28,9 +29,24 @@ def coefficients_html(found: Sequence[Coefficient]) -> str:
         for each in found
     )
     head = "".join(
-        f'<th scope="col">{name}</th>' for name in ("Coefficient", "Value", "95 % interval", "Cases read twice or more")
+        f'<th scope="col">{name}</th>'
+        for name in ("Coefficient", "Value", "95 % interval", "Cases read twice at random")
     )
     return f'<table class="sl-agree"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+
+
+def chosen_words(otherwise: int) -> str:
+    """Which cases the coefficients are of, and how many others were read by two or more.
+
+    >>> chosen_words(1).rpartition(". ")[2].partition(" or because")[0]
+    'Left out: 1 other case, read twice for what its first reader said'
+    """
+    others = count_of(otherwise, "other case, read twice for what its", "other cases, read twice for what their")
+    return (
+        "Of the first two readings of cases that a coin chose, whatever their first reader said, at the share that was "
+        f"set then (Settings, *Share read twice at random*). Left out: {others} first reader said or because somebody "
+        "asked: readers part more there."
+    )
 
 
 def _meaning(name: str) -> str:
@@ -70,21 +86,25 @@ def proportion_words(found: Proportion) -> str:
 
 
 def as_csv(table: ReadingTable) -> Iterator[str]:
-    """The ratings matrix: a line per case, a column per reader, empty where a reader gave no blind first reading."""
-    lines = zip(table.case_ids, table.labels, strict=True)
-    return csv_lines(["case_id", *table.readers], ([case_id, *labels] for case_id, labels in lines))
+    """The ratings matrix: a line per case, a column per reader, empty where a reader gave no blind first reading; and
+    whether the case was chosen by its coin to be read twice.
+    """
+    lines = zip(table.case_ids, table.labels, table.at_random, strict=True)
+    head = ["case_id", *table.readers, "at_random"]
+    return csv_lines(head, ([case_id, *labels, str(chosen).lower()] for case_id, labels, chosen in lines))
 
 
 def as_jsonl(table: ReadingTable) -> Iterator[str]:
-    """A line per case with label, certainty and ideation level of every reader who gave one."""
+    """A line per case with label, certainty, ideation level and turn of every reader who gave one."""
     for number, case_id in enumerate(table.case_ids):
         readings = {
             reader: {
                 "label": table.labels[number][column],
                 "certainty": table.certainties[number][column],
                 "ideation": table.ideation[number][column],
+                "reading": table.turns[number][column],
             }
             for column, reader in enumerate(table.readers)
             if table.labels[number][column] is not None
         }
-        yield from jsonl_lines([{"case_id": case_id, "readings": readings}])
+        yield from jsonl_lines([{"case_id": case_id, "at_random": table.at_random[number], "readings": readings}])

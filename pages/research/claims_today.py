@@ -46,11 +46,11 @@ def missed_words(found: Verified | None) -> Figure:
 
 
 def agreement_words(found: Coefficient) -> Figure:
-    """How far blind readers agree."""
+    """How far blind readers agree on cases that a coin chose to be read twice."""
     if found.value is None:
         return AGREE, NOT_YET, found.reason or ""
     interval = "" if found.low is None or found.high is None else f"{found.low:.2f} to {found.high:.2f}, one look · "
-    return AGREE, f"{found.value:.2f}", f"{interval}{found.cases:,} read twice"
+    return AGREE, f"{found.value:.2f}", f"{interval}{found.cases:,} read twice at random"
 
 
 def missed_figure(person: Actor) -> Figure:
@@ -63,7 +63,7 @@ def missed_figure(person: Actor) -> Figure:
 
 
 def agreement_figure(person: Actor) -> Figure:
-    """The agreement of all blind readings of closed cases."""
+    """The agreement of blind readers of closed cases that were read twice at random."""
     db, key = resources.database(), resources.settings().pseudonym_secret
     cases = READING * count_readings(db)
     return _figure_from(

@@ -54,7 +54,7 @@ def _tasks(table: ReadingTable) -> Iterator[dict[str, object]]:
     for row, case_id in enumerate(table.case_ids):
         labels = zip(table.readers, table.labels[row], strict=True)
         readings = {reader: label for reader, label in labels if label is not None}
-        yield label_studio_task(row + 1, {"case_id": case_id}, readings, None)
+        yield label_studio_task(row + 1, {"case_id": case_id, "at_random": table.at_random[row]}, readings, None)
 
 
 def _parquet(table: ReadingTable) -> Iterator[bytes]:
@@ -66,10 +66,13 @@ def _parquet(table: ReadingTable) -> Iterator[bytes]:
             "label": table.labels[row][column],
             "certainty": table.certainties[row][column],
             "ideation": table.ideation[row][column],
+            "reading": table.turns[row][column],
+            "at_random": table.at_random[row],
         }
         for row, case_id in enumerate(table.case_ids)
         for column, reader in enumerate(table.readers)
         if table.labels[row][column] is not None
     )
     kinds: Mapping[str, Kind] = {"case_id": "text", "reader": "text", "label": "text"}
-    return parquet_parts({**kinds, "certainty": "int", "ideation": "int"}, rows)
+    numbers: Mapping[str, Kind] = {"certainty": "int", "ideation": "int"}
+    return parquet_parts({**kinds, **numbers, "reading": "text", "at_random": "bool"}, rows)

@@ -3,32 +3,39 @@
 Only closed cases: an open one may yet be read by whoever looks at the table.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Connection, Select, func, select
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
-from screening.review.triage import Tier
+from screening.review.triage import Tier, second_reading_coin
 from storage.audit_log import append
 from storage.database import Database
 from storage.schema import adjudications, cases, inbox_entries, ratings, screenings
+from storage.schema.review import LATER_READING
+from storage.settings_store import second_reading_rates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingTable:
-    """``labels``, ``certainties`` and ``ideation`` have a row per case and a column per reader, None where a reader
-    gave no blind first reading (or did not record a level).
+    """``labels``, ``certainties``, ``ideation`` and ``turns`` (first, second or third reading of the case) have a row
+    per case and a column per reader, None where a reader gave no blind first reading (or did not record a level).
+
+    ``at_random`` tells of each case whether its coin chose it to be read twice, whatever its first reader would say. Of
+    the others only those were read twice of which something said was doubted, or a second opinion was asked for.
     """
 
     case_ids: tuple[str, ...]
     readers: tuple[str, ...]
+    at_random: tuple[bool, ...]
     labels: tuple[tuple[str | None, ...], ...]
     certainties: tuple[tuple[int | None, ...], ...]
     ideation: tuple[tuple[int | None, ...], ...]
+    turns: tuple[tuple[str | None, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +60,7 @@ def reading_table(db: Database, actor: Actor, key: str, batch_id: str | None = N
     query = select(ratings, cases.c.batch_id).where(ratings.c.version == 1, ratings.c.blind.is_(True))
     with db.read() as conn:
         rows = conn.execute(_restrict_to_closed(query, batch_id).order_by(ratings.c.case_id)).all()
+        chosen = _chosen_by_coin(conn, rows)
     readers = tuple(sorted({pseudonym(key, row.reviewer) for row in rows}))
     case_ids = tuple(dict.fromkeys(row.case_id for row in rows))
     found = {(row.case_id, pseudonym(key, row.reviewer)): row for row in rows}
@@ -60,21 +68,35 @@ def reading_table(db: Database, actor: Actor, key: str, batch_id: str | None = N
     return ReadingTable(
         case_ids=case_ids,
         readers=readers,
+        at_random=tuple(case_id in chosen for case_id in case_ids),
         labels=tuple(tuple(None if row is None else row.label for row in line) for line in grid),
         certainties=tuple(tuple(None if row is None else row.certainty for row in line) for line in grid),
         ideation=tuple(tuple(None if row is None else row.fields["ideation"] for row in line) for line in grid),
+        turns=tuple(tuple(None if row is None else row.reading for row in line) for line in grid),
     )
 
 
+def _chosen_by_coin(conn: Connection, rows: Sequence[Any]) -> set[str]:
+    """The cases whose coin lay below the share in force when their first reading was given, of these blind readings."""
+    rate_at = second_reading_rates(conn)
+    return {
+        row.case_id for row in rows if row.reading == "first" and second_reading_coin(row.case_id) < rate_at(row.at)
+    }
+
+
 def open_disagreements(db: Database, actor: Actor, batch_id: str | None = None) -> int:
-    """How many cases whose readers disagree wait for a third look: they are not in the table yet, and belong there."""
+    """How many cases read twice at random whose readers disagree wait for a third look: they are not in the table yet,
+    and belong there.
+    """
     require(actor, Action.VIEW_AGREEMENT)
     entry = inbox_entries.c
-    query = select(func.count()).select_from(inbox_entries).join(cases, cases.c.id == entry.case_id)
-    query = query.where(entry.closed_at.is_(None), entry.reading == "third")
+    query = select(ratings.c.case_id, ratings.c.reading, ratings.c.at).join(cases, cases.c.id == ratings.c.case_id)
+    query = query.join(inbox_entries, entry.case_id == ratings.c.case_id)
+    query = query.where(entry.closed_at.is_(None), LATER_READING, entry.reading == "third")
+    query = query.where(ratings.c.version == 1, ratings.c.blind.is_(True))
     with db.read() as conn:
         one = query if batch_id is None else query.where(cases.c.batch_id == batch_id)
-        return int(conn.execute(one).scalar_one())
+        return len(_chosen_by_coin(conn, conn.execute(one).all()))
 
 
 def export_readings(db: Database, by: Acting, key: str, batch_id: str | None = None) -> ReadingTable:

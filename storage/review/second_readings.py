@@ -1,6 +1,5 @@
 """When a reading is repeated by somebody else: asked for, by rule, or by a coin."""
 
-import hashlib
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -11,7 +10,7 @@ from screening.labels import Outcome
 from screening.review.actors import Actor, Role
 from screening.review.policy import Action, require
 from screening.review.rating_form import RatingForm, RatingLabel
-from screening.review.triage import STATED, Tier
+from screening.review.triage import STATED, Tier, second_reading_coin
 from storage.database import Database
 from storage.schema import accounts, cases, inbox_entries, screenings, second_reading_requests
 from storage.settings_store import SecondReadingRule, SiteSettings
@@ -24,15 +23,6 @@ class Why(StrEnum):
     RULE = "rule"
     SAMPLED = "sampled"
     DISAGREEMENT = "disagreement"
-
-
-def coin(case_id: str) -> float:
-    """A number in [0, 1) that belongs to the case: the same however often a submit is repeated.
-
-    >>> 0 <= coin("0" * 32) < 1
-    True
-    """
-    return int.from_bytes(hashlib.sha256(f"second reading:{case_id}".encode()).digest()[:6], "big") / 2**48
 
 
 def second_reading_due(
@@ -54,7 +44,7 @@ def second_reading_due(
     by_rule = bool(_matching_rules(form, settings, before) & set(settings.second_reading_rules))
     by_rule = by_rule or doubtful_safe(conn, case_id, form)
     by_rule = by_rule or (form.label is RatingLabel.UNSAFE and _was_called_safe(conn, case_id))
-    if not (by_rule or coin(case_id) < settings.second_reading_rate) or not _others(conn, reader):
+    if not (by_rule or second_reading_coin(case_id) < settings.second_reading_rate) or not _others(conn, reader):
         return None
     return Why.RULE if by_rule else Why.SAMPLED
 

@@ -154,7 +154,7 @@ DECIDING = {
         "settle", "resettle", "_close_alone", "_wait", "_dispute", "close", "latest_readings", "_labels_ever_given",
         "adjudicate", "is_party", "amend", "_is_same", "_needs",
     ],
-    "storage/review/second_readings.py": ["second_reading_due", "doubtful_safe", "_matching_rules", "coin"],
+    "storage/review/second_readings.py": ["second_reading_due", "doubtful_safe", "_matching_rules"],
     "storage/review/follow_ups.py": [
         "open_follow_up", "open_second_reading", "_open", "open_ones", "_open_statements", "hand_to", "close",
         "closed_ones", "_require_open",

@@ -7,13 +7,12 @@ from sqlalchemy import insert
 
 from screening.review.actors import Actor, Role
 from screening.review.rating_form import RatingForm, RatingLabel
-from screening.review.triage import TARGETS, Tier
+from screening.review.triage import TARGETS, Tier, second_reading_coin
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.kinds import Kind, add_kinds
 from storage.review import claims, inbox
 from storage.review.ratings import Receipt, submit_rating
-from storage.review.second_readings import coin
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
 from storage.settings_store import SiteSettings
 
@@ -51,7 +50,11 @@ def register(db: Database, *people: Actor) -> None:
 
 def _unsampled_id() -> str:
     """An id that the coin for second readings spares at the default rate, so that no test depends on chance."""
-    return next(made for made in iter(lambda: new_id(NOW), "") if coin(made) >= SiteSettings().second_reading_rate)
+    return next(
+        made
+        for made in iter(lambda: new_id(NOW), "")
+        if second_reading_coin(made) >= SiteSettings().second_reading_rate
+    )
 
 
 def fill(

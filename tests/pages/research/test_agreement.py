@@ -54,7 +54,7 @@ def test_disagreements_that_wait_are_said_to_be_missing(open_page: Opener, page_
         assert claim is not None
         submit_rating(page_database, who.at(NOW), claim.case_id, claim.token, form(label, 5), who.id * 16)
     page = open_page("agreement")
-    assert "1 more on which readers disagree wait" in page.warning[0].value
+    assert "1 more, read twice at random, on which readers disagree wait" in page.warning[0].value
 
 
 def test_figures_come_with_cases_and_reasons(open_page: Opener, page_database: Database) -> None:
@@ -66,6 +66,7 @@ def test_figures_come_with_cases_and_reasons(open_page: Opener, page_database: D
     assert "Krippendorff α (nominal)" in shown and "Gwet AC1" in shown and "Cohen κ" in shown
     assert "all ratings are the same label, so no disagreement could be seen" in shown, "the ideation level"
     assert "not yet" in shown and "undefined" not in shown
+    assert any("Left out: 0 other cases, read twice for what their" in caption.value for caption in page.caption)
 
 
 def test_the_matrix_is_logged_and_only_for_researchers(page_database: Database) -> None:
@@ -80,17 +81,21 @@ def test_the_matrix_is_logged_and_only_for_researchers(page_database: Database) 
 TABLE = ReadingTable(
     case_ids=("a", "b"),
     readers=("reader-1", "reader-2"),
+    at_random=(True, False),
     labels=(("safe", "unsafe"), (None, "safe")),
     certainties=((5, 4), (None, 1)),
     ideation=((None, 3), (None, 0)),
+    turns=(("first", "second"), (None, "first")),
 )
 
 
 def test_the_files_hold_every_reading_and_leave_gaps_empty() -> None:
     rows = list(csv.reader(io.StringIO("".join(view.as_csv(TABLE)).removeprefix("\ufeff"))))
-    assert rows == [["case_id", "reader-1", "reader-2"], ["a", "safe", "unsafe"], ["b", "", "safe"]]
+    head = ["case_id", "reader-1", "reader-2", "at_random"]
+    assert rows == [head, ["a", "safe", "unsafe", "true"], ["b", "", "safe", "false"]]
     lines = [json.loads(line) for line in view.as_jsonl(TABLE)]
-    assert lines[1] == {"case_id": "b", "readings": {"reader-2": {"label": "safe", "certainty": 1, "ideation": 0}}}
+    reading = {"label": "safe", "certainty": 1, "ideation": 0, "reading": "first"}
+    assert lines[1] == {"case_id": "b", "at_random": False, "readings": {"reader-2": reading}}
 
 
 def test_changes_of_mind_count_for_better_and_for_worse() -> None:

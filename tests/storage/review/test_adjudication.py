@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingForm, RatingLabel
-from screening.review.triage import Tier
+from screening.review.triage import Tier, second_reading_coin
 from storage.blindness import NotYetRated, Unread
 from storage.database import Database
 from storage.research.reading_table import reading_table
@@ -28,7 +28,6 @@ from storage.review.claims import NotAvailable
 from storage.review.evidence import reveal_evidence
 from storage.review.queue import State, counts
 from storage.review.ratings import my_rating, reveal_ratings, revise, submit_rating
-from storage.review.second_readings import coin
 from storage.schema import cases, second_reading_requests
 from storage.settings_store import SecondReadingRule, SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, read, register
@@ -84,9 +83,9 @@ def test_the_sampling_coin_belongs_to_the_case_and_comes_up_at_its_rate(db: Data
     site(db, SiteSettings(second_reading_rate=0.5, second_reading_rules=()))
     ids = fill(db, [Tier.P2] * 12)
     nexts = [read(db, ANN, form(), f"{number:x}").next for number in range(12)]
-    assert nexts == [Next.SECOND_READING if coin(case_id) < 0.5 else Next.CLOSED for case_id in ids]
+    assert nexts == [Next.SECOND_READING if second_reading_coin(case_id) < 0.5 else Next.CLOSED for case_id in ids]
     # 4,000 fair coins: standard deviation 31.6; five of them are beyond chance
-    assert abs(sum(coin(f"{number:032d}") < 0.5 for number in range(4_000)) - 2_000) < 158
+    assert abs(sum(second_reading_coin(f"{number:032d}") < 0.5 for number in range(4_000)) - 2_000) < 158
 
 
 def test_two_readings_that_agree_adjudicate(db: Database) -> None:
