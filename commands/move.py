@@ -22,6 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Move, and print what was checked. ValueError where it is refused; AlreadyRunning while a worker works."""
     source, target = Database(arguments.database or Settings().database_url), Database(arguments.to)
     try:
+        if not source.exists():
+            raise ValueError("there is no such database to move from")
         with only_worker(source.lock_file):
             source.prepare()
             moved = move(source, target, system_clock())

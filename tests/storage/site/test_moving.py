@@ -55,6 +55,16 @@ def test_every_row_arrives_and_life_goes_on(site: str, postgresql_url: str, caps
         assert progress(new, another).accepted == 1
 
 
+def test_a_mistyped_path_leaves_nothing_behind_and_the_new_database_empty(
+    site: str, postgresql_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mistyped"
+    folder.mkdir()
+    assert main(["move", "--database", f"sqlite:///{folder / 'site.db'}", "--to", postgresql_url]) == 2
+    assert "no such database" in capsys.readouterr().err and list(folder.iterdir()) == []
+    assert main(["move", "--database", site, "--to", postgresql_url]) == 0
+
+
 def test_a_changed_audit_log_is_found(site: str, postgresql_url: str) -> None:
     with closing(Database(site)) as old, closing(Database(postgresql_url)) as new:
         with old.write() as conn:
