@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from storage.audit_key import site_key
+from storage.audit_key import AuditKey, site_key
 from storage.audit_log import GENESIS, Anchor, chain_hash
 from storage.database import Database
 from storage.schema import audit_events, batches, ratings, settings_versions
@@ -23,7 +23,7 @@ BESIDE = (ratings, batches, settings_versions)
 class Verification:
     """What a check of the whole log found. ``problem`` is None when nothing is wrong; otherwise the first event that
     does not fit is ``seq``. ``doubt`` says why nothing is proven although nothing is wrong; ``anchored`` is up to
-    which event an anchor reaches.
+    which event the log fits its anchors.
     """
 
     events: int
@@ -62,18 +62,21 @@ class _Walk:
         if row.key_id is None and self.keyed:
             return "is not under a key, but events before it are"
         key = site_key()
-        if row.key_id is not None and row.key_id != key.id:
+        if row.key_id not in (None, key.id):
             self.unknown += 1
-            return None
-        fields = {name: getattr(row, name) for name in ("seq", "at", "actor", "action", "subject", "details")}
-        made = chain_hash(self.previous, key if row.key_id else None, **fields)
-        if row.hash != made:
+        elif row.hash != _hash_of(row, self.previous, key):
             return "was changed"
         elsewhere = anchors.get(row.seq, {row.hash}) != {row.hash}
         return "the anchor names another hash for this event" if elsewhere else None
 
     def step(self, row: Any) -> None:
         self.expected, self.previous, self.keyed = self.expected + 1, row.hash, self.keyed or row.key_id is not None
+
+
+def _hash_of(row: Any, previous: str, key: AuditKey) -> str:
+    """What an event's hash must be after ``previous``, under the key where it is under one."""
+    fields = {name: getattr(row, name) for name in ("seq", "at", "actor", "action", "subject", "details")}
+    return chain_hash(previous, key if row.key_id else None, **fields)
 
 
 def verify(db: Database, anchors: Sequence[Anchor] = ()) -> Verification:

@@ -203,6 +203,19 @@ def test_events_under_a_key_that_is_not_here_prove_nothing(db: Database, monkeyp
     assert (found.ok, found.proven) == (True, False) and "key that is not here" in str(found.doubt)
 
 
+def test_a_chain_rewritten_under_a_key_that_is_not_here_is_found_by_the_anchor(db: Database) -> None:
+    log(db, 3)
+    kept, previous = anchor(db), GENESIS
+    with db.write() as conn:
+        for seq in (1, 2, 3):
+            made = hashlib.sha256(f"{previous}{seq}".encode()).hexdigest()
+            values = {"actor": "bo", "previous_hash": previous, "hash": made, "key_id": "f" * 16}
+            conn.execute(update(audit_events).where(audit_events.c.seq == seq).values(values))
+            previous = made
+    found = verify(db, [kept])
+    assert (found.ok, found.seq, found.anchored) == (False, 3, 0) and "another hash" in str(found.problem)
+
+
 def test_an_emptied_log_beside_full_tables_fails(db: Database) -> None:
     change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=9), 0)
     assert verify(db).ok
