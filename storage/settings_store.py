@@ -131,7 +131,7 @@ class SiteSettings(BaseModel):
         5  # then whoever is next in the on-call order is told of what nobody has opened
     )
     erasure_by_two: bool = False  # one person asks, another confirms
-    keep_texts_days: Days = None  # after they were settled and nobody has to read them; None: kept
+    keep_texts_days: Days = None  # after they were settled and nobody has to read or see to them; None: kept
     keep_drafts_days: Days = None
     keep_rejected_days: Days = None  # rows of files that were refused, as they were
     keep_messages_days: Days = None

@@ -3,16 +3,19 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Connection, Delete, Table, Update, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Delete, Table, Update, delete, exists, func, or_, select, update
 
 from screening.review.actors import SYSTEM, Acting
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database
 from storage.review.erasure import ERASED, erase_rows
+from storage.review.worklist import is_listed
 from storage.schema import (
+    acknowledgements,
     drafts,
     erased_cases,
+    follow_ups,
     inbox_entries,
     notifications,
     rejected_rows,
@@ -69,11 +72,13 @@ def _days(settings: SiteSettings) -> Mapping[str, int | None]:
 
 
 def _old_texts(conn: Connection, settings: SiteSettings, now: datetime, limit: int | None) -> list[str]:
-    """Cases settled so long ago that nobody has to read any more."""
+    """Cases settled so long ago, and read, acknowledged and followed up so long ago where people have to."""
     if settings.keep_texts_days is None:
         return []
     before = now - timedelta(days=settings.keep_texts_days)
-    entry = inbox_entries.c
+    entry, follow_up, seen = inbox_entries.c, follow_ups.c, acknowledgements.c
+    followed = select(follow_up.case_id).where(or_(follow_up.closed_at.is_(None), follow_up.closed_at >= before))
+    acknowledged = exists().where(seen.case_id == screenings.c.case_id, seen.at < before)
     query = (
         select(screenings.c.case_id)
         .outerjoin(inbox_entries, entry.case_id == screenings.c.case_id)
@@ -82,6 +87,8 @@ def _old_texts(conn: Connection, settings: SiteSettings, now: datetime, limit: i
             screenings.c.completed_at < before,
             or_(entry.case_id.is_(None), entry.closed_at < before),
             erased_cases.c.case_id.is_(None),
+            screenings.c.case_id.not_in(followed),
+            or_(~is_listed(), acknowledged),
         )
         .order_by(screenings.c.completed_at)
     )

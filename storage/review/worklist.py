@@ -49,7 +49,6 @@ def worklist(db: Database, actor: Actor, batch_id: str, limit: int = 50) -> Work
     joined = [
         query.select_from(screenings)
         .join(cases, cases.c.id == screenings.c.case_id)
-        .join(batches, batches.c.id == screenings.c.batch_id)
         .where(_waits(actor), screenings.c.batch_id == batch_id)
         for query in (page.order_by(cases.c.row).limit(limit), select(func.count()))
     ]
@@ -63,11 +62,7 @@ def acknowledge(db: Database, by: Acting, case_ids: Sequence[str]) -> int:
     require(by.actor, Action.ACKNOWLEDGE)
     if len(case_ids) > MOST:
         raise ValueError(f"at most {MOST} cases at a time")
-    joined = (
-        select(cases.c.id)
-        .join(screenings, screenings.c.case_id == cases.c.id)
-        .join(batches, batches.c.id == cases.c.batch_id)
-    )
+    joined = select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id)
     with db.write() as conn:
         known = conn.execute(joined.where(cases.c.id.in_(case_ids), _waits(by.actor)).order_by(cases.c.id)).scalars()
         count = 0
@@ -79,7 +74,12 @@ def acknowledge(db: Database, by: Acting, case_ids: Sequence[str]) -> int:
     return count
 
 
+def is_listed() -> ColumnElement[bool]:
+    """The condition that an outcome is on the worklist of its batch, acknowledged or not."""
+    lists = select(batches.c.id).where(batches.c.reach == Reach.LIST.value)
+    return and_(screenings.c.outcome == Outcome.UNSAFE.value, screenings.c.batch_id.in_(lists))
+
+
 def _waits(actor: Actor) -> ColumnElement[bool]:
     done = exists().where(acknowledgements.c.case_id == cases.c.id)
-    listed = and_(screenings.c.outcome == Outcome.UNSAFE.value, batches.c.reach == Reach.LIST.value)
-    return and_(listed, ~done, ~is_withheld(actor, cases.c.id))
+    return and_(is_listed(), ~done, ~is_withheld(actor, cases.c.id))

@@ -1,0 +1,77 @@
+"""Texts go after their time, but never one that somebody still has to read or to see to."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import select
+
+from screening.labels import Outcome
+from screening.review.actors import LOCAL_USER
+from screening.review.reach import Reach
+from storage.database import Database
+from storage.review import follow_ups, retention
+from storage.review.follow_ups import How
+from storage.review.worklist import acknowledge
+from storage.schema import erased_cases
+from storage.settings_store import SiteSettings, change
+from tests.storage.batch_of import batch, decide, waiting
+from tests.storage.inbox_cases import ANN, NOW, fill, form, read, register
+from tests.storage.statements import plan, statements
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def kept_for_a_week(db: Database) -> Database:
+    """A site that keeps settled texts for seven days."""
+    change(db, LOCAL_USER.at(NOW), SiteSettings(keep_texts_days=7), 0)
+    return db
+
+
+def expired(db: Database, now: datetime) -> list[str]:
+    """What is erased by then; the dry run says before how many texts go."""
+    told = retention.would_go(db, LOCAL_USER.at(now)).get("texts", 0)
+    assert retention.expire(db, now).get("texts", 0) == told
+    with db.read() as conn:
+        return list(conn.execute(select(erased_cases.c.case_id).order_by(erased_cases.c.case_id)).scalars())
+
+
+@pytest.mark.parametrize("disposition", ["urgent", "safeguarding"])
+def test_a_text_is_kept_until_its_follow_up_was_closed_so_long_ago(kept_for_a_week: Database, disposition: str) -> None:
+    db = kept_for_a_week
+    register(db, ANN)
+    (case_id,) = fill(db)
+    read(db, ANN, form("unsafe", disposition=disposition), "a")
+    assert expired(db, NOW + 30 * DAY) == []
+    (one,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
+    follow_ups.close(db, ANN.at(NOW + 30 * DAY), one.id, How.DONE, "called")
+    assert expired(db, NOW + 36 * DAY) == []
+    assert expired(db, NOW + 38 * DAY) == [case_id]
+
+
+def test_a_text_of_a_worklist_is_kept_until_it_was_acknowledged_so_long_ago(kept_for_a_week: Database) -> None:
+    db = kept_for_a_week
+    batch(db, ["one", "two"], reach=Reach.LIST)
+    listed, safe = waiting(db)
+    decide(db, listed, Outcome.UNSAFE)
+    decide(db, safe)
+    assert expired(db, NOW + 30 * DAY) == [safe]
+    assert acknowledge(db, LOCAL_USER.at(NOW + 30 * DAY), [listed]) == 1
+    assert expired(db, NOW + 36 * DAY) == [safe]
+    assert expired(db, NOW + 38 * DAY) == sorted([listed, safe])
+
+
+def test_unsafe_texts_of_a_batch_that_only_counts_them_wait_for_nobody(kept_for_a_week: Database) -> None:
+    batch(kept_for_a_week, ["one"], reach=Reach.COUNT)
+    (case_id,) = waiting(kept_for_a_week)
+    decide(kept_for_a_week, case_id, Outcome.UNSAFE)
+    assert expired(kept_for_a_week, NOW + 8 * DAY) == [case_id]
+
+
+def test_no_table_with_a_row_for_each_case_is_read_whole(kept_for_a_week: Database) -> None:
+    with statements() as sent:
+        retention.would_go(kept_for_a_week, LOCAL_USER.at(NOW))
+    ((statement, values),) = [one for one in sent if "erased_cases" in one[0]]
+    found = plan(kept_for_a_week, statement, values)
+    for table in ("screenings", "inbox_entries", "erased_cases"):
+        assert f"SCAN {table}" not in found and f"Seq Scan on {table}" not in found
