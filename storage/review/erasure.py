@@ -5,13 +5,13 @@ asks, another confirms.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, false, insert, or_, select, update
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
@@ -19,10 +19,11 @@ from storage.audit_log import append
 from storage.batches.batch_state import still_takes_rows, was_cancelled
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import text_index
+from storage.review import program_texts, text_index
 from storage.schema import (
     adjudications,
     audit_events,
+    batches,
     case_errors,
     case_notes,
     case_remarks,
@@ -60,7 +61,7 @@ _GONE: Final[Mapping[str, Any]] = {
     "turns": None,
     "where_to_act": None,
 }
-_request = erasure_requests.c
+_request, _row = erasure_requests.c, rejected_rows.c
 
 
 class By(StrEnum):
@@ -110,8 +111,7 @@ def look(db: Database, actor: Actor, which: Selection) -> Erasure:
     """What would be erased; changes nothing. Raises Forbidden."""
     require(actor, Action.ERASE)
     with db.read() as conn:
-        ids = _named_cases(conn, which)
-        return Erasure(cases=len(ids), rejected=_count_rejected(conn, which), backups=_backups(conn, ids))
+        return _what_goes(conn, which, _named_cases(conn, which))
 
 
 def erase(db: Database, by: Acting, which: Selection, reason: str) -> Erasure:
@@ -126,9 +126,7 @@ def erase(db: Database, by: Acting, which: Selection, reason: str) -> Erasure:
         conn.execute(insert(erasure_requests).values(**row, requested_by=by.id, requested_at=by.now))
         append(conn, by, "erasure_requested", request_id, {"by": which.by.value, "cases": len(ids)})
         if current_in(conn).settings.erasure_by_two:
-            return Erasure(
-                cases=len(ids), rejected=_count_rejected(conn, which), backups=_backups(conn, ids), waits_for=request_id
-            )
+            return replace(_what_goes(conn, which, ids), waits_for=request_id)
         done = _carry_out(conn, by, request_id, which, ids)
     _forget_pages(db)
     return done
@@ -180,11 +178,16 @@ def is_erased(conn: Connection, case_id: str) -> bool:
     return conn.execute(select(erased_cases.c.case_id).where(erased_cases.c.case_id == case_id)).first() is not None
 
 
-def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now: datetime) -> None:
-    """Empty these cases, in the caller's transaction, and take them out of the inbox: there is nothing to read."""
-    for start in range(0, len(ids), AT_ONCE):
-        some = ids[start : start + AT_ONCE]
+def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now: datetime) -> int:
+    """Empty these cases, in the caller's transaction, and take them out of the inbox: there is nothing to read.
+
+    The refused rows of their id in the same file go too; returns how many.
+    """
+    refused = 0
+    for some in _parts(ids):
+        refused += _blank(conn, are_refused_beside(some))
         text_index.forget(conn, some)
+        program_texts.forget_keys(conn, some)
         conn.execute(update(cases).where(cases.c.id.in_(some)).values(_GONE))
         _empty(conn, some)
         closed = {"closed_at": now, "holder": None, "token": None, "lease_expires_at": None}
@@ -193,6 +196,11 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
         rows = [{"case_id": case_id, "request_id": request_id, "at": now} for case_id in some]
         conn.execute(insert(erased_cases), rows)
     text_index.tidy(conn)
+    return refused
+
+
+def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE))
 
 
 def _empty(conn: Connection, ids: Sequence[str]) -> None:
@@ -218,13 +226,13 @@ def _empty(conn: Connection, ids: Sequence[str]) -> None:
 
 
 def _carry_out(conn: Connection, by: Acting, request_id: str, which: Selection, ids: Sequence[str]) -> Erasure:
-    backups = _backups(conn, ids)
+    gone = _what_goes(conn, which, ids)
     erase_rows(conn, ids, request_id, by.now)
-    rejected = _erase_rejected(conn, which)
+    _blank(conn, _refused_by_id(which))
     done = {"done_by": by.id, "done_at": by.now, "cases": len(ids), "value": _hash(which.value)}
     conn.execute(update(erasure_requests).where(_request.id == request_id).values(done))
-    append(conn, by, "erased", request_id, {"cases": len(ids), "rejected": rejected})
-    return Erasure(cases=len(ids), rejected=rejected, backups=backups)
+    append(conn, by, "erased", request_id, {"cases": gone.cases, "rejected": gone.rejected})
+    return gone
 
 
 def _named_cases(conn: Connection, which: Selection) -> list[str]:
@@ -248,10 +256,9 @@ def _of_the_id(column: ColumnElement[Any], value: str, conversation: ColumnEleme
 def _possible(conn: Connection, which: Selection) -> list[str]:
     """The selected cases. Raises NotErased while one of them is pending or rows of its batch still come in."""
     ids = _named_cases(conn, which)
-    if not ids and not _count_rejected(conn, which):
+    if not ids and not _find_refused(conn, which, ids):
         raise NotErased("nothing of this name is here, or all of it is erased already")
-    for start in range(0, len(ids), AT_ONCE):
-        some = ids[start : start + AT_ONCE]
+    for some in _parts(ids):
         pending = select(pending_cases.c.batch_id).where(pending_cases.c.case_id.in_(some)).distinct()
         if any(not was_cancelled(conn, batch_id) for batch_id in conn.execute(pending).scalars()):
             raise NotErased("a case is still being screened: wait, or cancel its batch first")
@@ -261,32 +268,48 @@ def _possible(conn: Connection, which: Selection) -> list[str]:
     return ids
 
 
-def _rejected_rows(which: Selection) -> ColumnElement[bool] | None:
+def _refused_by_id(which: Selection) -> ColumnElement[bool]:
     """Rows that were refused and kept as they were in the file, by the id that they had there."""
     if which.by is not By.EXTERNAL_ID:
-        return None
-    return _of_the_id(rejected_rows.c.external_id, which.value, rejected_rows.c.reason == "no_judged_turn")
+        return false()
+    return _of_the_id(_row.external_id, which.value, _row.reason == "no_judged_turn")
 
 
-def _count_rejected(conn: Connection, which: Selection) -> int:
-    rows = _rejected_rows(which)
-    return 0 if rows is None else conn.execute(select(func.count()).where(rows)).scalar_one()
+def are_refused_beside(ids: Sequence[str] | Select[str]) -> ColumnElement[bool]:
+    """Refused rows of the same file and id as one of these cases: a `duplicate` has the very words."""
+    same = cases.c.id.in_(ids), cases.c.batch_id == _row.batch_id, cases.c.external_id == _row.external_id
+    return _row.batch_id.in_(select(cases.c.batch_id).where(cases.c.id.in_(ids))) & exists().where(*same)
 
 
-def _erase_rejected(conn: Connection, which: Selection) -> int:
-    rows = _rejected_rows(which)
-    if rows is None:
-        return 0
+def _find_refused(conn: Connection, which: Selection, ids: Sequence[str]) -> set[tuple[str, int]]:
+    """The refused rows that go, by batch and row."""
+    found = set[tuple[str, int]]()
+    for rows in (_refused_by_id(which), *map(are_refused_beside, _parts(ids))):
+        found.update((one.batch_id, one.row) for one in conn.execute(select(_row.batch_id, _row.row).where(rows)))
+    return found
+
+
+def _blank(conn: Connection, rows: ColumnElement[bool]) -> int:
     gone = {"external_id": ERASED, "detail": "", "original_json": None}
     return conn.execute(update(rejected_rows).where(rows).values(gone)).rowcount
 
 
-def _backups(conn: Connection, ids: Sequence[str]) -> tuple[datetime, ...]:
-    """The times of backups taken since the first of these cases was stored."""
-    if not ids:
-        return ()
-    begun: datetime = conn.execute(select(cases.c.created_at).where(cases.c.id == min(ids))).scalar_one()
-    taken = audit_events.c.action == "backup_begun", audit_events.c.at >= begun
+def _what_goes(conn: Connection, which: Selection, ids: Sequence[str]) -> Erasure:
+    refused = _find_refused(conn, which, ids)
+    since = _first_stored(conn, ids, {batch_id for batch_id, _ in refused})
+    return Erasure(cases=len(ids), rejected=len(refused), backups=() if since is None else _backups(conn, since))
+
+
+def _first_stored(conn: Connection, ids: Sequence[str], refused_of: Collection[str]) -> datetime | None:
+    """When the first of these cases, or of the refused rows of these batches, may have been stored."""
+    stored = [select(cases.c.created_at).where(cases.c.id == min(ids))] if ids else []
+    stored += [select(batches.c.created_at).where(batches.c.id == one) for one in refused_of]
+    return min((conn.execute(query).scalar_one() for query in stored), default=None)
+
+
+def _backups(conn: Connection, since: datetime) -> tuple[datetime, ...]:
+    """The times of backups taken from then on."""
+    taken = audit_events.c.action == "backup_begun", audit_events.c.at >= since
     return tuple(conn.execute(select(audit_events.c.at).where(*taken).order_by(audit_events.c.seq)).scalars())
 
 

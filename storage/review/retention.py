@@ -1,15 +1,30 @@
 """How long each kind of data is kept: what is older is erased by itself, where the site has set a time."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Connection, Delete, Table, Update, delete, exists, func, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Delete,
+    Select,
+    Table,
+    Update,
+    delete,
+    exists,
+    false,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from screening.review.actors import SYSTEM, Acting
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database
-from storage.review.erasure import ERASED, erase_rows
+from storage.review.erasure import ERASED, are_refused_beside, erase_rows
 from storage.review.worklist import is_listed
 from storage.schema import (
     acknowledgements,
@@ -25,8 +40,10 @@ from storage.schema import (
 from storage.schema.intake import batches
 from storage.settings_store import SiteSettings, current, current_in
 
+REFUSED = "rejected rows"
 AT_ONCE = 500
 """Texts erased in one round: the next round goes on."""
+_Rows = tuple[Table, ColumnElement[bool]]
 
 
 def would_go(db: Database, by: Acting) -> Mapping[str, int]:
@@ -34,11 +51,21 @@ def would_go(db: Database, by: Acting) -> Mapping[str, int]:
     require(by.actor, Action.VIEW_SETTINGS)
     with db.read() as conn:
         settings = current_in(conn).settings
-        texts = {"texts": len(_old_texts(conn, settings, by.now, None))} if settings.keep_texts_days else {}
-        return texts | {
+        counted = {
             name: conn.execute(select(func.count()).select_from(table).where(old)).scalar_one()
-            for name, (table, old) in _old_rows(settings, by.now).items()
+            for name, (table, old) in _all_that_is_old(settings, by.now).items()
         }
+    return {name: count for name, count in counted.items() if count}
+
+
+def _all_that_is_old(settings: SiteSettings, now: datetime) -> Mapping[str, _Rows]:
+    """The texts, with the refused rows that go with them, and the other kinds."""
+    others = _old_rows(settings, now)
+    if (texts := _old_texts(settings, now)) is None:
+        return others
+    _, old = others.get(REFUSED, (rejected_rows, false()))
+    refused = old | are_refused_beside(texts)
+    return {"texts": (screenings, screenings.c.case_id.in_(texts)), **others, REFUSED: (rejected_rows, refused)}
 
 
 def expire(db: Database, now: datetime) -> Mapping[str, int]:
@@ -46,15 +73,12 @@ def expire(db: Database, now: datetime) -> Mapping[str, int]:
     settings = current(db).settings
     if not any((settings.keep_texts_days, *_days(settings).values())):
         return {}
-    gone: dict[str, int] = {}
+    gone = Counter[str]()
     with db.write() as conn:
-        if ids := _old_texts(conn, settings, now, AT_ONCE):
-            erase_rows(conn, ids, None, now)
-            gone["texts"] = len(ids)
+        if ids := _next_texts(conn, settings, now):
+            gone += Counter({"texts": len(ids), REFUSED: erase_rows(conn, ids, None, now)})
         for name, (table, old) in _old_rows(settings, now).items():
-            count = conn.execute(_end_of(table, old)).rowcount
-            if count:
-                gone[name] = count
+            gone += Counter({name: conn.execute(_end_of(table, old)).rowcount})
         if gone:
             append(conn, SYSTEM.at(now), "expired", None, dict(gone))
     if gone:
@@ -62,24 +86,32 @@ def expire(db: Database, now: datetime) -> Mapping[str, int]:
     return gone
 
 
+def _next_texts(conn: Connection, settings: SiteSettings, now: datetime) -> Sequence[str]:
+    if (texts := _old_texts(settings, now)) is None:
+        return ()
+    return conn.execute(texts.order_by(screenings.c.completed_at).limit(AT_ONCE)).scalars().all()
+
+
 def _days(settings: SiteSettings) -> Mapping[str, int | None]:
     return {
         "drafts": settings.keep_drafts_days,
-        "rejected rows": settings.keep_rejected_days,
+        REFUSED: settings.keep_rejected_days,
         "messages": settings.keep_messages_days,
         "sessions": settings.keep_sessions_days,
     }
 
 
-def _old_texts(conn: Connection, settings: SiteSettings, now: datetime, limit: int | None) -> list[str]:
-    """Cases settled so long ago, and read, acknowledged and followed up so long ago where people have to."""
+def _old_texts(settings: SiteSettings, now: datetime) -> Select[str] | None:
+    """Cases settled so long ago, and read, acknowledged and followed up so long ago where people have to. None where
+    texts are kept.
+    """
     if settings.keep_texts_days is None:
-        return []
+        return None
     before = now - timedelta(days=settings.keep_texts_days)
     entry, follow_up, seen = inbox_entries.c, follow_ups.c, acknowledgements.c
     followed = select(follow_up.case_id).where(or_(follow_up.closed_at.is_(None), follow_up.closed_at >= before))
     acknowledged = exists().where(seen.case_id == screenings.c.case_id, seen.at < before)
-    query = (
+    return (
         select(screenings.c.case_id)
         .outerjoin(inbox_entries, entry.case_id == screenings.c.case_id)
         .outerjoin(erased_cases, erased_cases.c.case_id == screenings.c.case_id)
@@ -90,19 +122,17 @@ def _old_texts(conn: Connection, settings: SiteSettings, now: datetime, limit: i
             screenings.c.case_id.not_in(followed),
             or_(~is_listed(), acknowledged),
         )
-        .order_by(screenings.c.completed_at)
     )
-    return list(conn.execute(query if limit is None else query.limit(limit)).scalars())
 
 
-def _old_rows(settings: SiteSettings, now: datetime) -> Mapping[str, tuple[Table, ColumnElement[bool]]]:
+def _old_rows(settings: SiteSettings, now: datetime) -> Mapping[str, _Rows]:
     """The other kinds that have a time: which rows of which table are past it."""
     before = {name: now - timedelta(days=days) for name, days in _days(settings).items() if days}
-    long_ago = select(batches.c.id).where(batches.c.created_at < before.get("rejected rows", now))
+    long_ago = select(batches.c.id).where(batches.c.created_at < before.get(REFUSED, now))
     sent = or_(notifications.c.sent_at.is_not(None), notifications.c.given_up_at.is_not(None))
     found = {
         "drafts": (drafts, drafts.c.updated_at < before.get("drafts", now)),
-        "rejected rows": (
+        REFUSED: (
             rejected_rows,
             rejected_rows.c.batch_id.in_(long_ago) & rejected_rows.c.original_json.is_not(None),
         ),

@@ -26,7 +26,7 @@ program_texts = Table(
     metadata,
     case_id(primary_key=True),
     Column("program_id", Id, ForeignKey("programs.id"), nullable=False),
-    Column("key", String(100), nullable=False),  # the idempotency key
+    Column("key", String(100), nullable=False),  # the idempotency key; a hash of it once the text is erased
     Column("content_sha256", String(64), nullable=False),
     Column("tell_at", Moment),
     Column("tries", Integer, nullable=False, default=0, server_default="0"),

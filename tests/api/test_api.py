@@ -30,7 +30,8 @@ from storage.batches.configurations import save_configuration
 from storage.batches.pipelines import activate, keep_version
 from storage.database import Database
 from storage.review import program_texts
-from storage.schema import audit_events, batches, cases, inbox_entries, programs
+from storage.review.erasure import By, Selection, erase
+from storage.schema import audit_events, batches, cases, inbox_entries, metadata, programs
 from storage.site.programs import Made, Scope, list_programs, make_program, revoke_program
 from tests.databases import put_away
 from tests.storage.batch_of import CONFIGURATION, decide
@@ -91,6 +92,21 @@ def test_a_text_is_taken_once_under_its_key_and_another_text_under_it_is_refused
     assert site.get(other, f"texts/{first['id']}")[0] == 404
     status, found = site.get(made, f"texts/{first['id']}")
     assert (status, found["state"], found["external_id"], found["label"]) == (200, "pending", "msg 7", None)
+
+
+def test_an_erased_text_leaves_no_key_and_is_still_the_same_text_under_it(site: Site) -> None:
+    made, key = site.made(), "patient-Jane-Doe-1987"
+    _, first = site.submit(made, key)
+    decide(site.db, first["id"])
+    site.now += timedelta(days=1)
+    site.submit(made, "next")  # closes the batch of the day before
+    erase(site.db, LOCAL_USER.at(site.now), Selection(by=By.CASE, value=first["id"]), "letter")
+    with site.db.read() as conn:
+        held = [str(row) for table in metadata.sorted_tables for row in conn.execute(select(table))]
+    assert not [row for row in held if key in row]
+    assert site.submit(made, key) == (200, first)
+    assert site.submit(made, key, text="Another text.")[0] == 409
+    assert site.count(cases) == 2
 
 
 def test_a_conversation_is_a_case_with_its_turns(site: Site) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import JSON, Text, insert, select, update
 
-from screening.review.actors import Actor, Role
+from screening.datasets.reader import read_table
+from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.audit_log import anchor, append
+from storage.batches.intake import add_rows, close_intake
 from storage.batches.results import results
 from storage.database import Database
 from storage.review import claims, erasure, retention
@@ -35,6 +37,8 @@ from storage.schema import (
 from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
 from storage.site.audit_seals import seal
+from tests.storage.batch_of import NOW as BATCH_NOW
+from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, SENIOR, fill, form, person, register
 
 WORD = "zanzibarquince"
@@ -92,16 +96,19 @@ WRITTEN = {  # every column beside a case that can hold words: `erasure` empties
         "adjudications.reason", "case_errors.message", "case_notes.note", "case_remarks.remark", "drafts.body",
         "follow_ups.note", "live_runs.draws", "message_requests.raw",
         "message_requests.reply_id", "node_runs.unusable", "ratings.fields", "ratings.reason",
-        "readings_taken_back.fields", "open_texts.parts",
+        "program_texts.key", "readings_taken_back.fields", "open_texts.parts",
     },
-    "codes": {"adjudications.rating_ids", "comparison_outcomes.draws", "node_runs.distribution", "node_runs.draws"},
+    "codes": {
+        "adjudications.rating_ids", "comparison_outcomes.draws", "inbox_entries.kind", "node_runs.distribution",
+        "node_runs.draws", "screenings.kind",
+    },
 }  # fmt: skip
 
 
 def test_every_column_beside_a_case_that_can_hold_words_is_known_here() -> None:
     kinds = (Text, JSON, StorableText)
-    beside = [table for table in metadata.sorted_tables if "case_id" in table.c]
-    found = {f"{table.name}.{one.name}" for table in beside for one in table.columns if isinstance(one.type, kinds)}
+    beside = [one for table in metadata.sorted_tables if "case_id" in table.c for one in table.columns]
+    found = {str(one) for one in beside if isinstance(one.type, kinds) or (getattr(one.type, "length", 0) or 0) > 64}
     assert found == WRITTEN["erased"] | WRITTEN["codes"]
 
 
@@ -145,6 +152,61 @@ def test_by_external_id_rows_that_were_refused_go_too(db: Database) -> None:
         (row,) = conn.execute(select(rejected_rows)).all()
         assert (row.reason, row.original_json, row.external_id, row.detail) == ("empty", None, ERASED, "")
         assert conn.execute(select(cases.c.text).where(cases.c.external_id == "post-2")).scalar_one() != ERASED
+
+
+REFUSED_OF_THE_SAME_ID = b"id,text\n7,words of 7\n7,words of 7\n8,words of 8\n,words without an id\n"
+
+
+def taken_in(db: Database, content: bytes = REFUSED_OF_THE_SAME_ID) -> dict[str, str]:
+    """The cases of a file, decided, by their id in it."""
+    batch_id = batch(db, closed=False)
+    add_rows(db, batch_id, read_table(content, "posts.csv").rows(), NOW)
+    close_intake(db, LOCAL_USER.at(NOW), batch_id)
+    for case_id in waiting(db):
+        decide(db, case_id)
+    with db.read() as conn:
+        found = conn.execute(select(cases.c.external_id, cases.c.id).where(cases.c.batch_id == batch_id))
+        return {row.external_id: row.id for row in found}
+
+
+def refused_texts(db: Database) -> list[str]:
+    with db.read() as conn:
+        return sorted(filter(None, conn.execute(select(rejected_rows.c.original_json)).scalars()))
+
+
+def test_with_a_case_the_refused_rows_of_its_id_in_the_same_file_go(db: Database) -> None:
+    which = Selection(by=By.CASE, value=taken_in(db)["7"])
+    taken_in(db)
+    assert erasure.look(db, ADMIN, which).rejected == 1
+    done = erasure.erase(db, ADMIN.at(NOW), which, "letter")
+    assert (done.cases, done.rejected) == (1, 1)
+    assert refused_texts(db) == ['"words of 7"', '"words without an id"', '"words without an id"']
+    named = Selection(by=By.EXTERNAL_ID, value="7")
+    assert erasure.look(db, ADMIN, named).rejected == 1, "each once, though by its id and beside its case"
+    assert erasure.erase(db, ADMIN.at(NOW), named, "letter").rejected == 1
+
+
+@pytest.mark.parametrize("keep_rejected_days", [None, 7, 60])
+def test_with_a_text_whose_time_is_over_the_refused_rows_of_its_id_go(
+    db: Database, keep_rejected_days: int | None
+) -> None:
+    taken_in(db)
+    change(db, ADMIN.at(NOW), SiteSettings(keep_texts_days=30, keep_rejected_days=keep_rejected_days), 0)
+    later = BATCH_NOW + timedelta(days=31)
+    expected = {"texts": 2, "rejected rows": 2 if keep_rejected_days == 7 else 1}
+    assert dict(retention.would_go(db, ADMIN.at(later))) == expected
+    assert dict(retention.expire(db, later)) == expected
+    assert refused_texts(db) == ([] if keep_rejected_days == 7 else ['"words without an id"'])
+
+
+def test_backups_taken_since_a_refused_row_came_in_are_named(db: Database) -> None:
+    taken_in(db, b"id,text\n7,some words\n7,other words\n8,more words\n")
+    backed_up = BATCH_NOW + timedelta(hours=1)
+    with db.write() as conn:
+        append(conn, ADMIN.at(BATCH_NOW - timedelta(days=1)), "backup_begun", None, {})
+        append(conn, ADMIN.at(backed_up), "backup_begun", None, {})
+    done = erasure.erase(db, ADMIN.at(backed_up), Selection(by=By.EXTERNAL_ID, value="7"), "letter")
+    assert (done.cases, done.rejected, done.backups) == (0, 2, (backed_up,))
 
 
 def test_exports_say_that_it_was_erased(db: Database) -> None:

@@ -70,7 +70,7 @@ def test_unsafe_texts_of_a_batch_that_only_counts_them_wait_for_nobody(kept_for_
 
 def test_no_table_with_a_row_for_each_case_is_read_whole(kept_for_a_week: Database) -> None:
     with statements() as sent:
-        retention.would_go(kept_for_a_week, LOCAL_USER.at(NOW))
+        retention.expire(kept_for_a_week, NOW)
     ((statement, values),) = [one for one in sent if "erased_cases" in one[0]]
     found = plan(kept_for_a_week, statement, values)
     for table in ("screenings", "inbox_entries", "erased_cases"):
