@@ -13,63 +13,26 @@ from datetime import timedelta
 
 from jobs.agents import Agents
 from jobs.breaker import PASSING
-from jobs.first_answers import FirstAnswers
+from jobs.overnight_cases import OvernightCases
 from jobs.patience import to_the_end
 from jobs.port import Clock
 from jobs.preflights import Preflights
-from screening.engine.draws import TOO_LONG, Draw, DrawRequest, SamplerError, ScreenedText, Usage
-from screening.engine.guard import guard_for
-from screening.engine.screen import NodeRun, Screening, screen
+from screening.engine.draws import DrawRequest, SamplerError, ScreenedText
 from screening.review.actors import SYSTEM
 from screening.samplers.message_batches import Asked, MessageBatches, ServiceBatch
 from screening.samplers.replies import SeenIds
-from screening.statistics.rounds import next_wave, rounds_left
 from storage.batches import batch_state, batches, overnight, screenings
 from storage.batches.configurations import Configuration, load_configuration
-from storage.batches.overnight import Answered, CaseAnswers, DrawWanted, HandedIn
-from storage.batches.pending import record_error
-from storage.batches.screenings import CaseForScreening, case_for_screening, committed_runs
+from storage.batches.overnight import Answered, DrawWanted, HandedIn
 from storage.database import Database
 from storage.site import duties
 
 POLL_S = 30.0
 DUTY, DUTY_LASTS = "overnight", timedelta(seconds=20)
-MOST_TRIES = 3
-"""Failures of one request after which the case waits for a person."""
 LINES_AT_ONCE = 200
 CLOCKS_DIFFER = timedelta(minutes=10)
-HALF = 0.5
-"""The share of its list price that the service charges."""
 
 log = logging.getLogger(__name__)
-
-
-class _More(Exception):
-    """Raised when a case needs draws that have not come back yet."""
-
-    def __init__(self, request: DrawRequest) -> None:
-        super().__init__(request.node)
-        self.request = request
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The draws that came back, by number; what is missing is asked for in the next round."""
-
-    answers: CaseAnswers
-
-    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        known = self.answers.in_order(request.node, request.variant)
-        wave = known[request.first : request.first + request.count]
-        if len(wave) == request.count:
-            return wave
-        failed = [kinds for key, kinds in self.answers.failures.items() if key[:2] == (request.node, request.variant)]
-        if any(TOO_LONG in kinds for kinds in failed):
-            raise SamplerError(TOO_LONG, "The text is too long for the model.")
-        if failed and max(map(len, failed)) >= MOST_TRIES * (1 + self.answers.parked):
-            kind = max(failed, key=len)[-1]
-            raise SamplerError(kind, f"A request failed {MOST_TRIES} times in message batches.")
-        raise _More(request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +45,11 @@ class Overnight:
     worker: str
     poll_s: float = POLL_S
     preflights: Preflights | None = None
-    first: FirstAnswers = field(default_factory=FirstAnswers)
     reconciled: set[str] = field(default_factory=set)
+    cases: OvernightCases = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cases", OvernightCases(db=self.db, agents=self.agents, clock=self.clock))
 
     async def run(self) -> None:
         """Until cancelled. A fault waits for the next look; nothing is lost by it."""
@@ -260,19 +226,10 @@ class Overnight:
         wanted: list[DrawWanted] = []
         most: int | None = 0
         for case_id in await to_the_end(overnight.open_cases, self.db, batch_id):
-            needed = await self._decide(case_id, made)
-            if needed is None:
-                continue
-            answers, request = needed
-            have = len(answers.in_order(request.node, request.variant))
-            missing, left = _wave_size(request, have, times.get(request.node, ()), made)
-            known = answers.draws.get((request.node, request.variant), {})
-            most = None if most is None or left is None else max(most, left)
-            wanted += [
-                DrawWanted(case_id=case_id, node=request.node, variant=request.variant, number=number)
-                for number in range(have, request.first + missing)
-                if number not in known
-            ]
+            if (needed := await self.cases.decide(case_id)) is not None:
+                draws, left = needed.next_draws(times.get(needed.request.node, ()))
+                most = None if most is None or left is None else max(most, left)
+                wanted += draws
         return await self._hand_in(service, batch_id, wanted, most, made)
 
     async def _hand_in(
@@ -285,65 +242,6 @@ class Overnight:
         for one in await to_the_end(overnight.plan, self.db, batch_id, wanted, left, self.clock()):
             await self._send(service, one, made)
         return bool(wanted)
-
-    async def _decide(self, case_id: str, made: Configuration) -> tuple[CaseAnswers, DrawRequest] | None:
-        """The case as far as its answers lead: None when it has come to its end, else what it needs next."""
-        case = await to_the_end(case_for_screening, self.db, case_id)
-        if case is None:
-            return None
-        if not await to_the_end(overnight.has_reference, self.db, case_id):
-            await self._leave(case, SamplerError("no_reference", "It has no reference label: it is not sent this way."))
-            return None
-        answers = await to_the_end(overnight.answers_of, self.db, case_id)
-        runs = await to_the_end(committed_runs, self.db, case_id)
-        keeping = _Keeping(job=self, case=case, answers=answers, position=len(runs))
-        try:
-            found = await screen(
-                case.text, guard_for(case.flags), made.pipeline, _Known(answers), committed=runs, commit=keeping.commit
-            )
-        except _More as more:
-            return answers, more.request
-        except SamplerError as error:
-            await self._leave(case, error)
-            return None
-        self.first.look_at(case.batch_id, found)
-        await to_the_end(self._conclude, case, found)
-        return None
-
-    async def _leave(self, case: CaseForScreening, error: SamplerError) -> None:
-        """Set the case aside with what failed, until somebody asks for a retry."""
-        await to_the_end(record_error, self.db, case.case_id, error.kind, str(error), self.clock())
-
-    def _conclude(self, case: CaseForScreening, found: Screening) -> None:
-        kept = overnight.costs_of(self.db, case.case_id)
-        cost = None if None in kept else sum(one or 0.0 for one in kept)
-        screenings.commit_outcome(self.db, case.case_id, found, cost, case.configuration.version, self.clock())
-
-    def cost_of(self, case: CaseForScreening, usage: Usage, node: str) -> float | None:
-        """The cost at half the list price."""
-        cost = self.agents.cost_usd(case.configuration, usage, node)
-        return None if cost is None else HALF * cost
-
-
-@dataclass(slots=True, kw_only=True)
-class _Keeping:
-    """Commits a case's runs; a run costs what all answers bought for it cost, needed or not."""
-
-    job: Overnight
-    case: CaseForScreening
-    answers: CaseAnswers
-    position: int
-
-    async def commit(self, run: NodeRun) -> None:
-        bought = self.answers.draws.get((run.node, run.variant), {}).values()
-        cost = self.job.cost_of(self.case, sum((draw.usage for draw in bought), Usage()), run.node)
-        now = self.job.clock()
-        ours = await to_the_end(
-            screenings.commit_run, self.job.db, self.case.case_id, self.position, run, cost, now, now
-        )
-        if not ours:
-            raise SamplerError("run_lost", "Another start was first.")
-        self.position += 1
 
 
 def _asked_draw(
@@ -358,12 +256,3 @@ def _asked_draw(
         agent=made.pipeline.node(wanted.node).agent,
     )
     return Asked(custom_id=custom_id, seed=one.seed, request=request)
-
-
-def _wave_size(request: DrawRequest, have: int, times: Sequence[int], made: Configuration) -> tuple[int, int | None]:
-    """How many draws to have in all beyond the request's first, and rounds left after that, about."""
-    budget = made.pipeline.node(request.node).rule.rule().budget
-    least = request.first + request.count - have
-    wave = next_wave(times, have, least, budget)
-    left = rounds_left(times, have, least)
-    return have + wave - request.first, None if left is None else left - 1

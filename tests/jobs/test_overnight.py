@@ -15,17 +15,19 @@ from sqlalchemy import func, select
 
 from jobs.agents import Agents
 from jobs.intake import OvernightRefused, configuration, require_overnight
-from jobs.overnight import MOST_TRIES, Overnight
+from jobs.overnight import Overnight
+from jobs.overnight_cases import MOST_TRIES
 from jobs.port import system_clock
 from screening.datasets.rows import NewCase
 from screening.engine.draws import encode_draws
 from screening.engine.guard import guard_for
-from screening.engine.pipeline import preset
+from screening.engine.pipeline import PipelineConfig, preset
 from screening.engine.screen import screen
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.samplers.recorded import RecordedSampler, Recording
 from screening.settings import Settings
+from screening.statistics.bounds import Schedule
 from screening.text.received import receive
 from storage.batches import batches, overnight
 from storage.batches.batch_state import BatchState
@@ -64,10 +66,18 @@ def settings_for(stub: NotingStub, **more: Any) -> Settings:
     )  # fmt: skip
 
 
-def labelled_batch(db: Database, settings: Settings, rows: int, *, caps: int | None = None, unlabelled: int = 0) -> str:
+def labelled_batch(
+    db: Database,
+    settings: Settings,
+    rows: int,
+    *,
+    caps: int | None = None,
+    unlabelled: int = 0,
+    pipeline: PipelineConfig | None = None,
+) -> str:
     """An overnight batch of research posts."""
     now, agents = datetime.now(UTC), Agents(settings)
-    version = save_configuration(db, configuration(settings, agents, preset("certified")), now)
+    version = save_configuration(db, configuration(settings, agents, pipeline or preset("certified")), now)
     new = NewBatch(name="posts", configuration_version=version, seed=0, overnight=True, max_calls=caps)
     batch_id = create_batch(db, LOCAL_USER.at(now), new)
     posts = [
@@ -105,8 +115,7 @@ async def as_live(db: Database, batch_id: str) -> Counter[str]:
             Recording(node=node, text=case.text, variant=variant): encode_draws([draws[at] for at in sorted(draws)])
             for (node, variant), draws in bought.items()
         }
-        pipeline = case.configuration.pipeline
-        live = await screen(case.text, guard_for(case.flags), pipeline, RecordedSampler(recorded))
+        live = await screen(case.text, guard_for(case.flags), case.pipeline, RecordedSampler(recorded))
         assert (live.outcome.value, live.reason.value, live.calls) == (kept.outcome, kept.reason, kept.calls)
         assert [encode_draws(run.draws) for run in live.runs] == [encode_draws(run.draws) for run in committed]
         found[kept.outcome] += 1
@@ -148,6 +157,19 @@ async def test_rounds_give_the_same_outcomes_as_live_on_the_same_draws(db: Datab
     assert told.duplicates == told.failed == 0 and not told.under_way
     assert told.round == len(server.batches.all) < 25
     assert server.counters.requests == 0  # not one live call
+
+
+async def test_a_scheduled_pipeline_decides_each_case_at_the_error_of_its_number(db: Database, stub: Stub) -> None:
+    settings, plain = settings_for(stub(StubPlan(weights={"safe": 1.0}))), preset("recommended")
+    nodes = tuple(node.model_copy(update={"schedule": Schedule.HARMONIC}) for node in plain.nodes)
+    batch_id = labelled_batch(db, settings, 6, pipeline=plain.model_copy(update={"nodes": nodes}))
+    await work(db, settings).until_over(batch_id)
+    with db.read() as conn:
+        found = conn.execute(select(screenings.c.delta, screenings.c.calls).order_by(screenings.c.row)).all()
+    first = plain.nodes[0].rule.rule().delta
+    assert [row.delta for row in found] == pytest.approx([first / number for number in range(1, 7)])
+    assert found[0].calls < found[-1].calls
+    await as_live(db, batch_id)
 
 
 async def test_what_fails_is_asked_for_again_by_itself(db: Database, stub: Stub) -> None:

@@ -1,0 +1,146 @@
+"""The cases of overnight batches: each is decided by the very steps that decide it live, as far as its answers lead."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jobs.agents import Agents
+from jobs.first_answers import FirstAnswers
+from jobs.patience import to_the_end
+from jobs.port import Clock
+from screening.engine.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage
+from screening.engine.guard import guard_for
+from screening.engine.screen import NodeRun, Screening, screen
+from screening.statistics.rounds import next_wave, rounds_left
+from storage.batches import overnight, screenings
+from storage.batches.overnight import CaseAnswers, DrawWanted
+from storage.batches.pending import record_error
+from storage.batches.screenings import CaseForScreening, case_for_screening, committed_runs
+from storage.database import Database
+
+MOST_TRIES = 3
+"""Failures of one request after which the case waits for a person."""
+HALF = 0.5
+"""The share of its list price that the service charges."""
+
+log = logging.getLogger(__name__)
+
+
+class _More(Exception):
+    """Raised when a case needs draws that have not come back yet."""
+
+    def __init__(self, request: DrawRequest) -> None:
+        super().__init__(request.node)
+        self.request = request
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The draws that came back, by number; what is missing is asked for in the next round."""
+
+    answers: CaseAnswers
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        known = self.answers.in_order(request.node, request.variant)
+        wave = known[request.first : request.first + request.count]
+        if len(wave) == request.count:
+            return wave
+        failed = [kinds for key, kinds in self.answers.failures.items() if key[:2] == (request.node, request.variant)]
+        if any(TOO_LONG in kinds for kinds in failed):
+            raise SamplerError(TOO_LONG, "The text is too long for the model.")
+        if failed and max(map(len, failed)) >= MOST_TRIES * (1 + self.answers.parked):
+            kind = max(failed, key=len)[-1]
+            raise SamplerError(kind, f"A request failed {MOST_TRIES} times in message batches.")
+        raise _More(request)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """What a case needs before its next step, and what came back for it so far."""
+
+    case: CaseForScreening
+    answers: CaseAnswers
+    request: DrawRequest
+
+    def next_draws(self, times: Sequence[int]) -> tuple[list[DrawWanted], int | None]:
+        """The draws to ask for now, and the rounds left after that, about; None where ``times`` are too few to tell."""
+        node, variant = self.request.node, self.request.variant
+        have, known = len(self.answers.in_order(node, variant)), self.answers.draws.get((node, variant), {})
+        least = self.request.first + self.request.count - have
+        wave = next_wave(times, have, least, self.case.pipeline.node(node).rule.rule().budget)
+        left = rounds_left(times, have, least)
+        wanted = [
+            DrawWanted(case_id=self.case.case_id, node=node, variant=variant, number=number)
+            for number in range(have, have + wave)
+            if number not in known
+        ]
+        return wanted, None if left is None else left - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OvernightCases:
+    """One process's deciding of overnight cases."""
+
+    db: Database
+    agents: Agents
+    clock: Clock
+    first: FirstAnswers = field(default_factory=FirstAnswers)
+
+    async def decide(self, case_id: str) -> Needed | None:
+        """The case as far as its answers lead: None when it has come to its end, else what it needs next."""
+        case = await to_the_end(case_for_screening, self.db, case_id)
+        if case is None:
+            return None
+        if not await to_the_end(overnight.has_reference, self.db, case_id):
+            await self._leave(case, SamplerError("no_reference", "It has no reference label: it is not sent this way."))
+            return None
+        answers = await to_the_end(overnight.answers_of, self.db, case_id)
+        runs = await to_the_end(committed_runs, self.db, case_id)
+        keeping = _Keeping(job=self, case=case, answers=answers, position=len(runs))
+        try:
+            found = await screen(
+                case.text, guard_for(case.flags), case.pipeline, _Known(answers), committed=runs, commit=keeping.commit
+            )
+        except _More as more:
+            return Needed(case=case, answers=answers, request=more.request)
+        except SamplerError as error:
+            await self._leave(case, error)
+            return None
+        self.first.look_at(case.batch_id, found)
+        await to_the_end(self._conclude, case, found)
+        return None
+
+    async def _leave(self, case: CaseForScreening, error: SamplerError) -> None:
+        """Set the case aside with what failed, until somebody asks for a retry."""
+        await to_the_end(record_error, self.db, case.case_id, error.kind, str(error), self.clock())
+
+    def _conclude(self, case: CaseForScreening, found: Screening) -> None:
+        kept = overnight.costs_of(self.db, case.case_id)
+        cost = None if None in kept else sum(one or 0.0 for one in kept)
+        screenings.commit_outcome(self.db, case.case_id, found, cost, case.configuration.version, self.clock())
+
+    def cost_of(self, case: CaseForScreening, usage: Usage, node: str) -> float | None:
+        """The cost at half the list price."""
+        cost = self.agents.cost_usd(case.configuration, usage, node)
+        return None if cost is None else HALF * cost
+
+
+@dataclass(slots=True, kw_only=True)
+class _Keeping:
+    """Commits a case's runs; a run costs what all answers bought for it cost, needed or not."""
+
+    job: OvernightCases
+    case: CaseForScreening
+    answers: CaseAnswers
+    position: int
+
+    async def commit(self, run: NodeRun) -> None:
+        bought = self.answers.draws.get((run.node, run.variant), {}).values()
+        cost = self.job.cost_of(self.case, sum((draw.usage for draw in bought), Usage()), run.node)
+        now = self.job.clock()
+        ours = await to_the_end(
+            screenings.commit_run, self.job.db, self.case.case_id, self.position, run, cost, now, now
+        )
+        if not ours:
+            raise SamplerError("run_lost", "Another start was first.")
+        self.position += 1
