@@ -24,7 +24,7 @@ from screening.samplers.replies import SeenIds
 from storage.batches import batch_state, batches, overnight, screenings
 from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.overnight import Answered, DrawWanted, HandedIn
-from storage.database import Database
+from storage.database import Database, passing_fault
 from storage.site import duties
 
 POLL_S = 30.0
@@ -105,16 +105,24 @@ class Overnight:
             await self._take()
 
     async def _advance(self, batch_id: str) -> bool:
-        """Advance one batch; whether it made a step. What the service refuses for good pauses it."""
-        version = await to_the_end(overnight.configuration_of, self.db, batch_id)
-        made = await to_the_end(load_configuration, self.db, version)
+        """Advance one batch; whether it made a step. A fault that does not pass by itself pauses it, and no other."""
         try:
-            return await self._step(batch_id, made)
+            version = await to_the_end(overnight.configuration_of, self.db, batch_id)
+            return await self._step(batch_id, await to_the_end(load_configuration, self.db, version))
         except SamplerError as error:
             log.warning("overnight batch %s: %s", batch_id, error)
-            if error.kind not in PASSING and await to_the_end(overnight.allows_sending, self.db, batch_id):
-                await to_the_end(batches.pause, self.db, SYSTEM.at(self.clock()), batch_id, error.kind)
-            return False
+            if error.kind not in PASSING:
+                await self._pause(batch_id, error.kind)
+        except Exception as error:  # a bug, or what this version can no longer read
+            if passing_fault(error) is not None:
+                raise
+            log.error("overnight batch %s: %s", batch_id, type(error).__name__)
+            await self._pause(batch_id, "internal_error")
+        return False
+
+    async def _pause(self, batch_id: str, why: str) -> None:
+        if await to_the_end(overnight.allows_sending, self.db, batch_id):
+            await to_the_end(batches.pause, self.db, SYSTEM.at(self.clock()), batch_id, why)
 
     async def _step(self, batch_id: str, made: Configuration) -> bool:
         over = await to_the_end(overnight.is_cancelled, self.db, batch_id)
@@ -237,7 +245,7 @@ class Overnight:
     ) -> bool:
         allowed = await to_the_end(overnight.calls_left, self.db, batch_id)
         if allowed is not None and len(wanted) > allowed:
-            await to_the_end(batches.pause, self.db, SYSTEM.at(self.clock()), batch_id, "max_calls")
+            await self._pause(batch_id, "max_calls")
             return False
         for one in await to_the_end(overnight.plan, self.db, batch_id, wanted, left, self.clock()):
             await self._send(service, one, made)

@@ -16,7 +16,7 @@ from storage.batches import overnight, screenings
 from storage.batches.overnight import CaseAnswers, DrawWanted
 from storage.batches.pending import record_error
 from storage.batches.screenings import CaseForScreening, case_for_screening, committed_runs
-from storage.database import Database
+from storage.database import Database, passing_fault
 
 MOST_TRIES = 3
 """Failures of one request after which the case waits for a person."""
@@ -87,13 +87,30 @@ class OvernightCases:
     first: FirstAnswers = field(default_factory=FirstAnswers)
 
     async def decide(self, case_id: str) -> Needed | None:
-        """The case as far as its answers lead: None when it has come to its end, else what it needs next."""
+        """The case as far as its answers lead: None when it has come to its end, else what it needs next.
+
+        A case that fails is set aside with its error. SamplerError where the batch should stop; faults of the database
+        that pass by themselves are raised.
+        """
+        try:
+            return await self._decide(case_id)
+        except SamplerError as error:
+            if error.stops_batch:
+                raise
+            await self._leave(case_id, error.kind, str(error))
+        except Exception as error:  # a bug must leave the case pending and visible, never decided
+            if passing_fault(error) is not None:
+                raise
+            log.error("case %s failed: %s", case_id, type(error).__name__)
+            await self._leave(case_id, "internal_error", type(error).__name__)
+        return None
+
+    async def _decide(self, case_id: str) -> Needed | None:
         case = await to_the_end(case_for_screening, self.db, case_id)
         if case is None:
             return None
         if not await to_the_end(overnight.has_reference, self.db, case_id):
-            await self._leave(case, SamplerError("no_reference", "It has no reference label: it is not sent this way."))
-            return None
+            raise SamplerError("no_reference", "It has no reference label: it is not sent this way.")
         answers = await to_the_end(overnight.answers_of, self.db, case_id)
         runs = await to_the_end(committed_runs, self.db, case_id)
         keeping = _Keeping(job=self, case=case, answers=answers, position=len(runs))
@@ -103,16 +120,13 @@ class OvernightCases:
             )
         except _More as more:
             return Needed(case=case, answers=answers, request=more.request)
-        except SamplerError as error:
-            await self._leave(case, error)
-            return None
         self.first.look_at(case.batch_id, found)
         await to_the_end(self._conclude, case, found)
         return None
 
-    async def _leave(self, case: CaseForScreening, error: SamplerError) -> None:
+    async def _leave(self, case_id: str, kind: str, message: str) -> None:
         """Set the case aside with what failed, until somebody asks for a retry."""
-        await to_the_end(record_error, self.db, case.case_id, error.kind, str(error), self.clock())
+        await to_the_end(record_error, self.db, case_id, kind, message, self.clock())
 
     def _conclude(self, case: CaseForScreening, found: Screening) -> None:
         kept = overnight.costs_of(self.db, case.case_id)

@@ -48,8 +48,8 @@ def message_draw(reply: Mapping[str, Any], expected: Expected) -> Draw:
     usage = message_usage(reply.get("usage"))
     if reply.get("type") != "message" or reply.get("role") != "assistant" or not expected.seen.is_new(reply.get("id")):
         return unusable(Answer.MISSHAPEN, usage=usage)
-    if reply.get("model") not in expected.models:
-        return unusable(Answer.OTHER_MODEL, str(reply.get("model")), usage)
+    if (stranger := _not_asked(reply.get("model"), expected, usage)) is not None:
+        return stranger
     stop_reason, content = reply.get("stop_reason"), reply.get("content")
     if not isinstance(stop_reason, str) or not (content is None or isinstance(content, list)):
         return unusable(Answer.MISSHAPEN, usage=usage)
@@ -62,8 +62,8 @@ def completion_draw(reply: Mapping[str, Any], expected: Expected) -> Draw:
     choice = completion_choice(reply)
     if choice is None or not expected.seen.is_new(reply.get("id")):
         return unusable(Answer.MISSHAPEN, usage=usage)
-    if reply.get("model") not in expected.models:
-        return unusable(Answer.OTHER_MODEL, str(reply.get("model")), usage)
+    if (stranger := _not_asked(reply.get("model"), expected, usage)) is not None:
+        return stranger
     message, content = choice["message"], choice["message"].get("content")
     alone = not any(value for key, value in message.items() if key not in _CHAT_NOISE)
     text = content if isinstance(content, str) and alone else None
@@ -71,6 +71,13 @@ def completion_draw(reply: Mapping[str, Any], expected: Expected) -> Draw:
         return unusable(Answer.REFUSAL, usage=usage)
     stop_reason = _CHAT_STOPS.get(str(choice.get("finish_reason")), "")
     return _read(text, content is not None or not alone, stop_reason, usage, expected)
+
+
+def _not_asked(model: object, expected: Expected, usage: Usage) -> Draw | None:
+    """What a reply counts as whose model was not asked, or that names none; None where it was asked."""
+    if not isinstance(model, str):
+        return unusable(Answer.MISSHAPEN, usage=usage)
+    return None if model in expected.models else unusable(Answer.OTHER_MODEL, model, usage)
 
 
 def completion_choice(reply: Mapping[str, Any]) -> Mapping[str, Any] | None:

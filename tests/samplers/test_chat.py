@@ -78,6 +78,7 @@ def choice(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("sent", "codes"),
     [
+        (completion(model=[MODEL]), "##"),
         (completion(), "SS"),
         (completion(model="another"), "@@"),
         (completion(id=""), "##"),

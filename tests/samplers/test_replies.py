@@ -63,6 +63,7 @@ async def test_a_whole_reply_counts_also_compressed():
 async def test_what_is_not_what_was_asked_is_marked_as_what_it_was():
     assert await drawn(reply(message(role="user"))) == "###"
     assert await drawn(reply(message(model="tiny"))) == "@@@"
+    assert await drawn(reply(message(model=[MODEL]))) == "###"
     assert await drawn(reply(message(model="tiny")), accepted_names=("tiny",)) == "SSS"
     replayed = await drawn(reply(message(id="msg_replayed")), 11)
     assert sorted(replayed) == sorted("S" + "#" * 10)
