@@ -1,8 +1,9 @@
 """The cases of overnight batches: each is decided by the very steps that decide it live, as far as its answers lead."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from jobs.agents import Agents
 from jobs.first_answers import FirstAnswers
@@ -10,9 +11,9 @@ from jobs.patience import to_the_end
 from jobs.port import Clock
 from screening.engine.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage
 from screening.engine.guard import guard_for
-from screening.engine.screen import NodeRun, Screening, screen
+from screening.engine.screen import NodeRun, Reason, Screening, screen, to_a_human
 from screening.statistics.rounds import next_wave, rounds_left
-from storage.batches import overnight, screenings
+from storage.batches import overnight, overnight_costs, screenings
 from storage.batches.overnight import CaseAnswers, DrawWanted
 from storage.batches.pending import record_error
 from storage.batches.screenings import CaseForScreening, case_for_screening, committed_runs
@@ -23,6 +24,7 @@ MOST_TRIES = 3
 HALF = 0.5
 """The share of its list price that the service charges."""
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -92,8 +94,15 @@ class OvernightCases:
         A case that fails is set aside with its error. SamplerError where the batch should stop; faults of the database
         that pass by themselves are raised.
         """
+        return await self._guard(case_id, self._decide)
+
+    async def give_to_a_person(self, case_id: str) -> None:
+        """Leave the case to a person, because the stop button is pressed. Errors as in `decide`."""
+        await self._guard(case_id, self._stop)
+
+    async def _guard(self, case_id: str, work: Callable[[str], Awaitable[T]]) -> T | None:
         try:
-            return await self._decide(case_id)
+            return await work(case_id)
         except SamplerError as error:
             if error.stops_batch:
                 raise
@@ -104,6 +113,11 @@ class OvernightCases:
             log.error("case %s failed: %s", case_id, type(error).__name__)
             await self._leave(case_id, "internal_error", type(error).__name__)
         return None
+
+    async def _stop(self, case_id: str) -> None:
+        if (case := await to_the_end(case_for_screening, self.db, case_id)) is not None:
+            runs = await to_the_end(committed_runs, self.db, case_id)
+            await to_the_end(self._conclude, case, to_a_human(Reason.STOPPED, runs))
 
     async def _decide(self, case_id: str) -> Needed | None:
         case = await to_the_end(case_for_screening, self.db, case_id)
@@ -129,7 +143,7 @@ class OvernightCases:
         await to_the_end(record_error, self.db, case_id, kind, message, self.clock())
 
     def _conclude(self, case: CaseForScreening, found: Screening) -> None:
-        kept = overnight.costs_of(self.db, case.case_id)
+        kept = overnight_costs.costs_of(self.db, case.case_id)
         cost = None if None in kept else sum(one or 0.0 for one in kept)
         screenings.commit_outcome(self.db, case.case_id, found, cost, case.configuration.version, self.clock())
 

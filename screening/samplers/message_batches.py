@@ -12,7 +12,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from screening.engine.draws import TOO_LONG, Draw, DrawRequest, SamplerError
+from screening.engine.cost import usage_per_call
+from screening.engine.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage
+from screening.engine.pipeline import NodeConfig
 from screening.engine.prompting import PromptSet
 from screening.samplers.attempts import final_error
 from screening.samplers.bodies import LARGEST_BODY, UnreadableBody, json_object
@@ -40,10 +42,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceBatch:
-    """A message batch as the service sees it."""
+    """A message batch as the service sees it; ``canceling``: it was asked to end it."""
 
     id: str
     ended: bool
+    canceling: bool
     created_at: str
     total: int
     processed: int
@@ -82,6 +85,10 @@ class MessageBatches:
         """The call of a request, with the random number and code words that its seed and id give."""
         rng = random.Random(f"{asked.seed}:{asked.custom_id}")  # noqa: S311 - the seed is the operating system's
         return prepare_call(asked.request, self._settings, self._wire, self._prompts, rng)
+
+    def usual_usage(self, nodes: Sequence[NodeConfig], characters: float) -> Usage:
+        """About what one call takes for a text of so many characters, before any was made."""
+        return usage_per_call(self._prompts, nodes, characters)
 
     async def create(self, asked: Sequence[Asked]) -> str:
         """Hand these calls in; returns the service's id of the batch. SamplerError where it may not have arrived."""
@@ -252,6 +259,7 @@ def _service_batch(made: Mapping[str, Any]) -> ServiceBatch:
     return ServiceBatch(
         id=_id_of(made),
         ended=made.get("processing_status") == "ended",
+        canceling=made.get("processing_status") == "canceling",
         created_at=str(made.get("created_at")),
         total=sum(numbers.values()),
         processed=sum(count for name, count in numbers.items() if name != "processing"),

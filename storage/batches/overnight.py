@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, and_, func, insert, select, update
 from screening.engine.draws import Answer, Draw, Usage, decode_draws, unusable
 from screening.engine.screen import MAIN
 from storage.batches.batch_state import standing, was_cancelled
+from storage.batches.overnight_costs import lose_unused_in
 from storage.batches.pending import batches_with_ready_cases
 from storage.database import Database, insert_once
 from storage.identifiers import new_id
@@ -28,6 +29,7 @@ from storage.schema import (
     node_runs,
     pending_cases,
 )
+from storage.settings_store import current_in
 
 LARGEST = 5_000
 """Requests of one message batch: far below the service's own limits, and little to hold in memory."""
@@ -95,21 +97,17 @@ def allows_sending(db: Database, batch_id: str) -> bool:
         return standing(conn, batch_id, count_failed=False).allows_calls
 
 
+def may_send(db: Database, batch_id: str) -> bool:
+    """Whether its state allows further calls, and the stop button is not pressed."""
+    with db.read() as conn:
+        allowed = standing(conn, batch_id, count_failed=False).allows_calls
+        return allowed and not current_in(conn).settings.stopped
+
+
 def is_cancelled(db: Database, batch_id: str) -> bool:
     """Whether somebody cancelled the batch."""
     with db.read() as conn:
         return was_cancelled(conn, batch_id)
-
-
-def calls_left(db: Database, batch_id: str) -> int | None:
-    """Answers that its cap on calls still allows to be asked for, those that were asked for counted; None: no cap."""
-    with db.read() as conn:
-        cap = standing(conn, batch_id, count_failed=False).caps.max_calls
-        if cap is None:
-            return None
-        asked = select(func.count()).select_from(message_requests).join(message_batches, _of.id == _asked.message_batch)
-        paid = asked.where(_of.batch_id == batch_id, _asked.error.is_(None))
-        return max(0, cap - int(conn.execute(paid).scalar_one()))
 
 
 def open_cases(db: Database, batch_id: str) -> list[str]:
@@ -186,6 +184,16 @@ def open_message_batches(conn: Connection, batch_id: str) -> list[HandedIn]:
     ]
 
 
+def is_needed(db: Database, message_batch: str) -> bool:
+    """Whether a case still waits for its answers: none does after a cancellation, or once all have their outcomes."""
+    waits = select(_asked.custom_id).join(pending_cases, pending_cases.c.case_id == _asked.case_id)
+    batch_id = select(_of.batch_id).where(_of.id == message_batch)
+    with db.read() as conn:
+        if was_cancelled(conn, conn.execute(batch_id).scalar_one()):
+            return False
+        return conn.execute(waits.where(_asked.message_batch == message_batch).limit(1)).first() is not None
+
+
 def wanted_draws(db: Database, message_batch: str) -> dict[str, DrawWanted]:
     """What was recorded under each custom id of a message batch and has no answer yet."""
     query = select(message_requests).where(_asked.message_batch == message_batch, _asked.code.is_(None))
@@ -252,13 +260,17 @@ def _columns(one: Answered) -> dict[str, Any]:
 
 
 def end_message_batch(db: Database, message_batch: str, now: datetime) -> None:
-    """Note that all its results were counted: what has no answer has failed, and is asked for in another round."""
+    """Note that all its results were counted: what has no answer has failed, and is asked for in another round; what
+    nobody needs any more is lost.
+    """
     of_it = _asked.message_batch == message_batch
     with db.write() as conn:
         unanswered = update(message_requests).where(of_it, _asked.code.is_(None), _asked.error.is_(None))
         conn.execute(unanswered.values(error="no_result"))
         open_one = update(message_batches).where(_of.id == message_batch, _of.ended_at.is_(None))
-        conn.execute(open_one.values(ended_at=now, processed=_of.requests))
+        ended = open_one.values(ended_at=now, processed=_of.requests).returning(_of.batch_id)
+        if (batch_id := conn.execute(ended).scalar()) is not None:
+            lose_unused_in(conn, batch_id, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,9 +351,3 @@ def record_match(db: Database, service_id: str, custom_ids: Sequence[str]) -> No
         if row is not None:
             found |= {"batch_id": row.batch_id, "duplicates": len(custom_ids)}
         insert_once(conn, message_copies, found)
-
-
-def costs_of(db: Database, case_id: str) -> list[float | None]:
-    """The cost of each committed run of a case."""
-    with db.read() as conn:
-        return list(conn.execute(select(node_runs.c.cost_usd).where(node_runs.c.case_id == case_id)).scalars())

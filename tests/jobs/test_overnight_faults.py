@@ -6,12 +6,20 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from storage.batches import batches
-from storage.batches.batch_state import BatchState
+from jobs.agents import Agents
+from screening.engine.cost import cost_usd
+from screening.engine.draws import Usage
+from screening.review.actors import LOCAL_USER, Acting
+from storage.batches import batches, overnight
+from storage.batches.batch_state import BatchState, Caps
+from storage.batches.configurations import Configuration
+from storage.batches.overnight_costs import spending
+from storage.batches.overnight_progress import overnight_progress
 from storage.batches.unscreened import standstills
 from storage.database import Database
 from storage.schema import batches as table
 from storage.schema import case_errors, configurations, screenings
+from storage.settings_store import start, stop
 from tests.jobs.test_overnight import PLAN, Stub, labelled_batch, settings_for, work
 
 
@@ -57,3 +65,74 @@ async def test_a_reply_that_names_a_list_of_models_is_an_answer_that_cannot_be_u
         assert not conn.execute(select(case_errors)).all()
     assert batches.batch_state(db, batch_id) is BatchState.FINISHED
     assert [tuple(end) for end in ends] == [("human_review", "no_answer")] * 2
+
+
+def _me() -> Acting:
+    return LOCAL_USER.at(datetime.now(UTC))
+
+
+def _ends(db: Database) -> set[tuple[str, str]]:
+    with db.read() as conn:
+        return {tuple(row) for row in conn.execute(select(screenings.c.outcome, screenings.c.reason))}
+
+
+async def test_while_the_stop_button_is_pressed_nothing_is_sent_and_people_decide(db: Database, stub: Stub) -> None:
+    server = stub(PLAN)
+    settings = settings_for(server)
+    batch_id = labelled_batch(db, settings, 3)
+    stop(db, _me())
+    await work(db, settings).until_over(batch_id)
+    assert batches.batch_state(db, batch_id) is BatchState.FINISHED and not server.batches.all
+    assert _ends(db) == {("human_review", "stopped")}
+
+
+async def test_what_is_under_way_at_the_stop_button_is_kept_as_lost_and_decides_nothing(
+    db: Database, stub: Stub
+) -> None:
+    server = stub(PLAN.model_copy(update={"batch_s": 60.0}))
+    settings = settings_for(server)
+    batch_id, own = labelled_batch(db, settings, 3), work(db, settings)
+    await own.round()
+    stop(db, _me())
+    await own.round()
+    assert _ends(db) == {("human_review", "stopped")} and server.batches.all[0].cancelled
+    start(db, _me())
+    for _ in range(2):
+        await own.round()
+    told, answered = batches.progress(db, batch_id), len(server.batches.bodies)
+    assert (told.state, told.lost_calls, overnight_progress(db, batch_id).answers) == ("finished", answered, answered)
+    assert len(server.batches.all) == 1 and not overnight.open_ones(db, batch_id)
+    assert _ends(db) == {("human_review", "stopped")}
+
+
+class _Priced(Agents):
+    """The agents at the paid service's prices."""
+
+    def cost_usd(self, configuration: Configuration, usage: Usage, node: str | None = None) -> float | None:
+        return float(cost_usd("claude-sonnet-4-6", usage) or 0)
+
+
+@pytest.mark.parametrize(("cap", "sends"), [(0.02, False), (0.2, True)])
+async def test_a_cap_on_cost_holds_against_all_that_was_bought_before_a_round_is_sent(
+    db: Database, stub: Stub, cap: float, sends: bool
+) -> None:
+    server = stub(PLAN)
+    settings = settings_for(server)
+    batch_id = labelled_batch(db, settings, 20)
+    batches.change_caps(db, _me(), batch_id, Caps(max_cost_usd=cap))
+    own = work(db, settings, _Priced(settings))
+    await own.until_over(batch_id)
+    spent = spending(db, batch_id)
+    bought = float(cost_usd("claude-sonnet-4-6", spent.usage) or 0) / 2
+    assert batches.progress(db, batch_id).why == "max_cost"
+    assert bool(server.batches.all) is sends and bought <= cap
+    assert spent.answers == len(server.batches.bodies)
+
+
+async def test_under_a_cap_on_cost_nothing_of_unknown_price_is_sent(db: Database, stub: Stub) -> None:
+    server = stub(PLAN)
+    settings = settings_for(server)
+    batch_id = labelled_batch(db, settings, 2)
+    batches.change_caps(db, _me(), batch_id, Caps(max_cost_usd=100.0))
+    await work(db, settings).until_over(batch_id)
+    assert batches.progress(db, batch_id).why == "cost_unknown" and not server.batches.all
