@@ -157,9 +157,8 @@ class Overnight:
 
     async def _match(self, sending: Sending, batch_id: str, opened: Sequence[HandedIn]) -> list[ServiceBatch]:
         """After a start, and while it is not known whether something was sent: what the account has, matched."""
-        if batch_id in self.reconciled and all(one.service_id is not None for one in opened):
-            return []
-        listed = await sending.match()
+        unsent = any(one.service_id is None for one in opened)
+        listed = await sending.match(opened) if unsent or (opened and batch_id not in self.reconciled) else []
         self.reconciled.add(batch_id)
         return listed
 

@@ -1,9 +1,11 @@
 """What an overnight batch hands in: sent once, found again after a crash, looked after, its answers counted once."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 
+from jobs.breaker import PASSING
 from jobs.patience import to_the_end
 from jobs.port import Clock
 from screening.engine.draws import DrawRequest, SamplerError, ScreenedText
@@ -27,15 +29,29 @@ class Sending:
     service: MessageBatches
     made: Configuration
 
-    async def match(self) -> list[ServiceBatch]:
-        """What the account has handed in; what of it nobody knew is matched by the ids recorded before sending."""
+    async def match(self, opened: Sequence[HandedIn]) -> list[ServiceBatch]:
+        """What the account has handed in. What of it may be one of ours that is open, or a copy of one, is looked into
+        once, and matched by the ids recorded before sending; whatever else is there is nobody's concern.
+        """
         known = await to_the_end(overnight.known_ids, self.db)
+        sizes = await to_the_end(overnight.sizes_of, self.db, opened[0].batch_id)
+        since = min(map(_since, opened))
         listed = await self.service.list_batches()
         for found in listed:
-            if found.ended and found.id not in known:
-                custom_ids = [custom_id async for custom_id, _ in self.service.results(found.id)]
-                await to_the_end(overnight.record_match, self.db, found.id, custom_ids)
+            if found.ended and found.id not in known and found.total in sizes and found.created_at >= since:
+                first = await self._first_id(found)
+                await to_the_end(overnight.record_match, self.db, found.id, first, found.total)
         return listed
+
+    async def _first_id(self, found: ServiceBatch) -> str | None:
+        """The first id among its results: all have the same beginning. None without any, or where they are gone."""
+        try:
+            async with aclosing(self.service.results(found.id)) as results:
+                return await anext((custom_id async for custom_id, _ in results), None)
+        except SamplerError as error:
+            if error.kind in PASSING:
+                raise
+            return None
 
     async def settle(self, one: HandedIn, listed: Sequence[ServiceBatch]) -> bool:
         """Send it, look after it, count what came back; whether that is done. What nobody waits for any more is not
@@ -66,7 +82,7 @@ class Sending:
         ended in the same list are matched already; a newer list could name as ended one that nobody has looked into.
         """
         known = await to_the_end(overnight.known_ids, self.db)
-        since = (one.created_at - CLOCKS_DIFFER).strftime("%Y-%m-%dT%H:%M:%S")
+        since = _since(one)
         return any(
             not found.ended and found.id not in known and found.total == one.requests and found.created_at >= since
             for found in listed
@@ -119,3 +135,8 @@ class Sending:
             agent=self.made.pipeline.node(wanted.node).agent,
         )
         return Asked(custom_id=custom_id, seed=one.seed, request=request)
+
+
+def _since(one: HandedIn) -> str:
+    """The earliest moment at which the service may say that it was handed in."""
+    return (one.created_at - CLOCKS_DIFFER).strftime("%Y-%m-%dT%H:%M:%S")

@@ -8,7 +8,7 @@ Every result is read exactly as a live reply is.
 import io
 import json
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -115,7 +115,7 @@ class MessageBatches:
         """Ask the service to end it; what is answered already stays."""
         await self._json("POST", f"{self._url}/{batch_id}/cancel", {})
 
-    async def results(self, batch_id: str) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
+    async def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Mapping[str, Any]]]:
         """Custom id and result of each line, in whatever order they come; lines that are no plain JSON are left out."""
         import aiohttp
 

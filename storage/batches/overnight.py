@@ -228,6 +228,12 @@ def known_ids(db: Database) -> set[str]:
         return {*ours, *conn.execute(select(message_copies.c.service_id)).scalars()}
 
 
+def sizes_of(db: Database, batch_id: str) -> set[int]:
+    """How many requests each message batch of this batch has."""
+    with db.read() as conn:
+        return set(conn.execute(select(_of.requests).where(_of.batch_id == batch_id)).scalars())
+
+
 def reply_ids(db: Database, batch_id: str) -> list[str]:
     """Ids of the replies that were counted, so that one sent again under another request is no draw."""
     query = select(_asked.reply_id).join(message_batches, _of.id == _asked.message_batch)
@@ -337,17 +343,15 @@ def stopping_times(db: Database, batch_id: str) -> dict[str, list[int]]:
     return found
 
 
-def record_match(db: Database, service_id: str, custom_ids: Sequence[str]) -> None:
-    """Note what a batch on the account is, by its custom ids: one of ours that is not known to have been sent, the same
-    requests once more, or somebody else's. So it is looked into once.
+def record_match(db: Database, service_id: str, custom_id: str | None, requests: int) -> None:
+    """Note what a batch of so many requests on the account is, by one of its custom ids: one of ours that is not known
+    to have been sent, the same requests once more, or somebody else's. So it is looked into once.
     """
+    prefix = (custom_id or "").partition("-")[0]
     with db.write() as conn:
-        prefixes = sorted({custom_id.partition("-")[0] for custom_id in custom_ids})[:1]
-        row = conn.execute(select(_of.batch_id, _of.service_id).where(_of.id.in_(prefixes))).first()
+        row = conn.execute(select(_of.batch_id, _of.service_id).where(_of.id == prefix)).first()
         if row is not None and row.service_id is None:
-            conn.execute(update(message_batches).where(_of.id == prefixes[0]).values(service_id=service_id))
+            conn.execute(update(message_batches).where(_of.id == prefix).values(service_id=service_id))
             return
-        found = {"service_id": service_id, "batch_id": None, "duplicates": 0}
-        if row is not None:
-            found |= {"batch_id": row.batch_id, "duplicates": len(custom_ids)}
-        insert_once(conn, message_copies, found)
+        found = {"batch_id": row.batch_id if row else None, "duplicates": requests if row else 0}
+        insert_once(conn, message_copies, {"service_id": service_id, **found})

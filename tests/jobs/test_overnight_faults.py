@@ -21,6 +21,7 @@ from storage.schema import batches as table
 from storage.schema import case_errors, configurations, screenings
 from storage.settings_store import start, stop
 from tests.jobs.test_overnight import PLAN, Stub, labelled_batch, settings_for, work
+from tests.stub_server.batches import StubBatch
 
 
 def _begun_under(db: Database, batch_id: str, **changes: Any) -> None:
@@ -136,3 +137,18 @@ async def test_under_a_cap_on_cost_nothing_of_unknown_price_is_sent(db: Database
     batches.change_caps(db, _me(), batch_id, Caps(max_cost_usd=100.0))
     await work(db, settings).until_over(batch_id)
     assert batches.progress(db, batch_id).why == "cost_unknown" and not server.batches.all
+
+
+@pytest.mark.parametrize("old", [True, False])
+async def test_a_foreign_message_batch_on_the_account_holds_nothing_up(db: Database, stub: Stub, old: bool) -> None:
+    """Its results are gone; it is of the size of ours, and from last winter or of this very moment."""
+    server = stub(PLAN.model_copy(update={"batch_lost": (False, True)}))
+    settings = settings_for(server)
+    batch_id = labelled_batch(db, settings, 3)
+    foreign = StubBatch(id="msgbatch_gone", results=[{"custom_id": "x-1"}] * 15, ends_at=0.0, gone=True)
+    foreign.created_at = "2026-01-01T00:00:00Z" if old else foreign.created_at
+    server.batches.all.append(foreign)
+    await work(db, settings).until_over(batch_id)
+    assert batches.batch_state(db, batch_id) is BatchState.FINISHED
+    assert foreign.looked_into == (0 if old else 1)
+    assert overnight_progress(db, batch_id).duplicates == 0
