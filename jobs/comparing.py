@@ -83,17 +83,35 @@ class Comparing:
             await to_the_end(end_comparison, self.db, SYSTEM.at(self.clock()), due.comparison_id, reached)
             return 0
         each = (self._compare(due.comparison_id, case, purse) for case in due.cases)
-        return sum(await asyncio.gather(*each))
+        kept = await asyncio.gather(*each, return_exceptions=True)  # a shutdown waits until each has counted its calls
+        for failed in (one for one in kept if isinstance(one, BaseException)):
+            raise failed
+        return sum(one for one in kept if isinstance(one, int))
 
     async def _compare(self, comparison_id: str, case: CaseForScreening, purse: "_Purse") -> int:
-        begun, metered = time.monotonic(), _Metered(self.agents, case, purse)
+        """Screen one case; whether its result was kept. Else it is tried again later, or the comparison ends; what was
+        paid without a result is counted as lost, however it ends.
+        """
+        metered = _Metered(self.agents, case, purse)
         try:
-            if self.preflights is not None:
-                await self.preflights.require(case.configuration, case.seed)
-            found = await screen(case.text, guard_for(case.flags), case.pipeline, metered)
+            return int(await self._screen(comparison_id, case, metered))
         except SamplerError as error:
-            await self._give_up(comparison_id, case.case_id, error, metered.calls)
-            return 0
+            self._put_off(case.case_id)
+            if error.stops_batch:
+                await to_the_end(end_comparison, self.db, SYSTEM.at(self.clock()), comparison_id, error.kind)
+        except Exception as error:
+            log.error("comparing case %s failed: %s", case.case_id, type(error).__name__)
+            self._put_off(case.case_id)
+        finally:
+            if metered.unkept:
+                await to_the_end(lose_calls, self.db, comparison_id, metered.unkept)
+        return 0
+
+    async def _screen(self, comparison_id: str, case: CaseForScreening, metered: "_Metered") -> bool:
+        begun = time.monotonic()
+        if self.preflights is not None:
+            await self.preflights.require(case.configuration, case.seed)
+        found = await screen(case.text, guard_for(case.flags), case.pipeline, metered)
         made = Compared(
             comparison_id=comparison_id,
             case_id=case.case_id,
@@ -102,16 +120,16 @@ class Comparing:
             cost_usd=self._cost(case.configuration, found),
             seconds=time.monotonic() - begun,
         )
-        return int(await to_the_end(keep_compared, self.db, made, self.clock()))
+        return await to_the_end(self._keep, made, metered)
 
-    async def _give_up(self, comparison_id: str, case_id: str, error: SamplerError, calls: int) -> None:
-        """Count what was paid as lost; the case is tried again later, or the comparison ends."""
-        if calls:
-            await to_the_end(lose_calls, self.db, comparison_id, calls)
+    def _keep(self, made: Compared, metered: "_Metered") -> bool:
+        kept = keep_compared(self.db, made, self.clock())
+        metered.unkept -= made.found.calls  # they are in the tables, whoever stops waiting for this
+        return kept
+
+    def _put_off(self, case_id: str) -> None:
         times = self._failed.get(case_id, (0, 0.0))[0]
         self._failed[case_id] = times + 1, time.monotonic() + AGAIN_AFTER_S * 2 ** min(times, 6)
-        if error.stops_batch:
-            await to_the_end(end_comparison, self.db, SYSTEM.at(self.clock()), comparison_id, error.kind)
 
     def _cost(self, configuration: Configuration, found: Screening) -> float | None:
         costs = [self.agents.cost_usd(configuration, run.usage, run.node) for run in found.runs]
@@ -131,12 +149,12 @@ class _Purse:
             raise SamplerError(reached, "The comparison has used up what it may.", stops_batch=True)
         self.totals = replace(self.totals, lost_calls=self.totals.lost_calls + calls)
 
-    def pay(self, asked: int, made: int, cost_usd: float | None) -> None:
-        """Record a wave that brought its draws, or failed after so many requests."""
+    def pay(self, asked: int, made: int, cost_usd: float | None, lost: int = 0) -> None:
+        """Record a wave that brought its draws, and ``lost`` requests that brought none."""
         known = self.totals
         self.totals = replace(
             known,
-            lost_calls=known.lost_calls - asked,
+            lost_calls=known.lost_calls - asked + lost,
             calls=known.calls + made,
             cost_usd=known.cost_usd + (cost_usd or 0.0),
             unpriced_calls=known.unpriced_calls + (made if cost_usd is None else 0),
@@ -145,19 +163,19 @@ class _Purse:
 
 @dataclass(slots=True)
 class _Metered:
-    """The agents of one case; ``calls`` counts what was paid for."""
+    """The agents of one case; ``unkept`` counts what was paid for and is in no table yet."""
 
     agents: Agents
     case: CaseForScreening
     purse: _Purse
-    calls: int = 0
+    unkept: int = 0
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         """A wave, if the purse allows it."""
         sampler, bill = self._sampler(), Bill()
         self.purse.take(request.count)
         draws = await self._pay_on_failure(sampler.draw(replace(request, bill=bill)), request.count, bill)
-        self._pay(request, request.count, len(draws), sum((draw.usage for draw in draws), Usage()))
+        self._pay(request, len(draws), sum((draw.usage for draw in draws), Usage()), bill)
         return draws
 
     def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
@@ -176,20 +194,23 @@ class _Metered:
         self, request: DrawRequest, found: Awaitable[LabelDistribution], bill: Bill
     ) -> LabelDistribution:
         told = await self._pay_on_failure(found, 1, bill)
-        self._pay(request, 1, 1, told.usage)
+        self._pay(replace(request, count=1), 1, told.usage, bill)
         return told
 
     def _sampler(self) -> DrawSource:
         return self.agents.sampler(self.case.configuration, self.case.seed)
 
-    async def _pay_on_failure(self, work: Awaitable[T], calls: int, bill: Bill) -> T:
+    async def _pay_on_failure(self, work: Awaitable[T], asked: int, bill: Bill) -> T:
         try:
             return await work
-        except SamplerError:
-            self.calls += bill.requests
-            self.purse.pay(calls, bill.requests, 0.0)
+        except BaseException:  # a shutdown too: what was under way is charged
+            self.unkept += bill.requests
+            self.purse.pay(asked, 0, 0.0, bill.requests)
             raise
 
-    def _pay(self, request: DrawRequest, asked: int, made: int, usage: Usage) -> None:
-        self.calls += made
-        self.purse.pay(asked, made, self.agents.cost_usd(self.case.configuration, usage, request.node))
+    def _pay(self, request: DrawRequest, made: int, usage: Usage, bill: Bill) -> None:
+        """A wave of ``made`` draws; attempts that had to be made again were charged beside them."""
+        lost = max(0, bill.requests - made)
+        self.unkept += made + lost
+        cost = self.agents.cost_usd(self.case.configuration, usage, request.node)
+        self.purse.pay(request.count, made, cost, lost)

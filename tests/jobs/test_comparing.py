@@ -1,5 +1,9 @@
 """A second pipeline on the same cases: everything is found, and nothing that people see or that decides changes."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 from sqlalchemy import func, select
 
@@ -26,8 +30,11 @@ from storage.research.comparisons import (
 from storage.review.second_looks import request_second_looks
 from storage.schema import metadata, node_runs
 from storage.site.audit_check import verify
-from tests.jobs.running import screened
+from tests.jobs.processes import NotingStub
+from tests.jobs.running import screened, until
+from tests.jobs.test_overnight import Stub
 from tests.storage.inbox_cases import ANN
+from tests.stub_server import Fault, StubPlan
 
 OURS = {"comparisons", "comparison_outcomes", "configurations", "duties", "audit_events"}
 
@@ -151,6 +158,61 @@ async def test_what_failed_is_put_off_and_its_calls_are_counted_as_lost(db: Data
     lost = found.totals.lost_calls
     assert lost > 0
     assert await comparing.round() == 0 and list_comparisons(db, LOCAL_USER)[0].totals.lost_calls == lost
+
+
+class _Odd(Agents):
+    """Agents with a bug that shows once the calls of a wave were made."""
+
+    def sampler(self, configuration, seed):
+        self.inner = super().sampler(configuration, seed)
+        return self
+
+    async def draw(self, request: DrawRequest):
+        await self.inner.draw(request)
+        raise ZeroDivisionError
+
+
+@asynccontextmanager
+async def _asking(db: Database, stub: NotingStub, cases: int, kind: type[Agents] = Agents) -> AsyncIterator[Comparing]:
+    """A comparison of so many cases that asks the stub."""
+    settings = Settings(_env_file=None, sampler="anthropic", anthropic_base_url=stub.url, anthropic_api_key="k")
+    asked = kind(settings)
+    _begin(db, settings, await screened(db, cases))
+    try:
+        yield Comparing(db=db, agents=asked, clock=system_clock, worker="one")
+    finally:
+        await asked.aclose()
+
+
+def _counted(db: Database) -> int:
+    (found,) = list_comparisons(db, LOCAL_USER)
+    return found.totals.calls + found.totals.lost_calls
+
+
+async def test_a_bug_puts_its_case_off_and_what_was_paid_is_counted(db: Database, stub: Stub) -> None:
+    server = stub(StubPlan(weights={"safe": 0.5, "unsafe": 0.5}))
+    async with _asking(db, server, 3, _Odd) as comparing:
+        assert (await comparing.round(), await comparing.round()) == (0, 0)
+    assert 0 < server.counters.requests == _counted(db)
+    assert list_comparisons(db, LOCAL_USER)[0].running
+
+
+async def test_a_shutdown_counts_what_was_asked_for_until_then(db: Database, stub: Stub) -> None:
+    server = stub(StubPlan(weights={"safe": 0.5, "unsafe": 0.5}, latency_s=0.05))
+    async with _asking(db, server, 3) as comparing:
+        working = asyncio.create_task(comparing.run())
+        await until(lambda: server.counters.requests > 20)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+    assert 20 < server.counters.requests <= _counted(db) <= server.counters.requests + AT_ONCE * 3
+
+
+async def test_attempts_that_had_to_be_made_again_count_beside_the_calls(db: Database, stub: Stub) -> None:
+    server = stub(StubPlan(weights={"safe": 1.0}, script=(Fault.MALFORMED, None, Fault.HTML)))
+    async with _asking(db, server, 1) as comparing:
+        assert await comparing.round() == 1
+    (found,) = list_comparisons(db, LOCAL_USER)
+    assert (found.totals.lost_calls, _counted(db)) == (2, server.counters.requests)
 
 
 def test_readers_cannot_begin_one(db: Database) -> None:
