@@ -21,6 +21,7 @@ from storage.schema import batches as table
 from storage.schema import case_errors, configurations, screenings
 from storage.settings_store import start, stop
 from tests.jobs.test_overnight import PLAN, Stub, labelled_batch, settings_for, work
+from tests.stub_server import StubPlan
 from tests.stub_server.batches import StubBatch
 
 
@@ -152,3 +153,35 @@ async def test_a_foreign_message_batch_on_the_account_holds_nothing_up(db: Datab
     assert batches.batch_state(db, batch_id) is BatchState.FINISHED
     assert foreign.looked_into == (0 if old else 1)
     assert overnight_progress(db, batch_id).duplicates == 0
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_what_a_cancelled_batch_was_answered_by_then_counts_as_lost(db: Database, stub: Stub, lost: bool) -> None:
+    """Also where the reply to handing it in was lost: it is found by its results, once it has ended."""
+    server = stub(PLAN.model_copy(update={"batch_s": 60.0, "batch_lost": (lost,)}))
+    settings = settings_for(server)
+    batch_id, own = labelled_batch(db, settings, 3), work(db, settings)
+    await own.round()
+    batches.cancel(db, _me(), batch_id)
+    await own.round()
+    assert server.batches.all[0].cancelled is not lost and len(overnight.open_ones(db, batch_id)) == 1
+    server.batches.all[0].ends_at = 0.0
+    for _ in range(2):
+        await own.round()
+    told = batches.progress(db, batch_id)
+    assert (told.state, told.calls, told.lost_calls) == ("cancelled", 15, 15) and not overnight.open_ones(db, batch_id)
+
+
+async def test_a_batch_cancelled_between_two_rounds_counts_what_no_agent_needs_any_more_once(
+    db: Database, stub: Stub
+) -> None:
+    settings = settings_for(stub(StubPlan(weights={"safe": 0.5, "unsafe": 0.5}, batch_s=0.0)))
+    batch_id, own = labelled_batch(db, settings, 3), work(db, settings)
+    await own.round()
+    batches.pause(db, _me(), batch_id)
+    await own.round()
+    assert overnight_progress(db, batch_id).answers == 15 and not overnight.open_ones(db, batch_id)
+    batches.cancel(db, _me(), batch_id)
+    for process in (own, own, work(db, settings)):
+        await process.round()
+    assert batches.progress(db, batch_id).lost_calls == 15
