@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,45 +14,54 @@ from screening.engine.draws import Draw, SamplerError
 from screening.samplers.probes import other_names, probe
 from storage.batches import preflights
 from storage.batches.configurations import Configuration
+from storage.batches.preflights import Preflight
 from storage.database import Database
 
 RECENT = timedelta(hours=1)
 """A worker that starts again so soon does not try again: a crash loop would pay for it each time."""
+LOOK_AGAIN_S = 15.0
+"""So long a known pass is relied on before the tables are asked again: another worker may have seen the model fail."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
 class Preflights:
-    """Tries each configuration once a process start, unless it passed before; one at a time."""
+    """Tries each configuration once a process, unless somebody did so a moment before its start; one at a time."""
 
     db: Database
     agents: Agents
     clock: Clock
-    _allowed: set[str] = field(default_factory=set)
+    _allowed: dict[str, float] = field(default_factory=dict)  # what may be used, and when the tables said so
+    _settled: set[str] = field(default_factory=set)  # what needs no further try by this process
     _doubted: set[tuple[str, str]] = field(default_factory=set)
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def require(self, configuration: Configuration, seed: int) -> None:
-        """Returns when the configuration may be screened with. SamplerError that pauses the batch where it failed;
-        the service's own error where it cannot be asked, which is no failure and comes again by itself.
+        """Returns when the configuration may be screened with: this process tried it, or it was tried a moment before.
+        SamplerError that pauses the batch where it failed; the service's own error where it cannot be asked, which is
+        no failure and comes again by itself.
         """
         version = preflights.preflight_key(configuration)
-        if version in self._allowed or configuration.sampler.get("sampler") == "simulated":
+        if configuration.sampler.get("sampler") == "simulated" or await self._is_allowed(version):
             return
         async with self._one:
             if version in self._allowed:
                 return
+            found = await self._newest(configuration, seed, anew=version not in self._settled)
+            if not found.allows:
+                told = f"{found.message} An administrator can allow it in writing (Settings)."
+                raise SamplerError("preflight_failed", told, stops_batch=True)
+            self._allowed[version] = time.monotonic()
+
+    async def _is_allowed(self, version: str) -> bool:
+        """Whether it is known to be allowed, which one case in a while looks up again for all."""
+        if version in self._allowed and time.monotonic() - self._allowed[version] > LOOK_AGAIN_S:
+            self._allowed[version] = time.monotonic()
             found = await to_the_end(preflights.latest, self.db, version)
-            if found is None:
-                await self.try_configuration(configuration, seed)
-                found = await to_the_end(preflights.latest, self.db, version)
-        if found is None or not found.allows:
-            told = found.message if found else "It was not tried."
-            raise SamplerError(
-                "preflight_failed", f"{told} An administrator can allow it in writing (Settings).", stops_batch=True
-            )
-        self._allowed.add(version)
+            if found is None or not found.allows:
+                self._allowed.pop(version, None)
+        return version in self._allowed
 
     async def doubt(self, configuration: Configuration, seed: int, draws: Iterable[Draw]) -> None:
         """Try the model again where these draws came under another name than it is asked for, once for each name:
@@ -63,15 +73,19 @@ class Preflights:
             if not fresh:
                 return
             log.warning("a model answered under another name than it is asked for: it is tried again")
-            self._allowed.discard(version)
             await self.try_configuration(configuration, seed)
             self._doubted |= fresh
         await self.require(configuration, seed)
 
     async def try_configuration(self, configuration: Configuration, seed: int) -> bool:
-        """Try it now and keep what came of it; whether it passed. SamplerError when it cannot be asked."""
+        """Try it now and keep what came of it; whether it passed. SamplerError when it cannot be asked. Nothing that
+        was known of it before counts from the first probe on.
+        """
+        version = preflights.preflight_key(configuration)
+        self._allowed.pop(version, None)
+        self._settled.discard(version)
         found = await probe(self.agents.sampler(configuration, seed), configuration.pipeline)
-        await to_the_end(preflights.keep, self.db, preflights.preflight_key(configuration), found, self.clock())
+        await to_the_end(preflights.keep, self.db, version, found, self.clock())
         log.log(logging.INFO if found.passed else logging.ERROR, "preflight: %s", found.message)
         return found.passed
 
@@ -81,10 +95,20 @@ class Preflights:
         """
         if configuration.sampler.get("sampler") == "simulated":
             return True
-        version = preflights.preflight_key(configuration)
         async with self._one:
-            known = await to_the_end(preflights.latest, self.db, version)
-            if known is None or (known.overridden_by is None and self.clock() - known.at > RECENT):
-                await self.try_configuration(configuration, seed)
-                known = await to_the_end(preflights.latest, self.db, version)
-        return known is not None and known.allows
+            return (await self._newest(configuration, seed, anew=True)).allows
+
+    async def _newest(self, configuration: Configuration, seed: int, *, anew: bool) -> Preflight:
+        """The latest try; it is made now where there was none and, with ``anew``, where the last one is old.
+        SamplerError when it cannot be asked.
+        """
+        key = preflights.preflight_key(configuration)
+        while (found := await to_the_end(preflights.latest, self.db, key)) is None or (anew and self._is_old(found)):
+            await self.try_configuration(configuration, seed)
+            anew = False
+        self._settled.add(key)
+        return found
+
+    def _is_old(self, found: Preflight) -> bool:
+        """Whether it says nothing of what is behind the address now; a written word holds for as long as it stands."""
+        return found.overridden_by is None and abs(self.clock() - found.at) > RECENT

@@ -2,11 +2,14 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import Select, select
 
+from jobs import preflights as trying
 from jobs.agents import Agents
+from jobs.local import LocalRunner
 from jobs.port import system_clock
 from jobs.preflights import Preflights
 from jobs.screening_job import ScreeningJob
@@ -25,7 +28,7 @@ from storage.database import Database
 from storage.schema import batches, cases, screenings
 from storage.settings_store import accept_model_name, with_accepted_names
 from tests.fixtures.replies import message, reply
-from tests.jobs.running import batch
+from tests.jobs.running import batch, until
 from tests.storage.inbox_cases import ADMIN, ANN, NOW
 from tests.stub_server import Fault, StubPlan, StubServer
 
@@ -89,6 +92,72 @@ async def test_a_model_that_says_safe_to_everything_screens_nothing_until_it_is_
             await job.preflights.require(load_configuration(db, version), 0)  # type: ignore[union-attr]
         preflights.override(db, ADMIN.at(NOW), name, REASON)
         await job.preflights.require(load_configuration(db, version), 0)  # type: ignore[union-attr]
+        await agents.aclose()
+
+
+def passed_before(db: Database, ago: timedelta) -> Configuration:
+    """The batch's configuration, which passed so long ago."""
+    made = load_configuration(db, one(db, batches.c.configuration))
+    well = Probed(ends=dict.fromkeys(ALL, ("unsafe", "identified")), calls=88)
+    preflights.keep(db, preflights.preflight_key(made), well, system_clock() - ago)
+    return made
+
+
+async def test_no_text_of_a_worker_that_starts_rests_on_an_old_pass(sqlite_url: str) -> None:
+    """Behind the address is another model since: cases wait until this process has tried it, and none is screened."""
+    db = Database(sqlite_url)
+    db.prepare()
+    async with StubServer(StubPlan(weights={"safe": 1.0}, fails_probes=True)) as stub:
+        agents = agents_of(stub)
+        batch_id = batch(db, 4, made_of=agents)
+        made, job = passed_before(db, timedelta(hours=3)), job_of(db, agents)
+        runner = LocalRunner(job, 4)
+        work = asyncio.create_task(runner.run())
+        await until(lambda: batch_state(db, batch_id) is BatchState.PAUSED)
+        asked = stub.counters.requests
+        assert job.preflights is not None and not await job.preflights.at_start(made, 0)
+        assert stub.counters.requests == asked, "a case had tried it a moment before"
+        runner.stop()
+        await work
+        await agents.aclose()
+    assert one(db, screenings.c.outcome) == "None"
+    db.close()
+
+
+async def test_a_recent_pass_is_not_tried_again_and_a_failure_is_noticed_whoever_saw_it(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with StubServer(StubPlan()) as stub:
+        agents = agents_of(stub)
+        batch(db, 1, made_of=agents)
+        made = passed_before(db, timedelta(minutes=10))
+        tries, others = (Preflights(db=db, agents=agents, clock=system_clock) for _ in range(2))
+        await tries.require(made, 0)
+        assert stub.counters.requests == 0
+        stub.plan = StubPlan(fails_probes=True)
+        assert not await others.try_configuration(made, 0)
+        await tries.require(made, 0)  # relied on for some seconds more
+        monkeypatch.setattr(trying, "LOOK_AGAIN_S", 0.0)
+        for _ in range(2):
+            with pytest.raises(SamplerError, match="allow it in writing"):
+                await tries.require(made, 0)
+        stub.plan = StubPlan()
+        assert await others.try_configuration(made, 0)
+        await tries.require(made, 0)
+        await agents.aclose()
+
+
+async def test_a_pass_ends_with_the_first_probe_of_another_try(db: Database) -> None:
+    async with StubServer(StubPlan()) as stub:
+        agents = agents_of(stub)
+        batch(db, 1, made_of=agents)
+        made = passed_before(db, timedelta(minutes=10))
+        tries = Preflights(db=db, agents=agents, clock=system_clock)
+        await tries.require(made, 0)
+        stub.plan = StubPlan(fails_probes=True)
+        assert not await tries.try_configuration(made, 0)
+        with pytest.raises(SamplerError, match="allow it in writing"):
+            await tries.require(made, 0)
         await agents.aclose()
 
 
