@@ -19,7 +19,9 @@ class FirstAnswers:
     _usable: set[str] = field(default_factory=set)
 
     def look_at(self, batch_id: str, result: Screening) -> None:
-        """Takes note of a case. SamplerError, which pauses the batch, at the last of its first cases."""
+        """Takes note of a case. SamplerError, which pauses the batch, at the last of its first cases: a batch that goes
+        on then has as many again.
+        """
         draws = [draw for run in result.runs for draw in run.draws]
         if batch_id in self._usable or not draws:
             return
@@ -28,6 +30,7 @@ class FirstAnswers:
             return
         self._without[batch_id] += 1
         if self._without[batch_id] >= FIRST_CASES:
+            del self._without[batch_id]
             raise SamplerError(
                 "no_usable_answer",
                 f"None of the answers to the first {FIRST_CASES} texts was a label: the model does not do as asked.",

@@ -155,13 +155,12 @@ class ScreeningJob:
             commit=progress.commit,
             progress=progress.wave,
         )
-        try:
-            self.first.look_at(case.batch_id, result)
-        except SamplerError:
-            await progress.keep_last()
-            raise
         if await to_the_end(self._conclude, case, result, progress) is End.RUN_LOST:
             raise Withdrawn
+        try:
+            self.first.look_at(case.batch_id, result)
+        except SamplerError as error:  # the case has its outcome: what is wrong is wrong with the batch
+            await to_the_end(pending.pause_for_fault, self.db, case.batch_id, error.kind, self.clock())
 
     def _conclude(self, case: CaseForScreening, result: Screening, progress: "_NodeProgress | None" = None) -> End:
         costs = [self.agents.cost_usd(case.configuration, run.usage, run.node) for run in result.runs]

@@ -120,8 +120,21 @@ def record_error(
             _put_off(conn, case_id, shared_now(conn, now) + again_in)
         elif not stops_batch or place.kind == "interactive":
             park(conn, case_id)
-        elif standing(conn, place.batch_id, count_failed=False).allows_calls:
-            add_event(conn, SYSTEM.at(now), place.batch_id, BatchEvent.PAUSED, {"why": kind[:LONGEST_KIND]})
+        else:
+            _pause_for_fault(conn, place.batch_id, kind, now)
+
+
+def pause_for_fault(db: Database, batch_id: str, kind: str, now: datetime) -> None:
+    """Pause the batch for a fault that is no case's own, unless it may make no further calls as it is. Raises
+    UnknownBatch.
+    """
+    with db.write() as conn:
+        _pause_for_fault(conn, batch_id, kind, now)
+
+
+def _pause_for_fault(conn: Connection, batch_id: str, kind: str, now: datetime) -> None:
+    if standing(conn, batch_id, count_failed=False).allows_calls:
+        add_event(conn, SYSTEM.at(now), batch_id, BatchEvent.PAUSED, {"why": kind[:LONGEST_KIND]})
 
 
 def record_interruption(db: Database, case_id: str, now: datetime, *, calls: int = 0) -> None:
