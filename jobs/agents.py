@@ -61,6 +61,22 @@ def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
     return replace(asked, base_url=server.url, protocol=spoken, api_key=None, breaks_off=stops).with_adaptive_calls()
 
 
+def servers_used(settings: Settings, pipeline: PipelineConfig) -> dict[str, Any]:
+    """What a configuration records of the named servers that its agents ask, as ``servers``: host and protocol of each,
+    never a key. Empty where none is asked, and where agents are simulated; a server that the settings do not name is
+    left out.
+    """
+    if settings.simulated:
+        return {}
+    used = {node.server for node in pipeline.nodes}
+    told = {
+        name: {"host": settings_for(settings, NodeAgent(server=name)).host, "protocol": server.protocol}
+        for name, server in settings.servers.items()
+        if name in used
+    }
+    return {"servers": told} if told else {}
+
+
 def _breaks_off(said: bool | None, url: str | None) -> bool:
     """Whether calls that no longer matter are broken off: as the administrator says, else on local addresses alone."""
     return url is not None and (is_local(url) if said is None else said)
@@ -117,7 +133,7 @@ class Agents:
         self._simulated: dict[int, SimulatedSampler] = {}
 
     def describe(self, seed: int) -> Mapping[str, Any]:
-        """What identifies the agents of the present settings in a configuration."""
+        """What identifies the usual agents of these settings in a configuration; of others tells `servers_used`."""
         return self._simulation(seed).describe() if self._settings.simulated else self._model().describe()
 
     def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
@@ -127,13 +143,22 @@ class Agents:
         simulated = configuration.sampler.get("sampler") == "simulated"
         names = accepted_names(configuration)
         sampler = self._simulation(seed) if simulated else self.model_for(NodeAgent(), names)
-        if dict(sampler.describe()) != dict(configuration.sampler):
+        usual = {name: told for name, told in configuration.sampler.items() if name != "servers"}
+        if dict(sampler.describe()) != usual or self._asks_elsewhere(configuration):
             raise SamplerError(
                 "configuration_changed",
                 "This batch began with other agents than the present settings name: restore them or start it anew.",
                 stops_batch=True,
             )
         return sampler if simulated else _ByNode(self, names)
+
+    def _asks_elsewhere(self, configuration: Configuration) -> bool:
+        """Whether a name now stands for another server than the configuration records. It is not known of those that
+        were kept before servers were recorded; of a name that is gone `model_for` tells.
+        """
+        now = servers_used(self._settings, configuration.pipeline).get("servers", {})
+        kept = configuration.sampler.get("servers", {})
+        return any(now.get(name, told) != told for name, told in kept.items())
 
     def model_for(self, agent: NodeAgent, names: tuple[str, ...] | None = None) -> ModelSampler:
         """The model that answers for a node; one a setting, whoever asks. SamplerError for an unknown server. ``names``

@@ -1,10 +1,10 @@
 """Storing the rows of a file in a batch: one way for the upload page and the command line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.agents import Agents, overnight_obstacle
+from jobs.agents import Agents, overnight_obstacle, servers_used
 from jobs.port import Clock
 from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase
@@ -80,7 +80,13 @@ def receiver(settings: Settings) -> Callable[[str], ReceivedText]:
 
 def configuration(settings: Settings, agents: Agents, pipeline: PipelineConfig) -> Configuration:
     """The configuration of a screening that begins now: everything its outcomes depend on."""
-    return Configuration(pipeline=pipeline, sampler=agents.describe(settings.seed), texts=text_limits(settings))
+    return configuration_of(settings, agents.describe(settings.seed), pipeline)
+
+
+def configuration_of(settings: Settings, usual: Mapping[str, Any], pipeline: PipelineConfig) -> Configuration:
+    """The same where it is known already what the usual agents say of themselves."""
+    asked = {**usual, **servers_used(settings, pipeline)}
+    return Configuration(pipeline=pipeline, sampler=asked, texts=text_limits(settings))
 
 
 def text_limits(settings: Settings) -> dict[str, Any]:

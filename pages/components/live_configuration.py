@@ -1,7 +1,7 @@
 """What screens a text now: agents, rule, limits and what their settings mean on the wire; and one call to try it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 
@@ -36,6 +36,7 @@ _SENT = {
     "min_p": "min_p, as sent",
     "seed": "Seed",
     "lexicon": "Lexicon (hash)",
+    "servers": "Further servers",
 }
 
 
@@ -68,6 +69,8 @@ def _under_way(settings: Settings) -> str:
 def _value(name: str, value: object) -> str:
     if value is None:
         return "the model's own (T = 1); none is sent" if name == "temperature" else "not sent"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{server}: {told['host']} ({told['protocol']})" for server, told in value.items())
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 

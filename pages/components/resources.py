@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from jobs.agents import Agents
-from jobs.intake import text_limits
+from jobs.intake import configuration_of
 from pages.components import http
 from pages.components.singletons import singleton
 from screening.engine.pipeline import PipelineConfig, preset
@@ -59,7 +59,7 @@ def actor_now() -> Acting:
 
 @singleton
 def agents_description() -> dict[str, Any]:
-    """What the agents of the present settings say of themselves, as every configuration records it."""
+    """What the usual agents of the present settings say of themselves, as every configuration records it."""
     return dict(Agents(settings()).describe(settings().seed))
 
 
@@ -68,7 +68,7 @@ def configuration(pipeline: PipelineConfig) -> Configuration:
     chosen = settings_now()
     names = {"answers_as": sorted({chosen.model, *chosen.accepted_model_names})}
     described = agents_description() | (names if chosen.accepted_model_names and not chosen.simulated else {})
-    return Configuration(pipeline=pipeline, sampler=described, texts=text_limits(chosen))
+    return configuration_of(chosen, described, pipeline)
 
 
 def settings_now() -> Settings:

@@ -16,7 +16,7 @@ from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.schema import preflight_overrides, preflights
 
-_ASKED = ("name", "prompt", "instructions", "role", "model", "temperature", "server", "routes")
+_ASKED = ("name", "prompt", "instructions", "role", "model", "temperature", "server", "protocol", "routes")
 LEAST_REASON = 20
 """Characters of a reason: it is read by whoever asks later why this model was allowed."""
 

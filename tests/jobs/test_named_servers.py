@@ -1,0 +1,124 @@
+"""A batch whose agents ask a named server is finished by that server alone, whatever the name stands for later."""
+
+import pytest
+from sqlalchemy import func, select
+
+from jobs.agents import Agents
+from jobs.intake import configuration
+from jobs.port import system_clock
+from jobs.preflights import Preflights
+from jobs.screening_job import ScreeningJob
+from pages.components.live_configuration import facts
+from screening.datasets.rows import NewCase
+from screening.engine.pipeline import PipelineConfig, preset
+from screening.research.binding import model_words
+from screening.review.actors import LOCAL_USER
+from screening.settings import Settings
+from screening.text.received import receive
+from storage.batches.batches import NewBatch, create_batch, progress
+from storage.batches.configurations import Configuration, load_configuration, save_configuration
+from storage.batches.intake import add_rows, close_intake
+from storage.batches.preflights import preflight_key
+from storage.database import Database
+from storage.schema import cases, preflights, screenings
+from tests.jobs.files import SENTENCES
+from tests.stub_server import StubPlan, StubServer
+
+UNSAFE, SAFE = StubPlan(weights={"unsafe": 1.0}), StubPlan(weights={"safe": 1.0}, fails_probes=True)
+SECRET = "hunter2"
+
+
+def settings_of(url: str, protocol: str = "messages", **more: object) -> Settings:
+    """The ward's server at this address; the site's own model has another, which nothing asks."""
+    ward = {"url": url, "protocol": protocol}
+    return Settings(  # type: ignore[arg-type]
+        _env_file=None, sampler="anthropic", anthropic_api_key="k", servers={"ward": ward}, **more
+    )
+
+
+def at_the_ward() -> PipelineConfig:
+    usual = preset("recommended")
+    nodes = tuple(node.model_copy(update={"server": "ward", "model": "m"}) for node in usual.nodes)
+    return PipelineConfig(name="ward", nodes=nodes)
+
+
+def made_with(settings: Settings) -> Configuration:
+    return configuration(settings, Agents(settings), at_the_ward())
+
+
+def batch_of_two(db: Database, made: Configuration) -> tuple[str, list[str]]:
+    now = system_clock()
+    version = save_configuration(db, made, now)
+    batch_id = create_batch(db, LOCAL_USER.at(now), NewBatch(name="p", configuration_version=version, seed=0))
+    texts = {row: receive(f"{SENTENCES[1]}, day {row}.") for row in (1, 2)}
+    add_rows(db, batch_id, [NewCase(row=row, external_id=f"p{row}", text=text) for row, text in texts.items()], now)
+    close_intake(db, LOCAL_USER.at(now), batch_id)
+    with db.read() as conn:
+        return batch_id, list(conn.execute(select(cases.c.id).order_by(cases.c.row)).scalars())
+
+
+async def screen(db: Database, settings: Settings, case_id: str) -> None:
+    """By a worker that starts with these settings."""
+    agents = Agents(settings)
+    tries = Preflights(db=db, agents=agents, clock=system_clock)
+    job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w", preflights=tries)
+    await job.screen_case(case_id)
+    await agents.aclose()
+
+
+def count(db: Database, table) -> int:  # type: ignore[no-untyped-def]
+    with db.read() as conn:
+        return int(conn.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+@pytest.mark.parametrize("protocol", ["messages", "chat"])
+async def test_a_name_that_stands_for_another_server_pauses_the_batch(db: Database, protocol: str) -> None:
+    """Another address, or another protocol at the same one."""
+    async with StubServer(UNSAFE) as first, StubServer(SAFE) as second:
+        began = settings_of(first.url)
+        batch_id, (one, two) = batch_of_two(db, made_with(began))
+        await screen(db, began, one)
+        now = settings_of(second.url if protocol == "messages" else first.url, protocol)
+        await screen(db, now, two)
+        assert second.counters.requests == 0
+        assert progress(db, batch_id).why == "configuration_changed" and count(db, screenings) == 1
+        assert preflight_key(made_with(now)) != preflight_key(made_with(began))
+        await screen(db, settings_of("http://127.0.0.1:1", model="another"), two)
+    assert count(db, screenings) == 1
+
+
+async def test_a_batch_that_began_before_servers_were_recorded_is_finished(db: Database) -> None:
+    async with StubServer(UNSAFE) as ward:
+        settings = settings_of(ward.url)
+        agents = Agents(settings)
+        before = Configuration(pipeline=at_the_ward(), sampler=agents.describe(0))
+        batch_id, ids = batch_of_two(db, before)
+        for case_id in ids:
+            await screen(db, settings, case_id)
+    assert count(db, screenings) == 2 and progress(db, batch_id).why is None
+    assert count(db, preflights) == 1
+
+
+def test_the_record_names_host_and_protocol_and_no_secret(db: Database) -> None:
+    settings = settings_of(f"http://look:{SECRET}@10.0.0.5:8080", "chat")
+    made = made_with(settings)
+    assert made.sampler["servers"] == {"ward": {"host": "10.0.0.5:8080", "protocol": "chat"}}
+    version = save_configuration(db, made, system_clock())
+    assert load_configuration(db, version) == made and made.version == version
+    assert SECRET not in repr(made)
+    assert dict(facts(made, settings))["Further servers"] == "ward: 10.0.0.5:8080 (chat)"
+    assert "servers (ward (host 10.0.0.5:8080, protocol chat))" in model_words(made.body)
+
+
+def test_a_configuration_that_asks_no_named_server_is_what_it_was() -> None:
+    settings = settings_of("http://10.0.0.5:8080")
+    assert "servers" not in configuration(settings, Agents(settings), preset("recommended")).sampler
+    simulated = Settings(_env_file=None, sampler="simulated", servers=settings.servers)
+    assert "servers" not in configuration(simulated, Agents(simulated), at_the_ward()).sampler
+
+
+def test_another_protocol_of_an_agent_is_tried_anew() -> None:
+    plain = made_with(settings_of("http://10.0.0.5:8080"))
+    nodes = tuple(node.model_copy(update={"protocol": "logprobs"}) for node in plain.pipeline.nodes)
+    other = Configuration(pipeline=PipelineConfig(name="ward", nodes=nodes), sampler=plain.sampler)
+    assert preflight_key(plain) != preflight_key(other)
