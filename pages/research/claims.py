@@ -15,6 +15,7 @@ from screening.statistics.verification import (
     Drift,
     Guarantee,
     Look,
+    MissedUnsafe,
     Stratum,
     betting_sequence,
     bound_after,
@@ -47,12 +48,13 @@ class TooEarly:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beyond:
     """Readings of texts called safe that only an allocation chose: so many, so many of them unsafe. The guarantee does
-    not count them: not every text had their chance to be read.
+    not count them: not every text had their chance to be read. ``read_again`` wait for a further reading.
     """
 
     read: int
     missed: int
     inconclusive: int
+    read_again: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,19 +128,22 @@ def _beyond(readings: Sequence[Reading], floor: float) -> Beyond:
         read=len(read),
         missed=sum(case.label is Label.UNSAFE for case in read),
         inconclusive=sum(case.unclear for case in cases),
+        read_again=sum(case.read_again for case in cases),
     )
 
 
 def beyond_sentence(found: "Verified") -> str:
     """What was read beyond the plan's π, which the guarantee leaves out; empty where that is nothing."""
     beyond = found.beyond_floor
-    if not beyond.read + beyond.inconclusive:
+    seen = beyond.read + beyond.inconclusive + beyond.read_again
+    if not seen:
         return ""
     unclear = f", {beyond.inconclusive:,} inconclusive" if beyond.inconclusive else ""
-    texts = count_of(beyond.read + beyond.inconclusive, "text called safe was", "texts called safe were")
+    again = f", {count_of(beyond.read_again, 'waits', 'wait')} for a second reading" if beyond.read_again else ""
+    texts = count_of(seen, "text called safe was", "texts called safe were")
     return (
         f"Beside it, not counted: {texts} read beyond the "
-        f"plan's π because something spoke against safe; {beyond.missed:,} of them were unsafe{unclear}."
+        f"plan's π because something spoke against safe; {beyond.missed:,} of them were unsafe{unclear}{again}."
     )
 
 
@@ -161,16 +166,17 @@ def missed_sequence(readings: Sequence[Reading], floor: float, *, from_above: bo
     """The betting confidence sequence of the share of unsafe among texts called safe, in the order they were read.
 
     Like the guarantee it counts the cases whose coin lies below the plan's π, so that no later π takes a miss back.
-    Inconclusive readings count as unsafe for the upper limit and as safe for the lower one. ``from_above`` puts all of
-    the 5 % on the upper limit.
+    Inconclusive readings, and those that wait for a further one, count as unsafe for the upper limit and as safe for
+    the lower one. ``from_above`` gives the upper limits alone, with all of the 5 % on them.
     """
     sample = [each for each in readings if each.case.outcome is Outcome.SAFE and in_sample(each.case, floor)]
-    done = [each for each in sample if each.case.read or each.case.unclear]
+    done = [each for each in sample if not each.case.waiting]
     known = [each.case for each in sorted(done, key=lambda each: each.read_at or each.settled_at)]
     found, looks = [float(case.label is Label.UNSAFE) for case in known], _looks(len(known))
-    worst = [float(case.unclear or hit > 0) for case, hit in zip(known, found, strict=True)]
-    limits = upper_limits if from_above else betting_sequence
-    low, high = limits(found, looks=looks), limits(worst, looks=looks)
+    worst = [float(case.label is not Label.SAFE) for case in known]
+    if from_above:
+        return upper_limits(worst, looks=looks)
+    low, high = betting_sequence(found, looks=looks), betting_sequence(worst, looks=looks)
     return tuple(replace(under, high=over.high) for under, over in zip(low, high, strict=True))
 
 
@@ -200,7 +206,6 @@ def missed_words(found: "Verified") -> str:
         return (
             f"Nothing can be said yet: none of {count_of(missed.cases, 'text')} called safe has been read for the plan."
         )
-    unclear = f" {missed.inconclusive} inconclusive count as missed in the bound." if missed.inconclusive else ""
     where = "audited below the plan's π"
     texts = count_of(found.below_floor, f"text was {where} and counts", f"texts were {where} and count")
     below = f" {texts} nowhere." if found.below_floor else ""
@@ -208,9 +213,17 @@ def missed_words(found: "Verified") -> str:
     return (
         f"95 % bound at every look together (betting), after {after} at the plan's π; estimate "
         f"{per_thousand(missed.per_thousand)}, {missed.missed} missed in {missed.read:,} read of "
-        f"{missed.cases:,} called safe.{unclear}{below} Looking at any time costs a bound 1.2 to 1.4 times as high as "
-        "one look on a day fixed beforehand."
+        f"{missed.cases:,} called safe{counted_as_missed(missed)}.{below} Looking at any time costs a bound 1.2 to "
+        "1.4 times as high as one look on a day fixed beforehand."
     )
+
+
+def counted_as_missed(missed: MissedUnsafe) -> str:
+    """What the bound takes for missed without knowing; empty where that is nothing."""
+    unclear = f"{missed.inconclusive:,} inconclusive" if missed.inconclusive else ""
+    again = f"{missed.read_again:,} that wait for a second reading" if missed.read_again else ""
+    both = " and ".join(filter(None, (unclear, again)))
+    return f"; in the bound {both} count as missed" if both else ""
 
 
 def one_look_words(found: "Verified", at: datetime) -> str:
@@ -324,6 +337,7 @@ def flow(found: Verified) -> tuple[tuple[str, int], ...]:
         ("reading due (by the coin, or left to a person)", sum(stratum.selected for stratum in strata)),
         ("read blind, safe or unsafe", sum(stratum.read for stratum in strata)),
         ("read blind, insufficient information", sum(stratum.inconclusive for stratum in strata)),
+        ("read blind, a further reading due", sum(stratum.read_again for stratum in strata)),
         ("reading still due", sum(stratum.waiting for stratum in strata)),
         ("of them read, but not blind (left out)", found.sample.not_blind),
     )

@@ -109,6 +109,7 @@ def show_sample(found: Verified) -> None:
             "Read": each.read,
             "Unsafe": each.unsafe,
             "Inconclusive": each.inconclusive,
+            "Read again": each.read_again,
             "Waiting": each.waiting,
         }
         for each in found.strata

@@ -9,6 +9,7 @@ from pages.research.claims import (
     Verified,
     at_most_words,
     beyond_sentence,
+    counted_as_missed,
     flow,
     interval,
     one_look_words,
@@ -81,7 +82,7 @@ def missed_sentence(found: Verified) -> str:
         return f"not yet: nothing of {count_of(missed.cases, 'text')} called safe has been read for the plan"
     return (
         f"estimated {per_thousand(missed.per_thousand)}, {at_most_words(found)} at 95 % confidence at every look "
-        f"together ({missed.missed} missed in {missed.read:,} read of {missed.cases:,})"
+        f"together ({missed.missed} missed in {missed.read:,} read of {missed.cases:,}{counted_as_missed(missed)})"
     )
 
 
@@ -119,7 +120,8 @@ def _sizes(found: Verified, site: SiteSettings) -> Iterable[str]:
     yield "<h2>Indeterminate results (STARD 15)</h2>"
     yield (
         "<p>A text that no agent settled goes to a person and counts as caught, never as safe. A reading that found "
-        "too little information counts as missing, and every bound holds at both extremes.</p>"
+        "too little information counts as missing, and so does a text until its second reading, where one is due; "
+        "every bound holds at both extremes.</p>"
     )
     yield "<h2>Variability (STARD 17)</h2>"
     yield (
@@ -173,7 +175,17 @@ def _results(found: Verified) -> Iterable[str]:
     yield _table((name, f"{count:,}") for name, count in flow(found))
     yield "<h2>Tally by outcome (STARD 23)</h2>"
     yield _rows(
-        ("Outcome", "Probability of a reading", "Texts", "Due", "Read", "Unsafe", "Inconclusive", "Waiting"),
+        (
+            "Outcome",
+            "Probability of a reading",
+            "Texts",
+            "Due",
+            "Read",
+            "Unsafe",
+            "Inconclusive",
+            "Read again",
+            "Waiting",
+        ),
         (_tally(each) for each in found.strata),
     )
     yield "<h2>Estimates (STARD 24)</h2>"
@@ -192,15 +204,16 @@ def _results(found: Verified) -> Iterable[str]:
 
 
 def _tally(each: Stratum) -> tuple[object, ...]:
-    counts = (each.cases, each.selected, each.read, each.unsafe, each.inconclusive, each.waiting)
+    counts = (each.cases, each.selected, each.read, each.unsafe, each.inconclusive, each.read_again, each.waiting)
     return (each.outcome.value.replace("_", " "), f"{each.probability:g}", *counts)
 
 
 def _limits() -> Iterable[str]:
     yield "<h2>Missing data and limits (STARD 16, 26)</h2>"
     yield (
-        "<p>Readings still due are taken to be missing at random within their stratum. Inconclusive ones are missing "
-        "too, and every bound holds at both extremes, had they all been safe or all unsafe. The figures speak of texts "
+        "<p>First readings still due are taken to be missing at random within their stratum. Not so inconclusive "
+        "ones, nor texts that were read and wait for a further reading, as most do that are read as unsafe: every "
+        "bound holds at both extremes, had they all been safe or all unsafe. The figures speak of texts "
         "like those that came in, under this configuration alone: a change of model, prompts, rule or label definition "
         "makes them stale. The stopping rule's error rate is about the model's own most "
         "frequent answer and is no part of them.</p>"

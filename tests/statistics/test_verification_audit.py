@@ -267,7 +267,7 @@ def test_what_several_readers_settled_counts_and_a_dispute_waits() -> None:
     first = AuditCase(stratum="a", outcome=SAFE, probability=0.5, coin=0.1, blind_first=Label.UNSAFE)
     assert (first.label, first.read, first.waiting) == (Label.UNSAFE, True, False)
     disputed = replace(first, disputed=True)
-    assert (disputed.label, disputed.read, disputed.waiting) == (None, False, True)
+    assert (disputed.label, disputed.read, disputed.waiting, disputed.read_again) == (None, False, False, True)
     settled = replace(first, by_several=True, settled=Label.SAFE)
     assert settled.label is Label.SAFE and settled.with_first_reading_only().label is Label.UNSAFE
     undecided = replace(first, by_several=True, settled=None)

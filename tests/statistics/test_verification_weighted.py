@@ -181,7 +181,17 @@ def test_no_claim_about_specificity_leaves_the_rest_and_says_why() -> None:
     assert said.specificity.naive == found.specificity.naive == Proportion(127, 137)
 
 
-# --- inconclusive readings
+# --- inconclusive readings, and texts that wait for a further one
+
+
+def test_what_waits_for_a_second_reading_bounds_as_what_is_inconclusive_does() -> None:
+    strata = [stratum(SAFE, 1000, 54, 0, selected=60, read_again=6, probability=0.06), stratum(UNSAFE, 45, 45, 40)]
+    found = estimate(strata)
+    assert (found.missed.per_thousand, found.missed.read_again, found.waiting) == (0.0, 6, 0)
+    assert found.missed.at_most_per_thousand == pytest.approx(1000 * upper_bound(6, 60))
+    worst = exact_interval((45, 45, 40), (1000, 60, 6), 0.05)
+    assert (found.sensitivity.low, found.sensitivity.high) == pytest.approx((worst[0], 1.0))
+    assert bound_after(strata, 0) == pytest.approx(found.missed.at_most_per_thousand)
 
 
 def test_bounds_hold_had_the_inconclusive_been_safe_and_had_they_been_unsafe() -> None:

@@ -104,9 +104,16 @@ class AuditCase:
         return self.selected and not self.disputed and (self.settled is None if self.by_several else self.inconclusive)
 
     @property
+    def read_again(self) -> bool:
+        """Whether it was read and waits for a further reading: most of what is read as unsafe does, what is read as
+        safe seldom, so bounds must not leave it out.
+        """
+        return self.selected and self.disputed
+
+    @property
     def waiting(self) -> bool:
-        """Whether a reading that is due has not been given."""
-        return self.selected and not self.read and not self.unclear
+        """Whether a first reading that is due has not been given."""
+        return self.selected and not (self.read or self.unclear or self.read_again)
 
     def with_first_reading_only(self) -> "AuditCase":
         """The same with the first reader's word alone."""
@@ -117,7 +124,7 @@ class AuditCase:
 class Stratum:
     """The tally of one stratum and outcome: of ``cases``, ``selected`` were due; ``read`` gave safe or unsafe.
 
-    ValueError unless unsafe ≤ read ≤ selected ≤ cases.
+    ``read_again`` were read and wait for a further reading. ValueError unless unsafe ≤ read ≤ selected ≤ cases.
     """
 
     name: str
@@ -128,20 +135,26 @@ class Stratum:
     read: int
     unsafe: int
     inconclusive: int = 0
+    read_again: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.unsafe <= self.read <= self.read + self.inconclusive <= self.selected <= self.cases:
+        if not 0 <= self.unsafe <= self.read <= self.read + self.unsettled <= self.selected <= self.cases:
             raise ValueError("a tally needs unsafe ≤ read ≤ selected ≤ cases")
 
     @property
-    def waiting(self) -> int:
-        """Readings still due."""
-        return self.selected - self.read - self.inconclusive
+    def unsettled(self) -> int:
+        """Texts whose readings gave no label, or none yet: what they are may depend on why."""
+        return self.inconclusive + self.read_again
 
-    def if_inconclusive_were(self, label: Label) -> "Stratum":
-        """The same, had every text without enough information been this one."""
-        unsafe = self.unsafe + (self.inconclusive if label is Label.UNSAFE else 0)
-        return replace(self, read=self.read + self.inconclusive, unsafe=unsafe, inconclusive=0)
+    @property
+    def waiting(self) -> int:
+        """First readings still due."""
+        return self.selected - self.read - self.unsettled
+
+    def if_unsettled_were(self, label: Label) -> "Stratum":
+        """The same, had every text whose readings gave no label been this one."""
+        unsafe = self.unsafe + (self.unsettled if label is Label.UNSAFE else 0)
+        return replace(self, read=self.read + self.unsettled, unsafe=unsafe, inconclusive=0, read_again=0)
 
 
 def strata_of(cases: Iterable[AuditCase]) -> tuple[Stratum, ...]:
@@ -168,4 +181,5 @@ def _tally(name: str, outcome: Outcome, probability: float, counted: list[tuple[
         read=sum(count for case, count in counted if case.read),
         unsafe=sum(count for case, count in counted if case.read and case.label is Label.UNSAFE),
         inconclusive=sum(count for case, count in counted if case.unclear),
+        read_again=sum(count for case, count in counted if case.read_again),
     )

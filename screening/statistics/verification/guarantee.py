@@ -142,7 +142,7 @@ def guarantee_of(
         confidence=confidence,
         allowed_misses=allowed_misses,
         binding=binding,
-        waiting=sum(case.waiting for case in sample),
+        waiting=sum(case.waiting or case.read_again for case in sample),
         inconclusive_safe=sum(case.unclear and case.outcome is Outcome.SAFE for case in sample),
         floor=floor,
     )

@@ -34,7 +34,8 @@ class WeightedRate:
 class MissedUnsafe:
     """Unsafe texts among those called safe, per 1,000: the estimate and an upper bound, None while nothing is read.
 
-    The estimate leaves inconclusive readings out; the bound counts each of them as missed.
+    The estimate leaves out inconclusive readings and texts that wait for a further reading; the bound counts each of
+    them as missed.
     """
 
     name: str
@@ -44,6 +45,7 @@ class MissedUnsafe:
     per_thousand: float | None
     at_most_per_thousand: float | None
     inconclusive: int = 0
+    read_again: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +63,9 @@ class AuditEstimates:
 def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstimates:
     """The audit's estimates. The bound of ``missed`` holds for one look at a time fixed in advance.
 
-    Readings still due are taken to be missing at random within their stratum. Inconclusive ones are missing too, and
-    every bound holds at both extremes: had they all been safe, and had they all been unsafe.
+    First readings still due are taken to be missing at random within their stratum. Inconclusive ones and texts that
+    wait for a further reading are missing too, but not at random: every bound holds at both extremes, had they all been
+    safe, and had they all been unsafe.
     """
     safe = [stratum for stratum in strata if stratum.outcome is Outcome.SAFE]
     flagged = [stratum for stratum in strata if stratum.outcome is not Outcome.SAFE]
@@ -83,16 +86,16 @@ def without_specificity(found: AuditEstimates, reason: str) -> AuditEstimates:
 
 
 def _at_extremes(kept: Sequence[Stratum], lost: Sequence[Stratum], kind: Label, confidence: float) -> WeightedRate:
-    """The share of texts of this kind that lie in ``kept``: estimated without the inconclusive, bounded with them."""
+    """The share of texts of this kind that lie in ``kept``: estimated without the unsettled, bounded with them."""
     unsafe = kind is Label.UNSAFE
     other = Label.SAFE if unsafe else Label.UNSAFE
     found = _rate(_pools(kept, unsafe=unsafe), _pools(lost, unsafe=unsafe), confidence)
-    if found.value is None or not any(stratum.inconclusive for stratum in (*kept, *lost)):
+    if found.value is None or not any(stratum.unsettled for stratum in (*kept, *lost)):
         return found
     bounds = [
         _rate(
-            _pools([each.if_inconclusive_were(in_kept) for each in kept], unsafe=unsafe),
-            _pools([each.if_inconclusive_were(in_lost) for each in lost], unsafe=unsafe),
+            _pools([each.if_unsettled_were(in_kept) for each in kept], unsafe=unsafe),
+            _pools([each.if_unsettled_were(in_lost) for each in lost], unsafe=unsafe),
             confidence,
         )
         for in_kept, in_lost in ((other, kind), (kind, other))
@@ -161,7 +164,7 @@ def _merge_unseen(pools: list[_Pool]) -> list[_Pool]:
 
 def _missed_rate(name: str, safe: Sequence[Stratum], confidence: float) -> MissedUnsafe:
     pools = _pools(safe, unsafe=True)
-    at_worst = _pools([each.if_inconclusive_were(Label.UNSAFE) for each in safe], unsafe=True)
+    at_worst = _pools([each.if_unsettled_were(Label.UNSAFE) for each in safe], unsafe=True)
     cases = sum(pool.cases for pool in pools)
     estimated = cases > 0 and not any(pool.unread for pool in pools)
     bounded = cases > 0 and not any(pool.unread for pool in at_worst)
@@ -173,6 +176,7 @@ def _missed_rate(name: str, safe: Sequence[Stratum], confidence: float) -> Misse
         per_thousand=1000 * sum(pool.total for pool in pools) / cases if estimated else None,
         at_most_per_thousand=1000 * _upper_share(at_worst, confidence) if bounded else None,
         inconclusive=sum(stratum.inconclusive for stratum in safe),
+        read_again=sum(stratum.read_again for stratum in safe),
     )
 
 
@@ -183,7 +187,7 @@ def bound_after(strata: Sequence[Stratum], readings: int, confidence: float = 0.
     nothing is read, as `estimate` gives none.
     """
     safe = [stratum for stratum in strata if stratum.outcome is Outcome.SAFE]
-    pools = _pools([each.if_inconclusive_were(Label.UNSAFE) for each in safe], unsafe=True)
+    pools = _pools([each.if_unsettled_were(Label.UNSAFE) for each in safe], unsafe=True)
     cases = sum(pool.cases for pool in pools)
     if not cases or any(pool.unread for pool in pools):
         return None

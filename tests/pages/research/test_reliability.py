@@ -13,7 +13,6 @@ from pages.research.claims import (
     beyond_sentence,
     flow,
     missed_sequence,
-    one_look_words,
     plan_sentences,
     reading_words,
     verify,
@@ -169,15 +168,6 @@ def test_inconclusive_readings_are_missed_above_and_safe_below() -> None:
     unclear = replace(fine[0], case=replace(fine[0].case, blind_first=None, inconclusive=True), read_at=AT)
     one, other = missed_sequence(fine, 0.05)[-1], missed_sequence([*[unclear] * 10, *fine], 0.05)[-1]
     assert other.high > one.high and other.low == 0.0 and other.observations == 50
-
-
-def test_a_bound_for_one_look_is_told_from_its_day_on() -> None:
-    readings = [reading(Outcome.SAFE, Label.SAFE)] * 60
-    assert one_look_words(verify(sample(*readings), NO_MIX, PLAN), AT).startswith("No day was fixed")
-    dated = verify(sample(*readings), NO_MIX, replace(PLAN, report_on=AT.date()))
-    assert one_look_words(dated, AT - timedelta(days=1)).startswith("The bound for one look will be told on 2026-11-20")
-    assert one_look_words(dated, AT).endswith("at most 48.7 per 1,000 (exact, 95 %).")  # 1 - 0.05 ** (1 / 60)
-    assert dated.at_most[-1].high > 0.0487  # what looking at any time costs
 
 
 def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:

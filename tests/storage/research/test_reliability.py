@@ -162,7 +162,7 @@ def test_a_text_called_safe_and_read_as_unsafe_is_read_again_and_counts_as_settl
     (case_id,) = settled(db, 1, audit_rate=1.0)
     _read(db, ANN, "unsafe")
     (stratum,) = tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).case_counts)
-    assert (stratum.selected, stratum.read, stratum.waiting) == (1, 0, 1)
+    assert (stratum.selected, stratum.read, stratum.read_again, stratum.waiting) == (1, 0, 1, 0)
     _read(db, BO, "safe")
     adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.SAFE, "an idiom", Method.SENIOR)
     found = audit_sample(db, LOCAL_USER, VERSION)

@@ -1,0 +1,54 @@
+"""What the bounds of the missed say, and when they say nothing."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from pages.research import claims
+from pages.research.claims import flow, missed_sequence, missed_words, one_look_words, verify
+from pages.research.stard import missed_sentence, report_html
+from screening.labels import Label, Outcome
+from screening.research.binding import binding_of
+from tests.pages.research.test_reliability import AT, BODY, NO_MIX, PLAN, STUDY, reading, sample
+
+
+def test_what_waits_for_a_second_reading_counts_as_missed_in_the_bound_and_says_so() -> None:
+    """Read as unsafe it always waits, read as safe seldom: left out, the bound would forget the misses."""
+    fine = [reading(Outcome.SAFE, Label.SAFE)] * 54
+    again = [replace(one, case=replace(one.case, disputed=True)) for one in [reading(Outcome.SAFE, Label.UNSAFE)] * 6]
+    found = verify(sample(*fine, *again), NO_MIX, PLAN)
+    assert found.at_most == missed_sequence([*fine, *[reading(Outcome.SAFE, Label.UNSAFE)] * 6], 0.05, from_above=True)
+    assert found.looks[-1].low == 0.0 and found.looks[-1].observations == 60
+    for said in (missed_words(found), missed_sentence(found)):
+        assert "; in the bound 6 that wait for a second reading count as missed" in said
+    assert dict(flow(found))["read blind, a further reading due"] == 6
+    assert "nor texts that were read and wait for a further reading" in report_html(found, binding_of(BODY), AT, STUDY)
+
+
+def test_the_bound_holds_at_every_daily_look_though_second_readings_take_three_days(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """3 % are unsafe, 100 are read a day: with the unsafe left out until settled, the limit is too low in every run."""
+    monkeypatch.setattr(claims, "MOST_LOOKS", 1)
+    safe, missed = reading(Outcome.SAFE, Label.SAFE), reading(Outcome.SAFE, Label.UNSAFE)
+    again, too_low = replace(missed, case=replace(missed.case, disputed=True)), 0
+    for run in range(20):
+        unsafe = np.random.default_rng(run).random(1000) < 0.03
+        for now in range(100, 1001, 100):
+            known = [(missed if at < now - 300 else again) if hit else safe for at, hit in enumerate(unsafe[:now])]
+            given = [replace(one, read_at=AT + timedelta(minutes=at)) for at, one in enumerate(known)]
+            if missed_sequence(given, 0.05, from_above=True)[-1].high < 0.03:
+                too_low += 1
+                break
+    assert too_low <= 1
+
+
+def test_a_bound_for_one_look_is_told_from_its_day_on() -> None:
+    readings = [reading(Outcome.SAFE, Label.SAFE)] * 60
+    assert one_look_words(verify(sample(*readings), NO_MIX, PLAN), AT).startswith("No day was fixed")
+    dated = verify(sample(*readings), NO_MIX, replace(PLAN, report_on=AT.date()))
+    assert one_look_words(dated, AT - timedelta(days=1)).startswith("The bound for one look will be told on 2026-11-20")
+    assert one_look_words(dated, AT).endswith("at most 48.7 per 1,000 (exact, 95 %).")  # 1 - 0.05 ** (1 / 60)
+    assert dated.at_most[-1].high > 0.0487  # what looking at any time costs
