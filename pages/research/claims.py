@@ -194,9 +194,22 @@ def per_thousand(value: float | None) -> str:
     return "not yet" if value is None else f"{value:,.1f}"
 
 
+MOVED = "the share of missed texts has moved, or the 5 % has happened"
+
+
+def has_moved(found: "Verified") -> bool:
+    """Whether the bound that holds at every look is refuted by its own readings: an estimate lies above it."""
+    if not found.at_most:
+        return False
+    last, estimated = found.at_most[-1], found.estimates.missed.per_thousand
+    return last.contradictory or (estimated is not None and estimated > 1000 * last.high)
+
+
 def at_most_words(found: "Verified") -> str:
-    """The bound that holds at every look, per 1,000 texts called safe."""
-    return f"at most {1000 * found.at_most[-1].high:,.1f}" if found.at_most else "not yet"
+    """The bound that holds at every look, per 1,000 texts called safe; none where its own readings refute it."""
+    if not found.at_most:
+        return "not yet"
+    return "no bound" if has_moved(found) else f"at most {1000 * found.at_most[-1].high:,.1f}"
 
 
 def missed_words(found: "Verified") -> str:
@@ -209,11 +222,15 @@ def missed_words(found: "Verified") -> str:
     where = "audited below the plan's π"
     texts = count_of(found.below_floor, f"text was {where} and counts", f"texts were {where} and count")
     below = f" {texts} nowhere." if found.below_floor else ""
-    after = count_of(found.at_most[-1].observations, "reading")
+    after = f"after {count_of(found.at_most[-1].observations, 'reading')} at the plan's π"
+    estimated = (
+        f"estimate {per_thousand(missed.per_thousand)}, {missed.missed} missed in {missed.read:,} read of "
+        f"{missed.cases:,} called safe{counted_as_missed(missed)}.{below}"
+    )
+    if has_moved(found):
+        return f"No bound can be told {after}: {MOVED}; {estimated}"
     return (
-        f"95 % bound at every look together (betting), after {after} at the plan's π; estimate "
-        f"{per_thousand(missed.per_thousand)}, {missed.missed} missed in {missed.read:,} read of "
-        f"{missed.cases:,} called safe{counted_as_missed(missed)}.{below} Looking at any time costs a bound 1.2 to "
+        f"95 % bound at every look together (betting), {after}; {estimated} Looking at any time costs a bound 1.2 to "
         "1.4 times as high as one look on a day fixed beforehand."
     )
 

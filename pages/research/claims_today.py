@@ -8,7 +8,7 @@ from jobs.agreement import main_figure
 from jobs.computing import NotComputed
 from pages.components import resources
 from pages.components.computed import READING, compute_meanwhile
-from pages.research.claims import Verified, at_most_words
+from pages.research.claims import MOVED, Verified, at_most_words, has_moved
 from pages.research.verification import verification_meanwhile
 from screening.review.actors import Actor
 from screening.statistics.agreement import Coefficient
@@ -42,7 +42,8 @@ def missed_words(found: Verified | None) -> Figure:
         return MISSED, NOT_YET, "nothing was screened with the present configuration"
     if not found.at_most:
         return MISSED, NOT_YET, f"none of {found.estimates.missed.cases:,} called safe has been read for the plan"
-    return MISSED, at_most_words(found), f"valid at every look · {found.at_most[-1].observations:,} read"
+    why = MOVED if has_moved(found) else "valid at every look"
+    return MISSED, at_most_words(found), f"{why} · {found.at_most[-1].observations:,} read"
 
 
 def agreement_words(found: Coefficient) -> Figure:

@@ -4,6 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.research.claims import (
+    MOVED,
     Verified,
     at_most_words,
     beyond_sentence,
@@ -148,7 +149,7 @@ def show_sequence(found: Verified) -> None:
         "a Wilson interval looked at daily is wrong at some time in a third to half of all runs."
     )
     if last.contradictory:
-        st.warning("The limits of all looks have no value in common: the share has moved, or the 5 % has happened.")
+        st.warning(f"The estimate lies outside its own limits: {MOVED}.")
 
 
 def show_planner(found: Verified) -> None:

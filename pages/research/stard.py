@@ -6,11 +6,13 @@ from datetime import datetime
 from html import escape
 
 from pages.research.claims import (
+    MOVED,
     Verified,
     at_most_words,
     beyond_sentence,
     counted_as_missed,
     flow,
+    has_moved,
     interval,
     one_look_words,
     per_thousand,
@@ -80,9 +82,10 @@ def missed_sentence(found: Verified) -> str:
     missed = found.estimates.missed
     if not found.at_most:
         return f"not yet: nothing of {count_of(missed.cases, 'text')} called safe has been read for the plan"
+    bound = f"{at_most_words(found)} at 95 % confidence at every look together"
     return (
-        f"estimated {per_thousand(missed.per_thousand)}, {at_most_words(found)} at 95 % confidence at every look "
-        f"together ({missed.missed} missed in {missed.read:,} read of {missed.cases:,}{counted_as_missed(missed)})"
+        f"estimated {per_thousand(missed.per_thousand)}, {f'no bound: {MOVED}' if has_moved(found) else bound} "
+        f"({missed.missed} missed in {missed.read:,} read of {missed.cases:,}{counted_as_missed(missed)})"
     )
 
 

@@ -82,7 +82,8 @@ def test_the_sequence_narrows_holds_the_mean_and_agrees_with_its_test():
     assert all(look.low <= 0.15 <= look.high and not look.contradictory for look in looks)
     last = looks[-1]
     assert ever_excluded(values, last.low - 1e-6) and ever_excluded(values, last.high + 1e-6)
-    assert not ever_excluded(values, last.low + 1e-6) and not ever_excluded(values, last.high - 1e-6)
+    now = [log_capitals(values, last.low)[0][-1], log_capitals(values, last.high)[1][-1]]
+    assert now == pytest.approx([np.log(40)] * 2)
 
 
 def test_no_miss_narrows_to_the_sequences_own_rule_of_three():
@@ -93,6 +94,19 @@ def test_no_miss_narrows_to_the_sequences_own_rule_of_three():
 def test_a_moved_mean_shows_as_a_contradiction():
     looks = betting_sequence([0.0] * 500 + [1.0] * 500, looks=[500, 1000])
     assert not looks[0].contradictory and looks[1].contradictory
+    risen = (np.random.default_rng(1).random(1300) < np.repeat([0.002, 0.1], [1000, 300])).astype(float)
+    assert [look.contradictory for look in upper_limits(risen, looks=[1000, 1300])] == [False, True]
+
+
+def test_a_mean_that_does_not_move_is_seldom_called_moved() -> None:
+    runs = (np.random.default_rng(9).random((40, 600)) < 0.05).astype(float)
+    assert not any(look.contradictory for run in runs for look in upper_limits(run, looks=range(20, 601, 20)))
+
+
+def test_what_came_last_is_not_drowned_by_what_came_before() -> None:
+    """Ten of 1,000 that are not known yet stand at the end: at worst 10 in 1,000, and the limit is above that."""
+    (look,) = upper_limits([0.0] * 990 + [1.0] * 10, looks=[1000])
+    assert look.estimate == 0.01 < look.high < 0.02
 
 
 def test_all_of_the_level_above_lies_lower_and_is_exceeded_in_at_most_five_percent_of_years() -> None:

@@ -30,8 +30,8 @@ class Look:
 
     @property
     def contradictory(self) -> bool:
-        """The limits of all looks so far have no value in common: the mean has moved, or the level was missed."""
-        return self.low > self.high
+        """The estimate lies outside its own limits: the mean has moved, or the level was missed."""
+        return not self.low <= self.estimate <= self.high
 
 
 def bets(values: ArrayLike, delta: float = 0.05) -> _Floats:
@@ -68,7 +68,9 @@ def _log_gains(data: _Floats, stakes: _Floats, mean: float | _Floats) -> _Floats
 
 
 def betting_sequence(values: Sequence[float], *, looks: Sequence[int], delta: float = 0.05) -> tuple[Look, ...]:
-    """The confidence sequence at the given looks (rising numbers of values), each within those before.
+    """The confidence sequence at the given looks (rising numbers of values): at each the means that no gambler is rich
+    against now. Means excluded at an earlier look may come back, which costs about 5 % of the width and keeps values
+    that came last, such as those not known yet, from being drowned by earlier ones.
 
     Values come in the order in which they arose, all in [0, 1], with one mean whatever came before; with
     misses coded 1 it bounds a miss rate. Raises ValueError for values outside [0, 1] or looks out of range.
@@ -102,10 +104,10 @@ def upper_limits(values: Sequence[float], *, looks: Sequence[int], delta: float 
 
 
 def _lower_limit(data: _Floats, stakes: _Floats, delta: float) -> float:
-    """Smallest mean never excluded up to here: at every time the capital falls as the mean rises, so halving works."""
+    """Smallest mean not excluded by the capital of now: that falls as the mean rises, so halving works."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        excluded = float(np.cumsum(_log_gains(data, stakes, middle)).max()) >= log(2 / delta)
+        excluded = float(_log_gains(data, stakes, middle).sum()) >= log(2 / delta)
         low, high = (middle, high) if excluded else (low, middle)
     return low

@@ -6,8 +6,9 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from pages.research import claims
-from pages.research.claims import flow, missed_sequence, missed_words, one_look_words, verify
+from pages.research import claims, claims_today
+from pages.research.claims import at_most_words, flow, has_moved, missed_sequence, missed_words, one_look_words, verify
+from pages.research.model_card import Card, markdown
 from pages.research.stard import missed_sentence, report_html
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
@@ -43,6 +44,28 @@ def test_the_bound_holds_at_every_daily_look_though_second_readings_take_three_d
                 too_low += 1
                 break
     assert too_low <= 1
+
+
+def test_where_the_share_of_misses_has_moved_no_bound_is_told_anywhere() -> None:
+    """0.2 % of 1,000, then 10 % of 300: the bound was 3.9 beside an estimate of 20."""
+    missed = np.random.default_rng(1).random(1300) < np.repeat([0.002, 0.1], [1000, 300])
+    labels = [Label.UNSAFE if hit else Label.SAFE for hit in missed]
+    given = [reading(Outcome.SAFE, label, minute=minute) for minute, label in enumerate(labels)]
+    before, now = (verify(sample(*some), NO_MIX, PLAN) for some in (given[:1000], given))
+    assert not has_moved(before) and at_most_words(before).startswith("at most ")
+    assert has_moved(now) and at_most_words(now) == claims_today.missed_words(now)[1] == "no bound"
+    card = Card(at=AT, simulated=False, facts=(), notes=(), site=STUDY.site, settled=1300, measured=now)
+    for said in (missed_words(now), missed_sentence(now), claims_today.missed_words(now)[2], markdown(card)):
+        assert claims.MOVED in said and "at most" not in said.split("Limits")[0].split("cannot be guaranteed")[0], said
+    assert "No bound can be told after 1,300 readings" in missed_words(now) and "estimate 20.0" in missed_words(now)
+
+
+def test_an_estimate_above_the_bound_refutes_it_wherever_its_readings_came_from() -> None:
+    """Texts audited below the plan's π count in the estimate alone."""
+    fine = [reading(Outcome.SAFE, Label.SAFE, probability=0.5)] * 900
+    below = [reading(Outcome.SAFE, Label.UNSAFE, probability=0.01)] * 30
+    found = verify(sample(*fine, *below), NO_MIX, replace(PLAN, floor=0.5))
+    assert not found.at_most[-1].contradictory and has_moved(found)
 
 
 def test_a_bound_for_one_look_is_told_from_its_day_on() -> None:
