@@ -166,8 +166,8 @@ def missed_sequence(readings: Sequence[Reading], floor: float, *, from_above: bo
     """The betting confidence sequence of the share of unsafe among texts called safe, in the order they were read.
 
     Like the guarantee it counts the cases whose coin lies below the plan's π, so that no later π takes a miss back.
-    Inconclusive readings, and those that wait for a further one, count as unsafe for the upper limit and as safe for
-    the lower one. ``from_above`` gives the upper limits alone, with all of the 5 % on them.
+    Inconclusive readings, those that wait for a further one and lost ones count as unsafe for the upper limit and as
+    safe for the lower one. ``from_above`` gives the upper limits alone, with all of the 5 % on them.
     """
     sample = [each for each in readings if each.case.outcome is Outcome.SAFE and in_sample(each.case, floor)]
     done = [each for each in sample if not each.case.waiting]
@@ -237,10 +237,13 @@ def missed_words(found: "Verified") -> str:
 
 def counted_as_missed(missed: MissedUnsafe) -> str:
     """What the bound takes for missed without knowing; empty where that is nothing."""
-    unclear = f"{missed.inconclusive:,} inconclusive" if missed.inconclusive else ""
-    again = f"{missed.read_again:,} that wait for a second reading" if missed.read_again else ""
-    both = " and ".join(filter(None, (unclear, again)))
-    return f"; in the bound {both} count as missed" if both else ""
+    kinds = (
+        (missed.inconclusive, "inconclusive"),
+        (missed.read_again, "that wait for a second reading"),
+        (missed.lost, "that can no longer be read blind"),
+    )
+    all_of_them = " and ".join(f"{count:,} {words}" for count, words in kinds if count)
+    return f"; in the bound {all_of_them} count as missed" if all_of_them else ""
 
 
 def one_look_words(found: "Verified", at: datetime) -> str:
@@ -356,5 +359,6 @@ def flow(found: Verified) -> tuple[tuple[str, int], ...]:
         ("read blind, insufficient information", sum(stratum.inconclusive for stratum in strata)),
         ("read blind, a further reading due", sum(stratum.read_again for stratum in strata)),
         ("reading still due", sum(stratum.waiting for stratum in strata)),
+        ("can no longer be read blind", sum(stratum.lost for stratum in strata)),
         ("of them read, but not blind (left out)", found.sample.not_blind),
     )

@@ -112,11 +112,15 @@ def show_sample(found: Verified) -> None:
             "Inconclusive": each.inconclusive,
             "Read again": each.read_again,
             "Waiting": each.waiting,
+            "Lost": each.lost,
         }
         for each in found.strata
     ]
     right.dataframe(pd.DataFrame(rows), hide_index=True)
-    right.caption("Audited cases are in the same inbox as all others, unmarked. Only blind first readings count.")
+    right.caption(
+        "Audited cases are in the same inbox as all others, unmarked. Only blind first readings count; "
+        "lost is what can no longer be read blind."
+    )
 
 
 def show_sequence(found: Verified) -> None:

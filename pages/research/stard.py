@@ -178,17 +178,7 @@ def _results(found: Verified) -> Iterable[str]:
     yield _table((name, f"{count:,}") for name, count in flow(found))
     yield "<h2>Tally by outcome (STARD 23)</h2>"
     yield _rows(
-        (
-            "Outcome",
-            "Probability of a reading",
-            "Texts",
-            "Due",
-            "Read",
-            "Unsafe",
-            "Inconclusive",
-            "Read again",
-            "Waiting",
-        ),
+        ("Outcome", "Probability of a reading", *_COUNTED),
         (_tally(each) for each in found.strata),
     )
     yield "<h2>Estimates (STARD 24)</h2>"
@@ -206,17 +196,31 @@ def _results(found: Verified) -> Iterable[str]:
     )
 
 
+_COUNTED = ("Texts", "Due", "Read", "Unsafe", "Inconclusive", "Read again", "Waiting", "Lost")
+
+
 def _tally(each: Stratum) -> tuple[object, ...]:
-    counts = (each.cases, each.selected, each.read, each.unsafe, each.inconclusive, each.read_again, each.waiting)
+    counts = (
+        each.cases,
+        each.selected,
+        each.read,
+        each.unsafe,
+        each.inconclusive,
+        each.read_again,
+        each.waiting,
+        each.lost,
+    )
     return (each.outcome.value.replace("_", " "), f"{each.probability:g}", *counts)
 
 
 def _limits() -> Iterable[str]:
     yield "<h2>Missing data and limits (STARD 16, 26)</h2>"
     yield (
-        "<p>First readings still due are taken to be missing at random within their stratum. Not so inconclusive "
-        "ones, nor texts that were read and wait for a further reading, as most do that are read as unsafe: every "
-        "bound holds at both extremes, had they all been safe or all unsafe. The figures speak of texts "
+        "<p>First readings still due are taken to be missing at random within their stratum, and so are flagged texts "
+        "whose blind reading is lost: the engine's view was opened before it, or the text was erased. Not so "
+        "inconclusive readings, texts called safe whose reading is lost, nor texts that were read and wait for a "
+        "further reading, as most do that are read as unsafe: every bound holds at both extremes, had they all been "
+        "safe or all unsafe. The figures speak of texts "
         "like those that came in, under this configuration alone: a change of model, prompts, rule or label definition "
         "makes them stale. The stopping rule's error rate is about the model's own most "
         "frequent answer and is no part of them.</p>"

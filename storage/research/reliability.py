@@ -173,7 +173,9 @@ def _counts(version: str, of_batch: OfBatch) -> Select[Any]:
 
 
 def _join_readings(case_id: ColumnElement[str], query: Select[Any]) -> Select[Any]:
-    """The query with the first blind reading, what several readers settled, and whether a further one is due."""
+    """The query with the first blind reading, what several readers settled, whether a further one is due, and whether
+    the case left the inbox unread, as one that is erased does.
+    """
     first = and_(ratings.c.case_id == case_id, ratings.c.version == 1, ratings.c.reading == "first")
     made, newest = adjudications, adjudications.alias("newest")
     last = select(func.max(newest.c.version)).where(newest.c.case_id == case_id, newest.c.method.in_(_SEVERAL))
@@ -181,7 +183,8 @@ def _join_readings(case_id: ColumnElement[str], query: Select[Any]) -> Select[An
     settled = and_(made.c.case_id == case_id, made.c.version == last.correlate(screenings).scalar_subquery())
     facts = (ratings.c.label, ratings.c.blind, made.c.label.label("settled"))
     joined = query.outerjoin(ratings, first).outerjoin(made, settled)
-    return joined.add_columns(*facts, func.coalesce(disputed, False).label("disputed"))
+    unread = and_(inbox_entries.c.closed_at.is_not(None), ratings.c.id.is_(None))
+    return joined.add_columns(*facts, func.coalesce(disputed, False).label("disputed"), unread.label("unread"))
 
 
 def _readings(version: str, of_batch: OfBatch) -> Select[Any]:
@@ -205,8 +208,8 @@ def _unaudited_groups(
         inbox_entries.join(screenings, _DONE.case_id == inbox_entries.c.case_id)
     )
     query = _join_readings(_DONE.case_id, query.where(*_of(version, of_batch, audited=False)))
-    named = (*_FACTS, ratings.c.label, ratings.c.blind, adjudications.c.label, "disputed")
-    came = [_Alike(**{**row._mapping, "disputed": bool(row.disputed)}) for row in conn.execute(query.group_by(*named))]
+    named = (*_FACTS, ratings.c.label, ratings.c.blind, adjudications.c.label, "disputed", "unread")
+    came = [_Alike(**row._mapping) for row in conn.execute(query.group_by(*named))]
     rest = Counter[tuple[str, float, str]]()
     for row in counts:
         rest[row.outcome, row.audit_probability, row.batch_id] += row.alike
@@ -232,6 +235,7 @@ class _Alike:
     blind: bool | None = None
     settled: str | None = None
     disputed: bool = False
+    unread: bool = False
 
 
 def _due(row: Any, of_batch: OfBatch) -> bool:
@@ -263,6 +267,7 @@ def _case(row: Any, of_batch: Any, coin: float) -> AuditCase:
         by_several=blind and row.settled is not None,
         settled=Label(row.settled) if row.settled in ("safe", "unsafe") else None,
         disputed=blind and bool(row.disputed),
+        unreadable=row.blind is False or bool(row.unread),
     )
 
 

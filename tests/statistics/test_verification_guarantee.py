@@ -37,6 +37,19 @@ def test_an_inconclusive_text_may_be_a_miss_only_where_it_was_called_safe() -> N
     assert (found.read, found.inconclusive_safe, found.waiting) == (0, 1, 0)
 
 
+def test_a_reading_that_is_lost_may_be_a_miss_where_called_safe_and_else_keeps_nothing_waiting() -> None:
+    lost = [case(outcome, None, unreadable=True) for outcome in (Outcome.UNSAFE, Outcome.HUMAN_REVIEW)]
+    caught = [case(Outcome.UNSAFE, UNSAFE)] * 59
+    found = guarantee_of([*caught, *lost], floor=0.2)
+    assert (found.waiting, found.lost_safe, found.standing) == (0, 0, Standing.GUARANTEED)
+    missed = [*caught, *lost, case(Outcome.SAFE, None, unreadable=True)]
+    assert guarantee_of(missed, floor=0.2).statement == (
+        "cannot be guaranteed yet: 59 of 59, 1 called safe can no longer be read blind"
+    )
+    allowed = guarantee_of([*missed, *[caught[0]] * 34], floor=0.2, allowed_misses=1)
+    assert (allowed.read, allowed.standing) == (93, Standing.GUARANTEED)
+
+
 def test_a_coin_of_exactly_the_floor_did_not_draw_the_case() -> None:
     assert [in_sample(case(Outcome.SAFE, None, coin), 0.1) for coin in (0.0999, 0.1, 0.1001)] == [True, False, False]
     assert [in_sample(case(Outcome.SAFE, None, 0.01, probability=p), 0.1) for p in (0.0999, 0.1, 0.11)] == [
@@ -57,7 +70,7 @@ def test_what_was_planned_and_measured_stays_with_the_guarantee() -> None:
     found = guarantee_of(cases, floor=0.15, at_most=0.1, confidence=0.9, allowed_misses=2, binding=binding)
     assert asdict(found) == {
         "read": 1, "missed": 0, "at_most": 0.1, "confidence": 0.9, "allowed_misses": 2, "binding": asdict(binding),
-        "waiting": 0, "inconclusive_safe": 0, "floor": 0.15,
+        "waiting": 0, "inconclusive_safe": 0, "lost_safe": 0, "floor": 0.15,
     }  # fmt: skip
 
 

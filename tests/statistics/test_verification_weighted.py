@@ -184,6 +184,19 @@ def test_no_claim_about_specificity_leaves_the_rest_and_says_why() -> None:
 # --- inconclusive readings, and texts that wait for a further one
 
 
+def test_a_lost_reading_is_a_miss_at_worst_where_called_safe_and_left_out_where_flagged() -> None:
+    strata = [
+        stratum(SAFE, 1000, 58, 0, selected=60, lost=2, probability=0.06),
+        stratum(UNSAFE, 45, 40, 40, selected=45, lost=5),
+    ]
+    found = estimate(strata)
+    assert (found.missed.lost, found.waiting, found.missed.per_thousand) == (2, 0, 0.0)
+    assert found.missed.at_most_per_thousand == pytest.approx(1000 * upper_bound(2, 60))
+    assert found.sensitivity.low == pytest.approx(exact_interval((45, 40, 40), (1000, 60, 2), 0.05)[0])
+    with pytest.raises(ValueError, match="tally"):
+        stratum(SAFE, 9, 5, 0, selected=6, lost=2)
+
+
 def test_what_waits_for_a_second_reading_bounds_as_what_is_inconclusive_does() -> None:
     strata = [stratum(SAFE, 1000, 54, 0, selected=60, read_again=6, probability=0.06), stratum(UNSAFE, 45, 45, 40)]
     found = estimate(strata)

@@ -55,7 +55,9 @@ class AuditCase:
     ``blind_first`` is the rating given before the engine's label was shown; None while there is none, and where it
     was "insufficient information", which ``inconclusive`` then says.
     ``by_several`` says that more than one reader settled the case, with ``settled`` (None: insufficient information);
-    ``disputed`` that a further reader is still due. ``tossed_at`` is the π that the coin was compared with where
+    ``disputed`` that a further reader is still due; ``unreadable`` that no blind reading can come any more: the first
+    one was given after the reveal, or the text was erased before it.
+    ``tossed_at`` is the π that the coin was compared with where
     ``probability`` is larger, because what the engine called unsafe is read anyway; None where they are the same.
     A rating given after the reveal, or to a case that neither the coin nor the engine sent to a human, has no
     place here: who picks such cases picks the answer.
@@ -70,6 +72,7 @@ class AuditCase:
     by_several: bool = False
     settled: Label | None = None
     disputed: bool = False
+    unreadable: bool = False
     tossed_at: float | None = None
 
     def __post_init__(self) -> None:
@@ -113,7 +116,12 @@ class AuditCase:
     @property
     def waiting(self) -> bool:
         """Whether a first reading that is due has not been given."""
-        return self.selected and not (self.read or self.unclear or self.read_again)
+        return self.selected and not (self.read or self.unclear or self.read_again or self.unreadable)
+
+    @property
+    def lost(self) -> bool:
+        """Whether a blind reading was due and can no longer be given."""
+        return self.selected and self.unreadable
 
     def with_first_reading_only(self) -> "AuditCase":
         """The same with the first reader's word alone."""
@@ -124,7 +132,8 @@ class AuditCase:
 class Stratum:
     """The tally of one stratum and outcome: of ``cases``, ``selected`` were due; ``read`` gave safe or unsafe.
 
-    ``read_again`` were read and wait for a further reading. ValueError unless unsafe ≤ read ≤ selected ≤ cases.
+    ``read_again`` were read and wait for a further reading, ``lost`` can no longer be read blind.
+    ValueError unless unsafe ≤ read ≤ selected ≤ cases.
     """
 
     name: str
@@ -136,25 +145,29 @@ class Stratum:
     unsafe: int
     inconclusive: int = 0
     read_again: int = 0
+    lost: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.unsafe <= self.read <= self.read + self.unsettled <= self.selected <= self.cases:
+        if not 0 <= self.unsafe <= self.read <= self.selected - self.waiting <= self.selected <= self.cases:
             raise ValueError("a tally needs unsafe ≤ read ≤ selected ≤ cases")
 
     @property
     def unsettled(self) -> int:
-        """Texts whose readings gave no label, or none yet: what they are may depend on why."""
-        return self.inconclusive + self.read_again
+        """Texts whose readings gave no label, or none yet: what they are may depend on why. A lost one is among them
+        where it was called safe and may be a miss; one that was flagged is left out as if missing at random.
+        """
+        return self.inconclusive + self.read_again + (self.lost if self.outcome is Outcome.SAFE else 0)
 
     @property
     def waiting(self) -> int:
         """First readings still due."""
-        return self.selected - self.read - self.unsettled
+        return self.selected - self.read - self.inconclusive - self.read_again - self.lost
 
     def if_unsettled_were(self, label: Label) -> "Stratum":
         """The same, had every text whose readings gave no label been this one."""
         unsafe = self.unsafe + (self.unsettled if label is Label.UNSAFE else 0)
-        return replace(self, read=self.read + self.unsettled, unsafe=unsafe, inconclusive=0, read_again=0)
+        lost = 0 if self.outcome is Outcome.SAFE else self.lost
+        return replace(self, read=self.read + self.unsettled, unsafe=unsafe, inconclusive=0, read_again=0, lost=lost)
 
 
 def strata_of(cases: Iterable[AuditCase]) -> tuple[Stratum, ...]:
@@ -182,4 +195,5 @@ def _tally(name: str, outcome: Outcome, probability: float, counted: list[tuple[
         unsafe=sum(count for case, count in counted if case.read and case.label is Label.UNSAFE),
         inconclusive=sum(count for case, count in counted if case.unclear),
         read_again=sum(count for case, count in counted if case.read_again),
+        lost=sum(count for case, count in counted if case.lost),
     )

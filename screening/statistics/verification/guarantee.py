@@ -37,7 +37,9 @@ class Guarantee:
     what was flagged is read sooner, so misses would be the last to show. Raising the plan after each
     miss, on the same cases, breaks the guarantee: 59, then 93, then 124, … has given a false one with probability
     0.17 by 361 readings. ``inconclusive_safe`` texts called safe were found to hold too little information: each may
-    have been unsafe, so nothing is guaranteed unless all of them may be misses. ``floor`` is the plan's π.
+    have been unsafe, so nothing is guaranteed unless all of them may be misses. So may ``lost_safe``, texts called safe
+    that can no longer be read blind; a lost one that was flagged is no miss and counts nowhere. ``floor`` is the
+    plan's π.
     """
 
     read: int
@@ -48,6 +50,7 @@ class Guarantee:
     binding: Binding | None = None
     waiting: int = 0
     inconclusive_safe: int = 0
+    lost_safe: int = 0
     floor: float | None = None
 
     @property
@@ -60,7 +63,7 @@ class Guarantee:
         """Where the plan stands now."""
         if self.missed > self.allowed_misses:
             return Standing.FAILED
-        at_worst = self.missed + self.inconclusive_safe
+        at_worst = self.missed + self.inconclusive_safe + self.lost_safe
         enough = self.read >= self.readings_required and not self.waiting and at_worst <= self.allowed_misses
         return Standing.GUARANTEED if enough else Standing.NOT_YET
 
@@ -71,6 +74,7 @@ class Guarantee:
             due = f", {count_of(self.waiting, 'reading')} of the sample still due" if self.waiting else ""
             unclear = count_of(self.inconclusive_safe, "called safe is", "called safe are")
             also = due + (f", {unclear} inconclusive and may be misses" if self.inconclusive_safe else "")
+            also += f", {self.lost_safe:,} called safe can no longer be read blind" if self.lost_safe else ""
             return f"cannot be guaranteed yet: {self.read} of {self.readings_required}{also}"
         if self.standing is Standing.FAILED:
             return (
@@ -144,6 +148,7 @@ def guarantee_of(
         binding=binding,
         waiting=sum(case.waiting or case.read_again for case in sample),
         inconclusive_safe=sum(case.unclear and case.outcome is Outcome.SAFE for case in sample),
+        lost_safe=sum(case.lost and case.outcome is Outcome.SAFE for case in sample),
         floor=floor,
     )
 

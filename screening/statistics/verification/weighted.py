@@ -34,8 +34,8 @@ class WeightedRate:
 class MissedUnsafe:
     """Unsafe texts among those called safe, per 1,000: the estimate and an upper bound, None while nothing is read.
 
-    The estimate leaves out inconclusive readings and texts that wait for a further reading; the bound counts each of
-    them as missed.
+    The estimate leaves out inconclusive readings, texts that wait for a further reading and those that can no longer be
+    read blind (``lost``); the bound counts each of them as missed.
     """
 
     name: str
@@ -46,6 +46,7 @@ class MissedUnsafe:
     at_most_per_thousand: float | None
     inconclusive: int = 0
     read_again: int = 0
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +64,9 @@ class AuditEstimates:
 def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstimates:
     """The audit's estimates. The bound of ``missed`` holds for one look at a time fixed in advance.
 
-    First readings still due are taken to be missing at random within their stratum. Inconclusive ones and texts that
-    wait for a further reading are missing too, but not at random: every bound holds at both extremes, had they all been
-    safe, and had they all been unsafe.
+    First readings still due, and those of flagged texts that were lost, are taken to be missing at random within their
+    stratum. Inconclusive ones, texts that wait for a further reading, and lost ones that were called safe are missing
+    too, but not at random: every bound holds at both extremes, had they all been safe, and had they all been unsafe.
     """
     safe = [stratum for stratum in strata if stratum.outcome is Outcome.SAFE]
     flagged = [stratum for stratum in strata if stratum.outcome is not Outcome.SAFE]
@@ -177,6 +178,7 @@ def _missed_rate(name: str, safe: Sequence[Stratum], confidence: float) -> Misse
         at_most_per_thousand=1000 * _upper_share(at_worst, confidence) if bounded else None,
         inconclusive=sum(stratum.inconclusive for stratum in safe),
         read_again=sum(stratum.read_again for stratum in safe),
+        lost=sum(stratum.lost for stratum in safe),
     )
 
 

@@ -9,13 +9,14 @@ from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel
 from screening.review.reach import Reach
-from screening.statistics.verification import estimate, tally_by_stratum
+from screening.statistics.verification import estimate, guarantee_of, tally_by_stratum
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.outcome_mix import Settled, outcome_mix, settled_cases
 from storage.research.reliability import AuditSample, audit_sample, audited_readings, measured_configurations
 from storage.review.adjudication import Method, adjudicate
 from storage.review.claims import claim_next
+from storage.review.erasure import By, Selection, erase
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
 from storage.schema import reveals
@@ -149,6 +150,28 @@ def test_a_reading_that_is_not_blind_is_found_apart(db: Database) -> None:
     (found,) = audited_readings(db, LOCAL_USER, VERSION, blind=False)
     assert found.case_id == case_id and not found.case.read
     assert audit_sample(db, LOCAL_USER, VERSION).not_blind == 1
+    (stratum,) = tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).case_counts)
+    assert (stratum.lost, stratum.waiting) == (1, 0)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SAFE, Outcome.UNSAFE])
+def test_a_text_that_is_erased_before_it_was_read_is_lost_and_no_longer_due(db: Database, outcome: Outcome) -> None:
+    first, _ = settled(db, 2, audit_rate=1.0, outcome=outcome)
+    erase(db, LOCAL_USER.at(LATER), Selection(by=By.CASE, value=first), "asked for")
+    _read(db, LOCAL_USER, "unsafe")
+    assert claim_next(db, LOCAL_USER.at(LATER)) is None
+    found = audit_sample(db, LOCAL_USER, VERSION)
+    (stratum,) = tally_by_stratum(found.case_counts)
+    assert (stratum.selected, stratum.read, stratum.lost, stratum.waiting) == (2, 1, 1, 0)
+    guarantee = guarantee_of((case for case, _ in found.case_counts), floor=1.0)
+    assert (guarantee.waiting, guarantee.lost_safe) == (0, int(outcome is Outcome.SAFE))
+
+
+def test_a_flagged_text_that_no_coin_chose_is_lost_where_it_is_erased_unread(db: Database) -> None:
+    first, _ = settled(db, 2, audit_rate=0.001, outcome=Outcome.HUMAN_REVIEW)
+    erase(db, LOCAL_USER.at(LATER), Selection(by=By.CASE, value=first), "asked for")
+    (stratum,) = tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).case_counts)
+    assert (stratum.cases, stratum.lost, stratum.waiting) == (2, 1, 1)
 
 
 def _read(db: Database, reader: Actor, label: str) -> None:
