@@ -1,9 +1,12 @@
 """Weighted rates against their formulas written out from the counts, and what is taken of strata hardly read."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import hypot
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import beta, chi2
 
@@ -15,6 +18,11 @@ from screening.statistics.verification.weighted import rule_of_three, without_sp
 SAFE, UNSAFE, HUMAN = Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW
 Counted = tuple[int, int, int]
 """Cases of a sample, how many were read, and how many of those were of the kind counted."""
+
+
+Counts = tuple[int, int, int]
+counts = st.tuples(st.integers(0, 9), st.integers(0, 30), st.integers(0, 9))
+"""Readings that gave unsafe, that gave safe, and that gave no label."""
 
 
 def stratum(outcome: Outcome, cases: int, read: int, unsafe: int, name: str = "all", **more: float) -> Stratum:
@@ -182,6 +190,26 @@ def test_no_claim_about_specificity_leaves_the_rest_and_says_why() -> None:
 
 
 # --- inconclusive readings, and texts that wait for a further one
+
+
+def test_what_is_inconclusive_of_one_outcome_is_not_made_up_from_another() -> None:
+    """The defect: of 100 left to a person 50 were inconclusive and 10 of 50 unsafe: 20 in all, that counted as fewer."""
+    flagged = [stratum(UNSAFE, 100, 100, 95), stratum(HUMAN, 100, 50, 10, selected=100, inconclusive=50)]
+    found = estimate([stratum(SAFE, 3000, 300, 3, probability=0.1), *flagged])
+    assert found.sensitivity.value == pytest.approx((95 + 20) / (95 + 20 + 30))
+    assert found.specificity.value == pytest.approx(2970 / (2970 + 5 + 80))
+    waits = replace(flagged[1], inconclusive=0, read_again=50)
+    assert estimate([stratum(SAFE, 3000, 300, 3, probability=0.1), flagged[0], waits]).sensitivity == found.sensitivity
+
+
+@given(counts, counts, counts)
+def test_the_interval_holds_the_estimate_whatever_is_not_settled(one: Counts, two: Counts, three: Counts) -> None:
+    strata = [
+        stratum(outcome, 4 * sum(each), sum(each[:2]), each[0], selected=sum(each), inconclusive=each[2], probability=p)
+        for outcome, each, p in ((SAFE, one, 0.25), (UNSAFE, two, 1.0), (HUMAN, three, 1.0))
+    ]
+    for rate in (estimate(strata).sensitivity, estimate(strata).specificity):
+        assert rate.value is None or rate.low - 1e-9 <= rate.value <= rate.high + 1e-9  # type: ignore[operator]
 
 
 def test_a_lost_reading_is_a_miss_at_worst_where_called_safe_and_left_out_where_flagged() -> None:

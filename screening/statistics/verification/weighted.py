@@ -144,11 +144,13 @@ class _Pool:
 
 
 def _pools(strata: Sequence[Stratum], *, unsafe: bool) -> list[_Pool]:
-    """Strata with one π and nothing waiting are together one random sample; any other stands alone."""
+    """Strata with one π of which all that was due gave a label are together one random sample; any other stands alone,
+    so that what one of them lacks is not made up from another.
+    """
     members: dict[object, list[Stratum]] = {}
     for stratum in strata:
         alone = (stratum.name, stratum.outcome, stratum.probability)
-        members.setdefault(alone if stratum.waiting else stratum.probability, []).append(stratum)
+        members.setdefault(alone if stratum.read < stratum.selected else stratum.probability, []).append(stratum)
     return _merge_unseen([_Pool(tuple(alike), unsafe) for alike in members.values()])
 
 
