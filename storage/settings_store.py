@@ -113,7 +113,7 @@ class SiteSettings(BaseModel):
     audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999)] = 0.95
     audit_allowed_misses: Annotated[int, Field(ge=0, le=100)] = 0
     audit_floor: Annotated[Share, Field(ge=0.001, le=1)] | None = None  # π of the plan; None: its first case's
-    audit_report_on: date | None = None  # when the bound that holds at one look may be told
+    audit_report_on: date | None = None  # the one day on which the bound that holds at one look is told
     study_texts: StudyWords = ""  # what a report says of a study and nothing else here knows: STARD 8, 20, 25, 28-30
     study_events: StudyWords = ""
     study_registration: StudyWords = ""
@@ -180,7 +180,7 @@ class AuditPlan:
     ``since`` is when it was last changed and ``changes`` how often; None and 0 where the default was never changed.
     A plan chosen after misses were seen shows nothing, so what was settled before ``since`` is no evidence for it.
     ``floor`` is the audit probability π that it counts from: None takes that of the first case audited under it.
-    ``report_on`` is the day on which a bound for one look may be told.
+    ``report_on`` is the one day on which a bound for one look is told, if it was after the last change.
     """
 
     at_most: float

@@ -1,7 +1,10 @@
 """The plan of the audit as an administrator fixes it: what is to be claimed, and how many readings that takes."""
 
+from datetime import date, timedelta
+
 import streamlit as st
 
+from pages.components import resources
 from pages.components.saving_settings import save
 from pages.research.claims import plan_sentences
 from screening.review.actors import Actor
@@ -24,10 +27,23 @@ def plan_panel(db: Database, person: Actor) -> None:
     filled = _fields(shown, disabled=not is_allowed(person, Action.CHANGE_SETTINGS))
     unchanged = all(getattr(shown.settings, name) == value for name, value in filled.items())
     st.caption(CONSEQUENCE)
-    if st.button("Fix this plan", disabled=unchanged, key="fix_plan"):
+    late = is_too_late(filled["audit_report_on"], shown.settings.audit_report_on, resources.now().date())
+    if late:
+        st.error("The day of one look has come: fix one after today.")
+    if st.button("Fix this plan", disabled=unchanged or late, key="fix_plan"):
         save(db, person, shown, filled, "plan_said")
     if said := st.session_state.pop("plan_said", None):
         st.success(said)
+
+
+def is_too_late(day: object, kept: date | None, today: date) -> bool:
+    """Whether a day that is newly chosen for one look is not after today: what it would tell can be seen already.
+
+    >>> today = date(2026, 2, 1)
+    >>> is_too_late(today, None, today), is_too_late(date(2026, 2, 2), None, today), is_too_late(today, today, today)
+    (True, False, False)
+    """
+    return isinstance(day, date) and day != kept and day <= today
 
 
 def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
@@ -47,9 +63,11 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
         key=f"plan_floor_{key}", disabled=disabled, placeholder="the first case's",
         help="Only texts audited with at least this probability count. Empty: that of the first text under this plan.",
     )  # fmt: skip
+    tomorrow = resources.now().date() + timedelta(days=1)
     day = two.date_input(
         "Day of one look", now.audit_report_on, key=f"plan_day_{key}", disabled=disabled,
-        help="On a day fixed beforehand the report may tell the tighter bound that holds at one look.",
+        min_value=min(tomorrow, now.audit_report_on or tomorrow),  # the day that was fixed stays shown when it has come
+        help="On this day alone, fixed before it comes, the report tells the tighter bound that holds at one look.",
     )  # fmt: skip
     rate, sure = round(at_most / 100, 3), round(confidence / 100, 3)
     four.metric("Audited unsafe texts needed", f"{readings_required(rate, misses, sure):,}")

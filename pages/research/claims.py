@@ -247,14 +247,20 @@ def counted_as_missed(missed: MissedUnsafe) -> str:
 
 
 def one_look_words(found: "Verified", at: datetime) -> str:
-    """The bound for one look, told from the day that was fixed for it beforehand; else when that will be."""
-    day = found.plan.report_on
+    """The bound for one look, told on the day alone (UTC) that was fixed for it before it came: told from readings of
+    later days too it would be many looks.
+    """
+    day, since, missed = found.plan.report_on, found.plan.since, found.estimates.missed
     if day is None:
         return "No day was fixed beforehand for a bound at one look, so none is told."
+    if since is not None and day <= since.date():
+        return f"No bound at one look is told: its day, {day:%Y-%m-%d}, had come when the plan was last changed."
     if at.date() < day:
         return f"The bound for one look will be told on {day:%Y-%m-%d}, the day fixed for it."
-    bound = found.estimates.missed.at_most_per_thousand
-    return f"At the one look fixed for {day:%Y-%m-%d}: at most {per_thousand(bound)} per 1,000 (exact, 95 %)."
+    if at.date() > day:
+        return f"The bound for one look was told on {day:%Y-%m-%d} alone, the day fixed for it: see the report of then."
+    bound = f"at most {per_thousand(missed.at_most_per_thousand)} per 1,000"
+    return f"At the one look fixed for {day:%Y-%m-%d}: {bound} ({'exact' if missed.exact else 'MOVER'}, 95 %)."
 
 
 def remaining_words(second_rate: float) -> str:

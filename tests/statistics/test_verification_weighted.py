@@ -193,7 +193,7 @@ def test_no_claim_about_specificity_leaves_the_rest_and_says_why() -> None:
 
 
 def test_what_is_inconclusive_of_one_outcome_is_not_made_up_from_another() -> None:
-    """The defect: of 100 left to a person 50 were inconclusive and 10 of 50 unsafe: 20 in all, that counted as fewer."""
+    """The defect: of 100 left to a person 50 were inconclusive, 10 of 50 unsafe: 20 in all, that counted as fewer."""
     flagged = [stratum(UNSAFE, 100, 100, 95), stratum(HUMAN, 100, 50, 10, selected=100, inconclusive=50)]
     found = estimate([stratum(SAFE, 3000, 300, 3, probability=0.1), *flagged])
     assert found.sensitivity.value == pytest.approx((95 + 20) / (95 + 20 + 30))

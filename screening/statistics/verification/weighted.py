@@ -35,7 +35,8 @@ class MissedUnsafe:
     """Unsafe texts among those called safe, per 1,000: the estimate and an upper bound, None while nothing is read.
 
     The estimate leaves out inconclusive readings, texts that wait for a further reading and those that can no longer be
-    read blind (``lost``); the bound counts each of them as missed.
+    read blind (``lost``); the bound counts each of them as missed. It is ``exact`` where the texts are one
+    random sample.
     """
 
     name: str
@@ -47,6 +48,7 @@ class MissedUnsafe:
     inconclusive: int = 0
     read_again: int = 0
     lost: int = 0
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +183,7 @@ def _missed_rate(name: str, safe: Sequence[Stratum], confidence: float) -> Misse
         inconclusive=sum(stratum.inconclusive for stratum in safe),
         read_again=sum(stratum.read_again for stratum in safe),
         lost=sum(stratum.lost for stratum in safe),
+        exact=bounded and len(at_worst) == 1 and not at_worst[0].unseen,
     )
 
 

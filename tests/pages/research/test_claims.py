@@ -1,7 +1,7 @@
 """What the bounds of the missed say, and when they say nothing."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -12,6 +12,10 @@ from pages.research.model_card import Card, markdown
 from pages.research.stard import missed_sentence, report_html
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
+from screening.review.actors import LOCAL_USER
+from storage.database import Database
+from storage.settings_store import SiteSettings, change, current
+from tests.pages.conftest import Opener
 from tests.pages.research.test_reliability import AT, BODY, NO_MIX, PLAN, STUDY, reading, sample
 
 
@@ -68,10 +72,47 @@ def test_an_estimate_above_the_bound_refutes_it_wherever_its_readings_came_from(
     assert not found.at_most[-1].contradictory and has_moved(found)
 
 
-def test_a_bound_for_one_look_is_told_from_its_day_on() -> None:
+def test_a_bound_for_one_look_is_told_on_its_day_alone() -> None:
     readings = [reading(Outcome.SAFE, Label.SAFE)] * 60
     assert one_look_words(verify(sample(*readings), NO_MIX, PLAN), AT).startswith("No day was fixed")
-    dated = verify(sample(*readings), NO_MIX, replace(PLAN, report_on=AT.date()))
+    plan = replace(PLAN, report_on=AT.date(), since=AT - timedelta(days=1))
+    dated = verify(sample(*readings), NO_MIX, plan)
     assert one_look_words(dated, AT - timedelta(days=1)).startswith("The bound for one look will be told on 2026-11-20")
     assert one_look_words(dated, AT).endswith("at most 48.7 per 1,000 (exact, 95 %).")  # 1 - 0.05 ** (1 / 60)
     assert dated.at_most[-1].high > 0.0487  # what looking at any time costs
+    for days in (1, 120):
+        assert one_look_words(dated, AT + timedelta(days=days)).startswith(
+            "The bound for one look was told on 2026-11-20"
+        )
+
+
+def test_a_day_that_had_come_when_it_was_fixed_has_no_bound_for_one_look() -> None:
+    readings = [reading(Outcome.SAFE, Label.SAFE)] * 60
+    for since in (AT, AT + timedelta(days=2)):
+        found = verify(sample(*readings), NO_MIX, replace(PLAN, report_on=AT.date(), since=since))
+        assert one_look_words(found, AT).startswith("No bound at one look is told: its day, 2026-11-20, had come")
+
+
+def test_a_bound_for_one_look_is_called_exact_only_where_texts_are_one_random_sample() -> None:
+    two = [reading(Outcome.SAFE, Label.SAFE, probability=p) for p in (0.05, 0.5) for _ in range(30)]
+    found = verify(sample(*two), NO_MIX, replace(PLAN, report_on=AT.date()))
+    assert not found.estimates.missed.exact and one_look_words(found, AT).endswith("per 1,000 (MOVER, 95 %).")
+
+
+def test_an_administrator_can_t_fix_a_day_of_one_look_that_has_come(open_page: Opener, page_database: Database) -> None:
+    today = datetime.now(UTC).date()
+    page = open_page("settings")
+    assert page.date_input(key="plan_day_v0").min == today + timedelta(days=1)
+    page.date_input(key="plan_day_v0").set_value(today + timedelta(days=1)).run()
+    page.button(key="fix_plan").click().run()
+    assert not page.exception and current(page_database).settings.audit_report_on == today + timedelta(days=1)
+
+
+def test_a_day_of_one_look_that_has_come_stays_shown(open_page: Opener, page_database: Database) -> None:
+    fixed = datetime.now(UTC) - timedelta(days=3)
+    change(page_database, LOCAL_USER.at(fixed), SiteSettings(audit_report_on=fixed.date() + timedelta(days=1)), 0)
+    page = open_page("settings")
+    assert not page.exception and page.date_input(key="plan_day_v1").value == fixed.date() + timedelta(days=1)
+    assert page.button(key="fix_plan").disabled and not page.error
+    page.date_input(key="plan_day_v1").set_value(datetime.now(UTC).date()).run()
+    assert page.button(key="fix_plan").disabled and "fix one after today" in page.error[0].value
