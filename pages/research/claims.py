@@ -186,12 +186,30 @@ def _looks(n: int) -> list[int]:
 
 
 def per_thousand(value: float | None) -> str:
-    """ "12.3", or "not yet".
+    """ "12.3", or "not yet"; what is above 0 and below 1,000 is never rounded to either.
 
-    >>> per_thousand(12.34), per_thousand(None)
-    ('12.3', 'not yet')
+    >>> per_thousand(12.34), per_thousand(0.04), per_thousand(999.97), per_thousand(None)
+    ('12.3', 'under 0.1', 'over 999.9', 'not yet')
     """
-    return "not yet" if value is None else f"{value:,.1f}"
+    return "not yet" if value is None else _rounded(value, 1000)
+
+
+def _rounded(value: float, whole: int, unit: str = "") -> str:
+    """To tenths; what is not 0 or the whole is not shown as if it were."""
+    if 0 < value < 0.05:
+        return f"under 0.1{unit}"
+    if whole - 0.05 <= value < whole:
+        return f"over {whole - 0.1:,.1f}{unit}"
+    return f"{value:,.1f}{unit}"
+
+
+def at_most(value: float) -> str:
+    """A bound per 1,000, of which no rounding makes 0.
+
+    >>> at_most(12.34), at_most(0.04)
+    ('at most 12.3', 'at most 0.1')
+    """
+    return f"at most {max(0.1, value):,.1f}"
 
 
 MOVED = "the share of missed texts has moved, or the 5 % has happened"
@@ -209,7 +227,7 @@ def at_most_words(found: "Verified") -> str:
     """The bound that holds at every look, per 1,000 texts called safe; none where its own readings refute it."""
     if not found.at_most:
         return "not yet"
-    return "no bound" if has_moved(found) else f"at most {1000 * found.at_most[-1].high:,.1f}"
+    return "no bound" if has_moved(found) else at_most(1000 * found.at_most[-1].high)
 
 
 def missed_words(found: "Verified") -> str:
@@ -259,8 +277,10 @@ def one_look_words(found: "Verified", at: datetime) -> str:
         return f"The bound for one look will be told on {day:%Y-%m-%d}, the day fixed for it."
     if at.date() > day:
         return f"The bound for one look was told on {day:%Y-%m-%d} alone, the day fixed for it: see the report of then."
-    bound = f"at most {per_thousand(missed.at_most_per_thousand)} per 1,000"
-    return f"At the one look fixed for {day:%Y-%m-%d}: {bound} ({'exact' if missed.exact else 'MOVER'}, 95 %)."
+    if missed.at_most_per_thousand is None:
+        return f"At the one look fixed for {day:%Y-%m-%d} there is no bound yet: not all strata have been read."
+    bound = f"{at_most(missed.at_most_per_thousand)} per 1,000 ({'exact' if missed.exact else 'MOVER'}, 95 %)"
+    return f"At the one look fixed for {day:%Y-%m-%d}: {bound}."
 
 
 def remaining_words(second_rate: float) -> str:
@@ -291,8 +311,12 @@ def reading_words(found: "Verified", more: int) -> str:
 
 
 def percent(value: float | None) -> str:
-    """ "85.0 %", or "not yet"."""
-    return "not yet" if value is None else f"{value:.1%}"
+    """ "85.0%", or "not yet"; what is above 0 and below 1 is never rounded to either.
+
+    >>> percent(0.85), percent(0.9997), percent(0.0003), percent(1.0), percent(None)
+    ('85.0%', 'over 99.9%', 'under 0.1%', '100.0%', 'not yet')
+    """
+    return "not yet" if value is None else _rounded(100 * value, 100, "%")
 
 
 def plain_percent(value: float) -> str:
@@ -341,7 +365,7 @@ def too_early_sentence(found: Verified) -> str:
 
 def interval(low: float | None, high: float | None) -> str:
     """The limits in words, or that there are none."""
-    return "no interval" if low is None or high is None else f"95 % interval {low:.1%} to {high:.1%}"
+    return "no interval" if low is None or high is None else f"95 % interval {percent(low)} to {percent(high)}"
 
 
 FLOW_SETTLED, FLOW_AUDITED = "settled with this configuration", "under audit"

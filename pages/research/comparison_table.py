@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pages.research.comparison_view import few_words
 from screening.labels import Outcome
 from screening.statistics.paired import Difference, exact_mcnemar, paired_difference, quantile_difference
 from storage.research.comparisons import Pair, Side
@@ -100,4 +101,5 @@ def _interval(found: Difference, rate: bool) -> str:
     scale, unit = (100.0, " points") if rate else (1.0, "")
     value, low, high = (scale * (number or 0.0) for number in (found.value, found.low, found.high))
     spread = f"{low:+.1f} to {high:+.1f}" if rate else f"{low:+.3g} to {high:+.3g}"
+    spread = few_words(found) if found.low is None else spread
     return f"{value:+.1f}{unit} ({spread})" if rate else f"{value:+.3g} ({spread})"

@@ -7,7 +7,7 @@ from jobs.evaluating import Ask, Evaluated, compare_conditions
 from pages.components.computed import compute
 from pages.research.evaluation_view import show_unread
 from screening.research.comparison import Comparison
-from screening.statistics.paired import Difference
+from screening.statistics.paired import FEWEST, Difference
 
 
 def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
@@ -39,6 +39,11 @@ def _line(found: Comparison) -> dict[str, str]:
     return {"Condition": found.second} | {name: difference_words(name, each) for name, each in found.differences}
 
 
+def few_words(found: Difference) -> str:
+    """Why a difference has no interval."""
+    return f"no interval yet: {found.n} of {FEWEST} pairs"
+
+
 def difference_words(name: str, found: Difference) -> str:
     """The difference with its interval and number of cases; rates in percentage points.
 
@@ -46,7 +51,9 @@ def difference_words(name: str, found: Difference) -> str:
     >>> difference_words("Decided right", rate)
     '+1.5 points (-1.0 to +4.0), n = 200'
     """
-    if found.value is None or found.low is None or found.high is None:
+    if found.value is None:
         return "not yet: 0 such cases"
     scale, unit = (1, "") if name.startswith("Calls") else (100, " points")
+    if found.low is None or found.high is None:
+        return f"{scale * found.value:+.1f}{unit} ({few_words(found)})"
     return f"{scale * found.value:+.1f}{unit} ({scale * found.low:+.1f} to {scale * found.high:+.1f}), n = {found.n:,}"

@@ -11,6 +11,10 @@ from screening.statistics import special
 RESAMPLES = 4_000
 MOST_COUNTED = 10_000
 """Whole numbers as far apart as this at most are counted instead of sorted."""
+FEWEST = 10
+"""Pairs of amounts below which no interval is given: resamples of fewer cannot show how far amounts reach, so that a
+95 % interval covers in 52 % with 2 pairs, in 83 % with 5 and in 91 % with 10.
+"""
 
 
 Figures = Sequence[float] | NDArray[np.number] | NDArray[np.bool_]
@@ -19,7 +23,9 @@ Figures = Sequence[float] | NDArray[np.number] | NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Second minus first, over ``n`` pairs, with its interval at ``confidence``; None where there is no pair."""
+    """Second minus first, over ``n`` pairs, with its interval at ``confidence``; None where there is no pair, and the
+    limits where amounts have fewer than `FEWEST`.
+    """
 
     n: int
     first: float | None
@@ -48,8 +54,9 @@ def paired_difference(first: Figures, second: Figures, *, confidence: float = 0.
 
     The interval is the percentile interval of `RESAMPLES` resamples; where both are 0 or 1 and the cases in which they
     part are few, the resamples cannot leave what was seen, so it is widened to Bonett and Price's adjusted Wald
-    interval (2012, doi:10.3102/1076998611411915) where that is wider. Degenerate: no pair gives None; one pair, or none
-    that parts, gives the adjusted interval or the value itself. ValueError for sequences of different lengths.
+    interval (2012, doi:10.3102/1076998611411915) where that is wider. Degenerate: no pair gives None, fewer than
+    `FEWEST` pairs of amounts no interval; where no rate parts it is the adjusted interval, where all amounts part alike
+    the value itself. ValueError for sequences of different lengths.
 
     >>> found = paired_difference([1, 1, 0, 0], [1, 1, 1, 1])
     >>> found.value, found.n
@@ -60,10 +67,7 @@ def paired_difference(first: Figures, second: Figures, *, confidence: float = 0.
         raise ValueError("both need one figure for each case")
     if not one.size:
         return Difference(n=0, first=None, second=None, value=None, low=None, high=None, confidence=confidence)
-    low, high = _percentiles(other - one, confidence, seed)
-    if all(((each == 0.0) | (each == 1.0)).all() for each in (one, other)):
-        wald_low, wald_high = _bonett_price(one, other, confidence)
-        low, high = min(low, wald_low), max(high, wald_high)
+    low, high = _limits(one, other, confidence, seed)
     return Difference(
         n=int(one.size),
         first=float(one.mean()),
@@ -75,13 +79,24 @@ def paired_difference(first: Figures, second: Figures, *, confidence: float = 0.
     )
 
 
+def _limits(one: np.ndarray, other: np.ndarray, confidence: float, seed: int) -> tuple[float | None, float | None]:
+    rates = all(((each == 0.0) | (each == 1.0)).all() for each in (one, other))
+    if not rates and one.size < FEWEST:
+        return None, None
+    low, high = _percentiles(other - one, confidence, seed)
+    if not rates:
+        return low, high
+    wald_low, wald_high = _bonett_price(one, other, confidence)
+    return min(low, wald_low), max(high, wald_high)
+
+
 def quantile_difference(
     first: Sequence[float], second: Sequence[float], share: float, *, confidence: float = 0.95, seed: int = 0
 ) -> Difference:
     """Difference of a quantile of two figures of the same cases, such as the 0.9 quantile of their seconds.
 
-    The interval is the percentile interval of resamples of whole pairs. Degenerate: no pair gives None, one pair the
-    value itself. ValueError for sequences of different lengths.
+    The interval is the percentile interval of resamples of whole pairs. Degenerate: no pair gives None, fewer than
+    `FEWEST` no interval. ValueError for sequences of different lengths.
 
     >>> found = quantile_difference([1.0, 2.0, 3.0], [2.0, 3.0, 4.0], 0.5)
     >>> found.first, found.second, found.value
@@ -91,14 +106,17 @@ def quantile_difference(
     cases = pairs.shape[1]
     if not cases:
         return Difference(n=0, first=None, second=None, value=None, low=None, high=None, confidence=confidence)
-    rng, tail = np.random.default_rng(seed), (1 - confidence) / 2
+    one, other = (float(value) for value in np.quantile(pairs, share, axis=1))
+    low, high = _quantile_limits(pairs, share, confidence, seed) if cases >= FEWEST else (None, None)
+    return Difference(n=cases, first=one, second=other, value=other - one, low=low, high=high, confidence=confidence)
+
+
+def _quantile_limits(pairs: NDArray[np.float64], share: float, confidence: float, seed: int) -> tuple[float, float]:
+    cases, rng, tail = pairs.shape[1], np.random.default_rng(seed), (1 - confidence) / 2
     resamples = max(200, min(1_000, 2_000_000 // cases))
     drawn = [np.quantile(pairs[:, rng.integers(cases, size=cases)], share, axis=1) for _ in range(resamples)]
     low, high = np.quantile(np.diff(np.array(drawn), axis=1), [tail, 1 - tail])
-    one, other = (float(value) for value in np.quantile(pairs, share, axis=1))
-    return Difference(
-        n=cases, first=one, second=other, value=other - one, low=float(low), high=float(high), confidence=confidence
-    )
+    return float(low), float(high)
 
 
 def _percentiles(differences: np.ndarray, confidence: float, seed: int) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 """The figures of a comparison: rates against reference labels, amounts, and what is said where there is nothing."""
 
 from pages.research.comparison_table import agreement, differing_pairs, lines
+from pages.research.comparison_view import difference_words
 from storage.research.comparisons import Pair, Side
 
 
@@ -31,6 +32,9 @@ def test_rates_are_over_the_cases_with_that_reference_and_amounts_over_all() -> 
     assert cost.difference.n == 4  # a side without a known price is no pair
     assert (slow.difference.first, slow.difference.second, slow.difference.value) == (2.0, 1.0, -1.0)
     assert human.cells["Difference"].startswith("-20.0 points (")
+    assert calls.cells["Difference"] == "-4 (no interval yet: 5 of 10 pairs)"
+    assert slow.cells["Difference"] == "-1 (no interval yet: 5 of 10 pairs)"
+    assert difference_words("Calls a text", calls.difference) == "-4.0 (no interval yet: 5 of 10 pairs)"
 
 
 def test_without_cases_it_says_not_yet() -> None:
