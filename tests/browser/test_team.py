@@ -247,7 +247,7 @@ def _closed_for_all(team: dict[str, Person], case_id: str, db: Database) -> None
 
 def _one_double_reading(page: Page) -> None:
     page.goto("/agreement")
-    for name, number in (("Cases read blind", "1"), ("Read by two or more", "1"), ("Readers", "2")):
+    for name, number in (("Cases read blind", "1"), ("Read twice at random", "0"), ("Readers", "2")):
         metric = page.get_by_test_id("stMetric").filter(has=page.get_by_text(name, exact=True))
         expect(metric.get_by_test_id("stMetricValue")).to_have_text(number)
     screenshot(page, "team-agreement")
