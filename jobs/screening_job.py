@@ -304,7 +304,14 @@ class _NodeProgress:
         await self.keep_last()
         now = self.job.clock()
         cost = self.job.agents.cost_usd(self.case.configuration, run.usage, run.node)
-        self.last = EndedRun(position=self.position, run=run, cost_usd=cost, started_at=self.started_at, ended_at=now)
+        self.last = EndedRun(
+            position=self.position,
+            run=run,
+            cost_usd=cost,
+            started_at=self.started_at,
+            ended_at=now,
+            lost_calls=self.spend.drawn.lost_calls,
+        )
         self.position, self.started_at = self.position + 1, now
 
     async def keep_last(self) -> None:
@@ -314,7 +321,14 @@ class _NodeProgress:
 
     def _keep(self, ended: EndedRun) -> bool:
         ours = screenings.commit_run(
-            self.job.db, self.case.case_id, ended.position, ended.run, ended.cost_usd, ended.started_at, ended.ended_at
+            self.job.db,
+            self.case.case_id,
+            ended.position,
+            ended.run,
+            ended.cost_usd,
+            ended.started_at,
+            ended.ended_at,
+            lost_calls=ended.lost_calls,
         )
         self.mark_stored()
         return ours

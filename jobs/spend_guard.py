@@ -43,14 +43,18 @@ class CaseSpend:
         return self.bill
 
     def drew(self, calls: int, cost_usd: float | None) -> None:
-        """Record that the wave brought its draws."""
-        more = Totals(calls=calls, unpriced_calls=calls if cost_usd is None else 0, cost_usd=cost_usd or 0.0)
+        """Record that the wave brought its draws. Attempts of a whole wave that brought none are lost; a wave is broken
+        off only where nothing is billed.
+        """
+        lost = max(0, self.bill.requests - calls) if calls >= self.asked else 0
+        unpriced = calls if cost_usd is None else 0
+        more = Totals(calls=calls, lost_calls=lost, unpriced_calls=unpriced, cost_usd=cost_usd or 0.0)
         self.drawn, self.asked, self.bill = self.drawn + more, 0, Bill()
 
     @property
     def lost_calls(self) -> int:
         """Calls that would be paid for nothing if the case's job ended now."""
-        return self.drawn.calls + self.bill.requests
+        return self.drawn.calls + self.drawn.lost_calls + self.bill.requests
 
 
 @dataclass(slots=True)

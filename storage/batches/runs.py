@@ -18,13 +18,14 @@ from storage.schema import node_runs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedRun:
-    """A node's run that is to be kept at its position."""
+    """A node's run that is to be kept at its position; ``lost_calls`` were paid for beside it and brought no draw."""
 
     position: int
     run: NodeRun
     cost_usd: float | None
     started_at: datetime
     ended_at: datetime
+    lost_calls: int = 0
 
 
 def run_row(case: Row[Any], ended: EndedRun) -> dict[str, Any]:
@@ -43,6 +44,7 @@ def run_row(case: Row[Any], ended: EndedRun) -> dict[str, Any]:
         "label": None if verdict.label is None else verdict.label.value,
         "ended": verdict.ended.value,
         "calls": run.calls,
+        "lost_calls": ended.lost_calls,
         "distribution": run.distribution and run.distribution.code,
         "distribution_gap": run.distribution and run.distribution.gap,
         "input_tokens": usage.input_tokens,

@@ -139,13 +139,17 @@ def commit_run(
     cost_usd: float | None,
     started_at: datetime,
     ended_at: datetime,
+    *,
+    lost_calls: int = 0,
 ) -> bool:
-    """Keep a node's run at its position. True when the run that stands there now is this one.
+    """Keep a node's run at its position, and what was lost beside it. True when the run that stands there now is this
+    one.
 
     False when another start committed a different run first: this one's calls are noted as lost, and whoever
     made them must go on from `committed_runs`, not from its own.
     """
-    ended = EndedRun(position=position, run=run, cost_usd=cost_usd, started_at=started_at, ended_at=ended_at)
+    times = {"started_at": started_at, "ended_at": ended_at}
+    ended = EndedRun(position=position, run=run, cost_usd=cost_usd, **times, lost_calls=lost_calls)
     with db.write() as conn:
         case = _case(conn, case_id)
         if not insert_once(conn, node_runs, run_row(case, ended)):
@@ -159,14 +163,15 @@ def _stands(conn: Connection, case_id: str, ended: EndedRun) -> bool:
     """Whether the run that another start committed there says the same; if not, this one's calls are lost."""
     stands = conn.execute(select(node_runs).filter_by(case_id=case_id, position=ended.position)).one()
     if stands.started_at != ended.started_at:
-        calls = ended.run.verdict.calls
+        calls = ended.run.verdict.calls + ended.lost_calls
         keep_error(conn, case_id, "run_lost", "another start was first", calls, ended.ended_at)
     return same_run(run_of(stands), ended.run)
 
 
 def _run_totals(ended: EndedRun) -> tallies.Totals:
     calls, priced = ended.run.verdict.calls, ended.cost_usd is not None
-    return tallies.Totals(calls=calls, unpriced_calls=0 if priced else calls, cost_usd=ended.cost_usd or 0.0)
+    unpriced, cost_usd = 0 if priced else calls, ended.cost_usd or 0.0
+    return tallies.Totals(calls=calls, lost_calls=ended.lost_calls, unpriced_calls=unpriced, cost_usd=cost_usd)
 
 
 def commit_outcome(

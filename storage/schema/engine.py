@@ -40,6 +40,7 @@ node_runs = Table(
     Column("ended_at", Moment, nullable=False),
     Column("batch_id", Id),  # of the case, as its row is: lists are read by the way taken, in the file's order
     Column("row", BigInteger),
+    Column("lost_calls", Integer, nullable=False, default=0, server_default="0"),  # beside ``calls``: no answer counted
 )
 
 Index("ix_node_runs_ended", node_runs.c.ended_at)

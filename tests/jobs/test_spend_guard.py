@@ -51,6 +51,22 @@ def test_retries_that_may_be_charged_count_while_their_wave_is_under_way(db: Dat
         assert spend_guard.permission(batch_id, other) is Permission.WAIT and one.lost_calls == 10
 
 
+def test_attempts_without_a_draw_are_lost_with_a_whole_wave_and_free_with_one_that_was_broken_off(db: Database) -> None:
+    batch_id, spend_guard = batch(db, ["a", "b"], max_calls=10), _spend_guard(db)
+    with spend_guard.spend(batch_id) as one, spend_guard.spend(batch_id) as other:
+        spend_guard.look(batch_id)
+        one.ask(4).requests = 7
+        one.drew(4, 0.0)
+        assert (one.drawn.lost_calls, one.lost_calls) == (3, 7)
+        assert spend_guard.permission(batch_id, other) is Permission.GO
+        one.ask(6).requests = 6
+        one.drew(2, 0.0)
+        assert one.drawn == Totals(calls=6, lost_calls=3)
+        one.ask(1).requests = 3
+        one.drew(1, 0.0)
+        assert spend_guard.permission(batch_id, other) is Permission.WAIT, "7 draws and 5 attempts without one"
+
+
 @pytest.mark.parametrize(("cost", "leave"), [(0.009, Permission.GO), (0.01, Permission.WAIT), (None, Permission.WAIT)])
 def test_dollars_count_before_they_are_in_the_tables_and_an_unknown_price_fails_closed(
     db: Database, cost: float | None, leave: Permission

@@ -115,6 +115,21 @@ async def test_calls_of_failed_waves_count_and_so_a_cap_ends_every_retry(
     assert progress(db, batch_id).state is BatchState.CAPPED
 
 
+async def test_attempts_that_brought_nothing_count_also_where_their_wave_ends_well(
+    db: Database, stub: Callable[[StubPlan], NotingStub]
+) -> None:
+    """The service worked on them, and charges: half of its first answers can't be read."""
+    service = stub(StubPlan(weights={"safe": 1.0}, faults={Fault.MALFORMED: 0.5}, seed=3))
+    chosen = Settings(_env_file=None, sampler="chat", anthropic_base_url=service.url)
+    async with contextlib.aclosing(Agents(chosen)) as made:
+        batch_id = batch(db, 2, made_of=made)
+        for case_id in _column(db, cases.c.id):
+            await _job(db, made).screen_case(case_id)
+    found = progress(db, batch_id)
+    assert found.pending == 0 and found.lost_calls > 0 and _column(db, case_errors.c.calls) == []
+    _require_accounted(db, batch_id, service.counters.requests)
+
+
 async def test_the_draws_of_earlier_waves_are_lost_with_the_wave_that_fails(db: Database) -> None:
     (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=1)
     task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))

@@ -23,6 +23,7 @@ def recount(conn: Connection, batch_id: str) -> Totals:
         .where(of_batch)
     ).one()
     lost = select(func.sum(case_errors.c.calls)).join(cases, cases.c.id == case_errors.c.case_id).where(of_batch)
+    beside = select(func.sum(node_runs.c.lost_calls)).join(cases, cases.c.id == node_runs.c.case_id).where(of_batch)
     return Totals(
         accepted=accepted,
         rejected=conn.execute(refused).scalar_one(),
@@ -30,7 +31,7 @@ def recount(conn: Connection, batch_id: str) -> Totals:
         unsafe=outcomes.get(Outcome.UNSAFE.value, 0),
         human_review=outcomes.get(Outcome.HUMAN_REVIEW.value, 0),
         calls=int(spent[0] or 0),
-        lost_calls=int(conn.execute(lost).scalar_one() or 0),
+        lost_calls=sum(int(conn.execute(query).scalar_one() or 0) for query in (lost, beside)),
         unpriced_calls=int(spent[2] or 0),
         cost_usd=float(spent[1] or 0.0),
         last_completed_at=conn.execute(latest).scalar_one(),
