@@ -32,6 +32,8 @@ from storage.schema import batches, case_errors, case_starts, cases
 from storage.schema import pending_cases as waiting_cases
 
 LONGEST_KIND, LONGEST_MESSAGE = 40, 500
+LONGEST_PUT_OFF = timedelta(minutes=1)
+"""No case is put off for longer: a later moment was written by a clock that ran ahead, and does not count."""
 
 
 class UnknownCase(LookupError):
@@ -107,7 +109,8 @@ def record_error(
     stops_batch: bool = False,
     again_in: timedelta | None = None,
 ) -> None:
-    """Note why the case stays pending; it is taken up again by itself after ``again_in``, else after a retry request.
+    """Note why the case stays pending; it is taken up again by itself after ``again_in`` (at most `LONGEST_PUT_OFF`),
+    else after a retry request.
 
     ``calls`` were made and paid without a draw that counts. With ``stops_batch`` the fault is not the case's: the
     batch is paused with ``kind`` as its reason, and the case goes on with it. A single text is all of its batch:
@@ -117,7 +120,7 @@ def record_error(
         place = keep_error(conn, case_id, kind, message, calls, now)
         end_starts(conn, case_id, now)
         if again_in is not None:
-            _put_off(conn, case_id, shared_now(conn, now) + again_in)
+            _put_off(conn, case_id, shared_now(conn, now) + min(again_in, LONGEST_PUT_OFF))
         elif not stops_batch or place.kind == "interactive":
             park(conn, case_id)
         else:
@@ -251,7 +254,7 @@ def _ready(conn: Connection, batch_id: str, limit: int, taken: Collection[str], 
     if moment is None:
         found = conn.execute(_READY, wanted).scalars()
     else:
-        found = conn.execute(_DUE, wanted | {"moment": moment}).scalars()
+        found = conn.execute(_DUE, wanted | {"moment": moment, "beyond": moment + LONGEST_PUT_OFF}).scalars()
     return [case_id for case_id in found if case_id not in taken][::-1]
 
 
@@ -281,4 +284,10 @@ _READY = (
     .order_by(_waiting.ready_at, _waiting.row)
     .limit(bindparam("most", type_=Integer))
 )
-_DUE = _READY.where(or_(_waiting.not_before.is_(None), _waiting.not_before <= bindparam("moment")))
+_DUE = _READY.where(
+    or_(
+        _waiting.not_before.is_(None),
+        _waiting.not_before <= bindparam("moment"),
+        _waiting.not_before > bindparam("beyond"),
+    )
+)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from jobs.breaker import FIRST_PAUSE_S, LASTS_S, LONGEST_PAUSE_S, MOST_FAILURES, OPENS_AFTER, WATCHED_FAILURES, Breaker
+from storage.batches.pending import LONGEST_PUT_OFF
 
 
 class Clock:
@@ -66,6 +67,7 @@ async def test_a_try_that_fails_doubles_the_pause_up_to_its_longest() -> None:
             clock.now += 0.5
         pauses.append(clock.now - began)
     assert pauses == [1, 2, 4, 8, *[LONGEST_PAUSE_S] * 5]
+    assert LONGEST_PUT_OFF.total_seconds() >= LONGEST_PAUSE_S, "a case that was put off so long would be due at once"
 
 
 async def _let_in(breaker: Breaker) -> bool:

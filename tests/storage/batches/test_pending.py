@@ -16,6 +16,7 @@ from storage.batches.batch_state import BatchCancelled, BatchState, Caps
 from storage.batches.batches import batch_state, change_caps, progress, retry_failed
 from storage.batches.intake import add_rows
 from storage.batches.pending import (
+    LONGEST_PUT_OFF,
     UnknownCase,
     record_error,
     record_interruption,
@@ -83,11 +84,24 @@ def test_a_case_that_was_put_off_comes_when_its_moment_has(db: Database) -> None
     batch(db, TEXTS[:2])
     first, second = waiting(db)
     now = datetime.now(UTC)
-    record_error(db, first, "server_error", "busy", now, again_in=timedelta(hours=1))
+    record_error(db, first, "server_error", "busy", now, again_in=timedelta(seconds=30))
     assert take(db, 9, now) == [second], "it waits for the fault to pass"
     assert take(db, 9) == [first, second], "and whoever names no moment is told of all"
     record_error(db, first, "server_error", "busy", now, again_in=timedelta(hours=-1))
     assert take(db, 9, now) == [first, second]
+
+
+def test_a_case_that_was_put_off_by_a_clock_that_ran_ahead_does_not_wait_for_that_day(sqlite_url: str) -> None:
+    """An embedded database goes by the machine's clock, and that may be set back."""
+    db = Database(sqlite_url)
+    db.prepare()
+    batch(db, TEXTS[:1])
+    now = datetime.now(UTC)
+    record_error(db, waiting(db)[0], "overloaded", "", now + timedelta(days=400), again_in=timedelta(seconds=1))
+    assert take(db, 9, now) == waiting(db)
+    record_error(db, waiting(db)[0], "overloaded", "", now, again_in=timedelta(hours=1))
+    assert take(db, 9, now) == [] and take(db, 9, now + LONGEST_PUT_OFF) == waiting(db)
+    db.close()
 
 
 def test_single_texts_that_wait_for_no_person_are_found_among_files(db: Database) -> None:
