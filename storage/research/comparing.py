@@ -16,7 +16,7 @@ from storage.batches.screenings import CaseForScreening, case_of
 from storage.batches.tallies import Totals
 from storage.database import Database, insert_once
 from storage.research.comparisons import spendings
-from storage.schema import batches, cases, comparison_outcomes, comparisons, configurations, screenings
+from storage.schema import batches, cases, comparison_outcomes, comparisons, configurations, erased_cases, screenings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +100,15 @@ def _last_number(conn: Connection, comparison_id: str) -> int:
 
 
 def _cases_to_screen(conn: Connection, one: Row[Any], put_off: Collection[str]) -> Select[Any]:
-    """Settled cases that the comparison has not screened yet: its batch's in the file's order, or what is new."""
+    """Settled cases that the comparison has not screened yet: its batch's in the file's order, or what is new. What was
+    erased is not asked of anybody.
+    """
     compared = comparison_outcomes.c
     kept = exists().where(compared.comparison_id == one.id, compared.case_id == cases.c.id)
+    erased = exists().where(erased_cases.c.case_id == cases.c.id)
     query = select(cases, batches.c.seed, batches.c.kind).join(batches, batches.c.id == cases.c.batch_id)
-    settled = query.join(screenings, screenings.c.case_id == cases.c.id).where(~kept, cases.c.id.not_in(put_off))
+    left = ~kept, ~erased, cases.c.id.not_in(put_off)
+    settled = query.join(screenings, screenings.c.case_id == cases.c.id).where(*left)
     if one.batch_id is not None:
         return settled.where(cases.c.batch_id == one.batch_id).order_by(cases.c.row)
     return settled.where(*_new(conn, one)).order_by(screenings.c.completed_at, cases.c.id)

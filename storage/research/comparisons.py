@@ -10,11 +10,14 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    ScalarSelect,
     Select,
     and_,
     case,
+    exists,
     func,
     insert,
+    or_,
     select,
     type_coerce,
     update,
@@ -29,7 +32,7 @@ from storage.batches.tallies import Totals
 from storage.blindness import is_withheld
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.schema import batches, cases, comparison_outcomes, comparisons, node_runs, screenings
+from storage.schema import batches, cases, comparison_outcomes, comparisons, erased_cases, node_runs, screenings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +161,20 @@ def _end(conn: Connection, by: Acting, comparison_id: str, why: str) -> None:
 def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
     """All comparisons, the newest first, for those who may see results or decide what is put in force."""
     _require_figures(actor)
-    settled = select(func.count()).select_from(screenings).where(screenings.c.batch_id == comparisons.c.batch_id)
-    query = select(comparisons, batches.c.name.label("batch_name"), settled.scalar_subquery().label("settled"))
+    query = select(comparisons, batches.c.name.label("batch_name"), _settled().label("settled"))
     joined = query.outerjoin(batches, batches.c.id == comparisons.c.batch_id).order_by(comparisons.c.created_at.desc())
     with db.read() as conn:
         spent = spendings(conn)
         return tuple(_comparison(row, spent.get(row.id, Totals())) for row in conn.execute(joined))
+
+
+def _settled() -> ScalarSelect[int]:
+    """How many of its batch's cases a comparison has, or may yet have: not what was erased before it came to it."""
+    one, gone = comparison_outcomes.c, erased_cases.c.case_id
+    compared = exists().where(one.comparison_id == comparisons.c.id, one.case_id == gone)
+    query = select(func.count()).select_from(screenings).outerjoin(erased_cases, gone == screenings.c.case_id)
+    theirs = query.where(screenings.c.batch_id == comparisons.c.batch_id, or_(gone.is_(None), compared))
+    return theirs.correlate(comparisons).scalar_subquery()
 
 
 def spendings(conn: Connection) -> dict[str, Totals]:

@@ -20,6 +20,7 @@ from storage.batches.batch_state import Caps
 from storage.batches.configurations import save_configuration
 from storage.batches.costs import daily_costs
 from storage.database import Database
+from storage.research.comparing import next_due
 from storage.research.comparisons import (
     Trial,
     begin_comparison,
@@ -27,8 +28,9 @@ from storage.research.comparisons import (
     list_comparisons,
     paired_outcomes,
 )
+from storage.review.erasure import By, Selection, erase
 from storage.review.second_looks import request_second_looks
-from storage.schema import metadata, node_runs
+from storage.schema import comparison_outcomes, metadata, node_runs
 from storage.site.audit_check import verify
 from tests.jobs.processes import NotingStub
 from tests.jobs.running import screened, until
@@ -86,6 +88,23 @@ async def test_at_most_so_many_cases_each_once_by_one_worker_at_a_time(db: Datab
     assert (await first.round(), await second.round()) == (4, 0)
     assert (await first.round(), await first.round()) == (2, 0)
     assert list_comparisons(db, LOCAL_USER)[0].done == 6
+
+
+async def test_what_was_erased_is_not_asked_of_a_second_pipeline(db: Database) -> None:
+    settings = Settings(_env_file=None, sampler="simulated")
+    batch_id = await screened(db, 12)
+    _begin(db, settings, batch_id)
+    comparing = _comparing(db, settings)
+    assert await comparing.round() == 4
+    with db.read() as conn:
+        (done, *_), left = conn.execute(select(comparison_outcomes.c.case_id)).scalars().all(), next_due(db, 1)
+    assert left is not None
+    for case_id in (done, left.cases[0].case_id):
+        erase(db, LOCAL_USER.at(system_clock()), Selection(by=By.CASE, value=case_id), "asked for by the author")
+    while await comparing.round():
+        pass
+    (found,) = list_comparisons(db, LOCAL_USER)
+    assert (found.done, found.of, found.running) == (11, 11, False)
 
 
 async def test_what_was_stopped_goes_no_further(db: Database) -> None:
