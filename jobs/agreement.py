@@ -84,10 +84,13 @@ def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None
     )
 
 
-def main_figure(db: Database, actor: Actor, key: str) -> Coefficient:
-    """The main coefficient alone, with its interval, of all cases read twice at random."""
+def main_figure(db: Database, actor: Actor, key: str) -> tuple[Coefficient, int]:
+    """The main coefficient alone, with its interval, of all cases read twice at random, and how many disputed ones are
+    not in it yet.
+    """
     table = reading_table(db, actor, key)
-    return _of_enough(with_interval(krippendorff_alpha, ratings_of(_at_random(table, table.labels), LABELS)))
+    alpha = with_interval(krippendorff_alpha, ratings_of(_at_random(table, table.labels), LABELS))
+    return _of_enough(alpha), open_disagreements(db, actor)
 
 
 def coefficients(table: ReadingTable) -> tuple[Coefficient, ...]:

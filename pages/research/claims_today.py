@@ -12,6 +12,7 @@ from pages.research.claims import MOVED, Verified, at_most_words, has_moved
 from pages.research.verification import verification_meanwhile
 from screening.review.actors import Actor
 from screening.statistics.agreement import Coefficient
+from screening.words import count_of
 from storage.research.reliability import measured_configurations
 from storage.research.standing import count_readings, readings_now
 
@@ -46,12 +47,15 @@ def missed_words(found: Verified | None) -> Figure:
     return MISSED, at_most_words(found), f"{why} · {found.at_most[-1].observations:,} read"
 
 
-def agreement_words(found: Coefficient) -> Figure:
-    """How far blind readers agree on cases that a coin chose to be read twice."""
-    if found.value is None:
-        return AGREE, NOT_YET, found.reason or ""
-    interval = "" if found.low is None or found.high is None else f"{found.low:.2f} to {found.high:.2f}, one look · "
-    return AGREE, f"{found.value:.2f}", f"{interval}{found.cases:,} read twice at random"
+def agreement_words(found: tuple[Coefficient, int]) -> Figure:
+    """How far blind readers agree on cases that a coin chose to be read twice, and what is not in it yet."""
+    alpha, disputed = found
+    if alpha.value is None:
+        return AGREE, NOT_YET, alpha.reason or ""
+    interval = "" if alpha.low is None or alpha.high is None else f"{alpha.low:.2f} to {alpha.high:.2f}, one look · "
+    waits = count_of(disputed, "more that is disputed is decided", "more that are disputed are decided")
+    more = f" · too high until {waits}" if disputed else ""
+    return AGREE, f"{alpha.value:.2f}", f"{interval}{alpha.cases:,} read twice at random{more}"
 
 
 def missed_figure(person: Actor) -> Figure:

@@ -109,9 +109,11 @@ def test_a_claim_has_its_interval_and_its_n() -> None:
     )  # fmt: skip
     assert first_look_words(wait)[1:] == ("3 min 0 s", "median of 3 · within its target 0.750 [0.301, 0.954] (3/4)")
     agreed = Coefficient(name="α", value=0.81, cases=120, low=0.72, high=0.88)
-    assert agreement_words(agreed)[1:] == ("0.81", "0.72 to 0.88, one look · 120 read twice at random")
+    said = "0.72 to 0.88, one look · 120 read twice at random"
+    assert agreement_words((agreed, 0))[1:] == ("0.81", said)
+    assert agreement_words((agreed, 1))[2] == f"{said} · too high until 1 more that is disputed is decided"
     undefined = Coefficient(name="α", value=None, cases=0, reason="nobody read twice")
-    assert agreement_words(undefined)[1:] == ("not yet", "nobody read twice")
+    assert agreement_words((undefined, 0))[1:] == ("not yet", "nobody read twice")
     assert missed_words(None)[1] == "not yet"
 
 
