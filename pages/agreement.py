@@ -11,7 +11,7 @@ from pages.research.batch_choice import batch_titles
 from pages.research.readings_export import readings_files
 from screening.review.policy import Action, is_allowed, require
 from storage.batches.batches import list_batches
-from storage.research.standing import count_readings, readings_now
+from storage.research.standing import count_readings, revisions_now
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_AGREEMENT)
@@ -30,7 +30,9 @@ st.caption(
     "another reader's. Readers stand under pseudonyms, and nobody is ranked."
 )
 batch_id = chosen_batch()
-found = compute(measure_agreement, person, key, batch_id, standing=readings_now(db), cases=READING * count_readings(db))
+found = compute(
+    measure_agreement, person, key, batch_id, standing=revisions_now(db), cases=READING * count_readings(db)
+)
 if found.disputed:
     st.warning(
         f"{found.disputed:,} more, read twice at random, on which readers disagree wait for adjudication. They are not "

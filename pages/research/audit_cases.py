@@ -24,7 +24,7 @@ from screening.review.actors import Actor
 from storage.database import Database
 from storage.research.listed import MOST_LISTED, Cell
 from storage.research.outcome_mix import Settled, settled_cases
-from storage.research.standing import configuration_now, count_readings, readings_now
+from storage.research.standing import configuration_now, count_readings, revisions_now
 
 READ = ("read", "unsafe", "inconclusive")
 CALLED = {Outcome.SAFE: "Called safe", Outcome.UNSAFE: "Called unsafe", Outcome.HUMAN_REVIEW: "Left to a person"}
@@ -91,7 +91,7 @@ def show_strata(db: Database, person: Actor, version: str, found: Verified) -> N
 def show_revised(db: Database, person: Actor) -> None:
     """How often a reading changed after the reveal, and the cases where it did."""
     key = resources.settings().pseudonym_secret
-    found = compute(count_revisions, person, key, standing=readings_now(db), cases=READING * count_readings(db))
+    found = compute(count_revisions, person, key, standing=revisions_now(db), cases=READING * count_readings(db))
     show_switches(found.rate)
     counted = {words: Behind(count=count, ids=partial(tuple, ids)) for words, (count, ids) in found.cases.items()}
     _open(db, person, counted, "Cases with such a reading", "switch_cases")

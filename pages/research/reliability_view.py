@@ -186,7 +186,7 @@ def show_planner(found: Verified) -> None:
 def show_switches(found: SwitchRate) -> None:
     """How often seeing the engine's view changed a reading, and whether for the better."""
     if found.switched.value is None:
-        st.info("No closed case with a blind first reading yet.")
+        st.info("No closed case yet whose reader was shown the engine's view after a blind first reading.")
         return
     rows = [
         ("changed after the reveal", rate_text(found.switched)),
@@ -195,7 +195,8 @@ def show_switches(found: SwitchRate) -> None:
     ]
     st.dataframe(pd.DataFrame(rows, columns=["Readings", "Share, Wilson 95 %"]), hide_index=True)
     st.caption(
-        f"All closed cases, any configuration. Right and wrong against the data set's label; "
+        "All closed cases whose reader was shown the engine's view after a blind first reading, any configuration. "
+        f"Right and wrong against the data set's label; "
         f"{count_of(found.without_reference, 'reading has', 'readings have')} none."
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, and_, func, select
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
@@ -15,7 +15,7 @@ from screening.review.pseudonyms import pseudonym
 from screening.review.triage import Tier, second_reading_coin
 from storage.audit_log import append
 from storage.database import Database
-from storage.schema import adjudications, cases, inbox_entries, ratings, screenings
+from storage.schema import adjudications, cases, inbox_entries, ratings, reveals, screenings
 from storage.schema.review import LATER_READING
 from storage.settings_store import second_reading_rates
 
@@ -40,7 +40,8 @@ class ReadingTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """One reader's blind first label of a case and their last one, beside what it can be measured against.
+    """One reader's blind label of a case when the engine's view was served to them, and their last one, beside what it
+    can be measured against.
 
     ``adjudicated`` is the case's accepted label, ``reference`` the data set's; None where there is none.
     """
@@ -108,11 +109,13 @@ def export_readings(db: Database, by: Acting, key: str, batch_id: str | None = N
 
 
 def switches(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> tuple[Switch, ...]:
-    """A row per reader and closed case with a blind first reading, whether or not they changed their mind."""
+    """A row per reader and closed case with a blind first reading after which the engine's view was served to them,
+    whether or not they changed their mind then.
+    """
     require(actor, Action.VIEW_AGREEMENT)
-    query = select(ratings, cases.c.reference, screenings.c.outcome).outerjoin(
-        screenings, screenings.c.case_id == ratings.c.case_id
-    )
+    served = and_(reveals.c.case_id == ratings.c.case_id, reveals.c.reviewer == ratings.c.reviewer)
+    query = select(ratings, cases.c.reference, screenings.c.outcome, reveals.c.at.label("served_at"))
+    query = query.join(reveals, served).outerjoin(screenings, screenings.c.case_id == ratings.c.case_id)
     accepted = select(adjudications.c.case_id, adjudications.c.label).order_by(adjudications.c.version)
     with db.read() as conn:
         rows = conn.execute(_restrict_to_closed(query, batch_id).order_by(ratings.c.case_id, ratings.c.version)).all()
@@ -124,7 +127,7 @@ def switches(db: Database, actor: Actor, key: str, batch_id: str | None = None) 
         Switch(
             case_id=case_id,
             reader=pseudonym(key, reviewer),
-            first=versions[0].label,
+            first=[row for row in versions if row.version == 1 or row.at < row.served_at][-1].label,
             last=versions[-1].label,
             outcome=versions[0].outcome,
             adjudicated=labels.get(case_id),

@@ -35,6 +35,12 @@ def readings_now(db: Database) -> Standing:
         return _readings(conn)
 
 
+def revisions_now(db: Database) -> Standing:
+    """What everything that is said of readings changed after the engine's view was served follows from."""
+    with db.read() as conn:
+        return (*_readings(conn), conn.execute(select(func.count()).select_from(reveals)).scalar())
+
+
 def count_readings(db: Database) -> int:
     """How many readings there are, with revisions: what is counted from them takes as long."""
     with db.read() as conn:

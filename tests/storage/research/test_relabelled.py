@@ -152,6 +152,22 @@ def test_switches_compare_the_blind_label_with_the_last_one(db: Database) -> Non
     assert (switch.first, switch.last, switch.outcome, switch.adjudicated) == ("unsafe", "safe", "safe", "safe")
 
 
+def test_a_reading_whose_reader_saw_nothing_of_the_engine_is_no_switch_and_what_came_before_is_none(
+    db: Database,
+) -> None:
+    ids = fill(db, [Tier.P2] * 3, outcome="safe")
+    for number in range(3):
+        claim = claims.claim_next(db, ANN.at(NOW))
+        assert claim is not None
+        submit_rating(db, ANN.at(NOW), claim.case_id, claim.token, form("safe", 5), f"{number}" * 32)
+    revise(db, ANN.at(LATER), ids[0], form("safe", 4), "less sure, nothing was shown", "d" * 32)
+    revise(db, ANN.at(LATER), ids[1], form("insufficient_information", 5), "before it was shown", "e" * 32)
+    for case_id in ids[1:]:
+        reveal_evidence(db, ANN.at(LATER + MINUTE), case_id)
+    found = {each.case_id: (each.first, each.last) for each in switches(db, RESEARCHER, KEY)}
+    assert found == {ids[1]: ("insufficient_information",) * 2, ids[2]: ("safe", "safe")}
+
+
 def test_somebody_with_every_role_is_withheld_what_a_reviewer_is(db: Database) -> None:
     ids = worked(db)
     rows = list(export_relabelled(db, person("eve", *Role).at(LATER), batch_of(db, ids[0]), KEY))
