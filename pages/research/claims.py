@@ -191,10 +191,10 @@ def per_thousand(value: float | None) -> str:
     >>> per_thousand(12.34), per_thousand(0.04), per_thousand(999.97), per_thousand(None)
     ('12.3', 'under 0.1', 'over 999.9', 'not yet')
     """
-    return "not yet" if value is None else _rounded(value, 1000)
+    return "not yet" if value is None else _in_tenths(value, 1000)
 
 
-def _rounded(value: float, whole: int, unit: str = "") -> str:
+def _in_tenths(value: float, whole: int, unit: str = "") -> str:
     """To tenths; what is not 0 or the whole is not shown as if it were."""
     if 0 < value < 0.05:
         return f"under 0.1{unit}"
@@ -316,7 +316,7 @@ def percent(value: float | None) -> str:
     >>> percent(0.85), percent(0.9997), percent(0.0003), percent(1.0), percent(None)
     ('85.0%', 'over 99.9%', 'under 0.1%', '100.0%', 'not yet')
     """
-    return "not yet" if value is None else _rounded(100 * value, 100, "%")
+    return "not yet" if value is None else _in_tenths(100 * value, 100, "%")
 
 
 def plain_percent(value: float) -> str:
