@@ -94,7 +94,7 @@ class Sending:
             return
         wanted = await to_the_end(overnight.wanted_draws, self.db, one.id)
         texts = await self._texts(wanted.values())
-        asked = [self._asked(one, custom_id, draw, texts) for custom_id, draw in wanted.items()]
+        asked = [self._request_for(one, custom_id, draw, texts) for custom_id, draw in wanted.items()]
         service_id = await self.service.create(asked)
         await to_the_end(overnight.record_sent, self.db, one.id, service_id)
 
@@ -117,7 +117,7 @@ class Sending:
         async for custom_id, result in self.service.results(str(one.service_id)):
             if (draw := wanted.pop(custom_id, None)) is None:
                 continue
-            line = self.service.read(self._asked(one, custom_id, draw, texts), result, seen)
+            line = self.service.read(self._request_for(one, custom_id, draw, texts), result, seen)
             found.append(Answered(custom_id=custom_id, draw=line.draw, reply_id=line.reply_id, error=line.error))
             if len(found) >= LINES_AT_ONCE:
                 await to_the_end(overnight.keep_answers, self.db, found)
@@ -125,7 +125,9 @@ class Sending:
         await to_the_end(overnight.keep_answers, self.db, found)
         await to_the_end(overnight.end_message_batch, self.db, one.id, self.clock())
 
-    def _asked(self, one: HandedIn, custom_id: str, wanted: DrawWanted, texts: Mapping[str, ScreenedText]) -> Asked:
+    def _request_for(
+        self, one: HandedIn, custom_id: str, wanted: DrawWanted, texts: Mapping[str, ScreenedText]
+    ) -> Asked:
         request = DrawRequest(
             node=wanted.node,
             text=texts[wanted.case_id],

@@ -85,13 +85,13 @@ def lose_unused(db: Database, batch_id: str, now: datetime) -> None:
 
 def lose_unused_in(conn: Connection, batch_id: str, now: datetime) -> None:
     """As `lose_unused`, in the caller's transaction."""
-    known = _lost(conn, batch_id)
-    for case_id, count in _unused(conn, batch_id).items():
+    known = _count_lost(conn, batch_id)
+    for case_id, count in _count_unused(conn, batch_id).items():
         if count > (before := known.get(case_id, 0)):
             keep_error(conn, case_id, "withdrawn", "broken off in the middle of a node", count - before, now)
 
 
-def _unused(conn: Connection, batch_id: str) -> Mapping[str, int]:
+def _count_unused(conn: Connection, batch_id: str) -> Mapping[str, int]:
     run = node_runs.c
     used = exists().where(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant)
     query = _requests_of(batch_id, _asked.case_id, func.count().label("answers")).where(_asked.code.is_not(None), ~used)
@@ -100,7 +100,7 @@ def _unused(conn: Connection, batch_id: str) -> Mapping[str, int]:
     return {row.case_id: row.answers for row in conn.execute(query.group_by(_asked.case_id))}
 
 
-def _lost(conn: Connection, batch_id: str) -> Mapping[str, int]:
+def _count_lost(conn: Connection, batch_id: str) -> Mapping[str, int]:
     """Lost calls of each case that were counted already."""
     calls = func.sum(case_errors.c.calls).label("calls")
     query = select(case_errors.c.case_id, calls).join(cases, cases.c.id == case_errors.c.case_id)
