@@ -13,6 +13,7 @@ from screening.engine.draws import Answer, Draw, Usage, decode_draws, encode_dra
 from screening.engine.screen import NodeRun
 from screening.labels import Label
 from screening.statistics.rules.protocol import Ended, Verdict
+from storage.batches.tallies import Totals
 from storage.schema import node_runs
 
 
@@ -26,6 +27,13 @@ class EndedRun:
     started_at: datetime
     ended_at: datetime
     lost_calls: int = 0
+
+    @property
+    def totals(self) -> Totals:
+        """What it adds to its batch's sums."""
+        calls = self.run.verdict.calls
+        unpriced, cost_usd = calls if self.cost_usd is None else 0, self.cost_usd or 0.0
+        return Totals(calls=calls, lost_calls=self.lost_calls, unpriced_calls=unpriced, cost_usd=cost_usd)
 
 
 def run_row(case: Row[Any], ended: EndedRun) -> dict[str, Any]:

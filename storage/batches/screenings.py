@@ -154,7 +154,7 @@ def commit_run(
         case = _case(conn, case_id)
         if not insert_once(conn, node_runs, run_row(case, ended)):
             return _stands(conn, case_id, ended)
-        tallies.add(conn, case.batch_id, case.row, _run_totals(ended))
+        tallies.add(conn, case.batch_id, case.row, ended.totals)
         end_starts(conn, case_id, ended_at)  # it moves on: no start so far killed its worker by what comes next
         return True
 
@@ -166,12 +166,6 @@ def _stands(conn: Connection, case_id: str, ended: EndedRun) -> bool:
         calls = ended.run.verdict.calls + ended.lost_calls
         keep_error(conn, case_id, "run_lost", "another start was first", calls, ended.ended_at)
     return same_run(run_of(stands), ended.run)
-
-
-def _run_totals(ended: EndedRun) -> tallies.Totals:
-    calls, priced = ended.run.verdict.calls, ended.cost_usd is not None
-    unpriced, cost_usd = 0 if priced else calls, ended.cost_usd or 0.0
-    return tallies.Totals(calls=calls, lost_calls=ended.lost_calls, unpriced_calls=unpriced, cost_usd=cost_usd)
 
 
 def commit_outcome(
@@ -210,7 +204,7 @@ def commit_end(
         inserted = last is not None and insert_once(conn, node_runs, run_row(case, last))
         if last is not None and not inserted and not _stands(conn, case_id, last):
             return End.RUN_LOST
-        spent = _run_totals(last) if last is not None and inserted else tallies.Totals()
+        spent = last.totals if last is not None and inserted else tallies.Totals()
         # Runs come in order: where the first was inserted just now, there is no other.
         alone = inserted and last is not None and last.position == 0
         committed = screening.runs[:1] if alone else runs_of(conn, case_id)
