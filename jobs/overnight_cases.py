@@ -134,8 +134,8 @@ class OvernightCases:
             )
         except _More as more:
             return Needed(case=case, answers=answers, request=more.request)
-        self.first.look_at(case.batch_id, found)
         await to_the_end(self._conclude, case, found)
+        self.first.look_at(case.batch_id, found)  # the case has its outcome: what is wrong is wrong with the batch
         return None
 
     async def _leave(self, case_id: str, kind: str, message: str) -> None:

@@ -161,14 +161,14 @@ def _end(conn: Connection, by: Acting, comparison_id: str, why: str) -> None:
 def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
     """All comparisons, the newest first, for those who may see results or decide what is put in force."""
     _require_figures(actor)
-    query = select(comparisons, batches.c.name.label("batch_name"), _settled().label("settled"))
+    query = select(comparisons, batches.c.name.label("batch_name"), _count_settled().label("settled"))
     joined = query.outerjoin(batches, batches.c.id == comparisons.c.batch_id).order_by(comparisons.c.created_at.desc())
     with db.read() as conn:
         spent = spendings(conn)
         return tuple(_comparison(row, spent.get(row.id, Totals())) for row in conn.execute(joined))
 
 
-def _settled() -> ScalarSelect[int]:
+def _count_settled() -> ScalarSelect[int]:
     """How many of its batch's cases a comparison has, or may yet have: not what was erased before it came to it."""
     one, gone = comparison_outcomes.c, erased_cases.c.case_id
     compared = exists().where(one.comparison_id == comparisons.c.id, one.case_id == gone)
