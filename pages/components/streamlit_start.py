@@ -25,15 +25,21 @@ def leave_out() -> None:
     # At the first element it asks whether somebody types at a Python prompt, and looks up every module for that.
     delta_generator._use_warning_has_been_displayed = True
     # It reads what is said of each package that is installed, to find those with components.
-    manifest_scanner.scan_component_manifests = _our_components
+    ours = our_components()
+    manifest_scanner.scan_component_manifests = lambda max_workers=None: ours
     # Each run of a page, and of a part of one, begins with the whole theme, looked up in the settings: a millisecond of
     # the thread that answers everybody.
     app_session._populate_theme_msg = _written_once(app_session._populate_theme_msg)
 
 
-def _our_components(max_workers: int | None = None) -> list[tuple[ComponentManifest, Path]]:
+def our_components() -> list[tuple[ComponentManifest, Path]]:
+    """What our package declares. RuntimeError where that cannot be read: Streamlit would go on without the desk, and a
+    process that ends before it serves is started again.
+    """
     found = manifest_scanner._process_single_package(metadata.distribution(OURS))
-    return [] if found is None else [found]
+    if found is None:
+        raise RuntimeError(f"the components of the package {OURS} cannot be read: install it anew")
+    return [found]
 
 
 def _written_once(write: Callable[[CustomThemeConfig, str], None]) -> Callable[..., None]:

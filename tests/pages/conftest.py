@@ -3,7 +3,6 @@
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from pages.components import resources
 from pages.components.navigation import ENTRIES
 from pages.components.singletons import forget_all
+from pages.components.streamlit_start import our_components
 from storage.database import Database
 
 ROOT = Path(__file__).parent.parent.parent
@@ -45,10 +45,10 @@ def main_module() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _installed_components() -> Iterator[None]:
-    """Looked up once: each run under AppTest is a new server, which looks through every package that is installed."""
+    """Looked up once, as the app does: each run under AppTest is a new server, which looks for them anew."""
     with pytest.MonkeyPatch.context() as patch:
-        found = cache(manifest_scanner.scan_component_manifests)
-        patch.setattr(manifest_scanner, "scan_component_manifests", found)
+        found = our_components()
+        patch.setattr(manifest_scanner, "scan_component_manifests", lambda: found)
         yield
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from streamlit import config, delta_generator
 from streamlit.components.v2 import component_manager, manifest_scanner
+from streamlit.components.v2.manifest_scanner import scan_component_manifests
 from streamlit.proto.NewSession_pb2 import CustomThemeConfig
 from streamlit.runtime import app_session
 from streamlit.watcher.polling_path_watcher import PollingPathWatcher
 
-from pages.components.streamlit_start import OURS, _our_components, _written_once
+from pages.components.streamlit_start import OURS, _written_once, our_components
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,9 +28,16 @@ def test_the_library_still_goes_by_what_is_set() -> None:
 
 
 def test_our_package_is_all_that_the_library_would_find() -> None:
-    (manifest, folder), *others = manifest_scanner.scan_component_manifests()
-    assert not others and [(manifest, folder)] == _our_components()
+    (manifest, folder), *others = scan_component_manifests()
+    assert not others and [(manifest, folder)] == our_components()
     assert manifest.name == OURS and len(manifest.components) >= 5 and (folder / "assets").is_dir()
+
+
+def test_a_process_that_cannot_read_the_components_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any fault of the library's reader is silent, and pages would come without their desk."""
+    monkeypatch.setattr(manifest_scanner, "_load_pyproject", lambda _path: None)
+    with pytest.raises(RuntimeError, match="cannot be read"):
+        our_components()
 
 
 def _theme(section: str) -> dict[str, Any]:
