@@ -156,7 +156,10 @@ def _tag(db: Database, person: Actor, case_id: str, words: str) -> None:
 
 
 def _untag(db: Database, person: Actor, case_id: str, tag: str) -> None:
-    remove_tag(db, person.at(resources.now()), case_id, tag)
+    try:
+        remove_tag(db, person.at(resources.now()), case_id, tag)
+    except Waiting as refused:
+        st.toast(_plain(str(refused)))
 
 
 def _remarks(db: Database, person: Actor, case: CaseInCell) -> None:
@@ -165,10 +168,19 @@ def _remarks(db: Database, person: Actor, case: CaseInCell) -> None:
         for one in written:
             st.text(f"{one.at:%Y-%m-%d %H:%M} {visible(one.author)}: {visible(one.remark)}")
         with st.form(f"remark_{case.case_id}", clear_on_submit=True, border=False):
-            words = st.text_area("New remark", max_chars=4_000, height=80)
-            if st.form_submit_button("Keep this remark") and words.strip():
-                add_remark(db, person.at(resources.now()), case.case_id, words)
-                st.rerun()
+            st.text_area("New remark", max_chars=4_000, height=80, key=f"new_remark_{case.case_id}")
+            st.form_submit_button("Keep this remark", on_click=_remark, args=(db, person, case.case_id))
+
+
+def _remark(db: Database, person: Actor, case_id: str) -> None:
+    """Keep it, or say why not and show what was written: the field is empty by then, or gone with the case."""
+    words = str(st.session_state[f"new_remark_{case_id}"])
+    try:
+        if words.strip():
+            add_remark(db, person.at(resources.now()), case_id, words)
+    except (ValueError, Waiting) as refused:
+        st.error(f"Your remark was not kept: {_plain(str(refused))}.")
+        st.code(visible(words), language=None, wrap_lines=True)
 
 
 def _plain(words: str) -> str:

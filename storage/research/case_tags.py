@@ -12,6 +12,7 @@ from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.blindness import is_withheld
 from storage.database import Database, insert_into
+from storage.review.erasure import is_erased
 from storage.schema import case_remarks, case_tags, cases
 
 TAG_LIMIT, REMARK_LIMIT = 40, 4_000
@@ -44,10 +45,13 @@ def tidy_tag(words: str) -> str:
 
 
 def add_tag(db: Database, by: Acting, case_id: str, words: str) -> str:
-    """Tag a case; twice is once. The tag as it is kept. Raises Forbidden, Waiting, ValueError, KeyError."""
+    """Tag a case; twice is once. The tag as it is kept. Raises Forbidden, Waiting, KeyError, and ValueError
+    for words that are no tag and for a case that was erased.
+    """
     tag = tidy_tag(words)
     with db.write() as conn:
         _require(conn, by.actor, case_id)
+        _require_held(conn, case_id)
         row = {"case_id": case_id, "tag": tag, "by": by.id, "at": by.now}
         conn.execute(insert_into(conn, case_tags).values(row).on_conflict_do_nothing())
         append(conn, by, "case_tagged", case_id, {"tag": tag})
@@ -63,12 +67,15 @@ def remove_tag(db: Database, by: Acting, case_id: str, tag: str) -> None:
 
 
 def add_remark(db: Database, by: Acting, case_id: str, words: str) -> None:
-    """Write a remark on a case. Raises Forbidden, Waiting, ValueError for none or one too long, KeyError."""
+    """Write a remark on a case. Raises Forbidden, Waiting, KeyError, and ValueError for none, one too long, and a
+    case that was erased.
+    """
     remark = words.strip()
     if not remark or len(remark) > REMARK_LIMIT:
         raise ValueError(f"a remark has 1 to {REMARK_LIMIT:,} characters")
     with db.write() as conn:
         _require(conn, by.actor, case_id)
+        _require_held(conn, case_id)
         conn.execute(insert(case_remarks), {"case_id": case_id, "author": by.id, "remark": remark, "at": by.now})
         append(conn, by, "case_remarked", case_id, {"characters": len(remark)})
 
@@ -107,3 +114,8 @@ def _require(conn: Connection, actor: Actor, case_id: str) -> None:
         raise KeyError(case_id)
     if hidden:
         raise Waiting("the case waits for a reading of yours: note things about it afterwards")
+
+
+def _require_held(conn: Connection, case_id: str) -> None:
+    if is_erased(conn, case_id):
+        raise ValueError("what this case held was erased: nothing more is noted of it")

@@ -21,6 +21,7 @@ from storage.audit_log import append
 from storage.blindness import see_readings
 from storage.database import Database
 from storage.review.claims import NotAvailable, is_open
+from storage.review.erasure import is_erased
 from storage.review.follow_ups import open_second_reading
 from storage.review.second_readings import Why, doubtful_safe, request, second_reading_due
 from storage.schema import adjudications, cases, inbox_entries, ratings
@@ -250,7 +251,7 @@ def is_party(actor: Actor, readers: Sequence[str]) -> bool:
 def amend(db: Database, by: Acting, case_id: str, label: RatingLabel, reason: str, based_on: int) -> Adjudication:
     """A new version of a closed case's label; ``based_on`` is the version the senior was looking at.
 
-    Raises Forbidden, ReasonNeeded, StaleVersion, or NotAvailable when the case is not closed.
+    Raises Forbidden, ReasonNeeded, StaleVersion, or NotAvailable when the case is not closed or was erased.
     """
     require(by.actor, Action.ADJUDICATE)
     _needs(reason)
@@ -258,10 +259,9 @@ def amend(db: Database, by: Acting, case_id: str, label: RatingLabel, reason: st
         entry = _lock(conn, case_id)
         if entry is None or entry.closed_at is None:
             raise NotAvailable("only a closed case can be amended")
-        made = versions_in(conn, case_id)
-        if not made:
-            raise NotAvailable("this case was closed without a label: what it held was erased")
-        last = made[-1]
+        if is_erased(conn, case_id):
+            raise NotAvailable("what this case held was erased: nothing more is decided on it")
+        last = versions_in(conn, case_id)[-1]
         if last.version == based_on + 1 and _is_same(last, by, label, Method.AMENDMENT, reason):
             return last
         if last.version != based_on:

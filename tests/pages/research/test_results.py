@@ -16,9 +16,10 @@ from screening.text.received import receive
 from storage.batches.batches import progress
 from storage.batches.intake import add_rows
 from storage.database import Database
-from storage.research.case_tags import add_tag, tag_counts
+from storage.research.case_tags import Waiting, add_tag, remarks, tag_counts
 from storage.research.cells import cell_page
 from storage.research.listed import Cell
+from storage.review.second_looks import request_second_looks
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import NOW, batch, decide, waiting
 
@@ -121,6 +122,28 @@ def test_cases_are_tagged_from_the_reader_and_the_most_alike_are_found(
     assert page.button(key="alike_0").label.startswith("Number 3 of the list")
     page.button(key="alike_0").click().run()
     assert case_of(page) == listed[2]
+
+
+def test_a_remark_on_a_case_that_waits_for_a_reading_by_now_is_refused_and_shown(
+    open_page: Opener, page_database: Database
+) -> None:
+    batch_id = decided(page_database)
+    one, other = cell_page(page_database, LOCAL_USER, Cell(batch_id=batch_id, outcome="safe")).ids[:2]
+    page = open_page("results", batch=batch_id, outcome="safe", case=one)
+    _keep_remark(page, one, "from a song")
+    assert [each.remark for each in remarks(page_database, LOCAL_USER, one)] == ["from a song"]
+    page = open_page("results", batch=batch_id, outcome="safe", case=other)
+    request_second_looks(page_database, LOCAL_USER.at(NOW), [other])
+    _keep_remark(page, other, "this one too")
+    assert "Your remark was not kept" in page.error[0].value and page.code[0].value == "this one too"
+    with pytest.raises(Waiting):
+        remarks(page_database, LOCAL_USER, other)
+
+
+def _keep_remark(page: AppTest, case_id: str, words: str) -> None:
+    page.text_area(key=f"new_remark_{case_id}").set_value(words)
+    next(button for button in page.button if button.label == "Keep this remark").click().run()
+    assert not page.exception
 
 
 def test_what_waits_shows_its_text_and_nothing_else(open_page: Opener, page_database: Database) -> None:

@@ -9,12 +9,15 @@ from sqlalchemy import JSON, Text, insert, select, update
 from screening.datasets.reader import read_table
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
+from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
 from storage.audit_log import anchor, append
 from storage.batches.intake import add_rows, close_intake
 from storage.batches.results import results
 from storage.database import Database
+from storage.research.case_tags import add_remark, add_tag
 from storage.review import claims, erasure, retention
+from storage.review.adjudication import amend
 from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.drafts import load_draft, save_draft
 from storage.review.erasure import ERASED, By, NotErased, Selection
@@ -39,7 +42,7 @@ from storage.site.audit_check import verify
 from storage.site.audit_seals import seal
 from tests.storage.batch_of import NOW as BATCH_NOW
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, SENIOR, fill, form, person, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, person, register
 
 WORD = "zanzibarquince"
 OTHER_ADMIN = person("ole", Role.ADMIN)
@@ -124,6 +127,11 @@ def test_what_was_erased_is_stored_in_no_words_anew_and_read_by_nobody_again(db:
     save_draft(db, BO.at(NOW), in_hand, {"note": WORD})
     with pytest.raises(NotAvailable, match="was erased"):
         revise(db, SENIOR.at(NOW), read, filled, WORD, "c" * 32)
+    with pytest.raises(NotAvailable, match="was erased"):
+        amend(db, SENIOR.at(NOW), read, RatingLabel.SAFE, WORD, 1)
+    for note in (add_tag, add_remark):
+        with pytest.raises(ValueError, match="was erased"):
+            note(db, RESEARCHER.at(NOW), read, WORD)
     assert request_second_looks(db, SENIOR.at(NOW), [read, in_hand]).erased == 2
     assert WORD not in everything(db) and claims.claim_next(db, BO.at(NOW)) is None
     found = {standing(db, SENIOR.at(NOW), case_id, taken.token).place for case_id in (read, in_hand)}
