@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import select
 
 from screening.review.actors import LOCAL_USER
+from screening.review.triage import second_reading_coin
 from storage import settings_store
 from storage.database import Database
 from storage.schema import accounts, adjudications, cases, inbox_entries, ratings
@@ -143,7 +144,7 @@ def test_two_read_one_decides_and_nobody_sees_too_early(team: dict[str, Person],
     _file_says_nothing(sue, batch_id, text)
     _decides(sue, case_id, text)
     _closed_for_all(team, case_id, db)
-    _one_double_reading(sue.page)
+    _one_double_reading(sue.page, case_id, db)
 
 
 def _reads(who: Person, label: str, certainty: str, words: str, sure: str, note: str) -> None:
@@ -245,9 +246,10 @@ def _closed_for_all(team: dict[str, Person], case_id: str, db: Database) -> None
     expect(page.get_by_text("to decide: readers disagree")).to_have_count(0)
 
 
-def _one_double_reading(page: Page) -> None:
+def _one_double_reading(page: Page, case_id: str, db: Database) -> None:
     page.goto("/agreement")
-    for name, number in (("Cases read blind", "1"), ("Read twice at random", "0"), ("Readers", "2")):
+    by_coin = str(int(second_reading_coin(case_id) < settings_store.current(db).settings.second_reading_rate))
+    for name, number in (("Cases read blind", "1"), ("Read twice at random", by_coin), ("Readers", "2")):
         metric = page.get_by_test_id("stMetric").filter(has=page.get_by_text(name, exact=True))
         expect(metric.get_by_test_id("stMetricValue")).to_have_text(number)
     screenshot(page, "team-agreement")
