@@ -12,8 +12,7 @@ from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.blindness import is_withheld
 from storage.database import Database, insert_into
-from storage.review.erasure import is_erased
-from storage.schema import case_remarks, case_tags, cases
+from storage.schema import case_remarks, case_tags, cases, erased_cases
 
 TAG_LIMIT, REMARK_LIMIT = 40, 4_000
 _SPACE = re.compile(r"\s+")
@@ -117,5 +116,5 @@ def _require(conn: Connection, actor: Actor, case_id: str) -> None:
 
 
 def _require_held(conn: Connection, case_id: str) -> None:
-    if is_erased(conn, case_id):
+    if conn.execute(select(erased_cases.c.case_id).where(erased_cases.c.case_id == case_id)).first() is not None:
         raise ValueError("what this case held was erased: nothing more is noted of it")
