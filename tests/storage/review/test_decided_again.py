@@ -13,6 +13,7 @@ from storage.database import Database
 from storage.review import claims
 from storage.review.adjudication import Method, Next, StaleVersion, adjudicate, amend, reveal_versions
 from storage.review.claims import NotAvailable
+from storage.review.erasure import erase_rows
 from storage.review.ratings import revise
 from storage.schema import follow_ups, inbox_entries, second_reading_requests
 from storage.settings_store import SiteSettings, change
@@ -196,7 +197,7 @@ def test_only_what_is_closed_is_amended(db: Database, case_id: str) -> None:
 
 def test_what_was_erased_has_no_label_to_amend(db: Database, case_id: str) -> None:
     with db.write() as conn:
-        conn.execute(update(inbox_entries).values(closed_at=NOW))
+        erase_rows(conn, [case_id], None, NOW)
     with pytest.raises(NotAvailable, match="erased"):
         amend(db, SENIOR.at(later(1)), case_id, SAFE, "why", 0)
 
