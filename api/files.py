@@ -14,9 +14,9 @@ from pathlib import Path
 
 from jobs import uploads
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, open_batch
+from jobs.intake import BatchRequest, open_batch, usual_pipeline
 from jobs.port import Clock
-from jobs.programs import closing, usual_pipeline
+from jobs.programs import closing
 from jobs.uploads import Upload
 from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading, read_table

@@ -8,7 +8,7 @@ from jobs.agents import Agents, overnight_obstacle, servers_used
 from jobs.port import Clock
 from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase
-from screening.engine.pipeline import PipelineConfig
+from screening.engine.pipeline import PipelineConfig, preset
 from screening.review.actors import SYSTEM, Actor
 from screening.review.reach import Reach
 from screening.settings import Settings
@@ -19,6 +19,8 @@ from screening.words import count_of
 from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake, last_row, resume_intake
+from storage.batches.kept_preset import with_kept_preset
+from storage.batches.pipelines import active_version
 from storage.database import Database
 from storage.settings_store import current
 
@@ -76,6 +78,13 @@ def receiver(settings: Settings) -> Callable[[str], ReceivedText]:
         )
 
     return take
+
+
+def usual_pipeline(db: Database, settings: Settings) -> PipelineConfig:
+    """The pipeline in force at this site."""
+    own = active_version(db)
+    kept = with_kept_preset(settings, db)
+    return own.pipeline if own else preset(kept.preset, budget=kept.budget)
 
 
 def configuration(settings: Settings, agents: Agents, pipeline: PipelineConfig) -> Configuration:

@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 
 from jobs.agents import Agents
 from jobs.breaker import PASSING
-from jobs.intake import configuration
+from jobs.intake import configuration, usual_pipeline
 from jobs.patience import to_the_end
 from jobs.port import Clock
 from jobs.preflights import Preflights
 from screening.engine.draws import SamplerError
-from screening.engine.pipeline import preset
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
-from storage.batches.pipelines import active_version
 from storage.database import Database
 from storage.settings_store import current, with_accepted_names
 from storage.site import faults, notices
@@ -48,7 +46,7 @@ class ModelAtStart:
         """Returns when texts can be screened: the models answer here, or cases say so."""
         began, pause_s, told = time.monotonic(), FIRST_PAUSE_S, False
         while (problem := await self._problem()) is not None:
-            if told and not await to_the_end(self._is_known):
+            if told and not await to_the_end(faults.lasts, self.db, Fault.MODEL):
                 return
             may_pass = problem in PASSING or problem == NO_LABEL
             if not told and not (may_pass and time.monotonic() - began < TOLD_AFTER_S):
@@ -75,8 +73,7 @@ class ModelAtStart:
 
     async def _configuration(self) -> Configuration:
         """What texts are screened with now."""
-        own = await to_the_end(active_version, self.db)
-        pipeline = own.pipeline if own else preset(self.settings.preset, budget=self.settings.budget)
+        pipeline = await to_the_end(usual_pipeline, self.db, self.settings)
         site = await to_the_end(current, self.db)
         known = with_accepted_names(self.settings, site.settings)
         async with aclosing(Agents(known)) as described:
@@ -87,9 +84,6 @@ class ModelAtStart:
         if message not in self._said:
             log.log(logging.INFO if well else logging.ERROR, "preflight: %s", message)
             self._said.add(message)
-
-    def _is_known(self) -> bool:
-        return any(one.fault is Fault.MODEL for one in faults.open_faults(self.db))
 
     def _keep(self, *, down: bool) -> None:
         notices.keep_fault(self.db, Fault.MODEL, self.clock(), down=down)

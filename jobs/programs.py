@@ -10,17 +10,14 @@ from datetime import datetime, timedelta
 
 from jobs import notifications_webhook
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, configuration, open_batch
+from jobs.intake import BatchRequest, configuration, open_batch, usual_pipeline
 from jobs.notifications_webhook import NotSent
 from jobs.port import Clock
 from screening.datasets.rows import NewCase
-from screening.engine.pipeline import PipelineConfig, preset
 from screening.review.actors import SYSTEM
 from screening.settings import Settings
 from storage.batches.intake import Target, close_intake, target_of
-from storage.batches.kept_preset import with_kept_preset
 from storage.batches.open_intakes import TEXT_BY_TEXT
-from storage.batches.pipelines import active_version
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.program_texts import Told
@@ -41,13 +38,6 @@ def closing(agents: Agents) -> Iterator[Agents]:
         yield agents
     finally:
         asyncio.run(agents.aclose())
-
-
-def usual_pipeline(db: Database, settings: Settings) -> PipelineConfig:
-    """The pipeline in force at this site."""
-    own = active_version(db)
-    kept = with_kept_preset(settings, db)
-    return own.pipeline if own else preset(kept.preset, budget=kept.budget)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -56,6 +56,11 @@ def open_faults_in(conn: Connection) -> tuple[Lasting, ...]:
     return tuple(Lasting(fault=Fault(row.name), began_at=row.began_at) for row in rows)
 
 
+def lasts(db: Database, fault: Fault) -> bool:
+    """Whether this one is among them."""
+    return any(one.fault is fault for one in open_faults(db))
+
+
 def changes(conn: Connection, now: datetime) -> tuple[frozenset[Fault], frozenset[Fault]]:
     """Which faults are here and not kept yet, and which are kept and over. Looks only: see `begin`, `finish`."""
     known = {one.fault: one.began_at for one in open_faults_in(conn)}

@@ -142,7 +142,7 @@ def _tell_faults(conn: Connection, recipients: Sequence[Recipient], now: datetim
 
 def keep_fault(db: Database, fault: Fault, now: datetime, *, down: bool) -> None:
     """Record that the fault began or is over, where that is new, and tell people once."""
-    if down == any(one.fault is fault for one in faults.open_faults(db)):
+    if down == faults.lasts(db, fault):
         return
     with db.write() as conn:
         if (faults.begin if down else faults.finish)(conn, fault, now):
