@@ -12,7 +12,8 @@ from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.blindness import is_withheld
 from storage.database import Database, insert_into
-from storage.schema import case_remarks, case_tags, cases, erased_cases
+from storage.erased import is_erased
+from storage.schema import case_remarks, case_tags, cases
 
 TAG_LIMIT, REMARK_LIMIT = 40, 4_000
 _SPACE = re.compile(r"\s+")
@@ -116,5 +117,5 @@ def _require(conn: Connection, actor: Actor, case_id: str) -> None:
 
 
 def _require_held(conn: Connection, case_id: str) -> None:
-    if conn.execute(select(erased_cases.c.case_id).where(erased_cases.c.case_id == case_id)).first() is not None:
+    if is_erased(conn, case_id):
         raise ValueError("what this case held was erased: nothing more is noted of it")

@@ -15,8 +15,9 @@ from storage.batches.configurations import load_configuration
 from storage.batches.screenings import CaseForScreening, case_of
 from storage.batches.tallies import Totals
 from storage.database import Database, insert_once
+from storage.erased import was_erased
 from storage.research.comparisons import spendings
-from storage.schema import batches, cases, comparison_outcomes, comparisons, configurations, erased_cases, screenings
+from storage.schema import batches, cases, comparison_outcomes, comparisons, configurations, screenings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +106,8 @@ def _cases_to_screen(conn: Connection, one: Row[Any], put_off: Collection[str]) 
     """
     compared = comparison_outcomes.c
     kept = exists().where(compared.comparison_id == one.id, compared.case_id == cases.c.id)
-    erased = exists().where(erased_cases.c.case_id == cases.c.id)
     query = select(cases, batches.c.seed, batches.c.kind).join(batches, batches.c.id == cases.c.batch_id)
-    left = ~kept, ~erased, cases.c.id.not_in(put_off)
+    left = ~kept, ~was_erased(cases.c.id), cases.c.id.not_in(put_off)
     settled = query.join(screenings, screenings.c.case_id == cases.c.id).where(*left)
     if one.batch_id is not None:
         return settled.where(cases.c.batch_id == one.batch_id).order_by(cases.c.row)

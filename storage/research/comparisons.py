@@ -31,8 +31,9 @@ from storage.batches.batch_state import Caps
 from storage.batches.tallies import Totals
 from storage.blindness import is_withheld
 from storage.database import Database
+from storage.erased import was_erased
 from storage.identifiers import new_id
-from storage.schema import batches, cases, comparison_outcomes, comparisons, erased_cases, node_runs, screenings
+from storage.schema import batches, cases, comparison_outcomes, comparisons, node_runs, screenings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,11 +171,10 @@ def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
 
 def _count_settled() -> ScalarSelect[int]:
     """How many of its batch's cases a comparison has, or may yet have: not what was erased before it came to it."""
-    one, gone = comparison_outcomes.c, erased_cases.c.case_id
-    compared = exists().where(one.comparison_id == comparisons.c.id, one.case_id == gone)
-    query = select(func.count()).select_from(screenings).outerjoin(erased_cases, gone == screenings.c.case_id)
-    theirs = query.where(screenings.c.batch_id == comparisons.c.batch_id, or_(gone.is_(None), compared))
-    return theirs.correlate(comparisons).scalar_subquery()
+    one, theirs = comparison_outcomes.c, screenings.c
+    compared = exists().where(one.comparison_id == comparisons.c.id, one.case_id == theirs.case_id)
+    query = select(func.count()).select_from(screenings).where(theirs.batch_id == comparisons.c.batch_id)
+    return query.where(or_(~was_erased(theirs.case_id), compared)).correlate(comparisons).scalar_subquery()
 
 
 def spendings(conn: Connection) -> dict[str, Totals]:

@@ -20,8 +20,8 @@ from screening.review.triage import Tier
 from storage.audit_log import append
 from storage.blindness import see_readings
 from storage.database import Database
+from storage.erased import is_erased
 from storage.review.claims import NotAvailable, is_open
-from storage.review.erasure import is_erased
 from storage.review.follow_ups import open_second_reading
 from storage.review.second_readings import Why, doubtful_safe, request, second_reading_due
 from storage.schema import adjudications, cases, inbox_entries, ratings

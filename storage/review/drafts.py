@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, select
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.database import Database, insert_into
-from storage.review.erasure import is_erased
+from storage.erased import is_erased
 from storage.schema import drafts
 
 LONGEST_DRAFT = 20_000

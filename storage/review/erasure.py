@@ -18,6 +18,7 @@ from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.batches.batch_state import still_takes_rows, was_cancelled
 from storage.database import Database
+from storage.erased import was_erased
 from storage.identifiers import new_id
 from storage.review import program_texts, text_index
 from storage.schema import (
@@ -173,11 +174,6 @@ def withdraw(db: Database, by: Acting, request_id: str) -> None:
         append(conn, by, "erasure_withdrawn", request_id, {})
 
 
-def is_erased(conn: Connection, case_id: str) -> bool:
-    """Whether what this case held was erased: nothing about it is stored any more, and nobody reads it again."""
-    return conn.execute(select(erased_cases.c.case_id).where(erased_cases.c.case_id == case_id)).first() is not None
-
-
 def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now: datetime) -> int:
     """Empty these cases, in the caller's transaction, and take them out of the inbox: there is nothing to read.
 
@@ -242,8 +238,7 @@ def _named_cases(conn: Connection, which: Selection) -> list[str]:
         By.EXTERNAL_ID: _of_the_id(cases.c.external_id, which.value, cases.c.turns.is_not(None)),
         By.GROUP: cases.c.group_name == which.value,
     }[which.by]
-    gone = select(erased_cases.c.case_id)
-    query = select(cases.c.id).where(named, cases.c.id.not_in(gone)).order_by(cases.c.id)
+    query = select(cases.c.id).where(named, ~was_erased(cases.c.id)).order_by(cases.c.id)
     return list(conn.execute(query).scalars())
 
 

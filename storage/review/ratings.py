@@ -14,10 +14,10 @@ from screening.review.rating_form import FORM_VERSION, RatingForm, RatingLabel
 from storage.audit_log import append
 from storage.blindness import is_blind, see_readings
 from storage.database import Database
+from storage.erased import is_erased
 from storage.review.adjudication import Next, ReasonNeeded, resettle, settle
 from storage.review.claims import LeaseLost, NotAvailable, holds
 from storage.review.drafts import discard, save_draft
-from storage.review.erasure import is_erased
 from storage.review.follow_ups import open_follow_up
 from storage.schema import inbox_entries, ratings
 from storage.settings_store import current_in

@@ -24,12 +24,12 @@ from screening.review.actors import SYSTEM, Acting
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database
+from storage.erased import was_erased
 from storage.review.erasure import ERASED, are_refused_beside, erase_rows
 from storage.review.worklist import is_listed
 from storage.schema import (
     acknowledgements,
     drafts,
-    erased_cases,
     follow_ups,
     inbox_entries,
     notifications,
@@ -114,11 +114,10 @@ def _old_texts(settings: SiteSettings, now: datetime) -> Select[str] | None:
     return (
         select(screenings.c.case_id)
         .outerjoin(inbox_entries, entry.case_id == screenings.c.case_id)
-        .outerjoin(erased_cases, erased_cases.c.case_id == screenings.c.case_id)
         .where(
             screenings.c.completed_at < before,
             or_(entry.case_id.is_(None), entry.closed_at < before),
-            erased_cases.c.case_id.is_(None),
+            ~was_erased(screenings.c.case_id),
             screenings.c.case_id.not_in(followed),
             or_(~is_listed(), acknowledged),
         )

@@ -11,7 +11,8 @@ from screening.review.triage import audit_placement
 from storage.audit_log import append
 from storage.batches.entries import enter
 from storage.database import Database, insert_into
-from storage.schema import cases, erased_cases, reveals, screenings
+from storage.erased import was_erased
+from storage.schema import cases, reveals, screenings
 from storage.settings_store import current_in
 
 MOST = 500
@@ -43,12 +44,11 @@ def request_second_looks(
     if len(case_ids) > MOST:
         raise ValueError(f"at most {MOST} cases at a time")
     with db.write() as conn:
-        settled = (
-            select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id.in_(case_ids))
-        )
-        gone = set(conn.execute(select(erased_cases.c.case_id).where(erased_cases.c.case_id.in_(case_ids))).scalars())
+        named = select(cases.c.id).where(cases.c.id.in_(case_ids))
+        gone = set(conn.execute(named.where(was_erased(cases.c.id))).scalars())
         opened, share = 0, current_in(conn).settings.audit_urgent_share
-        decided = sorted(set(conn.execute(settled).scalars()) - gone)  # by id: the list's order must not show either
+        settled = named.join(screenings, screenings.c.case_id == cases.c.id).where(~was_erased(cases.c.id))
+        decided = sorted(conn.execute(settled).scalars())  # by id: the list's order must not show either
         for case_id in decided:
             opened += enter(conn, case_id, audit_placement(case_id, share), by.now)
         _remember(conn, by, shown)

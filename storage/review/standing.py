@@ -10,7 +10,8 @@ from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.rating_form import RatingLabel
 from storage.database import Database
-from storage.schema import erased_cases, inbox_entries, ratings
+from storage.erased import was_erased
+from storage.schema import inbox_entries, ratings
 
 
 class Place(StrEnum):
@@ -39,9 +40,7 @@ class Standing:
     until: datetime | None = None
 
 
-_ENTRY = select(inbox_entries, erased_cases.c.case_id.is_not(None).label("erased")).outerjoin(
-    erased_cases, erased_cases.c.case_id == inbox_entries.c.case_id
-)
+_ENTRY = select(inbox_entries, was_erased(inbox_entries.c.case_id).label("erased"))
 
 
 def standing(db: Database, by: Acting, case_id: str, token: str | None) -> Standing:

@@ -13,10 +13,10 @@ from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database
+from storage.erased import is_erased
 from storage.review.adjudication import Method, versions_in
 from storage.review.claims import LEASE, Claim, NotAvailable, claim_in, new_token
 from storage.review.drafts import keep
-from storage.review.erasure import is_erased
 from storage.schema import (
     adjudications,
     inbox_entries,
