@@ -26,7 +26,7 @@ from storage.site.faults import Fault
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 30.0
 TOLD_AFTER_S = 12.0
 """A fault that may pass by itself has so long to do so: most are over at the second try."""
-NO_LABEL, FAILED_PROBES = "no_usable_answer", "preflight_failed"
+NO_LABEL, FAILED_PROBES, UNFORESEEN = "no_usable_answer", "preflight_failed", "internal_error"
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,8 @@ class ModelAtStart:
             if told and not await to_the_end(faults.lasts, self.db, Fault.MODEL):
                 return
             may_pass = problem in PASSING or problem == NO_LABEL
-            if not told and not (may_pass and time.monotonic() - began < TOLD_AFTER_S):
+            soon = may_pass and time.monotonic() - began < TOLD_AFTER_S
+            if not (told or soon or problem in faults.NOT_THE_MODEL):
                 await to_the_end(self._keep, down=True)
                 told = True
             await asyncio.sleep(pause_s)
@@ -70,6 +71,9 @@ class ModelAtStart:
         except SamplerError as error:
             self._log(str(error), well=False)
             return error.kind
+        except Exception as error:  # what is not foreseen must not end this in silence
+            self._log(f"{type(error).__name__}, which no code foresees", well=False)
+            return UNFORESEEN
 
     async def _configuration(self) -> Configuration:
         """What texts are screened with now."""

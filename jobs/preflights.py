@@ -93,8 +93,6 @@ class Preflights:
         """Try what texts are screened with now, also where it passed before: the server behind it may have changed.
         Whether texts may be screened with it. SamplerError while it cannot be asked.
         """
-        if configuration.sampler.get("sampler") == "simulated":
-            return True
         async with self._one:
             return (await self._newest(configuration, seed, anew=True)).allows
 

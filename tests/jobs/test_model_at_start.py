@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from jobs import model_at_start
 from jobs.agents import Agents
@@ -18,7 +18,7 @@ from screening.settings import Settings
 from storage.batches import preflights
 from storage.batches.pipelines import activate, keep_version
 from storage.database import Database
-from storage.schema import case_errors, cases, site_faults
+from storage.schema import case_errors, cases, pipeline_versions, site_faults
 from storage.schema import preflights as tried
 from storage.settings_store import accept_model_name
 from storage.site import faults, notices
@@ -168,6 +168,26 @@ async def test_every_model_of_the_site_s_own_pipeline_is_asked_and_no_other(db: 
         async with asking(db, settings_of(stub.url, servers={"gone": {"url": stub.url}})) as task:
             await asyncio.wait_for(task, 20)
     assert not is_told(db)
+
+
+async def test_what_no_code_foresees_is_logged_tells_nothing_of_the_model_and_is_tried_again(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    by, own = ADMIN.at(system_clock()), preset("recommended").model_copy(update={"name": "own"})
+    made = keep_version(db, by, own, "a copy", 0)
+    activate(db, by, "own", made.number, REASON)
+    table = pipeline_versions
+    with db.write() as conn:
+        body = conn.execute(select(table.c.body)).scalar_one()
+        conn.execute(update(table).values(body={"nodes": "damaged"}))
+    async with StubServer(StubPlan()) as stub, asking(db, settings_of(stub.url)) as task:
+        await until(lambda: "ValidationError" in caplog.text)
+        assert not was_told(db) and stub.counters.requests == 0
+        with db.write() as conn:
+            conn.execute(update(table).values(body=body))
+        await asyncio.wait_for(task, 20)
+        assert stub.counters.requests > 0
+    assert not was_told(db)
 
 
 def test_errors_from_before_a_worker_found_the_model_well_are_not_told_again(db: Database) -> None:
