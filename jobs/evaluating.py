@@ -248,13 +248,14 @@ def count_gaps(db: Database, ask: Ask) -> tuple[str, tuple[tuple[float, int], ..
     return node, gap_counts(found.drawn.record, node)
 
 
-def compare_conditions(db: Database, ask: Ask, first: str, second: str) -> tuple[Comparison, tuple[Comparison, ...]]:
-    """The second condition less the first, and every other less the first: those of `Evaluated.comparable`."""
+def compare_conditions(
+    db: Database, ask: Ask, names: tuple[str, ...], first: str, second: str
+) -> tuple[Comparison, tuple[Comparison, ...]]:
+    """Of these conditions (`Evaluated.comparable`): the second less the first, and every other less the first."""
     references, every = _references_and_outcomes(db, ask)
-    every = every[:-1] if count_unread(db, ask.actor, ask.batch_id) else every
-    by_name = {each.name: each for each in every}
+    by_name = {each.name: each for each in every if each.name in names}
     tell("Comparing")
-    others = [each for each in every if each.name != first]
+    others = [each for name, each in by_name.items() if name != first]
     return (
         compare_codes(references, by_name[first], by_name[second]),
         compare_all_codes(references, by_name[first], others),

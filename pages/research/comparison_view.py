@@ -13,11 +13,11 @@ from screening.statistics.paired import FEWEST, Difference
 def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
     """Choose two conditions; then all of them against the first."""
     show_unread(evaluated)
-    names = [each.name for each in evaluated.comparable]
+    names = tuple(each.name for each in evaluated.comparable)
     left, right = st.columns(2)
     first = left.selectbox("Condition", names, index=names.index("B=100") if "B=100" in names else 0, key="compare_one")
     second = right.selectbox("Compared with it", names, index=len(names) - 1, key="compare_other")
-    found, others = compute(compare_conditions, ask, first, second, cases=ask.state.accepted)
+    found, others = compute(compare_conditions, ask, names, first, second, cases=ask.state.accepted)
     rows = [{"": name, f"{second} less {first}": difference_words(name, each)} for name, each in found.differences]
     st.dataframe(pd.DataFrame(rows), hide_index=True)
     st.caption(

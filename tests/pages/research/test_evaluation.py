@@ -199,8 +199,6 @@ def test_while_cases_wait_what_the_batch_did_is_said_to_be_cut_and_compared_with
     assert found.waiting > 1 and evaluating.OWN not in [each.name for each in found.comparable]
     for exported in ("".join(csv_table(table)), latex_table(table)):
         assert exported.count(f"{found.waiting} cases wait for a reading and {SAYS_WHY}") == 1
-    compared = evaluating.compare_conditions(page_database, asked(page_database, batch_id), "B=100", "single-agent")[1]
-    assert evaluating.OWN not in [each.second for each in compared]
     app = open_page("evaluation")
     assert SAYS_WHY in _captions(app)
     for tab in ("Compare", "Calls and tokens", "What if", "Cases"):
