@@ -27,6 +27,7 @@ from storage.batches import pending, screenings
 from storage.batches.batches import NewBatch, create_batch, progress
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake
+from storage.batches.runs import EndedRun
 from storage.database import Database
 
 TEXT = receive("Long day, short night, and the kitchen light has been flickering since Tuesday. " * 3)
@@ -76,7 +77,7 @@ def _measure(kind: str, url: str, rows: int) -> None:
 def _decide(db: Database, case_id: str, version: str) -> None:
     now = datetime.now(UTC)
     pending.record_start(db, case_id, "bench", now)
-    screenings.commit_run(db, case_id, 0, RUN, 0.001, now, now)
+    screenings.commit_run(db, case_id, EndedRun(position=0, run=RUN, cost_usd=0.001, started_at=now, ended_at=now))
     assert screenings.commit_outcome(db, case_id, SCREENING, 0.001, version, now)
 
 

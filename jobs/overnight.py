@@ -34,7 +34,7 @@ DUTY, DUTY_LASTS = "overnight", timedelta(seconds=20)
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Overnight:
     """One process's work at overnight batches; one process at a time does it."""
 
@@ -49,7 +49,7 @@ class Overnight:
     cases: OvernightCases = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cases", OvernightCases(db=self.db, agents=self.agents, clock=self.clock))
+        self.cases = OvernightCases(db=self.db, agents=self.agents, clock=self.clock)
 
     async def run(self) -> None:
         """Until cancelled. A fault waits for the next look; nothing is lost by it."""

@@ -16,6 +16,7 @@ from screening.statistics.rounds import next_wave, rounds_left
 from storage.batches import overnight, overnight_costs, screenings
 from storage.batches.overnight import CaseAnswers, DrawWanted
 from storage.batches.pending import record_error
+from storage.batches.runs import EndedRun
 from storage.batches.screenings import CaseForScreening, case_for_screening, committed_runs
 from storage.database import Database, passing_fault
 
@@ -166,9 +167,7 @@ class _Keeping:
         bought = self.answers.draws.get((run.node, run.variant), {}).values()
         cost = self.job.cost_of(self.case, sum((draw.usage for draw in bought), Usage()), run.node)
         now = self.job.clock()
-        ours = await to_the_end(
-            screenings.commit_run, self.job.db, self.case.case_id, self.position, run, cost, now, now
-        )
-        if not ours:
+        ended = EndedRun(position=self.position, run=run, cost_usd=cost, started_at=now, ended_at=now)
+        if not await to_the_end(screenings.commit_run, self.job.db, self.case.case_id, ended):
             raise SamplerError("run_lost", "Another start was first.")
         self.position += 1

@@ -320,16 +320,7 @@ class _NodeProgress:
             raise Withdrawn
 
     def _keep(self, ended: EndedRun) -> bool:
-        ours = screenings.commit_run(
-            self.job.db,
-            self.case.case_id,
-            ended.position,
-            ended.run,
-            ended.cost_usd,
-            ended.started_at,
-            ended.ended_at,
-            lost_calls=ended.lost_calls,
-        )
+        ours = screenings.commit_run(self.job.db, self.case.case_id, ended)
         self.mark_stored()
         return ours
 

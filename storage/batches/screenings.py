@@ -131,31 +131,18 @@ class End(StrEnum):
     NOT_OURS = "not_ours"  # the case had an outcome, or its committed runs are another start's
 
 
-def commit_run(
-    db: Database,
-    case_id: str,
-    position: int,
-    run: NodeRun,
-    cost_usd: float | None,
-    started_at: datetime,
-    ended_at: datetime,
-    *,
-    lost_calls: int = 0,
-) -> bool:
-    """Keep a node's run at its position, and what was lost beside it. True when the run that stands there now is this
-    one.
+def commit_run(db: Database, case_id: str, ended: EndedRun) -> bool:
+    """Keep a node's run at its position. True when the run that stands there now is this one.
 
     False when another start committed a different run first: this one's calls are noted as lost, and whoever
     made them must go on from `committed_runs`, not from its own.
     """
-    times = {"started_at": started_at, "ended_at": ended_at}
-    ended = EndedRun(position=position, run=run, cost_usd=cost_usd, **times, lost_calls=lost_calls)
     with db.write() as conn:
         case = _case(conn, case_id)
         if not insert_once(conn, node_runs, run_row(case, ended)):
             return _stands(conn, case_id, ended)
         tallies.add(conn, case.batch_id, case.row, ended.totals)
-        end_starts(conn, case_id, ended_at)  # it moves on: no start so far killed its worker by what comes next
+        end_starts(conn, case_id, ended.ended_at)  # it moves on: no start so far killed its worker by what comes next
         return True
 
 

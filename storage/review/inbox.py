@@ -3,11 +3,10 @@
 Leaving a P0 or P1 case open takes a note for whoever comes next. `storage.review.queue` says what waits, and how much.
 """
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Table, and_, insert, select, update
+from sqlalchemy import Connection, and_, select, update
 
 from screening.review.actors import Acting, Actor, Role
 from screening.review.triage import Tier
@@ -23,7 +22,8 @@ from storage.review.claims import (
     take_back,
 )
 from storage.review.notes import add_note
-from storage.schema import accounts, case_notes, inbox_entries, ratings, second_reading_requests, skips
+from storage.review.second_readings import Why, has_asked_in, request
+from storage.schema import accounts, case_notes, inbox_entries, ratings, skips
 
 _entry = inbox_entries.c
 NEEDS_NOTE = (Tier.P0, Tier.P1)
@@ -173,18 +173,17 @@ def ask_second_opinion(db: Database, by: Acting, case_id: str, token: str, note:
     with db.write() as conn:
         if conn.execute(select(_entry.case_id).where(holds(by, case_id, token))).first() is None:
             raise LeaseLost("the lease on this case is not yours any more")
-        row = {"case_id": case_id, "why": "asked", "asked_by": by.id}
-        asked = not _is_stored(conn, second_reading_requests, row)
-        said = {"case_id": case_id, "author": by.id, "kind": "second_opinion", "note": note.strip()}
-        noted = bool(note.strip()) and not _is_stored(conn, case_notes, said)
+        asked = not has_asked_in(conn, by.id, case_id)
+        noted = bool(note.strip()) and not _is_noted(conn, by, case_id, note)
         if asked:
-            conn.execute(insert(second_reading_requests).values(**row, at=by.now))
+            request(conn, by.id, case_id, Why.ASKED, by.now)
         if noted:
             add_note(conn, by, case_id, "second_opinion", note)
         if asked or noted:
             append(conn, by, "second_opinion_asked", case_id, {"note": noted})
 
 
-def _is_stored(conn: Connection, table: Table, row: Mapping[str, str]) -> bool:
-    same = (table.c[name] == value for name, value in row.items())
-    return conn.execute(select(table.c.id).where(*same)).first() is not None
+def _is_noted(conn: Connection, by: Acting, case_id: str, note: str) -> bool:
+    kept = case_notes.c
+    same = kept.case_id == case_id, kept.author == by.id, kept.kind == "second_opinion", kept.note == note.strip()
+    return conn.execute(select(kept.id).where(*same)).first() is not None

@@ -54,14 +54,17 @@ def _requests_of(case_id: str) -> Select[Any]:
     return found.where(second_reading_requests.c.why == Why.ASKED.value)
 
 
+def has_asked_in(conn: Connection, reader: str, case_id: str) -> bool:
+    """The same in the caller's transaction, of the person with this id."""
+    by_them = second_reading_requests.c.asked_by == reader
+    return conn.execute(_requests_of(case_id).where(by_them)).first() is not None
+
+
 def has_asked(db: Database, actor: Actor, case_id: str) -> bool:
     """Whether this person asked for a second opinion of the case. Raises Forbidden."""
     require(actor, Action.RATE, actor.id)
     with db.read() as conn:
-        return (
-            conn.execute(_requests_of(case_id).where(second_reading_requests.c.asked_by == actor.id)).first()
-            is not None
-        )
+        return has_asked_in(conn, actor.id, case_id)
 
 
 def doubtful_safe(conn: Connection, case_id: str, form: RatingForm) -> bool:

@@ -16,6 +16,7 @@ from storage.batches import pending, screenings
 from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake
+from storage.batches.runs import EndedRun
 from storage.database import Database
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123_456, tzinfo=UTC)
@@ -90,9 +91,12 @@ def screening(
     return Screening(outcome=outcome, node=node, reason=reason, runs=runs, delta=0.05)
 
 
-def commit_run(db: Database, case_id: str, position: int, made: NodeRun, cost_usd: float | None = 0.01) -> bool:
+def commit_run(
+    db: Database, case_id: str, position: int, made: NodeRun, cost_usd: float | None = 0.01, began: datetime = NOW
+) -> bool:
     """Commit a run that took a second."""
-    return screenings.commit_run(db, case_id, position, made, cost_usd, NOW, NOW + timedelta(seconds=1))
+    times = {"started_at": began, "ended_at": began + timedelta(seconds=1)}
+    return screenings.commit_run(db, case_id, EndedRun(position=position, run=made, cost_usd=cost_usd, **times))
 
 
 def commit(db: Database, case_id: str, ended: Screening, cost_usd: float | None = 0.01) -> bool:

@@ -4,14 +4,13 @@ from datetime import timedelta
 
 from screening.review.actors import LOCAL_USER
 from storage.batches.costs import daily_costs
-from storage.batches.screenings import commit_run
 from storage.database import Database
-from tests.storage.batch_of import NOW, batch, run, waiting
+from tests.storage.batch_of import NOW, batch, commit_run, run, waiting
 
 
 def _spend(db: Database, case_id: str, cost: float | None, days_ago: int) -> int:
-    made, at = run("S" * 11), NOW - timedelta(days=days_ago)
-    assert commit_run(db, case_id, 0, made, cost, at, at)
+    made = run("S" * 11)
+    assert commit_run(db, case_id, 0, made, cost, NOW - timedelta(days=days_ago))
     return len(made.draws)
 
 

@@ -93,9 +93,7 @@ def test_of_two_different_runs_the_first_stands_and_the_other_is_told(db: Databa
     batch_id = case_for_screening(db, case_id).batch_id  # type: ignore[union-attr]
     first, second = run("EEEEEE", Label.ESCALATE), run("SSSSSS")
     assert commit_run(db, case_id, 0, first)
-    from storage.batches.screenings import commit_run as commit_at
-
-    assert not commit_at(db, case_id, 0, second, 0.02, LATER, LATER)
+    assert not commit_run(db, case_id, 0, second, 0.02, LATER)
     assert not commit(db, case_id, screening(Outcome.SAFE, second)), "an outcome that the kept runs do not lead to"
     assert len(waiting(db)) == 1
     found = progress(db, batch_id)

@@ -7,12 +7,11 @@ from sqlalchemy import select
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import list_batches
-from storage.batches.screenings import commit_run
 from storage.batches.spent import cost_by_node, recent_spending
 from storage.database import Database
 from storage.schema import screenings
 from tests.jobs.running import screened
-from tests.storage.batch_of import NOW, batch, run, waiting
+from tests.storage.batch_of import batch, commit_run, run, waiting
 
 
 async def test_the_mean_and_the_spread_are_those_of_the_settled_texts(db: Database) -> None:
@@ -40,9 +39,9 @@ def _calls(db: Database) -> list[int]:
 def test_each_agent_has_its_calls_and_its_cost_which_is_unknown_where_part_of_it_is(db: Database) -> None:
     batch_id = batch(db, ["a plain text of words", "another plain text"])
     first, second = waiting(db)
-    commit_run(db, first, 0, run("S" * 11), 0.25, NOW, NOW)
+    commit_run(db, first, 0, run("S" * 11), 0.25)
     (worker,) = cost_by_node(db, LOCAL_USER, batch_id)
     assert (worker.node, worker.texts, worker.calls, worker.cost_usd) == ("worker", 1, 11, 0.25)
-    commit_run(db, second, 0, run("S" * 11), None, NOW, NOW)
+    commit_run(db, second, 0, run("S" * 11), None)
     (worker,) = cost_by_node(db, LOCAL_USER, batch_id)
     assert (worker.texts, worker.calls, worker.cost_usd) == (2, 22, None)
