@@ -20,7 +20,7 @@ BY_WORDS = {
     By.GROUP: "All cases of this group",
 }
 KEPT = (
-    ("keep_texts_days", "Texts, after they were settled"),
+    ("keep_texts_days", "Texts, after they were settled or abandoned"),
     ("keep_drafts_days", "Drafts"),
     ("keep_rejected_days", "Rejected rows"),
     ("keep_messages_days", "Sent messages"),

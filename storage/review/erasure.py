@@ -11,12 +11,25 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, false, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    SelectBase,
+    and_,
+    delete,
+    exists,
+    false,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
-from storage.batches.batch_state import still_takes_rows, was_cancelled
+from storage.batches.batch_state import BatchEvent, still_takes_rows, was_cancelled
 from storage.database import Database
 from storage.erased import was_erased
 from storage.identifiers import new_id
@@ -24,6 +37,7 @@ from storage.review import program_texts, text_index
 from storage.schema import (
     adjudications,
     audit_events,
+    batch_events,
     batches,
     case_errors,
     case_notes,
@@ -263,6 +277,15 @@ def _possible(conn: Connection, which: Selection) -> list[str]:
     return ids
 
 
+def abandoned_cases(before: datetime) -> Select[str]:
+    """The ids of cases that were still to be screened when their batch was cancelled before then: nobody takes them up
+    any more.
+    """
+    pending, event = pending_cases.c, batch_events.c
+    cancelled = select(event.batch_id).where(event.event == BatchEvent.CANCELLED.value, event.at < before)
+    return select(pending.case_id).where(pending.batch_id.in_(cancelled))
+
+
 def _refused_by_id(which: Selection) -> ColumnElement[bool]:
     """Rows that were refused and kept as they were in the file, by the id that they had there."""
     if which.by is not By.EXTERNAL_ID:
@@ -270,7 +293,7 @@ def _refused_by_id(which: Selection) -> ColumnElement[bool]:
     return _of_the_id(_row.external_id, which.value, _row.reason == "no_judged_turn")
 
 
-def are_refused_beside(ids: Sequence[str] | Select[str]) -> ColumnElement[bool]:
+def are_refused_beside(ids: Sequence[str] | SelectBase) -> ColumnElement[bool]:
     """Refused rows of the same file and id as one of these cases: a `duplicate` has the very words."""
     same = cases.c.id.in_(ids), cases.c.batch_id == _row.batch_id, cases.c.external_id == _row.external_id
     return _row.batch_id.in_(select(cases.c.batch_id).where(cases.c.id.in_(ids))) & exists().where(*same)

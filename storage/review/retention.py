@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import (
     ColumnElement,
+    CompoundSelect,
     Connection,
     Delete,
     Select,
@@ -17,6 +18,7 @@ from sqlalchemy import (
     func,
     or_,
     select,
+    union_all,
     update,
 )
 
@@ -25,14 +27,16 @@ from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database
 from storage.erased import was_erased
-from storage.review.erasure import ERASED, are_refused_beside, erase_rows
+from storage.review.erasure import ERASED, abandoned_cases, are_refused_beside, erase_rows
 from storage.review.worklist import is_listed
 from storage.schema import (
     acknowledgements,
+    cases,
     drafts,
     follow_ups,
     inbox_entries,
     notifications,
+    pending_cases,
     rejected_rows,
     screenings,
     sessions,
@@ -65,7 +69,7 @@ def _all_that_is_old(settings: SiteSettings, now: datetime) -> Mapping[str, _Row
         return others
     _, old = others.get(REFUSED, (rejected_rows, false()))
     refused = old | are_refused_beside(texts)
-    return {"texts": (screenings, screenings.c.case_id.in_(texts)), **others, REFUSED: (rejected_rows, refused)}
+    return {"texts": (cases, cases.c.id.in_(texts)), **others, REFUSED: (rejected_rows, refused)}
 
 
 def expire(db: Database, now: datetime) -> Mapping[str, int]:
@@ -89,7 +93,7 @@ def expire(db: Database, now: datetime) -> Mapping[str, int]:
 def _next_texts(conn: Connection, settings: SiteSettings, now: datetime) -> Sequence[str]:
     if (texts := _old_texts(settings, now)) is None:
         return ()
-    return conn.execute(texts.order_by(screenings.c.completed_at).limit(AT_ONCE)).scalars().all()
+    return conn.execute(texts.limit(AT_ONCE)).scalars().all()
 
 
 def _days(settings: SiteSettings) -> Mapping[str, int | None]:
@@ -101,26 +105,33 @@ def _days(settings: SiteSettings) -> Mapping[str, int | None]:
     }
 
 
-def _old_texts(settings: SiteSettings, now: datetime) -> Select[str] | None:
-    """Cases settled so long ago, and read, acknowledged and followed up so long ago where people have to. None where
-    texts are kept.
+def _old_texts(settings: SiteSettings, now: datetime) -> CompoundSelect[str] | None:
+    """Cases settled or abandoned so long ago, and read, acknowledged and followed up so long ago where people have to.
+    None where texts are kept.
     """
     if settings.keep_texts_days is None:
         return None
     before = now - timedelta(days=settings.keep_texts_days)
-    entry, follow_up, seen = inbox_entries.c, follow_ups.c, acknowledgements.c
-    followed = select(follow_up.case_id).where(or_(follow_up.closed_at.is_(None), follow_up.closed_at >= before))
+    return union_all(_settled_cases(before), _abandoned_cases(before))
+
+
+def _settled_cases(before: datetime) -> Select[str]:
+    seen = acknowledgements.c
     acknowledged = exists().where(seen.case_id == screenings.c.case_id, seen.at < before)
-    return (
-        select(screenings.c.case_id)
-        .outerjoin(inbox_entries, entry.case_id == screenings.c.case_id)
-        .where(
-            screenings.c.completed_at < before,
-            or_(entry.case_id.is_(None), entry.closed_at < before),
-            ~was_erased(screenings.c.case_id),
-            screenings.c.case_id.not_in(followed),
-            or_(~is_listed(), acknowledged),
-        )
+    settled = select(screenings.c.case_id).where(screenings.c.completed_at < before, or_(~is_listed(), acknowledged))
+    return _done_with(settled, screenings.c.case_id, before)
+
+
+def _abandoned_cases(before: datetime) -> Select[str]:
+    return _done_with(abandoned_cases(before), pending_cases.c.case_id, before)
+
+
+def _done_with(found: Select[str], case_id: ColumnElement[str], before: datetime) -> Select[str]:
+    """Those of them that nobody has to do anything about any more, and that are not erased yet."""
+    entry, follow_up = inbox_entries.c, follow_ups.c
+    followed = select(follow_up.case_id).where(or_(follow_up.closed_at.is_(None), follow_up.closed_at >= before))
+    return found.outerjoin(inbox_entries, entry.case_id == case_id).where(
+        or_(entry.case_id.is_(None), entry.closed_at < before), ~was_erased(case_id), case_id.not_in(followed)
     )
 
 

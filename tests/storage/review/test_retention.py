@@ -3,16 +3,19 @@
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
+from screening.review.triage import Placement, Tier, Why
+from storage.batches.batches import cancel
+from storage.batches.entries import enter
 from storage.database import Database
 from storage.review import follow_ups, retention
 from storage.review.follow_ups import How
 from storage.review.worklist import acknowledge
-from storage.schema import erased_cases
+from storage.schema import cases, erased_cases, inbox_entries
 from storage.settings_store import SiteSettings, change
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ANN, NOW, fill, form, read, register
@@ -34,6 +37,13 @@ def expired(db: Database, now: datetime) -> list[str]:
     assert retention.expire(db, now).get("texts", 0) == told
     with db.read() as conn:
         return list(conn.execute(select(erased_cases.c.case_id).order_by(erased_cases.c.case_id)).scalars())
+
+
+def case_ids(db: Database, batch_id: str) -> list[str]:
+    with db.read() as conn:
+        return list(
+            conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row)).scalars()
+        )
 
 
 @pytest.mark.parametrize("disposition", ["urgent", "safeguarding"])
@@ -68,10 +78,29 @@ def test_unsafe_texts_of_a_batch_that_only_counts_them_wait_for_nobody(kept_for_
     assert expired(kept_for_a_week, NOW + 8 * DAY) == [case_id]
 
 
+def test_texts_that_nobody_screens_any_more_go_so_long_after_their_batch_was_cancelled(
+    kept_for_a_week: Database,
+) -> None:
+    db = kept_for_a_week
+    waits, given_up = batch(db, ["waits"]), batch(db, ["screened", "not screened", "read"])
+    (pending,) = case_ids(db, waits)
+    screened, left, read_ = case_ids(db, given_up)
+    decide(db, screened)
+    with db.write() as conn:
+        assert enter(conn, read_, Placement(tier=Tier.P1, why=Why.NOT_SCREENED), NOW)
+    cancel(db, LOCAL_USER.at(NOW + DAY), given_up)
+    assert expired(db, NOW + 8 * DAY - timedelta(seconds=1)) == [screened]
+    assert expired(db, NOW + 30 * DAY) == sorted([screened, left]), "the others wait for a worker, and for a reader"
+    with db.write() as conn:
+        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == read_).values(closed_at=NOW + 30 * DAY))
+    assert expired(db, NOW + 38 * DAY) == sorted([screened, left, read_])
+    assert pending not in expired(db, NOW + 400 * DAY)
+
+
 def test_no_table_with_a_row_for_each_case_is_read_whole(kept_for_a_week: Database) -> None:
     with statements() as sent:
         retention.expire(kept_for_a_week, NOW)
     ((statement, values),) = [one for one in sent if "erased_cases" in one[0]]
     found = plan(kept_for_a_week, statement, values)
-    for table in ("screenings", "inbox_entries", "erased_cases"):
+    for table in ("screenings", "inbox_entries", "erased_cases", "pending_cases", "cases"):
         assert f"SCAN {table}" not in found and f"Seq Scan on {table}" not in found
