@@ -128,6 +128,7 @@ def _kill_again_and_again(site: Site, db: Database, upload: Upload, rng: random.
         site.start()
         if number % 2:
             site.up()
+            wait_for(lambda: progress(db, str(upload.batch_id)).rows_in > 0 or site.apps.dead(), 120)
             time.sleep(rng.uniform(0.0, 0.7))
         else:
             time.sleep(rng.uniform(0.0, 3.0))  # while they start
