@@ -98,10 +98,10 @@ def _tell(db: Database, one: Told, now: datetime, *, private: bool) -> bool:
     said = {"event": "settled", "id": one.case_id}
     try:
         timestamp = int(now.timestamp())
-        notifications_webhook.post(one.webhook, one.secret, one.case_id, said, timestamp, private=private)
+        notifications_webhook.post(one.webhook, one.secret, one.message_id, said, timestamp, private=private)
     except (NotSent, ValueError) as failed:
         log.warning("a program could not be told that a case is settled: %s", failed)
         program_texts.record_not_told(db, one, now)
         return False
-    program_texts.record_told(db, one.case_id)
+    program_texts.record_told(db, one)
     return True

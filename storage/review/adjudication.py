@@ -23,6 +23,7 @@ from storage.database import Database
 from storage.erased import is_erased
 from storage.review.claims import NotAvailable, is_open
 from storage.review.follow_ups import open_second_reading
+from storage.review.program_texts import tell_again
 from storage.review.second_readings import Why, doubtful_safe, request, second_reading_due
 from storage.schema import adjudications, cases, inbox_entries, ratings
 from storage.schema.review import LATER_READING
@@ -122,7 +123,9 @@ def _dispute(conn: Connection, case_id: str, by: Acting) -> Next:
 
 
 def close(conn: Connection, case_id: str, label: RatingLabel, method: Method, by: Acting, reason: str | None) -> Next:
-    """Accept a label: a new version beside the readings it rests on; the case leaves the inbox."""
+    """Accept a label: a new version beside the readings it rests on; the case leaves the inbox, and the program that
+    handed it in is told.
+    """
     last = conn.execute(select(func.max(adjudications.c.version)).where(adjudications.c.case_id == case_id)).scalar()
     conn.execute(
         insert(adjudications).values(
@@ -139,6 +142,7 @@ def close(conn: Connection, case_id: str, label: RatingLabel, method: Method, by
     kept = ("holder", "token", "lease_expires_at", "held_by", "handed_to", "reserved_until", "ahead_for", "ahead_until")
     free = dict.fromkeys(kept)
     conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(closed_at=by.now, **free))
+    tell_again(conn, case_id, by.now)
     return Next.CLOSED
 
 

@@ -197,12 +197,12 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
     for some in _parts(ids):
         refused += _blank(conn, are_refused_beside(some))
         text_index.forget(conn, some)
-        program_texts.forget_keys(conn, some)
         conn.execute(update(cases).where(cases.c.id.in_(some)).values(_GONE))
         _empty(conn, some)
         closed = {"closed_at": now, "holder": None, "token": None, "lease_expires_at": None}
         open_now = inbox_entries.c.case_id.in_(some), inbox_entries.c.closed_at.is_(None)
         conn.execute(update(inbox_entries).where(*open_now).values(closed))
+        program_texts.forget_keys(conn, some)  # after the entries, as a reading that closes one takes both
         rows = [{"case_id": case_id, "request_id": request_id, "at": now} for case_id in some]
         conn.execute(insert(erased_cases), rows)
     text_index.tidy(conn)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Select, exists, insert, select, update
+from sqlalchemy import Connection, Select, Update, exists, func, insert, select, update
 
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
@@ -19,7 +19,7 @@ from storage.batches.batch_state import UnknownBatch, still_takes_rows
 from storage.batches.intake import Target, add_case
 from storage.blindness import is_waiting
 from storage.database import Database
-from storage.schema import batches, cases, pending_cases, program_texts, programs, screenings
+from storage.schema import adjudications, batches, cases, pending_cases, program_texts, programs, screenings
 from storage.site.programs import Program, require_in_force
 
 LOOK_AGAIN = timedelta(seconds=20)
@@ -60,12 +60,21 @@ class ProgramText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A settled case that a program is to be told of, and where."""
+    """A settled case that a program is to be told of, and where. ``version`` counts the labels that people accepted for
+    it, and ``look_at`` is when it is due again unless it was told by then.
+    """
 
     case_id: str
     webhook: str
     secret: str
     tries: int
+    version: int
+    look_at: datetime
+
+    @property
+    def message_id(self) -> str:
+        """The same over all tries, and another one for another label."""
+        return f"{self.case_id}.{self.version}" if self.version else self.case_id
 
 
 def hand_in(
@@ -198,22 +207,32 @@ def require_same_file(db: Database, batch_id: str, content_sha256: str) -> None:
 
 def take_due(db: Database, now: datetime, most: int = 100) -> tuple[Told, ...]:
     """Settled cases whose programs are to be told now. What is not settled yet is looked at again a little later."""
+    look_at = now + LOOK_AGAIN
     with db.write() as conn:
         due = _due(conn, now, most)
         again = [row.case_id for row in due]
-        conn.execute(update(program_texts).where(_text.case_id.in_(again)).values(tell_at=now + LOOK_AGAIN))
-    return tuple(
-        Told(case_id=row.case_id, webhook=row.webhook, secret=row.webhook_secret, tries=row.tries)
-        for row in due
-        if _state(row) is State.SETTLED
+        conn.execute(update(program_texts).where(_text.case_id.in_(again)).values(tell_at=look_at))
+    return tuple(_news(row, look_at) for row in due if _state(row) is State.SETTLED)
+
+
+def _news(row: Any, look_at: datetime) -> Told:
+    return Told(
+        case_id=row.case_id,
+        webhook=row.webhook,
+        secret=row.webhook_secret,
+        tries=row.tries,
+        version=row.version or 0,
+        look_at=look_at,
     )
 
 
 def _due(conn: Connection, now: datetime, most: int) -> Sequence[Any]:
+    labels = select(func.max(adjudications.c.version)).where(adjudications.c.case_id == _text.case_id)
     query = (
         select(_text.case_id, _text.tries, programs.c.webhook, programs.c.webhook_secret, screenings.c.outcome)
         .add_columns(is_waiting(_text.case_id).label("waiting"), accepted_label(_text.case_id).label("accepted"))
         .add_columns(exists().where(pending_cases.c.case_id == _text.case_id).label("failed"))
+        .add_columns(labels.scalar_subquery().label("version"))
         .select_from(program_texts)
         .join(programs, programs.c.id == _text.program_id)
         .outerjoin(screenings, screenings.c.case_id == _text.case_id)
@@ -225,10 +244,17 @@ def _due(conn: Connection, now: datetime, most: int) -> Sequence[Any]:
     return conn.execute(query).all()
 
 
-def record_told(db: Database, case_id: str) -> None:
-    """Note that the program was told of this case."""
+def tell_again(conn: Connection, case_id: str, now: datetime) -> None:
+    """Have the program told of the label that people accept now, in their transaction, even if it was told before."""
+    listens = exists().where(programs.c.id == _text.program_id, programs.c.webhook.is_not(None))
+    its = update(program_texts).where(_text.case_id == case_id, listens)
+    conn.execute(its.values(tell_at=now, tries=0))
+
+
+def record_told(db: Database, told_of: Told) -> None:
+    """Note that the program was told of this case, unless there is something new to tell."""
     with db.write() as conn:
-        conn.execute(update(program_texts).where(_text.case_id == case_id).values(tell_at=None))
+        conn.execute(_still_due(told_of).values(tell_at=None))
 
 
 def record_not_told(db: Database, told_of: Told, now: datetime) -> None:
@@ -237,5 +263,9 @@ def record_not_told(db: Database, told_of: Told, now: datetime) -> None:
     """
     wait = min(LONGEST_WAIT, LOOK_AGAIN * 2 ** min(told_of.tries, 12))
     with db.write() as conn:
-        values = {"tell_at": now + wait, "tries": told_of.tries + 1}
-        conn.execute(update(program_texts).where(_text.case_id == told_of.case_id).values(values))
+        conn.execute(_still_due(told_of).values(tell_at=now + wait, tries=told_of.tries + 1))
+
+
+def _still_due(told_of: Told) -> Update:
+    """Its row, unless it became due anew while the program was being told."""
+    return update(program_texts).where(_text.case_id == told_of.case_id, _text.tell_at == told_of.look_at)

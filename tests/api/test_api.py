@@ -31,11 +31,13 @@ from storage.batches.pipelines import activate, keep_version
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.erasure import By, Selection, erase
+from storage.review.second_looks import request_second_looks
 from storage.schema import audit_events, batches, cases, inbox_entries, metadata, programs
+from storage.settings_store import SiteSettings, change
 from storage.site.programs import Made, Scope, list_programs, make_program, revoke_program
 from tests.databases import put_away
 from tests.storage.batch_of import CONFIGURATION, decide
-from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER
+from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER, form, read, register
 
 NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 TEXT = "We walked along the river and talked."
@@ -231,27 +233,69 @@ class _Hook(BaseHTTPRequestHandler):
         pass
 
 
-def test_the_webhook_says_settled_and_the_id_signed_and_again_after_a_failure(site: Site) -> None:
-    hook = HTTPServer(("127.0.0.1", 0), _Hook)
-    hook.heard, hook.answers = [], [500]  # type: ignore[attr-defined]
-    threading.Thread(target=hook.serve_forever, daemon=True).start()
-    try:
-        made = site.made(webhook=f"http://127.0.0.1:{hook.server_port}/hook")
-        _, one = site.submit(made, "k")
-        assert tell_settled(site.db, site.now, private=True) == 0, "it is pending"
-        decide(site.db, one["id"])
-        later = site.now + timedelta(minutes=1)
-        assert tell_settled(site.db, later, private=True) == 0 and len(hook.heard) == 1  # type: ignore[attr-defined]
-        assert tell_settled(site.db, later + timedelta(seconds=5), private=True) == 0
-        assert tell_settled(site.db, later + timedelta(minutes=1), private=True) == 1
-        assert tell_settled(site.db, later + timedelta(hours=9), private=True) == 0, "told once"
-        headers, body = hook.heard[-1]  # type: ignore[attr-defined]
-        assert json.loads(body) == {"event": "settled", "id": one["id"]}
-        signed = signature(str(made.webhook_secret), int(headers["X-Second-Look-Timestamp"]), body)
-        assert headers["X-Second-Look-Signature"] == signed
-    finally:
-        hook.shutdown()
-        hook.server_close()
+@pytest.fixture
+def hook() -> Iterator[Any]:
+    """A program's webhook: what it heard, and what it answers first."""
+    made: Any = HTTPServer(("127.0.0.1", 0), _Hook)
+    made.heard, made.answers = [], []
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+def test_the_webhook_says_settled_and_the_id_signed_and_again_after_a_failure(site: Site, hook: Any) -> None:
+    hook.answers = [500]
+    made = site.made(webhook=f"http://127.0.0.1:{hook.server_port}/hook")
+    _, one = site.submit(made, "k")
+    assert tell_settled(site.db, site.now, private=True) == 0, "it is pending"
+    decide(site.db, one["id"])
+    later = site.now + timedelta(minutes=1)
+    assert tell_settled(site.db, later, private=True) == 0 and len(hook.heard) == 1
+    assert tell_settled(site.db, later + timedelta(seconds=5), private=True) == 0
+    assert tell_settled(site.db, later + timedelta(minutes=1), private=True) == 1
+    assert tell_settled(site.db, later + timedelta(hours=9), private=True) == 0, "told once"
+    headers, body = hook.heard[-1]
+    assert json.loads(body) == {"event": "settled", "id": one["id"]}
+    signed = signature(str(made.webhook_secret), int(headers["X-Second-Look-Timestamp"]), body)
+    assert headers["X-Second-Look-Signature"] == signed
+    assert hook.heard[0][0]["Idempotency-Key"] == headers["Idempotency-Key"]
+
+
+def test_a_label_that_people_change_is_told_again_and_is_no_repetition(site: Site, hook: Any) -> None:
+    db, made = site.db, site.made(webhook=f"http://127.0.0.1:{hook.server_port}/hook")
+    register(db, ANN, RESEARCHER)
+    change(db, LOCAL_USER.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
+    case_id = site.submit(made, "k")[1]["id"]
+    decide(db, case_id, Outcome.SAFE)
+    later = site.now + timedelta(minutes=1)
+    assert tell_settled(db, later, private=True) == 1
+    assert site.get(made, f"texts/{case_id}")[1]["label"] == "safe"
+    request_second_looks(db, RESEARCHER.at(later), [case_id])
+    assert tell_settled(db, later + timedelta(hours=1), private=True) == 0, "people read it"
+    read(db, ANN, form("unsafe"), "a", later + timedelta(hours=1))
+    assert tell_settled(db, later + timedelta(hours=1), private=True) == 1
+    told = site.get(made, f"texts/{case_id}")[1]
+    assert (told["label"], told["decided_by"]) == ("unsafe", "people")
+    assert len({headers["Idempotency-Key"] for headers, _ in hook.heard}) == 2
+    assert tell_settled(db, later + timedelta(hours=9), private=True) == 0, "told once"
+
+
+def test_a_label_that_comes_while_a_program_is_being_told_is_told_too(
+    site: Site, hook: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, later = site.made(webhook=f"http://127.0.0.1:{hook.server_port}/hook"), site.now + timedelta(minutes=1)
+    case_id = site.submit(made, "k")[1]["id"]
+    decide(site.db, case_id)
+
+    def post(*_args: object, **_named: object) -> None:
+        with site.db.write() as conn:
+            program_texts.tell_again(conn, case_id, later)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr("jobs.notifications_webhook.post", post)
+        assert tell_settled(site.db, later, private=True) == 1 and not hook.heard
+    assert tell_settled(site.db, later, private=True) == 1 and len(hook.heard) == 1
 
 
 def test_a_file_is_a_batch_with_the_counts_of_the_page(site: Site) -> None:
