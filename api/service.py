@@ -22,12 +22,14 @@ from jobs.port import Clock
 from jobs.programs import TELL_EVERY_S, DailyBatches, hand_in, tell_settled
 from screening.datasets.mapping import FileMapping, read_mapping
 from screening.datasets.refused import FileRefused
+from screening.labels import Outcome
 from screening.review.actors import SYSTEM
 from screening.settings import Settings
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import progress
 from storage.batches.exports import export_results
 from storage.batches.intake import IntakeClosed
+from storage.batches.results import Result
 from storage.database import Database, passing_fault
 from storage.review import program_texts
 from storage.review.program_texts import KeyUsed, ProgramText, UnknownText
@@ -252,13 +254,23 @@ def _files(app: FastAPI, db: Database, clock: Clock, guard: Limits, intake: File
     def batch_results(
         batch_id: _ID, program: Annotated[Program, Depends(_by(db, guard, clock, Scope.OUTCOMES))]
     ) -> Response:
-        """What became of each row, as JSON lines; of a case that people still have to read, only that it exists."""
+        """What became of each row, as JSON lines: `outcome` and `reason` of the agents, `label` and `decided_by` once
+        it is settled; of a case that people still have to read, only that it exists.
+        """
         program_texts.batch_of(db, program, batch_id)
         rows = export_results(db, program.actor.at(clock()), batch_id)
         return StreamingResponse(_lines(rows), media_type="application/jsonl")
 
 
-def _lines(rows: Any) -> Iterator[str]:
+def _lines(rows: Iterator[Result]) -> Iterator[str]:
     for row in rows:
+        label, decided_by = _settled_label(row)
         told = {"id": row.external_id, "row": row.row, "outcome": row.outcome, "reason": row.reason or row.error}
-        yield json.dumps(told) + "\n"
+        yield json.dumps(told | {"label": label, "decided_by": decided_by}) + "\n"
+
+
+def _settled_label(row: Result) -> tuple[str | None, str | None]:
+    """The label of a row and who decided it, as of a text: what people accepted, else what the agents ended with."""
+    if row.accepted is not None:
+        return row.accepted, "people"
+    return (row.outcome, "agents") if row.outcome in (Outcome.SAFE, Outcome.UNSAFE) else (None, None)

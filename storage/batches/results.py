@@ -9,6 +9,7 @@ from sqlalchemy import case as sql_case
 
 from screening.review.actors import SYSTEM, Actor
 from screening.review.policy import Action, require
+from storage.accepted import accepted_label
 from storage.batches.configurations import contract_words, pipeline_bound
 from storage.blindness import is_withheld, open_to
 from storage.database import Database
@@ -30,6 +31,8 @@ class Result:
     else that the engine made of it is given, not even the number of calls; nor are the ``tags`` and
     ``remarks`` of researchers.
 
+    ``accepted`` is the label that people accepted, None without one and while they read.
+
     ``delta`` bounds errors on the way that the text took, ``pipeline_delta`` on any way through the batch's pipeline;
     None where an agent has no bound. ``contract`` says in words which errors that bounds.
     """
@@ -50,6 +53,7 @@ class Result:
     reference_value: str | None
     group: str | None
     error: str | None
+    accepted: str | None = None
     withheld: bool = False
     tags: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -109,6 +113,7 @@ def _page(conn: Connection, actor: Actor, batch_id: str, last: int) -> Sequence[
         *(case.row, case.external_id, case.reference, case.reference_value, case.group_name.label("group")),
         *(ended.outcome, ended.node, ended.reason, ended.calls, ended.cost_usd, ended.delta),
         _grounds(),
+        accepted_label(case.id).label("accepted"),
         _is_withheld(actor).label("withheld"),
     ]
     query = select(*columns)

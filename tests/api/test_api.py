@@ -321,6 +321,34 @@ def test_a_file_is_a_batch_with_the_counts_of_the_page(site: Site) -> None:
     assert [json.loads(line)["id"] for line in lines] == ["1", "3"]
 
 
+def test_the_results_of_a_file_tell_what_people_accepted_as_those_of_a_text_do(site: Site) -> None:
+    db, made = site.db, site.made()
+    register(db, ANN, RESEARCHER)
+    change(db, LOCAL_USER.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
+    headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": "file"}
+    content = b"id,text\n1,a day by the lake\n2,a walk in the hills\n3,a night at home\n"
+    batch_id = site.client.post("/api/v1/batches?name=a.csv", headers=headers, content=content).json()["id"]
+    _until(lambda: site.count(cases) == 3)
+    with db.read() as conn:
+        first, second, _ = conn.execute(select(cases.c.id).order_by(cases.c.row)).scalars()
+    for case_id in (first, second):
+        decide(db, case_id, Outcome.SAFE)
+    assert _results(site, made, batch_id) == [("safe", "safe", "agents"), ("safe", "safe", "agents"), _PENDING]
+    request_second_looks(db, RESEARCHER.at(NOW), [first])
+    assert _results(site, made, batch_id)[0] == ("in the inbox", None, None)
+    read(db, ANN, form("unsafe"), "a", NOW)
+    assert _results(site, made, batch_id) == [("safe", "unsafe", "people"), ("safe", "safe", "agents"), _PENDING]
+
+
+_PENDING = ("pending", None, None)
+
+
+def _results(site: Site, made: Made, batch_id: str) -> list[tuple[str | None, ...]]:
+    headers = {"Authorization": f"Bearer {made.token}"}
+    lines = site.client.get(f"/api/v1/batches/{batch_id}/results", headers=headers).text.splitlines()
+    return [(row["outcome"], row["label"], row["decided_by"]) for row in map(json.loads, lines)]
+
+
 def test_a_body_that_is_too_long_or_of_unknown_length_is_not_read(site: Site) -> None:
     made = site.made()
     assert site.submit(made, "k", text="x" * 2_100_000)[0] == 413
