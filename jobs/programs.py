@@ -42,7 +42,7 @@ def closing(agents: Agents) -> Iterator[Agents]:
 
 @dataclass(slots=True, kw_only=True)
 class DailyBatches:
-    """One open batch a program, day and configuration: its name says whose and when."""
+    """One open batch a program, day, configuration and fate of what is called unsafe: its name says whose and when."""
 
     db: Database
     settings: Settings
@@ -52,7 +52,7 @@ class DailyBatches:
 
     def of(self, program: Program) -> Target:
         """The batch that takes this program's texts now; those of earlier days are closed. One of today that began with
-        another configuration stays open: that may come into force again.
+        other settings stays open: they may come into force again.
         """
         now = self.clock()
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -69,11 +69,12 @@ class DailyBatches:
         pipeline, agents = usual_pipeline(self.db, self.settings), Agents(self.settings)
         with closing(agents):
             version = configuration(self.settings, agents, pipeline).version
+            reach = current(self.db).settings.reach(labelled=False)
             request = BatchRequest(
                 name=f"{program.name}, {day}",
                 pipeline=pipeline,
-                reach=current(self.db).settings.reach(labelled=False),
-                submission=f"{program.id[:16]}-{day}-{version[:16]}",
+                reach=reach,
+                submission=f"{program.id[:16]}-{day}-{version[:16]}-{reach}",
                 intake={"format": TEXT_BY_TEXT, "program": program.name},
             )
             batch_id = open_batch(self.db, program.actor, request, self.settings, agents, self.clock)

@@ -25,6 +25,7 @@ from screening.engine.pipeline import preset
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
+from screening.review.reach import Reach
 from screening.settings import Settings
 from storage.batches.configurations import save_configuration
 from storage.batches.pipelines import activate, keep_version
@@ -220,6 +221,17 @@ def test_a_pipeline_that_comes_into_force_again_on_the_same_day_takes_texts_agai
     assert answers == [202] * 4
     with db.read() as conn:
         assert len(conn.execute(select(batches.c.id)).all()) == 2, "one a day and configuration"
+
+
+def test_what_becomes_of_a_text_called_unsafe_is_as_the_site_says_when_it_is_handed_in(site: Site) -> None:
+    made, reaches = site.made(), (Reach.COUNT, Reach.READ, Reach.COUNT, Reach.LIST)
+    for version, reach in enumerate(reaches):
+        change(site.db, LOCAL_USER.at(site.now), SiteSettings(unsafe_reach=reach), version)
+        assert site.submit(made, f"k{version}")[0] == 202
+        site.now += timedelta(minutes=10)
+    query = select(batches.c.reach).join(cases, cases.c.batch_id == batches.c.id).order_by(cases.c.created_at)
+    with site.db.read() as conn:
+        assert tuple(conn.execute(query).scalars()) == reaches
 
 
 class _Hook(BaseHTTPRequestHandler):
