@@ -94,9 +94,11 @@ def _probes(db: Database, configuration: Configuration, key: str) -> bool:
     """Whether this version may be put in force as far as the probes say; the button that asks them."""
     if resources.settings().simulated:
         return True
-    found = preflights.latest(db, configuration.version)
+    tried = preflights.preflight_key(configuration)
+    found = preflights.latest(db, tried)
     if found is not None and found.allows:
-        st.success(f"{found.message} Tried {found.at:%Y-%m-%d %H:%M} UTC.")
+        show, allowed = (st.success, "") if found.passed else (st.warning, " An administrator allowed it all the same.")
+        show(f"{found.message} Tried {found.at:%Y-%m-%d %H:%M} UTC.{allowed}")
         return True
     st.warning(found.message if found else "This version was not tried on the plainly unsafe texts yet: try it first.")
     if st.button("Try the probes", icon=":material/network_check:", key=f"{key}_probe"):
@@ -106,7 +108,7 @@ def _probes(db: Database, configuration: Configuration, key: str) -> bool:
         except SamplerError as unreachable:
             st.error(f"It could not be asked: {sentence(unreachable)} That says nothing of the version; try again.")
             return False
-        preflights.keep(db, configuration.version, asked, resources.now())
+        preflights.keep(db, tried, asked, resources.now())
         st.rerun()
     return False
 

@@ -12,6 +12,8 @@ from screening.engine.pipeline_file import read_pipeline, write_pipeline
 from screening.engine.prompting import PromptError, load_prompts
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
+from screening.samplers.probes import ALL, Probed
+from storage.batches import preflights
 from storage.batches.pipelines import active_version, keep_version, list_versions
 from storage.database import Database
 from storage.settings_store import accept_model_name
@@ -184,4 +186,33 @@ def test_with_a_model_a_version_is_tried_on_unsafe_texts_before_it_is_put_in_for
     assert page.button(key="pipeline_activate").disabled is not passes
     said = page.success[-1].value if passes else page.warning[-1].value
     assert said.startswith("None of 6 plainly unsafe texts" if passes else "The model called 6 of 6 plainly unsafe")
+    resources.database().close()
+
+
+def test_what_a_worker_found_of_a_version_counts_before_it_is_put_in_force(
+    stub,  # noqa: F811 - the fixture
+    monkeypatch: pytest.MonkeyPatch,
+    open_page: Opener,
+    page_database: Database,
+) -> None:
+    stub(StubPlan(weights={"unsafe": 1.0}))
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
+    restart()
+    ours = preset("recommended").model_copy(update={"name": "ours"})
+    keep_version(page_database, LOCAL_USER.at(NOW), ours, "", 0)
+    page = open_page("pipelines")
+    page.button(key="pipeline_probe").click().run()
+    assert not page.button(key="pipeline_activate").disabled
+    asked = preflights.preflight_key(resources.configuration(ours))  # what a worker looks up before each text
+    found = preflights.latest(page_database, asked)
+    assert found is not None and found.passed, "and need not ask again"
+    missed = Probed(ends=dict.fromkeys(ALL, ("safe", "identified")), calls=88)
+    preflights.keep(page_database, asked, missed, NOW)
+    page.run()
+    assert page.button(key="pipeline_activate").disabled
+    assert page.warning[-1].value.startswith("The model called 6 of 6 plainly unsafe")
+    preflights.override(page_database, LOCAL_USER.at(NOW), asked, "Tried in the lab with the vendor.")
+    page.run()
+    assert not page.button(key="pipeline_activate").disabled
+    assert page.warning[-1].value.endswith("An administrator allowed it all the same.")
     resources.database().close()
