@@ -1,6 +1,7 @@
 """A second pipeline on the same cases. It decides nothing, opens nothing in the inbox, and is shown to nobody who may
 yet read the case blind."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -106,8 +107,8 @@ class Trial:
 
 
 def begin_comparison(db: Database, by: Acting, batch_id: str, trial: Trial) -> str:
-    """Try it on a batch's settled cases; the worker does the rest. The same again while one like it runs gives that
-    one. Raises Forbidden.
+    """Try it on a batch's settled cases; the worker does the rest. The same again gives the one that there is, with the
+    caps given last, until that has all its cases. Raises Forbidden.
     """
     require(by.actor, Action.CREATE_BATCH)
     require(by.actor, Action.VIEW_RESULTS)
@@ -117,26 +118,35 @@ def begin_comparison(db: Database, by: Acting, batch_id: str, trial: Trial) -> s
 
 def begin_shadow(db: Database, by: Acting, beside: str, trial: Trial) -> str:
     """Try it on each new case that the pipeline of version ``beside`` settles from now on. One shadow at a time:
-    another one that runs ends. Raises Forbidden.
+    another one ends. The same again gives the one that there is, as in `begin_comparison`. Raises Forbidden.
     """
     require(by.actor, Action.ACTIVATE_PIPELINE)
     with db.write() as conn:
-        other = comparisons.c.configuration != trial.configuration
+        begun = _begin(conn, by, trial, beside=beside)
+        other = comparisons.c.id != begun
         for before in conn.execute(select(comparisons.c.id).where(_shadow_of_now(), other)).scalars().all():
             _end(conn, by, before, "another shadow")
-        return _begin(conn, by, trial, beside=beside)
+        return begun
 
 
 def _begin(conn: Connection, by: Acting, trial: Trial, **place: str) -> str:
     wanted = {"configuration": trial.configuration, "name": trial.name, "most_cases": trial.most_cases, **place}
-    same = select(comparisons.c.id).filter_by(**wanted).where(comparisons.c.ended_at.is_(None))
-    if (found := conn.execute(same).scalar()) is not None:
+    caps = {"max_calls": trial.caps.max_calls, "max_cost_usd": trial.caps.max_cost_usd}
+    kept = select(func.count()).where(comparison_outcomes.c.comparison_id == comparisons.c.id).scalar_subquery()
+    goes_on = comparisons.c.ended_at.is_(None), kept < comparisons.c.most_cases
+    if (found := conn.execute(select(comparisons.c.id).filter_by(**wanted).where(*goes_on)).scalar()) is not None:
+        _change_caps(conn, by, str(found), caps)
         return str(found)
     row: dict[str, Any] = {"id": new_id(by.now), "created_by": by.id, "created_at": by.now, **wanted}
-    caps = {"max_calls": trial.caps.max_calls, "max_cost_usd": trial.caps.max_cost_usd}
     conn.execute(insert(comparisons).values(row | caps))
     append(conn, by, "comparison_begun", str(row["id"]), {**place, "cases": trial.most_cases})
     return str(row["id"])
+
+
+def _change_caps(conn: Connection, by: Acting, comparison_id: str, caps: Mapping[str, Any]) -> None:
+    differs = or_(*(comparisons.c[name].is_distinct_from(cap) for name, cap in caps.items()))
+    if conn.execute(update(comparisons).where(comparisons.c.id == comparison_id, differs).values(caps)).rowcount:
+        append(conn, by, "comparison_capped", comparison_id, dict(caps))
 
 
 def _shadow_of_now() -> ColumnElement[bool]:

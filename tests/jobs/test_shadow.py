@@ -172,6 +172,26 @@ async def test_another_pipeline_in_force_another_shadow_a_cap_and_a_person_end_i
     assert ended[capped] == "max_calls"
 
 
+async def test_there_is_one_shadow_at_a_time_and_the_caps_given_last_hold(db: Database) -> None:
+    first = _shadow(db, most=5)
+    assert _shadow(db, most=5, caps=Caps(max_calls=20)) == first
+    second = _shadow(db, most=3)
+    found = {one.id: one for one in list_comparisons(db, ADMIN)}
+    assert found[first].caps == Caps(max_calls=20) and found[first].ended_why == "another shadow"
+    assert found[second].running and len(found) == 2
+
+
+async def test_a_shadow_that_has_all_its_texts_can_be_set_again(db: Database) -> None:
+    first = _shadow(db, most=2)
+    await screened(db, 2)
+    await _shadow_everything(_comparing(db))
+    second = _shadow(db, most=2)
+    assert second != first
+    await screened(db, 2)
+    await _shadow_everything(_comparing(db))
+    assert {one.id: one.done for one in list_comparisons(db, ADMIN)} == {first: 2, second: 2}
+
+
 async def test_while_the_site_is_stopped_nothing_is_asked(db: Database) -> None:
     _shadow(db)
     await screened(db, 2)
