@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jobs import uploads
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, open_batch, usual_pipeline
+from jobs.intake import BatchRequest, open_batch, settings_now, usual_pipeline
 from jobs.port import Clock
 from jobs.programs import closing
 from jobs.uploads import Upload
@@ -96,9 +96,9 @@ class FileIntake:
             intake=describe_reading(table.report) | {"program": program.name, "sha256": digest},
             submission=hashlib.sha256(key.encode()).hexdigest(),
         )
-        agents = Agents(self.settings)
-        with closing(agents):
-            return open_batch(self.db, program.actor, request, self.settings, agents, self.clock)
+        settings = settings_now(self.db, self.settings)
+        with closing(Agents(settings)) as agents:
+            return open_batch(self.db, program.actor, request, settings, agents, self.clock)
 
     def _start(self, upload: Upload, table: Table | None = None) -> None:
         threading.Thread(target=self._fill, args=(upload, table), daemon=True).start()

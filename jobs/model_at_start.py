@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from jobs.agents import Agents
 from jobs.breaker import PASSING
-from jobs.intake import configuration, usual_pipeline
+from jobs.intake import configuration, settings_now, usual_pipeline
 from jobs.patience import to_the_end
 from jobs.port import Clock
 from jobs.preflights import Preflights
@@ -19,7 +19,6 @@ from screening.engine.draws import SamplerError
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
 from storage.database import Database
-from storage.settings_store import current, with_accepted_names
 from storage.site import faults, notices
 from storage.site.faults import Fault
 
@@ -78,8 +77,7 @@ class ModelAtStart:
     async def _configuration(self) -> Configuration:
         """What texts are screened with now."""
         pipeline = await to_the_end(usual_pipeline, self.db, self.settings)
-        site = await to_the_end(current, self.db)
-        known = with_accepted_names(self.settings, site.settings)
+        known = await to_the_end(settings_now, self.db, self.settings)
         async with aclosing(Agents(known)) as described:
             return configuration(known, described, pipeline)
 

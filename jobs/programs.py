@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from jobs import notifications_webhook
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, configuration, open_batch, usual_pipeline
+from jobs.intake import BatchRequest, configuration, open_batch, settings_now, usual_pipeline
 from jobs.notifications_webhook import NotSent
 from jobs.port import Clock
 from screening.datasets.rows import NewCase
@@ -66,9 +66,9 @@ class DailyBatches:
         return known[0]
 
     def _open_target(self, program: Program, day: str) -> Target:
-        pipeline, agents = usual_pipeline(self.db, self.settings), Agents(self.settings)
-        with closing(agents):
-            version = configuration(self.settings, agents, pipeline).version
+        pipeline, settings = usual_pipeline(self.db, self.settings), settings_now(self.db, self.settings)
+        with closing(Agents(settings)) as agents:
+            version = configuration(settings, agents, pipeline).version
             reach = current(self.db).settings.reach(labelled=False)
             request = BatchRequest(
                 name=f"{program.name}, {day}",
@@ -77,7 +77,7 @@ class DailyBatches:
                 submission=f"{program.id[:16]}-{day}-{version[:16]}-{reach}",
                 intake={"format": TEXT_BY_TEXT, "program": program.name},
             )
-            batch_id = open_batch(self.db, program.actor, request, self.settings, agents, self.clock)
+            batch_id = open_batch(self.db, program.actor, request, settings, agents, self.clock)
         return target_of(self.db, batch_id)
 
 

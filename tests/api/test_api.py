@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 from api.files import FileIntake, TooLarge
 from api.guard import Limits
 from api.service import create_app
+from jobs.agents import accepted_names
 from jobs.notifications_webhook import signature
 from jobs.programs import tell_settled
 from screening.datasets.mapping import FileMapping
@@ -27,14 +28,14 @@ from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach
 from screening.settings import Settings
-from storage.batches.configurations import save_configuration
+from storage.batches.configurations import load_configuration, save_configuration
 from storage.batches.pipelines import activate, keep_version
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.erasure import By, Selection, erase
 from storage.review.second_looks import request_second_looks
 from storage.schema import audit_events, batches, cases, inbox_entries, metadata, programs
-from storage.settings_store import SiteSettings, change
+from storage.settings_store import SiteSettings, accept_model_name, change
 from storage.site.programs import Made, Scope, list_programs, make_program, revoke_program
 from tests.databases import put_away
 from tests.storage.batch_of import CONFIGURATION, decide
@@ -232,6 +233,26 @@ def test_what_becomes_of_a_text_called_unsafe_is_as_the_site_says_when_it_is_han
     query = select(batches.c.reach).join(cases, cases.c.batch_id == batches.c.id).order_by(cases.c.created_at)
     with site.db.read() as conn:
         assert tuple(conn.execute(query).scalars()) == reaches
+
+
+def test_a_model_name_that_an_administrator_accepted_counts_for_what_programs_hand_in(site: Site) -> None:
+    site.settings = Settings(
+        sampler="anthropic", anthropic_api_key="k", data_directory=site.settings.data_directory, audit_rate=0.0
+    )
+    site.client = TestClient(create_app(site.db, site.settings, lambda: site.now, Limits(clock=lambda: 0.0)))
+    made = site.made()
+    assert site.submit(made, "before")[0] == 202
+    accept_model_name(site.db, ADMIN.at(NOW), "another-1")
+    site.now += timedelta(minutes=1)
+    assert site.submit(made, "after")[0] == 202
+    headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": "file"}
+    answer = site.client.post("/api/v1/batches?name=a.csv", headers=headers, content=b"id,text\n1,a day by the lake\n")
+    assert answer.status_code == 202
+    query = select(batches.c.configuration).where(batches.c.created_by == made.program.actor.id)
+    with site.db.read() as conn:
+        begun = conn.execute(query.order_by(batches.c.id)).scalars().all()
+    names = [accepted_names(load_configuration(site.db, version)) for version in begun]
+    assert names == [(), ("another-1",), ("another-1",)]
 
 
 class _Hook(BaseHTTPRequestHandler):
