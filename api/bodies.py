@@ -91,7 +91,7 @@ class Found(BaseModel):
     id: str
     external_id: str
     submitted_at: str
-    state: Literal["pending", "failed", "in_review", "settled"]
+    state: Literal["pending", "failed", "in_review", "settled", "abandoned"]
     label: str | None = None
     decided_by: Literal["agents", "people"] | None = None
 

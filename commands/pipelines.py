@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jobs.agents import unanswerable
+from jobs.intake import settings_now, usual_pipeline
 from jobs.port import system_clock
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import PipelineRefused, read_pipeline, shipped_pipelines, write_pipeline
@@ -64,7 +65,13 @@ def chosen_pipeline(word: str, database: str | None, settings: Settings) -> Pipe
         return _answerable(found, file.name, settings)
     with _database(database) as db:
         found = pipeline_in(file) if file.is_file() else named_pipeline(db, word)
-        return _answerable(found, file.name, with_accepted_names(settings, current(db).settings))
+        return _answerable(found, file.name, settings_now(db, settings))
+
+
+def pipeline_in_force(db: Database, settings: Settings) -> PipelineConfig:
+    """What the database's site screens with now. Raises PipelineRefused as `chosen_pipeline`."""
+    found = usual_pipeline(db, settings)
+    return _answerable(found, found.name, settings_now(db, settings))
 
 
 def pipeline_in(file: Path) -> PipelineConfig:

@@ -14,10 +14,10 @@ from typing import Any, get_args
 
 from commands.mapping_options import add_mapping_options, mapped_table, mapping_lines, save_mapping
 from commands.one_batch import PATIENCE_S, screen_batch
-from commands.pipelines import chosen_pipeline
+from commands.pipelines import chosen_pipeline, pipeline_in_force
 from commands.results_file import ResultsFile, exit_code, write_rejected
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight, unlabelled_rows
+from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight, settings_now, unlabelled_rows
 from jobs.port import system_clock
 from screening.datasets.reader import FileReport, Table, describe_reading
 from screening.engine.pipeline import PipelineConfig, Preset, preset
@@ -31,7 +31,7 @@ from storage.batches.intake import takes_rows
 from storage.batches.kept_preset import with_kept_preset
 from storage.batches.results import withheld_rows
 from storage.database import Database
-from storage.settings_store import current, with_accepted_names
+from storage.settings_store import current
 
 GOING_ON = "going on with batch {batch}, an earlier run of this file"
 UNFINISHED = "batch {batch} is an earlier run of this file that was not finished: --resume goes on with it"
@@ -51,7 +51,12 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--out", type=Path, required=True, help="results, one JSON object a row")
     parser.add_argument("--sampler", choices=["simulated", "anthropic", "chat", "logprobs"], default=None)
-    parser.add_argument("--pipeline", default=None, metavar="FILE_OR_NAME", help="a TOML file, or a pipeline's name")
+    parser.add_argument(
+        "--pipeline",
+        default=None,
+        metavar="FILE_OR_NAME",
+        help="a TOML file, or a pipeline's name; else what is in force in the database",
+    )
     parser.add_argument("--preset", choices=get_args(Preset), default=None)
     parser.add_argument("--delta", type=float, default=None, help="error level, symmetric over the labels")
     parser.add_argument("--budget", type=int, default=None, help="most calls a node may use on a text")
@@ -99,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     for line in announcements(table.report):
         print(line, file=sys.stderr)
     with _database(arguments.database) as db:
-        settings = with_accepted_names(settings, current(db).settings)
+        settings = settings_now(db, settings)
         reach = arguments.unsafe or current(db).settings.reach(labelled=table.report.mapping.label is not None)
         intake = _intake(table, arguments.file)
         if arguments.overnight:
@@ -133,14 +138,18 @@ def _separator(separator: str | None) -> str | None:
 
 
 def _pipeline(arguments: argparse.Namespace, settings: Settings) -> PipelineConfig:
-    if arguments.pipeline is None:
-        if arguments.database:
-            with _database(arguments.database) as db:
-                settings = with_kept_preset(settings, db)
-        return preset(settings.preset, delta=arguments.delta, budget=settings.budget)
-    if (arguments.preset, arguments.delta, arguments.budget) != (None, None, None):
+    """What is asked for; where nothing is, the pipeline that is in force in the database. Raises PipelineRefused."""
+    own_rules = (arguments.preset, arguments.delta, arguments.budget) != (None, None, None)
+    if arguments.pipeline is not None and own_rules:
         raise ValueError("--pipeline says rule, levels and budgets itself: leave out --preset, --delta and --budget")
-    return chosen_pipeline(arguments.pipeline, arguments.database, settings)
+    if arguments.pipeline is not None:
+        return chosen_pipeline(arguments.pipeline, arguments.database, settings)
+    if arguments.database:
+        with _database(arguments.database) as db:
+            if not own_rules:
+                return pipeline_in_force(db, settings)
+            settings = with_kept_preset(settings, db)
+    return preset(settings.preset, delta=arguments.delta, budget=settings.budget)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

@@ -88,7 +88,7 @@ def hand_in(daily: DailyBatches, program: Program, key: str, content_sha256: str
 
 
 def tell_settled(db: Database, now: datetime, *, private: bool) -> int:
-    """Tell every program that is due what of its texts is settled: the id alone. How many were told."""
+    """Tell every program that is due which of its texts is settled, or abandoned: the id alone. How many were told."""
     done = 0
     for one in program_texts.take_due(db, now):
         done += _tell(db, one, now, private=private)
@@ -96,12 +96,12 @@ def tell_settled(db: Database, now: datetime, *, private: bool) -> int:
 
 
 def _tell(db: Database, one: Told, now: datetime, *, private: bool) -> bool:
-    said = {"event": "settled", "id": one.case_id}
+    said = {"event": one.state.value, "id": one.case_id}
     try:
         timestamp = int(now.timestamp())
         notifications_webhook.post(one.webhook, one.secret, one.message_id, said, timestamp, private=private)
     except (NotSent, ValueError) as failed:
-        log.warning("a program could not be told that a case is settled: %s", failed)
+        log.warning("a program could not be told that a case is %s: %s", one.state.value, failed)
         program_texts.record_not_told(db, one, now)
         return False
     program_texts.record_told(db, one)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, func, literal, select
 
 from screening.review.actors import SYSTEM, Actor
 from storage.batches.tallies import Totals, sums_for, totals
@@ -144,11 +144,15 @@ def still_takes_rows(batch_id: ColumnElement[str]) -> ColumnElement[bool]:
     return ~exists().where(table.batch_id == batch_id, table.event.in_(NO_MORE_ROWS))
 
 
+def is_cancelled(batch_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """Whether somebody ended the batch of this column for good."""
+    table = batch_events.c
+    return exists().where(table.batch_id == batch_id, table.event == BatchEvent.CANCELLED.value)
+
+
 def was_cancelled(conn: Connection, batch_id: str) -> bool:
     """Whether somebody ended this batch for good."""
-    table = batch_events.c
-    cancelled = select(table.id).where(table.batch_id == batch_id, table.event == BatchEvent.CANCELLED.value)
-    return conn.execute(cancelled.limit(1)).first() is not None
+    return bool(conn.execute(select(is_cancelled(literal(batch_id)))).scalar())
 
 
 def require_going(conn: Connection, batch_id: str) -> None:

@@ -9,16 +9,17 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Select, Update, exists, func, insert, select, update
+from sqlalchemy import Connection, Select, Update, exists, func, insert, or_, select, update
 
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
 from storage.accepted import accepted_label
 from storage.audit_log import append
-from storage.batches.batch_state import UnknownBatch, still_takes_rows
+from storage.batches.batch_state import UnknownBatch, is_cancelled, still_takes_rows
 from storage.batches.intake import Target, add_case
 from storage.blindness import is_waiting
 from storage.database import Database
+from storage.erased import was_erased
 from storage.schema import adjudications, batches, cases, pending_cases, program_texts, programs, screenings
 from storage.site.programs import Program, require_in_force
 
@@ -42,6 +43,7 @@ class State(StrEnum):
     FAILED = "failed"  # waits until somebody has it tried again
     IN_REVIEW = "in_review"
     SETTLED = "settled"
+    ABANDONED = "abandoned"  # its batch was cancelled, or it was erased, before anybody settled it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +62,12 @@ class ProgramText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A settled case that a program is to be told of, and where. ``version`` counts the labels that people accepted for
-    it, and ``look_at`` is when it is due again unless it was told by then.
+    """A settled or abandoned case that a program is to be told of, and where. ``version`` counts the labels that people
+    accepted for it, and ``look_at`` is when it is due again unless it was told by then.
     """
 
     case_id: str
+    state: State
     webhook: str
     secret: str
     tries: int
@@ -73,7 +76,9 @@ class Told:
 
     @property
     def message_id(self) -> str:
-        """The same over all tries, and another one for another label."""
+        """The same over all tries, and another one for another state or label."""
+        if self.state is State.ABANDONED:
+            return f"{self.case_id}.{self.state}"
         return f"{self.case_id}.{self.version}" if self.version else self.case_id
 
 
@@ -139,15 +144,7 @@ def list_texts(db: Database, program: Program, after: str = "", limit: int = 100
 
 def _texts(program: Program) -> Select[Any]:
     return (
-        select(
-            cases.c.id,
-            cases.c.external_id,
-            cases.c.created_at,
-            screenings.c.outcome,
-            is_waiting(cases.c.id).label("waiting"),
-            accepted_label(cases.c.id).label("accepted"),
-            exists().where(pending_cases.c.case_id == cases.c.id, pending_cases.c.ready_at.is_(None)).label("failed"),
-        )
+        select(cases.c.id, cases.c.external_id, cases.c.created_at, *_STATE)
         .select_from(program_texts)
         .join(cases, cases.c.id == _text.case_id)
         .outerjoin(screenings, screenings.c.case_id == cases.c.id)
@@ -171,12 +168,24 @@ def _program_text(row: Any, *, outcome: bool) -> ProgramText:
     )
 
 
+_STATE = (
+    screenings.c.outcome,
+    is_waiting(cases.c.id).label("waiting"),
+    accepted_label(cases.c.id).label("accepted"),
+    exists().where(pending_cases.c.case_id == cases.c.id, pending_cases.c.ready_at.is_(None)).label("failed"),
+    or_(was_erased(cases.c.id), is_cancelled(cases.c.batch_id)).label("abandoned"),
+)
+"""What a text's state follows from."""
+
+
 def _state(row: Any) -> State:
     if row.waiting:
         return State.IN_REVIEW
-    if row.outcome is None and row.accepted is None:
-        return State.FAILED if row.failed else State.PENDING
-    return State.SETTLED
+    if row.outcome is not None or row.accepted is not None:
+        return State.SETTLED
+    if row.abandoned:
+        return State.ABANDONED
+    return State.FAILED if row.failed else State.PENDING
 
 
 def open_batches(db: Database, program: Program, begun_before: datetime) -> tuple[str, ...]:
@@ -206,18 +215,19 @@ def require_same_file(db: Database, batch_id: str, content_sha256: str) -> None:
 
 
 def take_due(db: Database, now: datetime, most: int = 100) -> tuple[Told, ...]:
-    """Settled cases whose programs are to be told now. What is not settled yet is looked at again a little later."""
+    """Settled and abandoned cases whose programs are to be told now. The others are looked at again a little later."""
     look_at = now + LOOK_AGAIN
     with db.write() as conn:
         due = _due(conn, now, most)
         again = [row.case_id for row in due]
         conn.execute(update(program_texts).where(_text.case_id.in_(again)).values(tell_at=look_at))
-    return tuple(_news(row, look_at) for row in due if _state(row) is State.SETTLED)
+    return tuple(_news(row, look_at) for row in due if _state(row) in (State.SETTLED, State.ABANDONED))
 
 
 def _news(row: Any, look_at: datetime) -> Told:
     return Told(
         case_id=row.case_id,
+        state=_state(row),
         webhook=row.webhook,
         secret=row.webhook_secret,
         tries=row.tries,
@@ -229,12 +239,11 @@ def _news(row: Any, look_at: datetime) -> Told:
 def _due(conn: Connection, now: datetime, most: int) -> Sequence[Any]:
     labels = select(func.max(adjudications.c.version)).where(adjudications.c.case_id == _text.case_id)
     query = (
-        select(_text.case_id, _text.tries, programs.c.webhook, programs.c.webhook_secret, screenings.c.outcome)
-        .add_columns(is_waiting(_text.case_id).label("waiting"), accepted_label(_text.case_id).label("accepted"))
-        .add_columns(exists().where(pending_cases.c.case_id == _text.case_id).label("failed"))
+        select(_text.case_id, _text.tries, programs.c.webhook, programs.c.webhook_secret, *_STATE)
         .add_columns(labels.scalar_subquery().label("version"))
         .select_from(program_texts)
         .join(programs, programs.c.id == _text.program_id)
+        .join(cases, cases.c.id == _text.case_id)
         .outerjoin(screenings, screenings.c.case_id == _text.case_id)
         .where(_text.tell_at <= now, programs.c.webhook.is_not(None), programs.c.revoked_at.is_(None))
         .order_by(_text.tell_at)

@@ -28,11 +28,12 @@ from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach
 from screening.settings import Settings
+from storage.batches.batches import cancel
 from storage.batches.configurations import load_configuration, save_configuration
 from storage.batches.pipelines import activate, keep_version
 from storage.database import Database
 from storage.review import program_texts
-from storage.review.erasure import By, Selection, erase
+from storage.review.erasure import By, Selection, erase, erase_rows
 from storage.review.second_looks import request_second_looks
 from storage.schema import audit_events, batches, cases, inbox_entries, metadata, programs
 from storage.settings_store import SiteSettings, accept_model_name, change
@@ -293,6 +294,29 @@ def test_the_webhook_says_settled_and_the_id_signed_and_again_after_a_failure(si
     signed = signature(str(made.webhook_secret), int(headers["X-Second-Look-Timestamp"]), body)
     assert headers["X-Second-Look-Signature"] == signed
     assert hook.heard[0][0]["Idempotency-Key"] == headers["Idempotency-Key"]
+
+
+@pytest.mark.parametrize("how", ["cancelled", "erased"])
+def test_a_text_that_nobody_settles_any_more_is_abandoned_and_its_program_is_told_once(
+    site: Site, hook: Any, how: str
+) -> None:
+    made = site.made(webhook=f"http://127.0.0.1:{hook.server_port}/hook")
+    one, other = (site.submit(made, key)[1]["id"] for key in ("a", "b"))
+    decide(site.db, other)
+    with site.db.write() as conn:
+        (batch_id,) = conn.execute(select(cases.c.batch_id).where(cases.c.id == one)).scalars()
+        if how == "erased":
+            erase_rows(conn, [one], None, site.now)
+    if how == "cancelled":
+        cancel(site.db, LOCAL_USER.at(site.now), batch_id)
+    assert site.get(made, f"texts/{one}")[1]["state"] == "abandoned"
+    assert site.get(made, f"texts/{other}")[1]["state"] == "settled"
+    assert tell_settled(site.db, site.now + timedelta(minutes=1), private=True) == 2
+    assert tell_settled(site.db, site.now + timedelta(hours=9), private=True) == 0, "told once"
+    heard = [json.loads(body) for _, body in hook.heard]
+    assert sorted(heard, key=lambda said: said["id"]) == [
+        {"event": "abandoned", "id": one}, {"event": "settled", "id": other}
+    ]  # fmt: skip
 
 
 def test_a_label_that_people_change_is_told_again_and_is_no_repetition(site: Site, hook: Any) -> None:

@@ -4,13 +4,19 @@ import json
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from commands.__main__ import main
 from jobs.agents import settings_for
 from screening.engine.draws import SamplerError
 from screening.engine.pipeline import preset
 from screening.engine.pipeline_file import read_pipeline, shipped_pipelines, write_pipeline
+from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
+from storage.batches.pipelines import activate, keep_version
+from storage.database import Database
+from storage.schema import configurations
+from tests.storage.batch_of import NOW
 from tests.stub_server.plan import StubPlan
 
 
@@ -138,6 +144,21 @@ def test_a_server_that_the_settings_do_not_name_is_refused_by_its_node(
     assert main(["pipelines", "--database", url, "list"]) == 0 and "recommended/1" not in capsys.readouterr().out
     monkeypatch.setenv("SECOND_LOOK_SERVERS", json.dumps({"ward": "http://127.0.0.1:9"}))
     assert main(check) == 0
+
+
+def test_without_a_pipeline_the_one_in_force_in_the_database_screens(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'site.db'}"
+    db = Database(url)
+    db.prepare()
+    ours = shipped_pipelines()["recommended"].model_copy(update={"name": "ours"})
+    by = LOCAL_USER.at(NOW)
+    activate(db, by, "ours", keep_version(db, by, ours, "a copy", 0).number, "tried in the lab")
+    for number, (options, name) in enumerate([((), "ours"), (("--preset", "certified"), "certified")], start=1):
+        assert _screen(tmp_path, "--database", url, *options) == 0
+        with db.read() as conn:
+            used = conn.execute(select(configurations.c.body).order_by(configurations.c.created_at)).scalars().all()
+        assert [one["pipeline"]["name"] for one in used][-1] == name and len(used) == number
+    db.close()
 
 
 def test_a_pipeline_and_a_preset_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
