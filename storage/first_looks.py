@@ -1,5 +1,6 @@
 """When a person first looked at a case of the inbox: claimed and opened, as the audit log has it."""
 
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, ScalarSelect, and_, exists, func, or_, select
@@ -33,3 +34,9 @@ def is_unseen(case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that nobody has looked at it yet."""
     view, looked = looks_at(case_id)
     return ~exists(select(view.c.seq).where(looked))
+
+
+def was_seen_after(case_id: ColumnElement[str], moment: ColumnElement[datetime]) -> ColumnElement[bool]:
+    """The condition that somebody has looked at it since then, for the first time or again."""
+    view, looked = looks_at(case_id)
+    return exists(select(view.c.seq).where(looked, view.c.at > moment))

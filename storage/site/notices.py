@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, selec
 from screening.review.triage import Tier
 from storage.clock import shared_now
 from storage.database import Database, insert_into
-from storage.first_looks import is_unseen
+from storage.first_looks import is_unseen, was_seen_after
 from storage.schema import case_notices, inbox_entries
 from storage.settings_store import current_in
 from storage.site import faults
@@ -68,9 +68,13 @@ def _wait(conn: Connection) -> timedelta:
 
 
 def _to_tell(event: str, now: datetime) -> Select[Any]:
-    """Open cases of which nobody was told yet, or only as less urgent ones."""
+    """Open cases of which nobody was told yet, or only as less urgent ones; and urgent ones that are overdue and were
+    opened since that was told: who opened it has given it back unread, and nobody would hear of it any more.
+    """
     known = and_(_notice.case_id == _entry.case_id, _notice.event == event)
     new = or_(_notice.case_id.is_(None), _notice.tier > _entry.tier)
+    if event == OVERDUE:
+        new = or_(new, and_(_entry.tier <= Tier.P1, was_seen_after(_entry.case_id, _notice.at)))
     urgent = (_entry.tier <= Tier.P1,) if event == ARRIVED else ()
     joined = select(_entry.case_id, _entry.tier).outerjoin(case_notices, known)
     return joined.where(_entry.closed_at.is_(None), *urgent, new, *_waits(event, now)).order_by(_entry.tier)

@@ -197,6 +197,30 @@ def test_an_urgent_case_that_was_opened_and_given_back_is_told_as_overdue(
     assert one.round() == 0, "told once"
 
 
+def test_an_urgent_case_that_is_opened_after_it_was_told_as_overdue_and_given_back_is_told_again(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    register(db, SENIOR)
+    webhook(db, receiver.address, events=frozenset({Event.OVERDUE}))
+    one = notifier(db, clock)
+    urgent, other = fill(db, (Tier.P0, Tier.P2), entered_at=[NOW - timedelta(hours=5)] * 2)
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 2, "each tier by itself"
+    for case_id in (urgent, other):
+        clock.now += 2 * MINUTE
+        claimed = claims.claim(db, SENIOR.at(clock.now), case_id)
+        reveal_text(db, SENIOR.at(clock.now), case_id, claimed.token)
+        clock.now += 2 * MINUTE
+        heartbeats.beat(db, "one", "worker", clock.now)
+        assert one.round() == 0, "somebody has it open"
+        inbox.release(db, SENIOR.at(clock.now), case_id, claimed.token, "called away")
+        clock.now += 20 * MINUTE
+        heartbeats.beat(db, "one", "worker", clock.now)
+        assert one.round() == (case_id == urgent)
+        assert one.round() == 0, "once for each time"
+    assert [body["tier"] for body in receiver.bodies[2:]] == ["P0"]
+
+
 def test_a_failing_channel_is_tried_again_with_the_same_key_and_the_next_is_told(
     db: Database, clock: Clock, receiver: Receiver
 ) -> None:
