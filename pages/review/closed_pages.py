@@ -72,7 +72,7 @@ def _abandoned_cases(seats: Seats[OpenInbox], now: datetime) -> list[tuple[OpenI
 
 
 def _give_back(db: Database, seat: OpenInbox, case_id: str, now: datetime) -> bool:
-    with suppress(SessionEnded, Unidentified, Forbidden, LeaseLost):  # a session that ended gave it back itself
+    with suppress(SessionEnded, Unidentified, Forbidden, LeaseLost):  # who is gone gave it back
         who = seat.who()
         for claim in claims.my_claims(db, who.at(now)):
             if claim.case_id == case_id:

@@ -1,4 +1,4 @@
-"""Who is at the desk: a session that ends gives back every case its person holds."""
+"""Who is at the desk: whose last session ends, or who signs out, gives back every case they hold."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -15,11 +15,13 @@ READERS = frozenset({Role.REVIEWER, Role.SENIOR})
 def enter(
     db: Database, sign_in: SignIn, now: datetime, first_admins: Collection[str] = (), *, active: bool = True
 ) -> Actor:
-    """As `accounts.enter`; a session that turns out to have ended gives back its cases. Raises SessionEnded."""
+    """As `accounts.enter`; a session that turns out to have ended gives back its person's cases, unless they are signed
+    in elsewhere: an old page that is opened or awakes takes nothing from the desk they sit at. Raises SessionEnded.
+    """
     try:
         return accounts.enter(db, sign_in, now, first_admins, active=active)
     except SessionEnded as over:
-        _give_back(db, over.actor, now, "session ended")
+        _give_back(db, over.gone, now, "session ended")
         raise
 
 

@@ -36,12 +36,14 @@ class Ended(StrEnum):
 
 
 class SessionEnded(Exception):
-    """This session is no longer valid; what was filled in is kept as a draft."""
+    """This session is no longer valid; what was filled in is kept as a draft. ``gone`` is whose it was, where they are
+    signed in nowhere else.
+    """
 
-    def __init__(self, why: Ended, actor: Actor | None = None) -> None:
+    def __init__(self, why: Ended, gone: Actor | None = None) -> None:
         super().__init__(f"please sign in again ({why.value.replace('_', ' ')})")
         self.why = why
-        self.actor = actor
+        self.gone = gone
 
 
 class LastAdmin(ValueError):
@@ -95,11 +97,13 @@ def enter(
     with db.write() as conn:
         account = _account_by(conn, accounts.c.subject, sign_in.subject)
         account = _first_admin(conn, account or _register(conn, sign_in, now), first_admins, now)
-        ended = _refusal(conn, account, sign_in, now, current_in(conn).settings)
+        limits = current_in(conn).settings
+        ended = _refusal(conn, account, sign_in, now, limits)
+        elsewhere = ended is not None and _is_elsewhere(conn, account, sign_in, now, limits)
         if ended is None and active and _touch(conn, account, sign_in, now):
             append(conn, account.actor.at(now), "signed_in", account.id, {})
     if ended is not None:
-        raise SessionEnded(ended, account.actor)
+        raise SessionEnded(ended, None if elsewhere else account.actor)
     return account.actor
 
 
@@ -113,6 +117,14 @@ def _refusal(conn: Connection, account: Account, sign_in: SignIn, now: datetime,
         return Ended.TOO_OLD
     seen = sign_in.issued_at if row is None else row.seen_at
     return Ended.IDLE if now - seen > timedelta(minutes=limits.idle_minutes) else None
+
+
+def _is_elsewhere(conn: Connection, account: Account, sign_in: SignIn, now: datetime, limits: SiteSettings) -> bool:
+    """Whether this person has another session that is valid: on another machine, or by a later sign-in."""
+    others = sessions.c.account_id == account.id, sessions.c.id != sign_in.session_id, sessions.c.ended_at.is_(None)
+    seen = sessions.c.seen_at >= now - timedelta(minutes=limits.idle_minutes)
+    begun = sessions.c.started_at >= now - timedelta(minutes=limits.absolute_minutes)
+    return account.active and conn.execute(select(sessions.c.id).where(*others, seen, begun)).first() is not None
 
 
 def _touch(conn: Connection, account: Account, sign_in: SignIn, now: datetime) -> bool:

@@ -121,6 +121,34 @@ def test_signing_out_ends_this_session_and_gives_cases_back(db: Database) -> Non
     assert claims.my_claims(db, ann.at(NOW)) == ()
 
 
+def test_an_old_page_takes_no_case_from_a_reader_who_is_signed_in_elsewhere(db: Database) -> None:
+    """It asks when its machine awakes, or its server starts again: hours after the sign-in it carries has ended."""
+    register(db, ANN, ADMIN)
+    office, later = sign_in(mark="office"), NOW + 2 * IDLE
+    ward = sign_in(at=later, mark="ward")
+    presence.enter(db, office, NOW)
+    ann = presence.enter(db, ward, later)
+    fill(db, [Tier.P0])
+    held = claims.claim_next(db, ann.at(later))
+    assert held is not None and refused(db, office, later + MINUTE) is Ended.IDLE
+    assert claims.my_claims(db, ann.at(later + MINUTE)) == (held,)
+    accounts.set_active(db, ADMIN.at(later), "ann", False)
+    assert refused(db, office, later + MINUTE) is Ended.INACTIVE
+    assert claims.my_claims(db, ann.at(later + MINUTE)) == (), "signed in nowhere any more"
+
+
+def test_a_case_goes_back_with_the_last_session_of_its_reader(db: Database) -> None:
+    register(db, ANN)
+    office, ward = sign_in(mark="office"), sign_in(mark="ward")
+    presence.enter(db, office, NOW)
+    ann = presence.enter(db, ward, NOW)
+    fill(db, [Tier.P0])
+    now = NOW + IDLE + MINUTE
+    claims.claim_next(db, ann.at(NOW), lease=2 * IDLE)
+    assert refused(db, office, now) is Ended.IDLE, "and the other one has been idle for as long"
+    assert claims.my_claims(db, ann.at(now)) == ()
+
+
 def test_a_switched_off_account_is_refused_and_roles_change_at_once(db: Database) -> None:
     register(db, ANN, ADMIN)
     presence.enter(db, sign_in(), NOW)
