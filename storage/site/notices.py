@@ -48,8 +48,12 @@ def collect(db: Database, now: datetime) -> int:
 
 def still_so(db: Database, notice: Notice, now: datetime) -> Notice | None:
     """The notice as it is now, for whoever is about to send it: it counts only the cases of which there still is
-    something to tell. None where no such case is left.
+    something to tell. None where no such case is left, where a fault is over, or is here again.
     """
+    if notice.event == "fault":
+        lasting = {one.fault.value for one in faults.open_faults(db)}
+        name = str(notice.what)
+        return notice if (name.removesuffix("_over") in lasting) is not name.endswith("_over") else None
     if notice.event not in (ARRIVED, OVERDUE):
         return notice
     with db.read() as conn:

@@ -259,6 +259,29 @@ def test_dead_workers_and_a_silent_model_are_told_and_their_end_too(
     assert {body["fault"] for body in receiver.bodies[1:]} == {"workers_over", "model"}
 
 
+def test_a_fault_that_is_over_before_it_could_be_told_is_told_as_over_alone(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    webhook(db, receiver.address, events=frozenset({Event.FAULT}))
+    one = notifier(db, clock)
+    heartbeats.beat(db, "two", "worker", clock.now)
+    receiver.answers = [500] * 3
+    for _ in range(3):  # no worker lives, and the channel is down
+        clock.now += 2 * MINUTE
+        assert one.round() == 0
+    look_often(db, one, clock, 4, 2 * MINUTE)
+    assert [body["fault"] for body in receiver.bodies[3:]] == ["workers_over"]
+    receiver.answers = [500]
+    clock.now += 10 * MINUTE
+    assert one.round() == 0
+    heartbeats.beat(db, "two", "worker", clock.now)
+    receiver.answers = [500]
+    assert one.round() == 0, "over, and not told"
+    clock.now += 10 * MINUTE
+    one.round()
+    assert [body["fault"] for body in receiver.bodies[6:]] == ["workers"], "here again"
+
+
 def test_a_file_that_nobody_takes_in_is_told_and_its_end_too(db: Database, clock: Clock, receiver: Receiver) -> None:
     webhook(db, receiver.address)
     one = notifier(db, clock)
