@@ -14,7 +14,7 @@ from storage.site import heartbeats
 NOT_THE_MODEL = frozenset(
     {
         "internal_error", "run_lost", "interrupted", "withdrawn", "configuration_changed", "unwatched",
-        "connection_lost", "max_calls", "no_reference", "no_message_batches",
+        "connection_lost", "max_calls", "max_cost", "cost_unknown", "no_reference", "no_message_batches",
     }
 )  # fmt: skip
 """Kinds of errors of a case, and reasons of a pause, that say nothing of the model."""

@@ -18,17 +18,18 @@ from sqlalchemy import select
 from jobs.notifications import Notifier
 from jobs.notifications_service import describe, send
 from jobs.notifications_webhook import NotSent, is_public, permitted_address, post, target_of
-from screening.review.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.triage import Tier
 from screening.settings import Settings
-from storage.batches.batches import progress
+from storage.batches.batch_state import CAP_REACHED
+from storage.batches.batches import pause, progress
 from storage.batches.intake import resume_intake, stop_intake
 from storage.database import Database
 from storage.review import claims, inbox
 from storage.review.evidence import reveal_text
-from storage.schema import audit_events, case_errors, inbox_entries, notifications
+from storage.schema import audit_events, batches, case_errors, inbox_entries, notifications
 from storage.settings_store import SiteSettings, change
-from storage.site import heartbeats, notices, outbox
+from storage.site import faults, heartbeats, notices, outbox
 from storage.site.recipients import Event, Kind, NewRecipient, Recipient, add_recipient, list_recipients, set_active
 from tests.free_port import free_port
 from tests.receivers import Receiver, mail_server, receiving
@@ -257,6 +258,18 @@ def test_dead_workers_and_a_silent_model_are_told_and_their_end_too(
     assert one.round() == 2
     assert [body["fault"] for body in receiver.bodies[:1]] == ["workers"]
     assert {body["fault"] for body in receiver.bodies[1:]} == {"workers_over", "model"}
+
+
+@pytest.mark.parametrize("why", sorted(CAP_REACHED))
+def test_a_batch_that_stops_at_its_cap_is_no_fault_of_the_model(db: Database, clock: Clock, why: str) -> None:
+    """An overnight one pauses at it (`jobs.overnight`)."""
+    fill(db, entered=False)
+    clock.now += MINUTE
+    with db.read() as conn:
+        batch_id = conn.execute(select(batches.c.id)).scalar_one()
+    pause(db, SYSTEM.at(clock.now), batch_id, why)
+    look_often(db, notifier(db, clock), clock, 2, MINUTE)
+    assert faults.open_faults(db) == ()
 
 
 def test_a_fault_that_is_over_before_it_could_be_told_is_told_as_over_alone(
