@@ -15,9 +15,8 @@ db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_COUNTS)
 
 
-def period() -> tuple[datetime, datetime]:
-    """The period asked for; to the minute, so that a reload shows the same one."""
-    now = resources.now().replace(second=0, microsecond=0) + timedelta(minutes=1)
+def period(now: datetime) -> tuple[datetime, datetime]:
+    """The period asked for; ``now`` is to the minute, so that a reload shows the same one."""
     with st.container(key="period", horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox("The last", list(LENGTHS), key="shift_length", bind="query-params", width=240)
         hours = LENGTHS[chosen]
@@ -31,9 +30,15 @@ def period() -> tuple[datetime, datetime]:
 
 
 st.title("Shift")
-begin, end = period()
-found = shift(db, person, begin, end)
-st.text(f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC")
+now = resources.now()
+minute = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
+begin, end = period(minute)
+if begin >= now:
+    st.info("This period has not begun.")
+    st.stop()
+found = shift(db, person, begin, min(end, now))  # what comes due later is not overdue
+rest = f"; the rest, until {end:%Y-%m-%d %H:%M} UTC, is still to come" if end > minute else ""
+st.text(f"{begin:%Y-%m-%d %H:%M} to {min(end, minute):%Y-%m-%d %H:%M} UTC{rest}")
 st.html(table_html(found))
 st.text(follow_up_words(found))
 st.caption(

@@ -1,6 +1,7 @@
 """The shift page, and follow-ups at the top of the inbox."""
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from streamlit.testing.v1 import AppTest
@@ -23,6 +24,30 @@ def test_the_shift_page_shows_every_tier(open_page: Opener, page_database: Datab
     assert all(f'<th scope="row">{tier.name}</th>' in shown for tier in Tier)
     page.selectbox(key="shift_length").set_value("Chosen times").run()
     assert not page.exception
+
+
+def test_a_period_that_is_not_over_is_counted_as_far_as_it_has_passed(
+    open_page: Opener, page_database: Database
+) -> None:
+    now = datetime.now(UTC)
+    fill(page_database, [Tier.P2], entered_at=[now - timedelta(minutes=10)])  # due in almost four hours
+    page = open_page("shift")
+    page.selectbox(key="shift_length").set_value("Chosen times").run()
+    page.date_input(key="shift_from_day").set_value((now - timedelta(days=2)).date())
+    page.number_input(key="shift_hours").set_value(24 * 14).run()
+    assert not page.exception
+    row = _row(page, "P2")
+    assert row[:3] == ["1", "0", "0"] and row[5] == "–" and row[8:] == ["1", "0"], "nothing is late yet"
+    assert any("is still to come" in each.value for each in page.text)
+    page.date_input(key="shift_from_day").set_value((now + timedelta(days=3)).date()).run()
+    assert not page.exception and [each.value for each in page.info] == ["This period has not begun."]
+
+
+def _row(page: AppTest, tier: str) -> list[str]:
+    """The cells of this tier."""
+    shown = " ".join(element.proto.body for element in page.get("html"))
+    _, _, behind = shown.partition(f'<th scope="row">{tier}</th>')
+    return re.findall(r"<td>(.*?)</td>", behind.partition("</tr>")[0])
 
 
 def test_follow_ups_that_are_not_overdue_are_drawn_once_they_are_unfolded(
