@@ -41,7 +41,10 @@ def _standing(account: Account) -> str:
 def _one(db: Database, person: Actor, account: Account) -> None:
     st.caption("Known to the sign-in as:")
     st.text(account.subject or "the local user")
-    roles = st.multiselect("Roles", list(Role), sorted(account.roles), format_func=str.title, key=f"roles_{account.id}")
+    stored = sorted(account.roles)  # in the key: what was chosen from other roles than these is not saved over them
+    roles = st.multiselect(
+        "Roles", list(Role), stored, format_func=str.title, key=f"roles_{account.id}_{'_'.join(stored)}"
+    )
     with st.container(horizontal=True):
         if st.button("Save roles", key=f"save_{account.id}", type="primary"):
             _act_and_say(
@@ -50,7 +53,7 @@ def _one(db: Database, person: Actor, account: Account) -> None:
         if st.button("End sessions", key=f"revoke_{account.id}", help="Refused at their next action; drafts are kept."):
             _act_and_say(account, lambda: revoke(db, person.at(resources.now()), account.id), "Sessions ended.")
         word = "Switch off" if account.active else "Switch on"
-        if st.button(word, key=f"active_{account.id}"):
+        if st.button(word, key=f"{word}_{account.id}"):  # pressed twice it is not the other one
             switched = not account.active
             _act_and_say(
                 account, lambda: set_active(db, person.at(resources.now()), account.id, switched), f"{word}: done."

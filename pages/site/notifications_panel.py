@@ -84,7 +84,7 @@ def _recipient(db: Database, person: Actor, one: Recipient) -> None:
                     lambda: outbox.send_test(db, person.at(resources.now()), one.id), "The test is on its way."
                 )
             word = "Switch off" if one.active else "Switch on"
-            if st.button(word, key=f"switch_{one.id}"):
+            if st.button(word, key=f"{word}_{one.id}"):  # pressed twice it is not the other one
                 active = not one.active
                 _act_and_say(
                     lambda: recipients.set_active(db, person.at(resources.now()), one.id, active), f"{word}: done."

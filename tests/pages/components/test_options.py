@@ -55,7 +55,7 @@ def test_of_two_accounts_of_one_name_the_one_chosen_gets_the_role(open_page: Ope
     page = open_page("settings")
     place = [account.id for account in list_accounts(page_database, LOCAL_USER)].index("kim1")
     page = _box(page, "Account").select_index(place).run()
-    page.multiselect(key="roles_kim1").set_value([Role.SENIOR])
+    page.multiselect(key="roles_kim1_reviewer").set_value([Role.SENIOR])
     page = _press(page, "Save roles")
     roles = {account.id: account.roles for account in list_accounts(page_database, LOCAL_USER)}
     assert roles["kim1"] == {Role.SENIOR} and roles["kim2"] == {Role.REVIEWER}

@@ -68,6 +68,14 @@ def test_recipients_can_be_switched_off_and_removed(open_page: Opener, page_data
     assert list_recipients(page_database, LOCAL_USER) == ()
 
 
+def test_a_recipient_that_is_switched_off_twice_is_off(open_page: Opener, page_database: Database) -> None:
+    page = _fill(open_page("settings"), "https://hooks.example.org/x")
+    [off] = [button for button in page.button if button.label == "Switch off"]
+    for _ in range(2):
+        off.click().run()
+    assert [one.active for one in list_recipients(page_database, LOCAL_USER)] == [False]
+
+
 def test_intervals_and_the_address_of_links_are_settings(open_page: Opener, page_database: Database) -> None:
     page = open_page("settings")
     page.number_input(key="notify_P1_v0").set_value(7.0)

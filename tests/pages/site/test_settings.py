@@ -22,9 +22,10 @@ from storage.batches import preflights
 from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.settings_store import SiteSettings
+from storage.site import accounts
 from tests.pages.conftest import ROOT, Opener, restart
 from tests.pages.researched import sample_rows, screened
-from tests.storage.inbox_cases import ANN, NOW, RESEARCHER, register
+from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, register
 from tests.stub_server.server import StubServer
 
 
@@ -138,12 +139,39 @@ def test_the_stop_button_is_on_every_page_and_can_be_released(open_page: Opener,
 def test_an_administrator_gives_roles(open_page: Opener, page_database: Database) -> None:
     register(page_database, ANN)
     page = open_page("settings")
-    page.multiselect(key="roles_ann").set_value([Role.SENIOR, Role.ADMIN])
+    page.multiselect(key="roles_ann_reviewer").set_value([Role.SENIOR, Role.ADMIN])
     page = _press(page, "Save roles")
     assert not page.exception and page.success[0].value == "Roles saved."
-    page.multiselect(key="roles_ann").set_value([Role.SENIOR])
+    page.multiselect(key="roles_ann_admin_senior").set_value([Role.SENIOR])
     page = _press(page, "Save roles")
     assert page.error[0].value == "This is the last account that can manage accounts."
+
+
+def test_an_account_that_is_switched_off_twice_is_off(open_page: Opener, page_database: Database) -> None:
+    """The second press comes from the page as it was before the first."""
+    register(page_database, ADMIN, ANN)
+    page = _choose(open_page("settings"), ANN.id)
+    next(box for box in page.selectbox if box.label == "Account").set_value(ANN.id)
+    [off] = [button for button in page.button if button.label == "Switch off"]
+    for _ in range(2):
+        off.click().run()
+    standing = {one.id: one.active for one in accounts.list_accounts(page_database, ADMIN)}
+    assert standing == {ADMIN.id: True, ANN.id: False}
+
+
+def test_roles_that_another_administrator_changed_are_not_saved_over(
+    open_page: Opener, page_database: Database
+) -> None:
+    register(page_database, ADMIN, ANN)
+    page = _press(_choose(open_page("settings"), ANN.id), "End sessions")
+    accounts.set_roles(page_database, ADMIN.at(NOW), ANN.id, frozenset())
+    page = _press(page, "Save roles")
+    assert {one.id: one.roles for one in accounts.list_accounts(page_database, ADMIN)}[ANN.id] == frozenset()
+    assert next(box for box in page.multiselect if box.label == "Roles").value == []
+
+
+def _choose(page: AppTest, account_id: str) -> AppTest:
+    return next(box for box in page.selectbox if box.label == "Account").set_value(account_id).run()
 
 
 def test_the_card_says_what_is_not_measured_and_escapes_what_could_be_markup() -> None:
