@@ -7,6 +7,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends socat && rm -rf
 COPY requirements.txt .
 RUN python -m pip install --no-cache-dir --require-hashes -r requirements.txt
 COPY . .
+RUN python -m pip install --no-cache-dir --no-deps --no-build-isolation -e pages/browser
 # The root of the file system is read-only when it runs: what is compiled is compiled now, what is written goes to var.
 RUN python -m compileall -q . && useradd --system --home /app second-look && mkdir -p var && chown second-look var
 USER second-look

@@ -119,6 +119,15 @@ def test_the_programs_started_exist() -> None:
     assert "--require-hashes" in docker and (ROOT / "requirements.txt").exists()
 
 
+def test_the_image_installs_the_components_of_the_pages() -> None:
+    """Without them the app ends before it serves; `make run` installs them in place, and so does the image."""
+    in_place = re.compile(r"--no-deps --no-build-isolation -e (\S+)")
+    docker = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    make = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert in_place.findall(docker) == in_place.findall(make) == ["pages/browser"]
+    assert docker.index("COPY . .") < docker.index("-e pages/browser") < docker.index("USER second-look")
+
+
 def test_the_proxy_leads_from_the_published_port_to_the_app() -> None:
     program, listen, target = SERVICES["proxy"]["command"]
     (published,) = SERVICES["proxy"]["ports"]
