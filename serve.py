@@ -21,6 +21,8 @@ _PR_SET_PDEATHSIG = 1
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 SETTLED_S = 30.0
 """Seconds after its start; a process that ends later than this is started again soon."""
+GIVEN_UP_WITHIN_S = 10.0
+"""An app that is ending, as ours of a moment ago may be, has given up its port by then."""
 
 
 @cache
@@ -111,6 +113,9 @@ class Kept:
 
 def serve(port: int) -> int:
     """Run until a signal comes; 1 where the app cannot even start (its settings are refused, its port is taken)."""
+    if _is_taken(port):
+        _log().error("port %d is taken by another program: end that, or choose another port (PORT=...)", port)
+        return 1
     app, worker = Kept("app", lambda: _app(port)), Kept("worker", _worker)
     api_port = os.environ.get("SECOND_LOOK_API_PORT", "")
     beside = [worker, Kept("api", lambda: _api(api_port))] if api_port else [worker]
@@ -123,11 +128,17 @@ def serve(port: int) -> int:
                 return app.process.returncode or 1
             for kept in (app, *beside):
                 kept.look()
-    except (Ended, KeyboardInterrupt):
-        return 0
     finally:
         for kept in (*beside, app):
             kept.stop()
+
+
+def _is_taken(port: int) -> bool:
+    """Whether another program keeps this port."""
+    until = time.monotonic() + GIVEN_UP_WITHIN_S
+    while (taken := _answers(port)) and time.monotonic() < until:
+        time.sleep(0.5)
+    return taken
 
 
 def _answers(port: int) -> bool:
@@ -143,7 +154,10 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8501")))
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
-    return serve(parser.parse_args().port)
+    try:
+        return serve(parser.parse_args().port)
+    except (Ended, KeyboardInterrupt):
+        return 0
 
 
 if __name__ == "__main__":

@@ -62,3 +62,12 @@ def test_what_is_killed_comes_back_and_nothing_outlives_a_killed_supervisor(
     wait_for(lambda: progress(db, batch_id).finished_at is not None and serves(port), 90)
     workers.kill(sign=signal.SIGTERM)
     db.close()
+
+
+def test_a_port_that_another_program_has_ends_it(sqlite_url: str, workers: Workers, tmp_path: Path) -> None:
+    """It had started app and worker again and again, as if the other program's answers were the app's."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        workers.start(sqlite_url, {"data_directory": tmp_path}, ("serve.py", "--port", str(port)))
+        wait_for(lambda: workers.dead(0), 60)
+    assert workers.alive[0].returncode == 1 and f"port {port} is taken" in workers.log_of(0)
