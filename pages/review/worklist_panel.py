@@ -1,32 +1,55 @@
 """What a batch called unsafe and put on its worklist: looked at one by one, acknowledged together."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 import streamlit as st
 
 from pages.components import resources
 from pages.components.case_link import case_link
+from pages.components.sign_in import check_session, poll_session
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.reach import Reach
+from screening.words import count_of
 from storage.batches.batches import BatchSummary
 from storage.database import Database
 from storage.review.worklist import Listed, acknowledge, worklist
+
+LOOK_EVERY_S = 5.0
 
 
 def worklist_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     """The list with its button; nothing for a batch without one, or for whoever may not see outcomes."""
     if one.reach is not Reach.LIST or not is_allowed(person, Action.ACKNOWLEDGE):
         return
-    found = worklist(db, person, one.id)
     st.subheader("Worklist: called unsafe")
     if said := st.session_state.pop("worklist_said", None):
         st.success(said)
-    if not found.waiting:
+    rows = worklist(db, person, one.id).cases
+    st.fragment(poll_session(_waiting), run_every=LOOK_EVERY_S)(db, person, one.id, rows)
+    if rows:
+        st.fragment(_choose)(db, person, rows)
+
+
+def _waiting(db: Database, person: Actor, batch_id: str, shown: Sequence[Listed]) -> None:
+    """How many wait by now. The rows shown stay under their ticks until somebody asks for what came since."""
+    found = worklist(db, person, batch_id)
+    if bool(found.waiting) != bool(shown):
+        st.rerun(scope="app")
+    if not shown:
         st.caption("Nothing waits to be acknowledged here.")
         return
-    st.caption(f"{found.waiting:,} wait to be acknowledged. Acknowledging is not reading, and enters no estimate.")
-    picked = _table(found.cases)
+    waiting = count_of(found.waiting, "text waits", "texts wait")
+    st.caption(f"{waiting} to be acknowledged. Acknowledging is not reading, and enters no estimate.")
+    if found.cases != tuple(shown) and st.button("Show the list as it is now", icon=":material/refresh:"):
+        st.rerun(scope="app")
+
+
+def _choose(db: Database, person: Actor, rows: Sequence[Listed]) -> None:
+    """The list and its button: a part of the page by itself, so that what is ticked and pressed is what was shown."""
+    check_session(active=True)
+    picked = _table(rows)
     if len(picked) == 1:
         case_link(picked[0].case_id)
     if st.button(f"Acknowledge {len(picked):,}", disabled=not picked, type="primary", key="acknowledge"):
@@ -36,14 +59,15 @@ def worklist_panel(db: Database, person: Actor, one: BatchSummary) -> None:
 
 
 def _table(rows: Sequence[Listed]) -> list[Listed]:
-    """The cases as a table; the ones that were ticked."""
+    """The cases as a table; those that were ticked. A tick is of a place: it is not taken over into another list."""
+    listed = sha256(" ".join(row.case_id for row in rows).encode()).hexdigest()[:16]
     shown = [{"Id": row.external_id, "Row": row.row, "Agent": row.node, "At": row.completed_at} for row in rows]
     picked = st.dataframe(
         shown,
         hide_index=True,
         on_select="rerun",
         selection_mode="multi-row",
-        key=f"worklist_{rows[0].case_id}_{len(rows)}",
+        key=f"worklist_{listed}",
         column_config={"At": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm")},
     )
     return [rows[at] for at in picked["selection"]["rows"]]

@@ -1,14 +1,16 @@
 """A database of its own for every test of a page, and the shell script under AppTest."""
 
+import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import streamlit as st
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Dataframe
 
 from pages.components import resources
 from pages.components.navigation import ENTRIES
@@ -34,6 +36,15 @@ def restart() -> None:
 
 MAIN = sys.modules["__main__"]
 Opener = Callable[..., AppTest]
+
+
+def choose_rows(page: AppTest, table: Dataframe, rows: Sequence[int]) -> None:
+    """Run the page as after a press on these rows of the table as it was drawn last, and on buttons clicked before."""
+    states = page._tree.get_widget_states()
+    chosen = {"selection": {"rows": list(rows), "columns": [], "cells": []}}
+    states.widgets.add(id=table.proto.id, string_value=json.dumps(chosen))
+    page._run(states)
+    assert not page.exception, page.exception
 
 
 @pytest.fixture(autouse=True)
