@@ -6,14 +6,13 @@ import streamlit as st
 
 from jobs import uploads
 from pages.batches.batch_downloads import downloads
-from pages.batches.batch_progress import ENDED, find_stopped, list_row, missing_rows, progress_html
-from pages.batches.intake_runs import Stopped, intake_runs
+from pages.batches.batch_progress import ENDED, find_stopped, list_row, missing_rows, offers, progress_html
+from pages.batches.intake_runs import intake_runs
 from pages.batches.new_batch import check_file, upload_file
 from pages.batches.overnight_panel import overnight_state
 from pages.batches.reach_choice import reach_fact
 from pages.batches.ways_panel import ways_panel
 from pages.components import resources
-from pages.components.result_links import result_links_html
 from pages.components.sign_in import poll_session
 from pages.review.worklist_panel import worklist_panel
 from screening.review.policy import Action, is_allowed, require
@@ -49,10 +48,10 @@ def back(label: str) -> None:
         st.rerun()
 
 
-def live(batch_id: str, *shown: BatchState | str | Stopped | None) -> None:
-    """Draw the progress again; the whole page runs again when the state has changed."""
+def live(batch_id: str, *shown: object) -> None:
+    """Draw the progress again; the whole page runs again when what it offers has changed."""
     found = batches.progress(db, batch_id, resources.now(), actor=person)
-    if (found.state, found.rows_missing, find_stopped(batch_id, found.state)) != shown:
+    if offers(batch_id, found) != shown:
         st.rerun(scope="app")
     st.html(progress_html(found, by_label=by_label, worker=worker_lives(db, resources.now())))
     overnight_state(batch_id, found.state)
@@ -70,8 +69,7 @@ def controls(one: BatchSummary) -> None:
         if state is BatchState.PAUSED and not found.at_cap and st.button("Resume", type="primary", icon=PLAY):
             batches.resume(db, by, one.id)
             st.rerun()
-        failed = 0 if state in ENDED else found.failed
-        if failed and st.button(f"Retry {failed:,} failed", icon=":material/replay:"):
+        if found.failed and state not in ENDED and st.button("Retry what failed", icon=":material/replay:"):
             batches.retry_failed(db, by, one.id)
             st.rerun()
         if found.at_cap and st.button("Go on without a cap", icon=PLAY):
@@ -94,13 +92,11 @@ def show(one: BatchSummary) -> None:
     st.caption(reach_fact(one.reach))
     with st.container(border=True):
         state = one.progress.state
-        halted = find_stopped(one.id, state)
-        shown = (state, one.progress.rows_missing, halted)
+        shown = offers(one.id, one.progress)
         st.fragment(poll_session(live), run_every=None if state in ENDED else POLL_S)(one.id, *shown)
-        missing_rows(person, one, halted)
+        missing_rows(person, one, find_stopped(one.id, state))
         controls(one)
     if by_label:
-        st.html(result_links_html(one.id, one.progress))
         st.fragment(poll_session(ways_panel), run_every=None if state in ENDED else WAYS_S)(db, person, one)
     worklist_panel(db, person, one)
     downloads(db, person, one)

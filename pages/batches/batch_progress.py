@@ -122,6 +122,11 @@ def find_stopped(batch_id: str, state: BatchState) -> Stopped | None:
     return None if state in ENDED else intake_runs().stop_reason(batch_id)
 
 
+def offers(batch_id: str, found: Progress) -> tuple[object, ...]:
+    """What the sentences and buttons around the progress follow from."""
+    return found.state, found.why, found.rows_missing, found.failed > 0, find_stopped(batch_id, found.state)
+
+
 def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> None:
     """Why rows of the file are not in, and the way on: a button where this process has the file."""
     if found is None and one.progress.rows_missing is None:

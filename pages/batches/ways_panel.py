@@ -8,13 +8,15 @@ import streamlit as st
 from jobs.overview import Overview, batch_overview
 from pages.batches.batch_progress import ENDED
 from pages.batches.cost_panel import cost_panel
+from pages.components import resources
 from pages.components.computed import compute, compute_again
 from pages.components.diagram import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
+from pages.components.result_links import result_links_html
 from screening.engine.pipeline import PipelineConfig
 from screening.labels import OUTCOMES, Label
 from screening.review.actors import Actor
 from screening.words import count_of
-from storage.batches.batches import BatchSummary
+from storage.batches.batches import BatchSummary, progress
 from storage.batches.configurations import load_configuration
 from storage.batches.ways import Ways
 from storage.database import Database
@@ -22,7 +24,8 @@ from storage.research.standing import batch_now
 
 
 def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
-    """The drawing as of this moment, with what it leaves out."""
+    """The numbers and the drawing as of this moment, each number with its list, and what the drawing leaves out."""
+    st.html(result_links_html(one.id, progress(db, one.id, resources.now(), actor=person)))
     pipeline = load_configuration(db, one.configuration_version).pipeline
     overview = _overview(db, person, one)
     found = overview.ways

@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from screening.labels import Outcome
+from screening.review.reach import Reach
+from storage.batches.pending import record_error
 from storage.database import Database
 from tests.browser.conftest import ROOT, RunningApp, screenshot, screenshots
 from tests.jobs.files import hand_over, settings, write_posts
+from tests.storage.batch_of import NOW, batch, decide, waiting
 
 pytestmark = pytest.mark.browser
 
@@ -144,3 +148,25 @@ def test_the_list_opens_a_batch_and_comes_back(page: Page) -> None:
     page.wait_for_timeout(1_000)
     expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
     assert "batch=" not in page.url
+
+
+def test_a_page_that_stays_open_offers_what_there_is_by_now(page: Page, running_app: RunningApp) -> None:
+    """As long as the batch ran, its numbers, worklist and retry were those of the moment at which it was opened."""
+    running_app.stop("worker")
+    db = Database(running_app.database_url)
+    batch_id = batch(db, ["one", "two", "three", "four"], reach=Reach.LIST)
+    page.goto(f"/batches?batch={batch_id}")
+    expect(page.get_by_text("Nothing waits to be acknowledged here.")).to_be_visible()
+    unsafe, failed, another, _pending = waiting(db)
+    decide(db, unsafe, Outcome.UNSAFE)
+    expect(page.get_by_text("1 text waits to be acknowledged.")).to_be_visible()
+    expect(page.get_by_role("link", name=re.compile(r"^1\s*unsafe$"))).to_be_visible()
+    expect(page.get_by_role("button", name="Retry what failed")).to_have_count(0)
+    record_error(db, failed, "refused", "", NOW)
+    expect(page.get_by_role("button", name="Retry what failed")).to_be_visible()
+    decide(db, another, Outcome.UNSAFE)
+    expect(page.get_by_text("2 texts wait to be acknowledged.")).to_be_visible()
+    page.get_by_role("button", name="Show the list as it is now").click()
+    expect(page.get_by_role("button", name="Show the list as it is now")).to_have_count(0)
+    db.close()
+    running_app.start("worker")

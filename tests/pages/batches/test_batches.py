@@ -233,7 +233,7 @@ def test_what_failed_in_a_cancelled_batch_is_said_and_not_offered_again(
     batch_id = batch(page_database, ["one", "two"])
     record_error(page_database, waiting(page_database)[0], "timeout", "", NOW)
     page = open_page("batches", batch=batch_id)
-    assert "Retry 1 failed" in _labels(page) and "failed, to be retried" in _shown(page)
+    assert "Retry what failed" in _labels(page) and "failed, to be retried" in _shown(page)
     _button(page, "Cancel this batch").click().run()
     assert not any(label.startswith("Retry") for label in _labels(page))
     assert "</em> failed</span>" in _shown(page) and "to be retried" not in _shown(page)
