@@ -1,5 +1,7 @@
 """Upload a file, check its rows and costs, follow the run, download the results."""
 
+from collections.abc import Sequence
+from functools import partial
 from html import escape
 
 import streamlit as st
@@ -113,22 +115,25 @@ def everything() -> None:
     if not found:
         st.write("No batch yet. Upload a file to begin; `data/sample.csv` is a small one to try.")
         return
-    number = st.session_state.setdefault("batches_shown", 0)
     worker = worker_lives(db, resources.now())
-    picked = st.dataframe(
+    key = f"batches_{st.session_state.setdefault('batches_shown', 0)}"
+    st.dataframe(
         [list_row(one, by_label=by_label, worker=worker) for one in found[:PAGE]],
         hide_index=True,
-        on_select="rerun",
+        on_select=partial(choose_batch, key, [one.id for one in found[:PAGE]]),
         selection_mode="single-row",
-        key=f"batches_{number}",
+        key=key,
         column_config={"Started": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm")},
     )
     if len(found) > PAGE or page > 1:
         st.pagination(min(MOST_PAGES, page + (len(found) > PAGE)), key="batches_page")
-    if rows := picked["selection"]["rows"]:
-        st.session_state["batches_shown"] = number + 1
-        st.query_params["batch"] = found[rows[0]].id
-        st.rerun()
+
+
+def choose_batch(key: str, shown: Sequence[str]) -> None:
+    """Open the batch whose row was pressed, as the list stood then: others may have begun since."""
+    if rows := st.session_state[key]["selection"]["rows"]:
+        st.session_state["batches_shown"] += 1
+        st.query_params["batch"] = shown[rows[0]]
 
 
 folder = resources.settings().data_directory / "uploads"

@@ -21,9 +21,9 @@ from storage.batches.pending import record_error
 from storage.batches.results import results
 from storage.database import Database
 from storage.schema import cases
-from tests.pages.conftest import Opener
+from tests.pages.conftest import Opener, choose_rows
 from tests.pages.working import work
-from tests.storage.batch_of import NOW, batch, decide, waiting
+from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 
 FILES = Path(__file__).parents[2] / "fixtures" / "bad_csv"
 
@@ -211,6 +211,20 @@ def test_where_nothing_is_left_out_nothing_is_said_of_it(open_page: Opener, page
     decide(page_database, waiting(page_database)[0])
     page = open_page("batches", batch=batch_id)
     assert "⤓ Results (CSV)</a>" in _shown(page) and not any("Left out" in one.value for one in page.caption)
+
+
+def test_the_row_that_is_pressed_is_the_batch_that_opens(open_page: Opener, page_database: Database) -> None:
+    """Another batch has begun since the list was drawn, and stands above."""
+    batch(page_database, ["one"])
+    page = open_page("batches")
+    (shown,) = batches.list_batches(page_database, LOCAL_USER)
+    later = batches.NewBatch(name="later.csv", configuration_version=shown.configuration_version, seed=7)
+    batches.create_batch(page_database, LOCAL_USER.at(LATER), later)
+    choose_rows(page, page.dataframe[0], [0])
+    assert page.query_params["batch"] in (shown.id, [shown.id])
+    assert "posts.csv</h1>" in _shown(page)
+    _button(page, "All batches").click().run()
+    assert list(page.dataframe[0].value["Batch"]) == ["later.csv", "posts.csv"], "and nothing is chosen"
 
 
 def test_pause_resume_and_cancel(open_page: Opener, page_database: Database) -> None:
