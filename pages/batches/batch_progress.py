@@ -13,7 +13,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
-from storage.batches.batch_state import ACTIVE, BatchState
+from storage.batches.batch_state import ACTIVE, STOPPED, BatchState
 from storage.batches.batches import BatchSummary, Progress
 
 _NEED_WORKER = ACTIVE - {BatchState.ROWS_MISSING}
@@ -138,7 +138,7 @@ def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> Non
     st.html(
         '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
         f'background:light-dark(#fdf1f0,#2c1614)"><b>Taking rows in stopped after {one.progress.rows_in:,}:</b> '
-        f"{escape(visible(why))} The rows that are in are screened. {end}</div>"
+        f"{escape(visible(why))} {_rows_in(one.progress.state)} {end}</div>"
     )
     if (
         found
@@ -147,6 +147,15 @@ def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> Non
     ):
         intake_runs().start(found.upload)
         st.rerun()
+
+
+def _rows_in(state: BatchState) -> str:
+    """What becomes of the rows that are in.
+
+    >>> _rows_in(BatchState.ROWS_MISSING), _rows_in(BatchState.PAUSED)
+    ('The rows that are in are screened.', 'The rows that are in wait with their batch.')
+    """
+    return f"The rows that are in {'wait with their batch' if state in STOPPED else 'are screened'}."
 
 
 def _way_on(one: BatchSummary) -> str:

@@ -73,6 +73,16 @@ def test_rows_that_another_process_left_out_are_said_without_a_button(
     assert list(open_page("batches").dataframe[0].value["State"]) == ["! Rows are missing"]
 
 
+@pytest.mark.parametrize(("paused", "said"), [(False, "in are screened"), (True, "in wait with their batch")])
+def test_what_becomes_of_the_rows_that_are_in_is_said_as_it_is(
+    open_page: Opener, page_database: Database, paused: bool, said: str
+) -> None:
+    batch_id = _open_batch(page_database, {}, "file_refused")
+    if paused:
+        batches.pause(page_database, LOCAL_USER.at(datetime.now(UTC)), batch_id)
+    assert f"The rows that are {said}." in _shown(open_page("batches", batch=batch_id))
+
+
 def _open_batch(database: Database, intake: Mapping[str, Any], why: str) -> str:
     """A batch whose rows stopped coming in, begun with this of its file."""
     now = datetime.now(UTC)
