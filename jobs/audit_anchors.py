@@ -4,6 +4,7 @@ import json
 import os
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 from jobs import notifications_webhook
 from jobs.notifications_webhook import NotSent
@@ -53,10 +54,27 @@ def read_anchors(path: Path) -> tuple[Anchor, ...]:
 def _write(path: Path, made: Anchor, now: datetime) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps({**json.loads(made.as_json()), "at": now.isoformat(timespec="seconds")}, sort_keys=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as file:
-        file.write(line + "\n")
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "a+b") as file:
+        _end_last_line(file)
+        file.write(line.encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def _end_last_line(file: BinaryIO) -> None:
+    """Let the next anchor begin a line of its own. What a full disk or a power cut left of one goes: it was never
+    recorded as written, and no check could read the file with it.
+    """
+    file.seek(0)
+    kept = file.read()
+    begun = kept.rfind(b"\n") + 1
+    if begun == len(kept):
+        return
+    try:
+        Anchor.from_json(kept[begun:].decode())
+        file.write(b"\n")
+    except ValueError:
+        file.truncate(begun)
 
 
 def _post(settings: Settings, address: str, made: Anchor, now: datetime) -> None:

@@ -318,6 +318,21 @@ def test_anchors_go_to_a_webhook_too_signed_and_are_a_fault_while_it_refuses(db:
     assert verify(db, [made]).proven and verify(db, kept_anchors(settings)).proven
 
 
+def test_the_line_after_one_that_was_cut_off_is_whole(db: Database, tmp_path: Path) -> None:
+    """A disk that is full in the middle of a line left its beginning; with the next one behind it no check read on."""
+    kept = tmp_path / "anchors.jsonl"
+    settings = Settings(audit_anchor_file=kept, audit_anchor_events=1)
+    for left in (b"", b'{"at": "2026-11-20T12:01:00+00:00", "cou', None):
+        if left is None:
+            kept.write_bytes(kept.read_bytes().removesuffix(b"\n"))
+        else:
+            with kept.open("ab") as file:
+                file.write(left)
+        log(db, 1)
+        assert anchor_if_due(db, settings, NOW) is not None
+    assert [one.count for one in kept_anchors(settings)] == [1, 2, 3] and verify(db, kept_anchors(settings)).proven
+
+
 def test_an_anchor_that_cannot_be_written_is_a_fault_until_it_can(db: Database, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     settings = Settings(audit_anchor_file=tmp_path / "file" / "anchors.jsonl")
