@@ -12,6 +12,7 @@ from fastapi import Depends, FastAPI, Header, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 
 from api.bodies import BatchFound, Found, Listed, NewText, NotTaken, Problem, Submitted
 from api.files import FileIntake, TooLarge
@@ -147,6 +148,10 @@ def _say_what_is_wrong(app: FastAPI) -> None:
     }
     for kind, words in known.items():
         app.add_exception_handler(kind, _handler(words))
+
+    @app.exception_handler(HTTPException)
+    async def unknown(_request: Request, refusal: HTTPException) -> JSONResponse:
+        return _problem(refusal.status_code, f"{refusal.detail}: {ROOT}/docs says what there is")
 
     @app.exception_handler(Refused)
     async def handle_refusal(_request: Request, refusal: Refused) -> JSONResponse:

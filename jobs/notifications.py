@@ -193,9 +193,10 @@ class Notifier:
     def _expire(self, now: datetime) -> None:
         """At intervals, close the batches of days that are over, and delete what is older than the settings allow."""
         if self._expired_at is None or now - self._expired_at >= EXPIRE_EVERY:
+            self._expired_at = now  # first: a fault in this must not end every round before somebody is told
             open_intakes.close_past_days(self.db, now)
-            gone = retention.expire(self.db, now)
-            self._expired_at = None if gone.get("texts") == retention.AT_ONCE else now  # there may be more
+            if retention.expire(self.db, now).get("texts") == retention.AT_ONCE:
+                self._expired_at = None  # there may be more
 
     def _no_progress(self, now: datetime) -> None:
         """Look for cases that just wait: a silent service leaves no errors behind, and is a fault too; and for files

@@ -88,10 +88,17 @@ def hand_in(daily: DailyBatches, program: Program, key: str, content_sha256: str
 
 
 def tell_settled(db: Database, now: datetime, *, private: bool) -> int:
-    """Tell every program that is due which of its texts is settled, or abandoned: the id alone. How many were told."""
-    done = 0
+    """Tell every program that is due which of its texts is settled, or abandoned: the id alone. How many were told. One
+    that does not answer is asked once a round: the others do not wait for each of its texts.
+    """
+    done, silent = 0, set[str]()
     for one in program_texts.take_due(db, now):
-        done += _tell(db, one, now, private=private)
+        if one.webhook in silent:
+            program_texts.record_not_told(db, one, now)
+        elif _tell(db, one, now, private=private):
+            done += 1
+        else:
+            silent.add(one.webhook)
     return done
 
 

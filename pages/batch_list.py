@@ -123,7 +123,7 @@ def everything() -> None:
         on_select=partial(choose_batch, key, [one.id for one in found[:PAGE]]),
         selection_mode="single-row",
         key=key,
-        column_config={"Started": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm")},
+        column_config={"Started (UTC)": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm")},
     )
     if len(found) > PAGE or page > 1:
         st.pagination(min(MOST_PAGES, page + (len(found) > PAGE)), key="batches_page")

@@ -39,7 +39,7 @@ from storage.batches.pipelines import (
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_SETTINGS)
 may_draft = is_allowed(person, Action.DRAFT_PIPELINE)
-prompts, active = load_prompts(settings.prompts_directory), active_version(db)
+prompts, active, usual = load_prompts(settings.prompts_directory), active_version(db), resources.usual_pipeline()
 kept = {f"{one.pipeline.name}/{one.number}": one for one in list_versions(db, person)}
 
 
@@ -90,11 +90,10 @@ def preview(draft: Draft) -> PipelineConfig | None:
     marks = {one.name: NodeMark(words=f"{one.model or 'site'} · ≤ {one.rule.rule().budget}") for one in pipeline.nodes}
     st.html(diagram_html(pipeline, marks))
     facts(pipeline)
-    before = active.pipeline if active else shipped_pipelines()[settings.preset]
-    changed = differences(before, pipeline)
-    with st.expander(f"Difference to what is in force ({before.name}): {count_of(len(changed), 'line')}"):
+    changed = differences(usual, pipeline)
+    with st.expander(f"Difference to what is in force ({usual.name}): {count_of(len(changed), 'line')}"):
         st.code("\n".join(changed) or "None.", language="diff", wrap_lines=True)
-    whole = prompts_panel(before, pipeline, prompts)
+    whole = prompts_panel(usual, pipeline, prompts)
     made = check_before(Action.VIEW_SETTINGS, lambda: write_pipeline(pipeline))
     st.download_button("Export TOML", made, f"{pipeline.name}.toml", on_click="ignore")
     return pipeline if whole else None
@@ -105,13 +104,16 @@ def save(pipeline: PipelineConfig) -> None:
     note = st.text_input("What is new in this version", key="pipeline_note", max_chars=200)
     seen: dict[str, int] = st.session_state["pipeline_seen"]  # the newest versions when this draft was begun
     if st.button("Save as a new version", type="primary", disabled=not may_draft, key="pipeline_save"):
+        by = person.at(resources.now())
         try:
-            made = keep_version(db, person.at(resources.now()), pipeline, note, seen.get(pipeline.name, 0))
+            made = keep_version(db, by, pipeline, note, seen.get(pipeline.name, 0))
         except StalePipeline as stale:
             st.error(f"{sentence(stale)} Open that one, or give this draft another name.", icon=":material/edit:")
             return
         seen[pipeline.name] = made.number
-        st.session_state["pipeline_said"] = f"Saved: {made.title}. It screens nothing until it is put in force."
+        nothing = f"Nothing differs from {made.title}: nothing was saved."
+        new = f"Saved: {made.title}. It screens nothing until it is put in force."
+        st.session_state["pipeline_said"] = new if made.at == by.now else nothing
         st.rerun()
 
 
@@ -123,7 +125,7 @@ edit, compare = st.tabs(["Edit", "Compare"])
 with edit:
     start_from()
     if "pipeline_draft" not in st.session_state:
-        begin(active.pipeline if active else shipped_pipelines()[settings.preset])
+        begin(usual)
     draft, key = st.session_state["pipeline_draft"], f"pipeline_{st.session_state['pipeline_round']}"
     left, right = st.columns([1.9, 1], gap="large")
     with right.container(border=True):
@@ -135,9 +137,9 @@ with edit:
     with left:
         if (found := preview(changed)) is not None:
             save(found)
-        activation_panel(db, person, kept, active, settings.preset)
+        activation_panel(db, person, kept, active, usual)
 with compare:
     own = {one.title: one.pipeline for one in kept.values()} | dict(shipped_pipelines())
     if (shown := comparison_panel(db, person, own)) is not None:
         promotion(db, person, kept, shown)
-    shadow_panel(db, person, own, resources.usual_pipeline())
+    shadow_panel(db, person, own, usual)

@@ -105,7 +105,7 @@ def list_row(one: BatchSummary, *, by_label: bool, worker: bool = True) -> dict[
     labelled = {"Safe": found.safe, "Unsafe": found.unsafe}
     return {
         "Batch": one.name,
-        "Started": one.created_at,
+        "Started (UTC)": one.created_at,
         "State": state_words(found.state, worker=worker),
         "Rows": found.rows_in,
         "Rejected": found.rejected,

@@ -12,6 +12,8 @@ from pages.components.known_models import known_models_or_refuse
 from pages.components.words import sentence
 from pages.research.comparison_panel import figures_of, title_of
 from screening.engine.draws import SamplerError
+from screening.engine.pipeline import PipelineConfig
+from screening.engine.pipeline_file import shipped_pipelines
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.samplers.probes import Probed, probe
@@ -23,11 +25,15 @@ from storage.research.comparisons import Comparison, list_comparisons
 
 
 def activation_panel(
-    db: Database, person: Actor, kept: Mapping[str, PipelineVersion], active: PipelineVersion | None, usual: str
+    db: Database,
+    person: Actor,
+    kept: Mapping[str, PipelineVersion],
+    active: PipelineVersion | None,
+    usual: PipelineConfig,
 ) -> None:
     """What is in force, the way to change it, and what was in force before."""
     st.header("In force")
-    st.text(f"{active.title} is in force." if active else f"{usual}, as it comes with the program, is in force.")
+    st.text(f"{active.title} is in force." if active else _usual_words(usual))
     if not kept or not is_allowed(person, Action.ACTIVATE_PIPELINE):
         st.caption("An administrator puts a saved version in force." if kept else "No version of this site's own yet.")
     else:
@@ -43,6 +49,13 @@ def activation_panel(
             for one in past
         ]
         st.dataframe(rows, hide_index=True, alt="Versions that were in force")
+
+
+def _usual_words(usual: PipelineConfig) -> str:
+    """What is in force where no version of the site's own is: the budget may be another by the server's options."""
+    as_it_comes = shipped_pipelines().get(usual.name) == usual
+    how = "as it comes with the program" if as_it_comes else "with the options that the server was started with"
+    return f"{usual.name}, {how}, is in force."
 
 
 def promotion(db: Database, person: Actor, kept: Mapping[str, PipelineVersion], one: Comparison) -> None:

@@ -7,7 +7,7 @@ import streamlit as st
 
 from jobs.agents import reads_off
 from pages.components import resources
-from pages.components.case_link import case_link
+from pages.components.case_link import case_link, list_key
 from pages.components.known_models import known_models_or_refuse
 from pages.components.live_view import money
 from pages.components.words import OUTCOME_WORDS
@@ -175,7 +175,7 @@ def _cases(found: Paired) -> None:
         hide_index=True,
         on_select="rerun",
         selection_mode="single-row",
-        key="compare_cases",
+        key=list_key("compare_cases", [one.case_id for one in cases[:MOST_SHOWN]]),
         alt="Texts that part",
     )
     if len(cases) > MOST_SHOWN:

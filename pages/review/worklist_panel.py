@@ -1,12 +1,11 @@
 """What a batch called unsafe and put on its worklist: looked at one by one, acknowledged together."""
 
 from collections.abc import Sequence
-from hashlib import sha256
 
 import streamlit as st
 
 from pages.components import resources
-from pages.components.case_link import case_link
+from pages.components.case_link import case_link, list_key
 from pages.components.sign_in import check_session, poll_session
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
@@ -59,15 +58,14 @@ def _choose(db: Database, person: Actor, rows: Sequence[Listed]) -> None:
 
 
 def _table(rows: Sequence[Listed]) -> list[Listed]:
-    """The cases as a table; those that were ticked. A tick is of a place: it is not taken over into another list."""
-    listed = sha256(" ".join(row.case_id for row in rows).encode()).hexdigest()[:16]
-    shown = [{"Id": row.external_id, "Row": row.row, "Agent": row.node, "At": row.completed_at} for row in rows]
+    """The cases as a table; those that were ticked."""
+    shown = [{"Id": row.external_id, "Row": row.row, "Agent": row.node, "At (UTC)": row.completed_at} for row in rows]
     picked = st.dataframe(
         shown,
         hide_index=True,
         on_select="rerun",
         selection_mode="multi-row",
-        key=f"worklist_{listed}",
-        column_config={"At": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm")},
+        key=list_key("worklist", [row.case_id for row in rows]),
+        column_config={"At (UTC)": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm")},
     )
     return [rows[at] for at in picked["selection"]["rows"]]

@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 from api.files import FileIntake, TooLarge
 from api.guard import Limits
 from api.service import create_app
+from jobs import notifications_webhook
 from jobs.agents import accepted_names
 from jobs.notifications_webhook import signature
 from jobs.programs import tell_settled
@@ -39,6 +40,7 @@ from storage.schema import audit_events, batches, cases, inbox_entries, metadata
 from storage.settings_store import SiteSettings, accept_model_name, change
 from storage.site.programs import Made, Scope, list_programs, make_program, revoke_program
 from tests.databases import put_away
+from tests.free_port import free_port
 from tests.storage.batch_of import CONFIGURATION, decide
 from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER, form, read, register
 
@@ -317,6 +319,25 @@ def test_a_text_that_nobody_settles_any_more_is_abandoned_and_its_program_is_tol
     assert sorted(heard, key=lambda said: said["id"]) == [
         {"event": "abandoned", "id": one}, {"event": "settled", "id": other}
     ]  # fmt: skip
+
+
+def test_a_program_that_does_not_answer_is_asked_once_a_round_and_holds_up_no_other(site: Site, hook: Any) -> None:
+    silent = site.made(webhook=f"http://127.0.0.1:{free_port()}/hook")
+    heard = site.made(webhook=f"http://127.0.0.1:{hook.server_port}/hook")
+    ids = [site.submit(made, f"k{number}")[1]["id"] for number, made in enumerate([silent] * 5 + [heard])]
+    for case_id in ids:
+        decide(site.db, case_id)
+    asked: list[str] = []
+    with pytest.MonkeyPatch.context() as watched:
+        post = notifications_webhook.post
+        watched.setattr(notifications_webhook, "post", lambda to, *a, **k: (asked.append(to), post(to, *a, **k)))
+        assert tell_settled(site.db, site.now + timedelta(minutes=1), private=True) == 1
+    assert len(asked) == 2 and [json.loads(body)["id"] for _, body in hook.heard] == ids[-1:]
+
+
+def test_an_address_that_there_is_not_is_answered_as_any_other_error(site: Site) -> None:
+    for answer in (site.client.get("/api/v1/nothing"), site.client.delete("/api/v1/texts")):
+        assert answer.status_code in (404, 405) and list(answer.json()) == ["error"]
 
 
 def test_a_label_that_people_change_is_told_again_and_is_no_repetition(site: Site, hook: Any) -> None:

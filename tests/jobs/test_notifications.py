@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
+from sqlalchemy.exc import DatabaseError
 
 from jobs.notifications import Notifier
 from jobs.notifications_service import describe, send
@@ -110,6 +111,23 @@ def test_a_p0_case_is_told_signed_and_without_anything_of_it(db: Database, clock
     with db.read() as conn:
         logged = conn.execute(select(audit_events.c.details).where(audit_events.c.action == "notification_sent")).all()
     assert len(logged) == 1 and '"tier":0' in logged[0].details
+
+
+def test_a_fault_in_what_is_done_once_an_hour_keeps_nobody_from_being_told(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    heartbeats.beat(db, "one", "worker", NOW)
+    webhook(db, receiver.address)
+    fill(db, (Tier.P0,))
+    one = notifier(db, clock)
+    with db.write() as conn:
+        conn.execute(text("ALTER TABLE rejected_rows RENAME TO hidden"))
+    change(db, LOCAL_USER.at(NOW), SiteSettings(keep_rejected_days=7), 0)
+    with pytest.raises(DatabaseError):
+        one.round()
+    assert one.round() == 1
+    with db.write() as conn:
+        conn.execute(text("ALTER TABLE hidden RENAME TO rejected_rows"))
 
 
 def test_a_flood_is_one_message_an_interval_with_counts(db: Database, clock: Clock, receiver: Receiver) -> None:

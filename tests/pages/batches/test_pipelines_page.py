@@ -38,6 +38,10 @@ def test_an_agent_is_added_saved_and_put_in_force(open_page: Opener, page_databa
     page.button(key="pipeline_save").click().run()
     (made,) = list_versions(page_database, LOCAL_USER)
     assert (made.title, made.note) == ("ours v1", "a fourth agent")
+    assert "Saved: ours v1" in page.success[0].value
+    page.button(key="pipeline_save").click().run()
+    assert "Nothing differs from ours v1: nothing was saved." in page.success[0].value
+    assert list_versions(page_database, LOCAL_USER) == (made,)
     assert made.pipeline.node("worker").routes[Label.ESCALATE] == "cultural_context"
     page.button(key="pipeline_activate").click().run()
     assert "say why" in page.error[0].value.casefold() and active_version(page_database) is None
@@ -151,6 +155,18 @@ def test_an_edited_prompt_differs_on_the_page(open_page: Opener) -> None:
     page.selectbox(key="pipeline_1_worker_prompt").set_value("its own, written here").run()
     page.text_area(key="pipeline_1_worker_instructions").set_value("# Worker\n\nAnother way.").run()
     assert any("Prompts: 1 of 3 differ" in one.label for one in page.expander)
+
+
+def test_what_is_in_force_without_a_version_has_the_server_s_own_budget(
+    open_page: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = [each.value for each in open_page("pipelines").text]
+    assert any("as it comes with the program, is in force" in each for each in shown)
+    monkeypatch.setenv("SECOND_LOOK_BUDGET", "90")
+    resources.settings.forget()
+    page = open_page("pipelines")
+    assert any("with the options that the server was started with, is in force" in each.value for each in page.text)
+    assert any(each.label.endswith(": 0 lines") for each in page.expander)
 
 
 def test_whoever_saves_on_an_old_version_is_told(open_page: Opener, page_database: Database) -> None:
