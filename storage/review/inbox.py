@@ -60,6 +60,18 @@ def release_all(db: Database, by: Acting, note: str = "signed out") -> int:
     return len(rows)
 
 
+def release_set_aside(db: Database, by: Acting) -> int:
+    """Free at once what this person set aside for themselves, as they are gone; returns how many cases that was."""
+    for_them = _entry.held_by == by.id, _entry.handed_to == by.id
+    kept = and_(is_open(), _entry.reserved_until.is_not(None), _entry.reserved_until > by.now, *for_them)
+    free = dict.fromkeys(("held_by", "handed_to", "reserved_until"))
+    with db.write() as conn:
+        count = conn.execute(update(inbox_entries).where(kept).values(free)).rowcount
+        if count:
+            append(conn, by, "released_set_aside", None, {"cases": count})
+    return count
+
+
 def skip(db: Database, by: Acting, case_id: str, token: str, note: str = "") -> None:
     """Give the case back; for a while it does not come to this person again. Raises LeaseLost, NoteNeeded."""
     _pass_on(db, by, case_id, token, "skip", note)

@@ -1,11 +1,11 @@
-"""Who is at the desk: whose last session ends, or who signs out, gives back every case they hold."""
+"""Who is at the desk: whose last session ends, or who signs out, gives back every case they hold or have set aside."""
 
 from collections.abc import Collection
 from datetime import datetime
 
 from screening.review.actors import Actor, Role
 from storage.database import Database
-from storage.review.inbox import release_all
+from storage.review.inbox import release_all, release_set_aside
 from storage.site import accounts
 from storage.site.accounts import SessionEnded, SignIn
 
@@ -33,3 +33,4 @@ def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
 def _give_back(db: Database, actor: Actor | None, now: datetime, note: str) -> None:
     if actor is not None and actor.roles & READERS:
         release_all(db, actor.at(now), note)
+        release_set_aside(db, actor.at(now))

@@ -73,6 +73,7 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "ahead": lambda db: send_ahead(db, BOTH.at(LATER), [Tier.P2, Tier.P3]),
     "save": _save,
     "renew, draft, release": _renewed,
+    "release what is set aside": lambda db: inbox.release_set_aside(db, BOTH.at(LATER)),
     "release all": lambda db: inbox.release_all(db, BOTH.at(LATER)),
 }
 

@@ -10,13 +10,13 @@ from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.audit_log import events
 from storage.database import Database
-from storage.review import claims, presence
+from storage.review import claims, inbox, presence
 from storage.review.drafts import load_draft, save_draft
 from storage.settings_store import SiteSettings, change
 from storage.site import accounts
 from storage.site.accounts import Ended, LastAdmin, SessionEnded, SignIn
 from storage.site.audit_check import verify
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, fill, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, fill, register
 
 SETTINGS = SiteSettings()
 IDLE, OLD = timedelta(minutes=SETTINGS.idle_minutes), timedelta(minutes=SETTINGS.absolute_minutes)
@@ -119,6 +119,23 @@ def test_signing_out_ends_this_session_and_gives_cases_back(db: Database) -> Non
     assert refused(db, sign_in(), NOW) is Ended.SIGNED_OUT
     assert presence.enter(db, other, NOW) == ann
     assert claims.my_claims(db, ann.at(NOW)) == ()
+
+
+def test_what_somebody_set_aside_is_free_once_they_sign_out_and_not_what_a_colleague_was_given(db: Database) -> None:
+    register(db, ANN, BO)
+    ann = presence.enter(db, sign_in(), NOW)
+    fill(db, [Tier.P0, Tier.P0])
+    kept = claims.claim_next(db, ann.at(NOW))
+    assert kept is not None
+    inbox.hold(db, ann.at(NOW), kept.case_id, kept.token, "asking the ward")
+    given = claims.claim_next(db, ann.at(NOW))
+    assert given is not None and given.case_id != kept.case_id
+    inbox.hand_over(db, ann.at(NOW), given.case_id, given.token, "bo", "yours")
+    assert claims.claim_next(db, CY.at(NOW)) is None
+    presence.sign_out(db, sign_in(), NOW)
+    taken = claims.claim_next(db, CY.at(NOW))
+    assert taken is not None and taken.case_id == kept.case_id
+    assert claims.claim_next(db, CY.at(NOW)) is None, "the other is BO's for a while"
 
 
 def test_an_old_page_takes_no_case_from_a_reader_who_is_signed_in_elsewhere(db: Database) -> None:
