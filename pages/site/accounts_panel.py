@@ -9,7 +9,8 @@ from pages.components.options import unique_labels
 from screening.review.actors import Actor, Role
 from screening.text.display import visible
 from storage.database import Database
-from storage.site.accounts import Account, LastAdmin, list_accounts, revoke, set_active, set_roles
+from storage.review.presence import set_roles
+from storage.site.accounts import Account, LastAdmin, list_accounts, revoke, set_active
 
 
 def accounts_panel(db: Database, person: Actor) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from datetime import datetime
 
-from screening.review.actors import Actor, Role
+from screening.review.actors import Acting, Actor, Role
 from storage.database import Database
 from storage.review.inbox import release_all, release_set_aside
 from storage.site import accounts
-from storage.site.accounts import SessionEnded, SignIn
+from storage.site.accounts import Account, SessionEnded, SignIn
 
 READERS = frozenset({Role.REVIEWER, Role.SENIOR})
 
@@ -30,7 +30,19 @@ def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
     _give_back(db, accounts.sign_out(db, sign_in, now), now, "signed out")
 
 
+def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role]) -> Account:
+    """As `accounts.set_roles`; who reads no cases any more gives back theirs. Raises KeyError, LastAdmin."""
+    changed = accounts.set_roles(db, by, account_id, roles)
+    if not roles & READERS:
+        _free_all(db, changed.actor.at(by.now), "reads no cases any more")
+    return changed
+
+
 def _give_back(db: Database, actor: Actor | None, now: datetime, note: str) -> None:
     if actor is not None and actor.roles & READERS:
-        release_all(db, actor.at(now), note)
-        release_set_aside(db, actor.at(now))
+        _free_all(db, actor.at(now), note)
+
+
+def _free_all(db: Database, by: Acting, note: str) -> None:
+    release_all(db, by, note)
+    release_set_aside(db, by)

@@ -138,6 +138,15 @@ def test_what_somebody_set_aside_is_free_once_they_sign_out_and_not_what_a_colle
     assert claims.claim_next(db, CY.at(NOW)) is None, "the other is BO's for a while"
 
 
+@pytest.mark.parametrize(("roles", "free"), [({Role.RESEARCHER}, True), ({Role.SENIOR}, False)])
+def test_who_may_read_no_cases_any_more_gives_theirs_back_at_once(db: Database, roles: set[Role], free: bool) -> None:
+    register(db, ANN, BO, ADMIN)
+    fill(db, [Tier.P0])
+    assert claims.claim_next(db, ANN.at(NOW)) is not None
+    presence.set_roles(db, ADMIN.at(NOW), "ann", frozenset(roles))
+    assert (claims.claim_next(db, BO.at(NOW)) is not None) is free
+
+
 def test_an_old_page_takes_no_case_from_a_reader_who_is_signed_in_elsewhere(db: Database) -> None:
     """It asks when its machine awakes, or its server starts again: hours after the sign-in it carries has ended."""
     register(db, ANN, ADMIN)
