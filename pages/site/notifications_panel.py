@@ -127,7 +127,9 @@ def _add(db: Database, person: Actor) -> None:
         begin = middle.time_input("Quiet from", None, key="notify_quiet_from")
         end = right.time_input("Quiet to", None, key="notify_quiet_to", help="P0, faults and tests are always sent.")
         pressed = st.form_submit_button("Add", type="primary")
-    if pressed:
+    if pressed and (begin is None) is not (end is None):
+        st.error("Give both times of the quiet hours, or neither.", icon=":material/error:")
+    elif pressed:
         quiet = (_minutes(begin), _minutes(end)) if begin is not None and end is not None else None
         _save_new(db, person, name, kind, target, int(step), frozenset(events), quiet)
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
-from storage.audit_log import append
+from storage.audit_log import append, serialise
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.schema import notification_recipients, notifications
@@ -81,13 +81,15 @@ def is_told(one: Recipient, event: str, tier: Tier | None) -> bool:
 def add_recipient(db: Database, by: Acting, new: NewRecipient) -> tuple[Recipient, str | None]:
     """Add a recipient; beside it the secret that signs a webhook's messages, which is told here and never again.
 
-    Raises Forbidden, and ValueError for what cannot be told anything.
+    Raises Forbidden, and ValueError for what cannot be told anything, or is told already: a press made twice.
     """
     require(by.actor, Action.CHANGE_SETTINGS)
     _check(new)
     secret = secrets.token_hex(32) if new.kind is Kind.WEBHOOK else None
     recipient_id = new_id(by.now)
     with db.write() as conn:
+        serialise(conn)
+        _require_new(conn, new)
         conn.execute(
             insert(notification_recipients).values(
                 id=recipient_id,
@@ -106,6 +108,13 @@ def add_recipient(db: Database, by: Acting, new: NewRecipient) -> tuple[Recipien
         append(conn, by, "recipient_added", recipient_id, {"kind": new.kind.value, "step": new.step})
         made = _recipients(conn, [recipient_id])[0]
     return made, secret
+
+
+def _require_new(conn: Connection, new: NewRecipient) -> None:
+    its = notification_recipients.c
+    same = its.name == new.name.strip(), its.target == new.target, its.active.is_(True)
+    if conn.execute(select(its.id).where(*same)).first() is not None:
+        raise ValueError("a recipient of this name and address is there already")
 
 
 def _check(new: NewRecipient) -> None:

@@ -1,5 +1,7 @@
 """Settings, Notifications: who is told what, without a secret on the page, and a test that goes to the outbox."""
 
+from datetime import time
+
 import pytest
 from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
@@ -58,6 +60,20 @@ def test_what_cannot_be_an_address_is_refused(
 ) -> None:
     page = _fill(open_page("settings"), target, kind)
     assert any(said in one.value for one in page.error)
+    assert list_recipients(page_database, LOCAL_USER) == ()
+
+
+def test_a_recipient_added_twice_is_there_once(open_page: Opener, page_database: Database) -> None:
+    page = _fill(_fill(open_page("settings"), "https://hooks.example.org/x"), "https://hooks.example.org/x")
+    assert any("there already" in one.value for one in page.error)
+    assert len(list_recipients(page_database, LOCAL_USER)) == 1
+
+
+def test_half_of_the_quiet_hours_is_refused(open_page: Opener, page_database: Database) -> None:
+    page = open_page("settings")
+    page.time_input(key="notify_quiet_from").set_value(time(22))
+    page = _fill(page, "https://hooks.example.org/x")
+    assert "Give both times of the quiet hours, or neither." in [one.value for one in page.error]
     assert list_recipients(page_database, LOCAL_USER) == ()
 
 
