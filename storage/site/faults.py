@@ -1,5 +1,6 @@
 """What keeps the site from screening, since when: derived from what processes and cases say, kept while it lasts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -64,7 +65,7 @@ def lasts(db: Database, fault: Fault) -> bool:
 def changes(conn: Connection, now: datetime) -> tuple[frozenset[Fault], frozenset[Fault]]:
     """Which faults are here and not kept yet, and which are kept and over. Looks only: see `begin`, `finish`."""
     known = {one.fault: one.began_at for one in open_faults_in(conn)}
-    here = {fault for fault, down in _find(conn, known.get(Fault.MODEL), now).items() if down}
+    here = {fault for fault, down in _find(conn, known, now).items() if down}
     return frozenset(here - known.keys()), frozenset(known.keys() - here - _FOUND_ELSEWHERE)
 
 
@@ -82,13 +83,17 @@ def finish(conn: Connection, fault: Fault, now: datetime) -> bool:
     return bool(conn.execute(update(site_faults).where(*lasted).values(ended_at=now)).rowcount)
 
 
-def _find(conn: Connection, model_since: datetime | None, now: datetime) -> dict[Fault, bool]:
-    return {Fault.WORKERS: _no_worker(conn, now), Fault.MODEL: _no_model(conn, model_since, now)}
+def _find(conn: Connection, known: Mapping[Fault, datetime], now: datetime) -> dict[Fault, bool]:
+    no_worker = _no_worker(conn, now, lasts=Fault.WORKERS in known)
+    return {Fault.WORKERS: no_worker, Fault.MODEL: _no_model(conn, known.get(Fault.MODEL), now)}
 
 
-def _no_worker(conn: Connection, now: datetime) -> bool:
+def _no_worker(conn: Connection, now: datetime, *, lasts: bool) -> bool:
+    """Once it began a worker alone ends it: signs of life are forgotten after a week, and batches are cancelled."""
     if heartbeats.live_workers(conn, now):
         return False
+    if lasts:
+        return True
     long_ago = now - heartbeats.DEAD_AFTER
     waits = exists(select(pending_cases.c.case_id).where(pending_cases.c.ready_at < long_ago))
     return heartbeats.newest_worker_beat(conn) is not None or bool(conn.execute(select(waits)).scalar())

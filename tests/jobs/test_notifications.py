@@ -278,6 +278,21 @@ def test_dead_workers_and_a_silent_model_are_told_and_their_end_too(
     assert {body["fault"] for body in receiver.bodies[1:]} == {"workers_over", "model"}
 
 
+def test_a_worker_alone_ends_the_fault_that_none_runs(db: Database, clock: Clock) -> None:
+    heartbeats.beat(db, "two", "worker", clock.now)
+    clock.now += 2 * MINUTE
+    one = notifier(db, clock)
+    one.round()
+    clock.now += timedelta(days=8)
+    heartbeats.beat(db, "an app", "app", clock.now)  # with it the dead worker's last sign of life is forgotten
+    one.round()
+    assert [lasting.fault for lasting in faults.open_faults(db)] == [faults.Fault.WORKERS]
+    heartbeats.beat(db, "three", "worker", clock.now)
+    clock.now += MINUTE / 3
+    one.round()
+    assert faults.open_faults(db) == ()
+
+
 @pytest.mark.parametrize("why", sorted(CAP_REACHED))
 def test_a_batch_that_stops_at_its_cap_is_no_fault_of_the_model(db: Database, clock: Clock, why: str) -> None:
     """An overnight one pauses at it (`jobs.overnight`)."""
