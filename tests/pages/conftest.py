@@ -83,7 +83,7 @@ def open_page(page_database: Database) -> Opener:
     """Open a page through the shell, as a person would: ``open_page("batches", batch="…")``."""
 
     def opened(name: str | None = None, **query: str) -> AppTest:
-        app = AppTest.from_file(str(SHELL), default_timeout=30)
+        app = AppTest.from_file(str(SHELL), default_timeout=120)
         if name is not None and not script_at(name).endswith(f"/{name}.py"):
             app.run()  # it knows a page whose address is not its file's name only once the shell has run
         for key, value in query.items():

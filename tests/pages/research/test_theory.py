@@ -46,7 +46,7 @@ def test_twice_epsilon_is_drawn_twice_as_wide() -> None:
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AppTest:
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'test.db'}")
-    return AppTest.from_file(str(SHELL), default_timeout=30).run().switch_page(str(SHELL.parent / "theory.py"))
+    return AppTest.from_file(str(SHELL), default_timeout=120).run().switch_page(str(SHELL.parent / "theory.py"))
 
 
 def test_the_page_shows_every_part_and_follows_the_slider(page: AppTest) -> None:
