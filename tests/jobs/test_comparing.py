@@ -212,7 +212,8 @@ async def test_a_bug_puts_its_case_off_and_what_was_paid_is_counted(db: Database
     server = stub(StubPlan(weights={"safe": 0.5, "unsafe": 0.5}))
     async with _asking(db, server, 3, _Odd) as comparing:
         assert (await comparing.round(), await comparing.round()) == (0, 0)
-    assert 0 < server.counters.requests == _counted(db)
+    asked = server.counters.requests  # of a wave that is broken off some calls may never have reached the server
+    assert 0 < asked <= _counted(db) <= asked + AT_ONCE * 3
     assert list_comparisons(db, LOCAL_USER)[0].running
 
 
