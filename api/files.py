@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jobs import uploads
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, open_batch, settings_now, usual_pipeline
+from jobs.intake import BatchRequest, open_batch, usual_pipeline
 from jobs.port import Clock
 from jobs.programs import closing
 from jobs.uploads import Upload
@@ -23,7 +23,7 @@ from screening.datasets.reader import Table, describe_reading, read_table
 from screening.settings import Settings
 from storage.database import Database
 from storage.review.program_texts import require_same_file
-from storage.settings_store import current
+from storage.settings_store import current, settings_now
 from storage.site.programs import Program, UnknownToken, in_force
 
 log = logging.getLogger(__name__)

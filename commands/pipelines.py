@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jobs.agents import unanswerable
-from jobs.intake import settings_now, usual_pipeline
+from jobs.intake import usual_pipeline
 from jobs.port import system_clock
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import PipelineRefused, read_pipeline, shipped_pipelines, write_pipeline
@@ -17,7 +17,7 @@ from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.pipelines import UnknownPipeline, active_version, get_version, keep_version, list_versions
 from storage.database import Database
-from storage.settings_store import current, with_accepted_names
+from storage.settings_store import settings_now
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         elif arguments.action == "export":
             print(write_pipeline(named_pipeline(db, arguments.name)), end="")
         else:
-            known = with_accepted_names(Settings(), current(db).settings)
+            known = settings_now(db, Settings())
             _import(db, _answerable(pipeline_in(arguments.file), arguments.file.name, known), arguments.note)
     return 0
 

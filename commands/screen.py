@@ -17,7 +17,7 @@ from commands.one_batch import PATIENCE_S, screen_batch
 from commands.pipelines import chosen_pipeline, pipeline_in_force
 from commands.results_file import ResultsFile, exit_code, write_rejected
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight, settings_now, unlabelled_rows
+from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight, unlabelled_rows
 from jobs.port import system_clock
 from screening.datasets.reader import FileReport, Table, describe_reading
 from screening.engine.pipeline import PipelineConfig, Preset, preset
@@ -31,7 +31,7 @@ from storage.batches.intake import takes_rows
 from storage.batches.kept_preset import with_kept_preset
 from storage.batches.results import withheld_rows
 from storage.database import Database
-from storage.settings_store import current
+from storage.settings_store import current, settings_now
 
 GOING_ON = "going on with batch {batch}, an earlier run of this file"
 UNFINISHED = "batch {batch} is an earlier run of this file that was not finished: --resume goes on with it"

@@ -22,7 +22,7 @@ from storage.batches.intake import add_rows, close_intake, last_row, resume_inta
 from storage.batches.kept_preset import with_kept_preset
 from storage.batches.pipelines import active_version
 from storage.database import Database
-from storage.settings_store import current, with_accepted_names
+from storage.settings_store import current
 
 MOST_LOST = 100
 """Connections lost while one file is taken in, which goes on after the last row that is in."""
@@ -85,11 +85,6 @@ def usual_pipeline(db: Database, settings: Settings) -> PipelineConfig:
     own = active_version(db)
     kept = with_kept_preset(settings, db)
     return own.pipeline if own else preset(kept.preset, budget=kept.budget)
-
-
-def settings_now(db: Database, settings: Settings) -> Settings:
-    """The options with what an administrator has added to them on the settings page."""
-    return with_accepted_names(settings, current(db).settings)
 
 
 def configuration(settings: Settings, agents: Agents, pipeline: PipelineConfig) -> Configuration:

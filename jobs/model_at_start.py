@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from jobs.agents import Agents
 from jobs.breaker import PASSING
-from jobs.intake import configuration, settings_now, usual_pipeline
+from jobs.intake import configuration, usual_pipeline
 from jobs.patience import to_the_end
 from jobs.port import Clock
 from jobs.preflights import Preflights
@@ -19,6 +19,7 @@ from screening.engine.draws import SamplerError
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
 from storage.database import Database
+from storage.settings_store import settings_now
 from storage.site import faults, notices
 from storage.site.faults import Fault
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from jobs import notifications_webhook
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, configuration, open_batch, settings_now, usual_pipeline
+from jobs.intake import BatchRequest, configuration, open_batch, usual_pipeline
 from jobs.notifications_webhook import NotSent
 from jobs.port import Clock
 from screening.datasets.rows import NewCase
@@ -21,7 +21,7 @@ from storage.batches.open_intakes import TEXT_BY_TEXT
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.program_texts import Told
-from storage.settings_store import current
+from storage.settings_store import current, settings_now
 from storage.site.programs import Program
 
 TELL_EVERY_S = 2.0

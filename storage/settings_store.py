@@ -304,6 +304,11 @@ def with_accepted_names(settings: Settings, site: SiteSettings) -> Settings:
     return settings.model_copy(update={"accepted_model_names": tuple(names)})
 
 
+def settings_now(db: Database, settings: Settings) -> Settings:
+    """The options with what an administrator has added to them on the settings page."""
+    return with_accepted_names(settings, current(db).settings)
+
+
 def stop(db: Database, by: Acting) -> SettingsVersion:
     """Press the stop button; pressing it twice changes nothing."""
     require(by.actor, Action.STOP)

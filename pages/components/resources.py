@@ -12,11 +12,12 @@ from pages.components.singletons import singleton
 from screening.engine.pipeline import PipelineConfig, preset
 from screening.review.actors import LOCAL_USER, Acting, Actor
 from screening.settings import Settings
+from storage import settings_store
 from storage.batches.configurations import Configuration
 from storage.batches.kept_preset import with_kept_preset
 from storage.batches.pipelines import active_version
 from storage.database import Database
-from storage.settings_store import SiteSettings, current, with_accepted_names
+from storage.settings_store import SiteSettings, current
 
 
 @singleton
@@ -73,8 +74,7 @@ def configuration(pipeline: PipelineConfig) -> Configuration:
 
 def settings_now() -> Settings:
     """The options with what an administrator has added to them on the settings page."""
-    chosen: Settings = with_accepted_names(settings(), site())
-    return chosen
+    return settings_store.settings_now(database(), settings())
 
 
 def usual_pipeline() -> PipelineConfig:

@@ -199,6 +199,16 @@ def test_overdue_cases_are_told_once_and_wait_for_quiet_hours_to_end(
     assert one.round() == 0
 
 
+def open_and_give_back(db: Database, one: Notifier, clock: Clock, case_id: str, after: timedelta) -> None:
+    """A senior has the case open for so long, of which nobody is told, and gives it back unread."""
+    claimed = claims.claim(db, SENIOR.at(clock.now), case_id)
+    reveal_text(db, SENIOR.at(clock.now), case_id, claimed.token)
+    clock.now += after
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert one.round() == 0, "somebody has it open"
+    inbox.release(db, SENIOR.at(clock.now), case_id, claimed.token, "called away")
+
+
 def test_an_urgent_case_that_was_opened_and_given_back_is_told_as_overdue(
     db: Database, clock: Clock, receiver: Receiver
 ) -> None:
@@ -206,12 +216,7 @@ def test_an_urgent_case_that_was_opened_and_given_back_is_told_as_overdue(
     webhook(db, receiver.address, events=frozenset({Event.OVERDUE}))
     one = notifier(db, clock)
     (case_id,) = fill(db, (Tier.P0,))
-    claimed = claims.claim(db, SENIOR.at(clock.now), case_id)
-    reveal_text(db, SENIOR.at(clock.now), case_id, claimed.token)
-    clock.now += 8 * MINUTE
-    heartbeats.beat(db, "one", "worker", clock.now)
-    assert one.round() == 0, "somebody has it open"
-    inbox.release(db, SENIOR.at(clock.now), case_id, claimed.token, "called away")
+    open_and_give_back(db, one, clock, case_id, 8 * MINUTE)
     assert one.round() == 1 and [body["event"] for body in receiver.bodies] == ["overdue"]
     assert one.round() == 0, "told once"
 
@@ -227,12 +232,7 @@ def test_an_urgent_case_that_is_opened_after_it_was_told_as_overdue_and_given_ba
     assert one.round() == 2, "each tier by itself"
     for case_id in (urgent, other):
         clock.now += 2 * MINUTE
-        claimed = claims.claim(db, SENIOR.at(clock.now), case_id)
-        reveal_text(db, SENIOR.at(clock.now), case_id, claimed.token)
-        clock.now += 2 * MINUTE
-        heartbeats.beat(db, "one", "worker", clock.now)
-        assert one.round() == 0, "somebody has it open"
-        inbox.release(db, SENIOR.at(clock.now), case_id, claimed.token, "called away")
+        open_and_give_back(db, one, clock, case_id, 2 * MINUTE)
         clock.now += 20 * MINUTE
         heartbeats.beat(db, "one", "worker", clock.now)
         assert one.round() == (case_id == urgent)
