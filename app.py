@@ -45,6 +45,7 @@ FAVICON = Route("/favicon.ico", lambda _request: FileResponse(ICON))  # browsers
 INDEX = Path(st.__file__).parent / "static" / "index.html"
 
 streamlit_start.leave_out()
+streamlit_start.send_at_once()
 garbage.keep_what_is_loaded()
 logs.set_up(resources.settings().log_format)
 require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)

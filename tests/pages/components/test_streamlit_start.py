@@ -1,6 +1,8 @@
 """What is left out is still what the pinned Streamlit does as it starts, and the components are found without it."""
 
+import asyncio
 import inspect
+import socket
 import subprocess
 import sys
 import tomllib
@@ -14,8 +16,9 @@ from streamlit.components.v2.manifest_scanner import scan_component_manifests
 from streamlit.proto.NewSession_pb2 import CustomThemeConfig
 from streamlit.runtime import app_session
 from streamlit.watcher.polling_path_watcher import PollingPathWatcher
+from streamlit.web.server.starlette.starlette_server import _bind_socket
 
-from pages.components.streamlit_start import OURS, _written_once, our_components
+from pages.components.streamlit_start import OURS, _written_once, our_components, send_at_once
 
 ROOT = Path(__file__).parents[3]
 
@@ -70,3 +73,28 @@ def test_app_and_worker_begin_without_what_takes_long_to_import() -> None:
     code = f"import sys, worker, app, gc; print([n for n in {heavy} if n in sys.modules], gc.isenabled())"
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert ran.stdout.split("\n")[0] == "[] True", ran.stderr
+
+
+async def _sends_at_once(address: str) -> bool:
+    """Whether a connection to a socket as Streamlit opens it sends each write as it comes."""
+    found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def look(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        found.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    with _bind_socket(address, 0, 5) as listening:
+        async with await asyncio.start_server(look, sock=listening):
+            _, writer = await asyncio.open_connection(address, listening.getsockname()[1])
+            at_once = bool(await found)
+            writer.close()
+    return at_once
+
+
+def test_what_the_server_writes_leaves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _bind_socket("127.0.0.1", 0, 5) as listening:
+        assert listening.proto != socket.IPPROTO_TCP, "the event loop does it by itself: leave ours out"
+    monkeypatch.setattr("asyncio.base_events._set_nodelay", lambda _connection: None)
+    assert not asyncio.run(_sends_at_once("127.0.0.1"))
+    send_at_once()
+    assert asyncio.run(_sends_at_once("127.0.0.1"))
