@@ -8,6 +8,11 @@ import gc
 
 gc.disable()  # until all is imported: next to nothing of it is garbage, and to look it through again takes long
 
+if __name__ == "__main__":
+    from pages.components.streamlit_command import run
+
+    run(__file__)
+
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -60,7 +60,7 @@ def _start(*arguments: str) -> subprocess.Popen[bytes]:
 
 
 def _app(port: int) -> subprocess.Popen[bytes]:
-    return _start("-m", "streamlit", "run", str(HERE / "app.py"), "--server.port", str(port), "--server.headless=true")
+    return _start(str(HERE / "app.py"), "--server.port", str(port), "--server.headless=true")
 
 
 def _worker() -> subprocess.Popen[bytes]:

@@ -7,6 +7,10 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 
+from pages.components.streamlit_command import write_chart_theme
+
+write_chart_theme()
+
 HEIGHT = 340
 """Pixels of one figure."""
 

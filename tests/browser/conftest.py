@@ -77,7 +77,7 @@ class RunningApp:
         """Start the app or the worker, the app until it answers."""
         port = self.url.rpartition(":")[2]
         commands = {
-            "app": ["-m", "streamlit", "run", str(ROOT / "app.py"), "--server.port", port],
+            "app": [str(ROOT / "app.py"), "--server.port", port],
             "worker": [str(ROOT / "worker.py")],
         }
         with (self.directory / f"{name}.log").open("ab") as log:

@@ -68,6 +68,21 @@ def test_the_theme_is_the_one_of_the_settings_whoever_asks_and_however_often(mon
     assert not whole.HasField("light"), "nothing is said of it"
 
 
+def test_the_look_of_charts_is_written_before_the_first_and_not_at_the_start() -> None:
+    code = """if True:
+        import sys
+        from pages.components import streamlit_command
+        streamlit_command.put_off_chart_theme()
+        import streamlit.elements.plotly_chart
+        print("plotly" in sys.modules)
+        from pages.research import figures
+        import plotly.io
+        print(plotly.io.templates.default, plotly.io.templates["streamlit"].layout.colorway is not None)
+    """
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert ran.stdout.split() == ["False", "streamlit", "True"], ran.stderr
+
+
 def test_app_and_worker_begin_without_what_takes_long_to_import() -> None:
     heavy = "('scipy', 'alembic', 'pandas', 'plotly.graph_objs._figure', 'anthropic', 'procrastinate')"
     code = f"import sys, worker, app, gc; print([n for n in {heavy} if n in sys.modules], gc.isenabled())"
