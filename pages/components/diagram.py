@@ -6,6 +6,7 @@ room, and for screen readers, the same stands as a list.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from html import escape
 from typing import Literal
 
@@ -49,7 +50,8 @@ def diagram_html(
     end: str | None = None,
 ) -> str:
     """The pipeline with its marks; ``end`` is the outcome that was reached, if one was."""
-    drawn = _Drawing(pipeline, nodes or {}, ways or {}, end)
+    frame = _Frame(tuple(_Agent(node.name, node.title, tuple(ways_of(node).items())) for node in pipeline.nodes))
+    drawn = _Drawing(frame, nodes or {}, _ways_html(frame, tuple((ways or {}).items())), end)
     return f'<div class="sl-dag">{drawn.picture()}{drawn.list_html()}</div>'
 
 
@@ -59,87 +61,39 @@ def ways_of(node: NodeConfig) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawing:
-    pipeline: PipelineConfig
-    nodes: Mapping[str, NodeMark]
-    ways: Mapping[Way, WayMark]
-    end: str | None
+class _Agent:
+    """A node as it is drawn; ``ways`` are its labels, each with where it leads."""
+
+    name: str
+    title: str
+    ways: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What of a pipeline is drawn alike for all texts, and where."""
+
+    agents: tuple[_Agent, ...]
 
     @property
     def width(self) -> int:
-        return _LEFT + len(self.pipeline.nodes) * (_WIDTH + _GAP) + 96
+        return _LEFT + len(self.agents) * (_WIDTH + _GAP) + 96
 
-    def picture(self) -> str:
-        """The drawing, hidden from screen readers, which read the list."""
-        inside = "".join(self._ways(position, node) for position, node in enumerate(self.pipeline.nodes))
-        inside += "".join(self._node(position, node) for position, node in enumerate(self.pipeline.nodes))
-        inside += "".join(self._outcome(name, y) for name, y in _LANES.items())
-        size = f"height:{_PICTURE_HEIGHT}px;max-width:{self.width}px"
-        return f'<div class="p" style="{size}" aria-hidden="true">{inside}</div>'
+    def title(self, target: str) -> str:
+        return OUTCOME_WORDS[target] if target in OUTCOMES else self.agents[self.place(target)].title
 
-    def list_html(self) -> str:
-        """The same as an ordered list."""
-        return f"<ol>{''.join(self._in_words(node) for node in self.pipeline.nodes)}</ol>"
+    def place(self, name: str) -> int:
+        return [agent.name for agent in self.agents].index(name)
 
-    def _in_words(self, node: NodeConfig) -> str:
-        mark = self.nodes.get(node.name, NodeMark())
-        said = f" <span>{escape(mark.words)}</span>" if mark.words else ""
-        ways = "".join(self._way_in_words(node, label, target) for label, target in ways_of(node).items())
-        current = ' aria-current="step"' if mark.state == "asked" else ""
-        return f'<li class="{mark.state}"{current}><b>{escape(node.title)}</b>{said}<ul>{ways}</ul></li>'
-
-    def _way_in_words(self, node: NodeConfig, label: str, target: str) -> str:
-        mark = self.ways.get((node.name, label), WayMark())
-        words = f"{label} → {self._title(target)}"
-        if mark.count is not None:
-            words += f": {mark.count:,}"
-        inner = _link(escape(words), mark.href if mark.count else None)
-        return f"<li{' class=taken' if mark.taken else ''}>{inner}{' (taken)' if mark.taken else ''}</li>"
-
-    def _title(self, target: str) -> str:
-        return OUTCOME_WORDS[target] if target in OUTCOMES else self.pipeline.node(target).title
-
-    def _box(self, left: int, top: int, right: int, bottom: int) -> str:
+    def box(self, left: int, top: int, right: int, bottom: int) -> str:
         """Where a part lies: across in shares of the width, so that the picture shrinks; down in pixels."""
         across = f"left:{100 * left / self.width:.2f}%;width:{100 * (right - left) / self.width:.2f}%"
         return f'style="{across};top:{top}px;height:{bottom - top}px"'
 
-    def _node(self, position: int, node: NodeConfig) -> str:
-        mark = self.nodes.get(node.name, NodeMark())
-        x, y = _x(position), _MIDDLE - _HEIGHT // 2
-        where = self._box(x, y, x + _WIDTH, y + _HEIGHT)
-        return f'<div class="n {mark.state}" {where}><b>{escape(node.title)}</b><span>{escape(mark.words)}</span></div>'
-
-    def _outcome(self, name: str, y: int) -> str:
-        reached = " reached" if name == self.end else ""
-        where = self._box(self.width - 88, y - 11, self.width, y + 11)
-        return f'<div class="o o-{name}{reached}" {where}>{OUTCOME_WORDS[name]}</div>'
-
-    def _ways(self, position: int, node: NodeConfig) -> str:
-        """Every target once, with all the labels that lead there."""
-        targets: dict[str, list[str]] = {}
-        for label, target in ways_of(node).items():
-            targets.setdefault(target, []).append(label)
-        return "".join(self._way(position, node, target, labels) for target, labels in targets.items())
-
-    def _way(self, position: int, node: NodeConfig, target: str, labels: list[str]) -> str:
-        marks = {label: self.ways.get((node.name, label), WayMark()) for label in labels}
-        taken = " taken" if any(mark.taken for mark in marks.values()) else ""
-        dashed = " dashed" if labels == [NOT_SETTLED] else ""
-        kind = f"e-{target}" if target in OUTCOMES else "e-on"
-        line = self._line(position, target)
-        named = [] if target in OUTCOMES else [label for label in labels if label != NOT_SETTLED] or labels
-        words = _counts_html(named, [marks[label] for label in named or labels])
-        below = (
-            f"<small>{_counts_html([NOT_SETTLED], [marks[NOT_SETTLED]])}</small>" if named and named != labels else ""
-        )
-        said = f"<span>{words}{below}</span>" if words else ""
-        return f'<div class="e {kind} {line.shape}{taken}{dashed}" {self._box(*line.box)}>{said}</div>'
-
-    def _line(self, position: int, target: str) -> "_Line":
+    def line(self, position: int, target: str) -> "_Line":
         """A way as the box whose borders draw it."""
         x, right, end = _x(position), _x(position) + _WIDTH, self.width - 94
-        last = position == len(self.pipeline.nodes) - 1
+        last = position == len(self.agents) - 1
         if target == Outcome.SAFE:
             return _Line("up", (x + 40, _LANES[target], end, _MIDDLE))
         if target == Outcome.UNSAFE:
@@ -148,10 +102,101 @@ class _Drawing:
             return _Line("under", (x + 96, _MIDDLE + 14, end + 30, _ABSTAINED))
         if target in OUTCOMES:
             return _Line("straight", (right, _MIDDLE, end, _MIDDLE))
-        there = [node.name for node in self.pipeline.nodes].index(target)
+        there = self.place(target)
         if there == position + 1:
             return _Line("straight", (right, _MIDDLE, _x(there) - 2, _MIDDLE))
         return _Line("over", (x + 110, _SKIPPED, _x(there) + 30, _MIDDLE - _HEIGHT // 2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """``ways`` is what `_ways_html` makes of them."""
+
+    frame: _Frame
+    nodes: Mapping[str, NodeMark]
+    ways: "_WaysHtml"
+    end: str | None
+
+    def picture(self) -> str:
+        """The drawing, hidden from screen readers, which read the list."""
+        inside = self.ways.drawn
+        inside += "".join(self._node(position, agent) for position, agent in enumerate(self.frame.agents))
+        inside += "".join(self._outcome(name, y) for name, y in _LANES.items())
+        size = f"height:{_PICTURE_HEIGHT}px;max-width:{self.frame.width}px"
+        return f'<div class="p" style="{size}" aria-hidden="true">{inside}</div>'
+
+    def list_html(self) -> str:
+        """The same as an ordered list."""
+        items = zip(self.frame.agents, self.ways.listed, strict=True)
+        return f"<ol>{''.join(self._in_words(agent, ways) for agent, ways in items)}</ol>"
+
+    def _in_words(self, agent: _Agent, ways: str) -> str:
+        mark = self.nodes.get(agent.name, NodeMark())
+        said = f" <span>{escape(mark.words)}</span>" if mark.words else ""
+        current = ' aria-current="step"' if mark.state == "asked" else ""
+        return f'<li class="{mark.state}"{current}><b>{escape(agent.title)}</b>{said}<ul>{ways}</ul></li>'
+
+    def _node(self, position: int, agent: _Agent) -> str:
+        mark = self.nodes.get(agent.name, NodeMark())
+        x, y = _x(position), _MIDDLE - _HEIGHT // 2
+        where = self.frame.box(x, y, x + _WIDTH, y + _HEIGHT)
+        return (
+            f'<div class="n {mark.state}" {where}><b>{escape(agent.title)}</b><span>{escape(mark.words)}</span></div>'
+        )
+
+    def _outcome(self, name: str, y: int) -> str:
+        reached = " reached" if name == self.end else ""
+        where = self.frame.box(self.frame.width - 88, y - 11, self.frame.width, y + 11)
+        return f'<div class="o o-{name}{reached}" {where}>{OUTCOME_WORDS[name]}</div>'
+
+
+@dataclass(frozen=True, slots=True)
+class _WaysHtml:
+    """All ways as lines of the picture, and each agent's as items of the list."""
+
+    drawn: str
+    listed: tuple[str, ...]
+
+
+@lru_cache(maxsize=128)
+def _ways_html(frame: _Frame, marks: tuple[tuple[Way, WayMark], ...]) -> _WaysHtml:
+    """Cached: while a text is screened its picture is drawn twice a second, and its ways change with an agent's end."""
+    ways = dict(marks)
+    drawn = "".join(_ways(frame, ways, position, agent) for position, agent in enumerate(frame.agents))
+    return _WaysHtml(drawn, tuple(_ways_in_words(frame, ways, agent) for agent in frame.agents))
+
+
+def _ways_in_words(frame: _Frame, ways: Mapping[Way, WayMark], agent: _Agent) -> str:
+    marks = [(label, target, ways.get((agent.name, label), WayMark())) for label, target in agent.ways]
+    return "".join(_way_in_words(f"{label} → {frame.title(target)}", mark) for label, target, mark in marks)
+
+
+def _way_in_words(words: str, mark: WayMark) -> str:
+    if mark.count is not None:
+        words += f": {mark.count:,}"
+    inner = _link(escape(words), mark.href if mark.count else None)
+    return f"<li{' class=taken' if mark.taken else ''}>{inner}{' (taken)' if mark.taken else ''}</li>"
+
+
+def _ways(frame: _Frame, ways: Mapping[Way, WayMark], position: int, agent: _Agent) -> str:
+    """Every target once, with all the labels that lead there."""
+    targets: dict[str, dict[str, WayMark]] = {}
+    for label, target in agent.ways:
+        targets.setdefault(target, {})[label] = ways.get((agent.name, label), WayMark())
+    return "".join(_way(frame, position, target, marks) for target, marks in targets.items())
+
+
+def _way(frame: _Frame, position: int, target: str, marks: Mapping[str, WayMark]) -> str:
+    labels = list(marks)
+    taken = " taken" if any(mark.taken for mark in marks.values()) else ""
+    dashed = " dashed" if labels == [NOT_SETTLED] else ""
+    kind = f"e-{target}" if target in OUTCOMES else "e-on"
+    line = frame.line(position, target)
+    named = [] if target in OUTCOMES else [label for label in labels if label != NOT_SETTLED] or labels
+    words = _counts_html(named, [marks[label] for label in named or labels])
+    below = f"<small>{_counts_html([NOT_SETTLED], [marks[NOT_SETTLED]])}</small>" if named and named != labels else ""
+    said = f"<span>{words}{below}</span>" if words else ""
+    return f'<div class="e {kind} {line.shape}{taken}{dashed}" {frame.box(*line.box)}>{said}</div>'
 
 
 @dataclass(frozen=True, slots=True)

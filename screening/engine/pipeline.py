@@ -237,6 +237,8 @@ class PipelineConfig(_Data):
 
     def at(self, number: int) -> Self:
         """The pipeline with the levels for the case of this number, counted from 1 over all its cases."""
+        if not self.scheduled:
+            return self
         return self.model_copy(update={"nodes": tuple(node.at(number) for node in self.nodes)})
 
     def node(self, name: str) -> NodeConfig:

@@ -36,7 +36,6 @@ class UnknownText(LookupError):
 
 
 _KNOWN = Configurations()
-_SHOWN = select(live_runs.c.draws, live_runs.c.updated_at).where(live_runs.c.case_id == bindparam("wanted"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +114,6 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
     with db.read() as conn:
         row = _own_row(conn, actor, case_id)
         runs = runs_of(conn, case_id)
-        shown = conn.execute(_SHOWN, {"wanted": case_id}).first()
         parked = row.waiting is not None and row.ready_at is None
         failed = _last_error(conn, case_id) if parked else None
         state = standing(conn, row.batch_id, count_failed=parked).state
@@ -128,13 +126,13 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         flags={part: frozenset(row.flags[part]) for part in PARTS},
         configuration=_KNOWN.get(db, row.configuration),
         state=state,
-        draws=(dict(shown.draws) if shown else {}) | _codes(runs),
+        draws=dict(row.draws or {}) | _codes(runs),
         error=failed,
         started=bool(row.started),
         in_inbox=bool(row.in_inbox),
         submitted_at=row.created_at,
         number=row.number or 1,
-        heard_at=shown and shown.updated_at,
+        heard_at=row.heard_at,
         asked_first=sum(run.calls - len(run.draws) for run in runs if run.draws),
         **_outcome(row),
     )
@@ -174,6 +172,8 @@ def _query() -> Select[Any]:
             batches_table.c.configuration,
             pending_cases.c.case_id.label("waiting"),
             pending_cases.c.ready_at,
+            live_runs.c.draws,
+            live_runs.c.updated_at.label("heard_at"),
             exists().where(case_starts.c.case_id == cases.c.id).label("started"),
             is_waiting(cases.c.id).label("in_inbox"),
             *(screenings.c[name] for name in ("outcome", "node", "reason", "cost_usd", "delta", "completed_at")),
@@ -181,6 +181,7 @@ def _query() -> Select[Any]:
         .join(batches_table, batches_table.c.id == cases.c.batch_id)
         .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
         .outerjoin(screenings, screenings.c.case_id == cases.c.id)
+        .outerjoin(live_runs, live_runs.c.case_id == cases.c.id)
         .where(cases.c.id == bindparam("wanted"), batches_table.c.kind == "interactive")
     )
 
