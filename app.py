@@ -37,9 +37,9 @@ from pages.components.http import (
     require_safe_bind,
     sign_in_configured,
 )
-from pages.components.library_files import LibraryFiles
 from pages.components.navigation import ENTRIES
 from pages.components.page_faults import say_fault
+from pages.components.page_files import PageFiles, component_files, library_files
 from pages.components.web_socket import SocketGuard
 from pages.review import inbox_live
 from pages.site import health
@@ -94,7 +94,7 @@ app = st.App(
             tls=is_served_over_tls(),
             hsts_days=resources.settings().hsts_days,
         ),
-        Middleware(LibraryFiles, folder=INDEX.parent),
+        Middleware(PageFiles, for_good=library_files(INDEX.parent), each_time=component_files()),
         Middleware(KnownAddresses, pages=[entry.address or entry.file for entry in ENTRIES]),
         Middleware(sign_out.SignOutGuard, sign_in=SIGN_IN),
         Middleware(UploadGuard, sign_in=SIGN_IN),

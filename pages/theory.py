@@ -56,7 +56,8 @@ def _one_distribution(delta: float) -> None:
     ):
         named = "no certificate" if named_right is None else f"names the mode: {named_right:.1%}"
         cell.metric(name, theory.number_words(calls), named, delta_color="off", delta_arrow="off")
-    cells[4].metric("n* × 3 (one look, fixed in advance)", theory.number_words(3 * found.n_star))
+    known = theory.number_words(3 * found.n_star)
+    cells[4].metric("n* × 3", known, "one look, fixed", delta_color="off", delta_arrow="off")
     st.caption(
         f"Gap {found.gap:.2f}. Exact means (dynamic programming, no simulation) with a budget of {budget} calls and "
         "curtailment; n = none, because nothing is estimated from data. Beyond the budget a node abstains. "
