@@ -4,6 +4,7 @@ import base64
 import hashlib
 import ipaddress
 import re
+import zlib
 from collections.abc import Collection
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
@@ -44,6 +45,11 @@ _NOT_A_PAGE = (
     "/readyz",
     "/metrics",
 )
+
+
+WORTH_COMPRESSING = 500
+"""Bytes; a smaller answer fits one packet and is not compressed."""
+_GZIP = 31
 
 
 class UnsafeBind(Exception):
@@ -101,6 +107,12 @@ def content_policy(index_html: str) -> str:
         "manifest-src 'self'; frame-src 'none'; frame-ancestors 'none'; base-uri 'self'; form-action 'self'; "
         "object-src 'none'"
     )
+
+
+def compress(body: bytes) -> bytes:
+    """The same in gzip at level 4: half the time of the highest level, for 3 % more bytes."""
+    packer = zlib.compressobj(4, zlib.DEFLATED, _GZIP)
+    return packer.compress(body) + packer.flush()
 
 
 class SecurityHeaders:

@@ -1,6 +1,7 @@
 """A file of the pages comes as Streamlit would send it; all else goes on to the app."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,10 +25,10 @@ BEHIND = Starlette(
 OURS = PageFiles(BEHIND, for_good=library_files(FOLDER), each_time=component_files())
 
 
-def _ask(app: ASGIApp, method: str, paths: Sequence[str]) -> list[httpx.Response]:
+def _ask(app: ASGIApp, method: str, paths: Sequence[str], takes: str = "identity") -> list[httpx.Response]:
     async def all_of_them() -> list[httpx.Response]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://app") as http:
-            return [await http.request(method, path) for path in paths]
+            return [await http.request(method, path, headers={"Accept-Encoding": takes}) for path in paths]
 
     return asyncio.run(all_of_them())
 
@@ -51,6 +52,32 @@ def test_each_file_of_our_components_is_what_the_library_sends() -> None:
     paths = list(component_files())
     assert {"/_stcore/bidi-components/second-look-browser.desk/desk.js"} <= set(paths)
     _expect_the_same(Starlette(routes=create_bidi_component_routes(known, None)), paths)
+
+
+def test_what_is_text_comes_in_gzip_to_whoever_takes_it() -> None:
+    paths = [path for path in library_files(FOLDER) if path.endswith((".js", ".css", ".woff2"))][:60] + list(
+        component_files()
+    )
+    sent = 0
+    for plain, small in zip(_ask(OURS, "GET", paths), _ask(OURS, "GET", paths, "gzip, br"), strict=True):
+        assert small.content == plain.content and "content-encoding" not in plain.headers
+        assert small.headers.get("content-encoding") in {None, "gzip"}
+        if small.headers.get("content-encoding"):
+            assert small.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+            assert int(small.headers["content-length"]) < int(plain.headers["content-length"])
+            sent += 1
+        else:
+            assert plain.url.path.endswith(".woff2") or len(plain.content) < 500
+    assert sent > 20
+
+
+def test_a_file_that_was_edited_comes_as_it_is_now(tmp_path: Path) -> None:
+    file = tmp_path / "a.js"
+    app = PageFiles(BEHIND, for_good={}, each_time={"/a.js": file})
+    for at, words in enumerate(("// one" * 200, "// two" * 200)):
+        file.write_text(words)
+        os.utime(file, ns=(at, at))
+        assert _ask(app, "GET", ["/a.js"], "gzip")[0].text == words
 
 
 @pytest.mark.parametrize(
