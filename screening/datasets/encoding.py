@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from charset_normalizer import from_bytes
-
 from screening.datasets.refused import FileRefused
 from screening.datasets.source import HEAD, Source, open_source
 
@@ -121,6 +119,8 @@ def _guess(source: Source) -> str:
     strange = sum(byte > 0x7F for byte in sample)
     if strange <= _MOSTLY_ASCII * len(sample) or len(sample) < 200:
         return "cp1252"
+    from charset_normalizer import from_bytes  # few files need it, and every process would import it
+
     best = from_bytes(sample, cp_isolation=_LEGACY).best()
     return best.encoding if best else "cp1252"
 
