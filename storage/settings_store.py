@@ -128,7 +128,7 @@ class SiteSettings(BaseModel):
         60,
     )  # P0 .. P3: at most one message in so long
     notify_next_after_minutes: Minutes = (
-        5  # then whoever is next in the on-call order is told of what nobody has opened
+        5  # then whoever is next in the on-call order is told of what nobody has opened, or reads
     )
     erasure_by_two: bool = False  # one person asks, another confirms
     keep_texts_days: Days = None  # after they were settled and nobody has to read or see to them; None: kept

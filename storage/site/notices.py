@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, not_, or_, select
 
 from screening.review.triage import Tier
 from storage.clock import shared_now
@@ -64,7 +64,9 @@ def still_so(db: Database, notice: Notice, now: datetime) -> Notice | None:
 
 
 def _queries(conn: Connection, now: datetime) -> tuple[Select[Any], ...]:
-    return _to_tell(ARRIVED, now), _to_tell(OVERDUE, now), _to_repeat(now - _wait(conn))
+    before = now - _wait(conn)
+    new = _to_tell(ARRIVED, now), _to_tell(OVERDUE, now)
+    return *new, _to_repeat(ARRIVED, now, before), _to_repeat(OVERDUE, now, before)
 
 
 def _wait(conn: Connection) -> timedelta:
@@ -76,12 +78,18 @@ def _to_tell(event: str, now: datetime) -> Select[Any]:
     opened since that was told: who opened it has given it back unread, and nobody would hear of it any more.
     """
     known = and_(_notice.case_id == _entry.case_id, _notice.event == event)
-    new = or_(_notice.case_id.is_(None), _notice.tier > _entry.tier)
-    if event == OVERDUE:
-        new = or_(new, and_(_entry.tier <= Tier.P1, was_seen_after(_entry.case_id, _notice.at)))
+    new = or_(_notice.case_id.is_(None), _is_new_again(event))
     urgent = (_entry.tier <= Tier.P1,) if event == ARRIVED else ()
     joined = select(_entry.case_id, _entry.tier).outerjoin(case_notices, known)
     return joined.where(_entry.closed_at.is_(None), *urgent, new, *_waits(event, now)).order_by(_entry.tier)
+
+
+def _is_new_again(event: str) -> ColumnElement[bool]:
+    """Of a case that was told: it is more urgent than was told, or was opened since it was told as overdue."""
+    risen = _notice.tier > _entry.tier
+    if event == ARRIVED:
+        return risen
+    return or_(risen, and_(_entry.tier <= Tier.P1, was_seen_after(_entry.case_id, _notice.at)))
 
 
 def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
@@ -94,19 +102,19 @@ def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
     return _entry.due_at <= now, _entry.reading == "first", free
 
 
-def _to_repeat(before: datetime) -> Select[Any]:
-    """Urgent cases of whose arrival somebody was told a while ago and that nobody has opened."""
+def _to_repeat(event: str, now: datetime, before: datetime) -> Select[Any]:
+    """Urgent cases of which somebody was told a while ago, nothing is new, and that still wait."""
     joined = select(_notice.case_id, _entry.tier, _notice.step).join(inbox_entries, _entry.case_id == _notice.case_id)
-    waits = _entry.closed_at.is_(None), _entry.tier <= Tier.P1, is_unseen(_entry.case_id)
-    return joined.where(_notice.event == ARRIVED, _notice.at <= before, *waits).order_by(_entry.tier)
+    told = _notice.event == event, _notice.at <= before, not_(_is_new_again(event))
+    urgent = _entry.closed_at.is_(None), _entry.tier <= Tier.P1
+    return joined.where(*told, *urgent, *_waits(event, now)).order_by(_entry.tier)
 
 
 def _tell_cases(conn: Connection, recipients: Sequence[Recipient], event: str, now: datetime) -> int:
-    """New ones to the first in the order, those that nobody opened to the next; the last one is told again."""
+    """New ones to the first in the order, urgent ones that still wait to the next; the last one is told again."""
     reached = [(row.case_id, row.tier, 0) for row in conn.execute(_to_tell(event, now).limit(AT_ONCE))]
-    if event == ARRIVED:
-        again = conn.execute(_to_repeat(now - _wait(conn)).limit(AT_ONCE)).all()
-        reached += [(row.case_id, row.tier, row.step) for row in again]
+    again = conn.execute(_to_repeat(event, now, now - _wait(conn)).limit(AT_ONCE)).all()
+    reached += [(row.case_id, row.tier, row.step) for row in again]
     if not reached:
         return 0
     counted, rows = Counter[tuple[int, int]](), []

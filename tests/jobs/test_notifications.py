@@ -28,7 +28,7 @@ from storage.batches.intake import resume_intake, stop_intake
 from storage.database import Database
 from storage.review import claims, inbox
 from storage.review.evidence import reveal_text
-from storage.schema import audit_events, batches, case_errors, inbox_entries, notifications
+from storage.schema import audit_events, batches, case_errors, inbox_entries, notification_recipients, notifications
 from storage.settings_store import SiteSettings, change
 from storage.site import faults, heartbeats, notices, outbox
 from storage.site.recipients import Event, Kind, NewRecipient, Recipient, add_recipient, list_recipients, set_active
@@ -70,8 +70,8 @@ def notifier(db: Database, clock: Clock, name: str = "one", *, private: bool = T
     return Notifier(db=db, settings=settings, name=name, kind="worker", clock=clock)
 
 
-def webhook(db: Database, address: str, **more: Any) -> tuple[Recipient, str]:
-    new = NewRecipient(name="ward", kind=Kind.WEBHOOK, target=address, shown="ward", **more)
+def webhook(db: Database, address: str, name: str = "ward", **more: Any) -> tuple[Recipient, str]:
+    new = NewRecipient(name=name, kind=Kind.WEBHOOK, target=address, shown="ward", **more)
     made, secret = add_recipient(db, LOCAL_USER.at(NOW), new)
     assert secret is not None
     return made, secret
@@ -235,9 +235,36 @@ def test_an_urgent_case_that_is_opened_after_it_was_told_as_overdue_and_given_ba
         open_and_give_back(db, one, clock, case_id, 2 * MINUTE)
         clock.now += 20 * MINUTE
         heartbeats.beat(db, "one", "worker", clock.now)
-        assert one.round() == (case_id == urgent)
-        assert one.round() == 0, "once for each time"
-    assert [body["tier"] for body in receiver.bodies[2:]] == ["P0"]
+        assert one.round() == 1 and one.round() == 0, "once for each time"
+    assert [body["tier"] for body in receiver.bodies[2:]] == ["P0", "P0"], "what is less urgent is told once"
+
+
+def test_an_urgent_case_that_stays_overdue_goes_to_the_next_in_the_order_until_somebody_has_it_open(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    register(db, SENIOR)
+    for step in (1, 3):
+        webhook(db, receiver.address, name=f"place {step}", step=step, events=frozenset({Event.OVERDUE}))
+    one = notifier(db, clock)
+    (urgent,) = fill(db, (Tier.P1,), entered_at=[NOW - timedelta(hours=5)])
+    open_and_give_back(db, one, clock, urgent, timedelta())
+    fill(db, (Tier.P2,), entered_at=[NOW - timedelta(hours=5)])
+    sent = []
+    for _ in range(4):
+        heartbeats.beat(db, "one", "worker", clock.now)
+        sent.append(one.round())
+        clock.now += 5 * MINUTE
+    assert sent == [2, 1, 1, 1], "both at once; then the urgent one, every five minutes"
+    assert told_of(db, Tier.P1) == ["place 1", "place 3", "place 3", "place 3"]
+    open_and_give_back(db, one, clock, urgent, 8 * MINUTE)
+    assert one.round() == 1 and told_of(db, Tier.P1)[4:] == ["place 1"], "given back: from the first place again"
+
+
+def told_of(db: Database, tier: Tier) -> list[str]:
+    """The recipients of what was sent of this tier, the first message first."""
+    query = select(notification_recipients.c.name).join(notifications).where(notifications.c.tier == tier)
+    with db.read() as conn:
+        return list(conn.execute(query.order_by(notifications.c.sent_at)).scalars())
 
 
 def test_a_failing_channel_is_tried_again_with_the_same_key_and_the_next_is_told(
