@@ -15,10 +15,10 @@ from storage.settings_store import SiteSettings, current
 
 LOOK_EVERY = timedelta(seconds=3)
 _ACCOUNT = ("authentication", "permission", "billing", "spend_cap", "unknown_model", "unknown_server", "redirected")
-_BEFORE = dict.fromkeys(_ACCOUNT, "An administrator fixes it in the account or the settings of the model") | {
+FIRST_STEPS = dict.fromkeys(_ACCOUNT, "An administrator fixes it in the account or the settings of the model") | {
     "preflight_failed": "An administrator can allow the model in writing, in Settings",
     "no_usable_answer": "Whoever runs the server looks at what the model's service answers",
-    "configuration_changed": "Whoever runs the server restores the settings that the batch began with",
+    "configuration_changed": "Whoever runs the server restores the settings that it began with",
     "internal_error": "Whoever runs the server looks at the worker's log",
 }
 """What has to be done before a press helps."""
@@ -91,8 +91,8 @@ def _mend(one: Standstill) -> str:
     who = "Whoever began the batch, or an administrator,"
     if one.cause in CAP_REACHED and one.state is not None:
         return f"{who} can fix it: Go on without a cap, on the batch's page."
-    if one.cause in _BEFORE:
-        who = f"{_BEFORE[one.cause]}; then whoever began the batch"
+    if one.cause in FIRST_STEPS:
+        who = f"{FIRST_STEPS[one.cause]}; then whoever began the batch"
     if one.state is BatchState.PAUSED:
         return f"{who} presses Resume on the batch's page."
     if one.state is None:

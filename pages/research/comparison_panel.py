@@ -10,7 +10,8 @@ from pages.components import resources
 from pages.components.case_link import case_link, list_key
 from pages.components.known_models import known_models_or_refuse
 from pages.components.live_view import money
-from pages.components.words import OUTCOME_WORDS
+from pages.components.standstill import FIRST_STEPS
+from pages.components.words import OUTCOME_WORDS, error_words
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_table import agreement, differing_pairs, lines
 from screening.engine.pipeline import PipelineConfig
@@ -20,7 +21,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
-from storage.batches.batch_state import Caps
+from storage.batches.batch_state import CAP_REACHED, Caps
 from storage.batches.configurations import save_configuration
 from storage.database import Database
 from storage.research.comparisons import (
@@ -31,6 +32,7 @@ from storage.research.comparisons import (
     end_comparison,
     list_comparisons,
     paired_outcomes,
+    resume_comparison,
 )
 
 MOST_SHOWN = 200
@@ -71,8 +73,12 @@ def title_of(one: Comparison) -> str:
     """One comparison in a line: what was tried, on what, how far it is."""
     where = "beside new texts" if one.shadow else f"on {visible(one.batch_name)}"
     state = "" if not one.running else ", under way"
-    state = f", ended: {GUARDS.get(one.ended_why, one.ended_why)}" if one.ended_why else state
+    state = f", ended: {_why_ended(one.ended_why)}" if one.ended_why else state
     return f"{one.name} {where}: {one.done:,} of {count_of(one.of, 'text')}{state}"
+
+
+def _why_ended(why: str) -> str:
+    return GUARDS.get(why) or error_words(why)
 
 
 def spent_words(one: Comparison) -> str:
@@ -132,11 +138,33 @@ def _show(db: Database, person: Actor, one: Comparison) -> None:
         if is_allowed(person, Action.CREATE_BATCH) and st.button("Stop comparing", key="compare_stop"):
             end_comparison(db, person.at(resources.now()), one.id, "stopped")
             st.rerun()
+    if one.ended_why is not None:
+        _tell_end(db, person, one, one.ended_why)
     if found.withheld:
         st.caption(f"Left out until read, as the reading may be a blind one: {count_of(found.withheld, 'text')}.")
     _figures(found)
     if is_allowed(person, Action.VIEW_RESULTS):
         _cases(found)
+
+
+def _tell_end(db: Database, person: Actor, one: Comparison, why: str) -> None:
+    """Why it ended, who can mend that, and the way to go on where there is one."""
+    may = is_allowed(person, Action.CREATE_BATCH) and is_allowed(person, Action.VIEW_RESULTS)
+    st.text(_end_words(one, why, may=may))
+    if one.may_go_on and may and st.button("Go on", icon=":material/play_arrow:", key="compare_resume"):
+        resume_comparison(db, person.at(resources.now()), one.id)
+        st.rerun()
+
+
+def _end_words(one: Comparison, why: str, *, may: bool) -> str:
+    said = f"It ended: {_why_ended(why)}."
+    if why in CAP_REACHED:
+        return f"{said} It stays ended; begin it again with another cap."
+    if (first := FIRST_STEPS.get(why)) is None:
+        return said
+    if not one.may_go_on:
+        return f"{said} {first}; then it can be begun again."
+    return f"{said} {first}; then {'press' if may else 'whoever compares presses'} Go on."
 
 
 def _figures(found: Paired) -> None:

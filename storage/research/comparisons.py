@@ -28,7 +28,7 @@ from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from storage.accepted import accepted_label
 from storage.audit_log import append
-from storage.batches.batch_state import Caps
+from storage.batches.batch_state import CAP_REACHED, Caps
 from storage.batches.tallies import Totals
 from storage.blindness import is_withheld
 from storage.database import Database
@@ -65,6 +65,12 @@ class Comparison:
     def shadow(self) -> bool:
         """Whether it goes beside the pipeline in force, on new cases."""
         return self.batch_id is None
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether it ended before it had all its cases and may be resumed: not at a cap, and no shadow."""
+        ended = self.ended_why is not None and self.ended_why not in CAP_REACHED
+        return ended and not self.shadow and self.done < self.of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +167,21 @@ def end_comparison(db: Database, by: Acting, comparison_id: str, why: str) -> No
             shadow = found is not None and found.batch_id is None
             require(by.actor, Action.ACTIVATE_PIPELINE if shadow else Action.CREATE_BATCH)
         _end(conn, by, comparison_id, why)
+
+
+def resume_comparison(db: Database, by: Acting, comparison_id: str) -> bool:
+    """Go on with the cases that one which was stopped, or ended by a fault, does not have yet; whether it was so. One
+    that reached a cap stays ended, and so does a shadow. Raises Forbidden.
+    """
+    require(by.actor, Action.CREATE_BATCH)
+    require(by.actor, Action.VIEW_RESULTS)
+    one = comparisons.c
+    ended = one.id == comparison_id, one.batch_id.is_not(None), one.ended_why.not_in(CAP_REACHED)
+    with db.write() as conn:
+        if not conn.execute(update(comparisons).where(*ended).values(ended_at=None, ended_why=None)).rowcount:
+            return False
+        append(conn, by, "comparison_resumed", comparison_id, {})
+        return True
 
 
 def _end(conn: Connection, by: Acting, comparison_id: str, why: str) -> None:

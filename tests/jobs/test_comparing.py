@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import func, select
 
 from jobs.agents import Agents
@@ -27,6 +28,7 @@ from storage.research.comparisons import (
     end_comparison,
     list_comparisons,
     paired_outcomes,
+    resume_comparison,
 )
 from storage.review.erasure import By, Selection, erase
 from storage.review.second_looks import request_second_looks
@@ -127,6 +129,34 @@ async def test_a_model_that_refuses_ends_the_comparison_and_one_that_is_away_doe
     comparing = Comparing(db=db, agents=_Elsewhere(other), clock=system_clock, worker="one")
     assert await comparing.round() == 0
     assert list_comparisons(db, LOCAL_USER)[0].ended_why == "configuration_changed"
+
+
+async def test_what_a_refused_key_ended_goes_on_with_the_cases_that_are_left(db: Database, stub: Stub) -> None:
+    server = stub(StubPlan(weights={"safe": 1.0}, api_key="right"))
+    wrong = Settings(_env_file=None, sampler="anthropic", anthropic_base_url=server.url, anthropic_api_key="old")
+    comparison, agents = _begin(db, wrong, await screened(db, 3)), Agents(wrong)
+    assert await Comparing(db=db, agents=agents, clock=system_clock, worker="one").round() == 0
+    await agents.aclose()
+    (ended,) = list_comparisons(db, LOCAL_USER)
+    assert (ended.ended_why, ended.may_go_on, ended.running) == ("authentication", True, False)
+    assert [resume_comparison(db, LOCAL_USER.at(system_clock()), comparison) for _ in range(2)] == [True, False]
+    agents = Agents(wrong.model_copy(update={"anthropic_api_key": SecretStr("right")}))
+    assert await Comparing(db=db, agents=agents, clock=system_clock, worker="one").round() == 3
+    await agents.aclose()
+    (found,) = list_comparisons(db, LOCAL_USER)
+    assert (found.id, found.done, found.ended_why, found.may_go_on) == (comparison, 3, None, False)
+    assert verify(db).ok
+
+
+async def test_what_reached_its_cap_stays_ended_and_readers_resume_nothing(db: Database) -> None:
+    settings = Settings(_env_file=None, sampler="simulated")
+    comparison = _begin(db, settings, await screened(db, 4), caps=Caps(max_calls=1))
+    await _comparing(db, settings).round()
+    assert await _comparing(db, settings).round() == 0
+    assert not resume_comparison(db, LOCAL_USER.at(system_clock()), comparison)
+    assert not list_comparisons(db, LOCAL_USER)[0].may_go_on
+    with pytest.raises(Forbidden):
+        resume_comparison(db, ANN.at(system_clock()), comparison)
 
 
 class _Elsewhere(Agents):

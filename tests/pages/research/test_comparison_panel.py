@@ -1,0 +1,57 @@
+"""A comparison that ended says in words why, who can mend that, and goes on at a press where it can."""
+
+import asyncio
+
+import pytest
+
+from jobs.agents import Agents
+from jobs.intake import configuration
+from screening.engine.pipeline import preset
+from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.settings import Settings
+from storage.batches.configurations import save_configuration
+from storage.database import Database
+from storage.research.comparisons import Trial, begin_comparison, end_comparison, list_comparisons
+from tests.jobs.running import screened
+from tests.pages.conftest import Opener
+from tests.storage.inbox_cases import NOW
+
+
+def ended(db: Database, why: str) -> None:
+    """A comparison that the worker gave up before its first text."""
+    settings = Settings(_env_file=None, sampler="simulated")
+    version = save_configuration(db, configuration(settings, Agents(settings), preset("paper")), NOW)
+    trial = Trial(configuration=version, name="paper", most_cases=9)
+    begun = begin_comparison(db, LOCAL_USER.at(NOW), asyncio.run(screened(db, 2)), trial)
+    end_comparison(db, SYSTEM.at(NOW), begun, why)
+
+
+def test_a_refused_key_is_told_in_words_and_the_comparison_goes_on(open_page: Opener, page_database: Database) -> None:
+    ended(page_database, "authentication")
+    page = open_page("pipelines")
+    assert page.selectbox(key="compared").options[0].endswith("ended: the model's service refuses the key")
+    assert (
+        "It ended: the model's service refuses the key. An administrator fixes it in the account or the settings of "
+        "the model; then press Go on."
+    ) in [text.value for text in page.text]
+    page.button(key="compare_resume").click().run()
+    assert list_comparisons(page_database, LOCAL_USER)[0].running
+    assert "compare_resume" not in [button.key for button in page.button]
+    assert "compare_stop" in [button.key for button in page.button]
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("max_calls", "It ended: it had made as many calls as it may. It stays ended; begin it again with another "
+                      "cap."),
+        ("stopped", "It ended: stopped."),
+        ("preflight_failed", "It ended: it failed the probes. An administrator can allow the model in writing, in "
+                             "Settings; then press Go on."),
+    ],
+)  # fmt: skip
+def test_each_end_says_what_can_be_done(why: str, said: str, open_page: Opener, page_database: Database) -> None:
+    ended(page_database, why)
+    page = open_page("pipelines")
+    assert said in [text.value for text in page.text]
+    assert ("compare_resume" in [button.key for button in page.button]) == (why != "max_calls")
