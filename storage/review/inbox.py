@@ -3,6 +3,7 @@
 Leaving a P0 or P1 case open takes a note for whoever comes next. `storage.review.queue` says what waits, and how much.
 """
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -29,6 +30,9 @@ _entry = inbox_entries.c
 NEEDS_NOTE = (Tier.P0, Tier.P1)
 """Tiers that are not left open without a note."""
 
+READINGS = frozenset({"first", "second", "third"})
+"""What a case may wait for."""
+
 RESERVATIONS = {Tier.P0: timedelta(minutes=15), Tier.P1: timedelta(minutes=15)}
 """How long a case stays set aside or handed over before it is free again for everybody."""
 
@@ -46,11 +50,11 @@ def release(db: Database, by: Acting, case_id: str, token: str, note: str = "") 
         append(conn, by, "released", case_id, {"note": bool(note)})
 
 
-def release_all(db: Database, by: Acting, note: str = "signed out") -> int:
-    """Give back everything this person holds, as sign-out does, and return how many cases that was."""
+def release_all(db: Database, by: Acting, note: str = "signed out", readings: Collection[str] = READINGS) -> int:
+    """Give back what this person holds, of these readings, as sign-out does, and return how many cases that was."""
     with db.write() as conn:
         ahead = take_back(conn, by)
-        mine = and_(is_open(), is_leased(by.now), _entry.holder == by.id)
+        mine = and_(is_open(), is_leased(by.now), _entry.holder == by.id, _entry.reading.in_(readings))
         rows = conn.execute(select(_entry.case_id, _entry.token).where(mine)).all()
         for row in sorted(rows, key=lambda row: row.case_id):
             _let_go(conn, by, row.case_id, row.token, kind="release", note=note)
@@ -60,9 +64,11 @@ def release_all(db: Database, by: Acting, note: str = "signed out") -> int:
     return len(rows)
 
 
-def release_set_aside(db: Database, by: Acting) -> int:
-    """Free at once what this person set aside for themselves, as they are gone; returns how many cases that was."""
-    for_them = _entry.held_by == by.id, _entry.handed_to == by.id
+def release_set_aside(db: Database, by: Acting, readings: Collection[str] = READINGS) -> int:
+    """Free at once what this person set aside for themselves, of these readings, as they are gone or may not take them
+    any more; returns how many cases that was.
+    """
+    for_them = _entry.held_by == by.id, _entry.handed_to == by.id, _entry.reading.in_(readings)
     kept = and_(is_open(), _entry.reserved_until.is_not(None), _entry.reserved_until > by.now, *for_them)
     free = dict.fromkeys(("held_by", "handed_to", "reserved_until"))
     with db.write() as conn:

@@ -5,11 +5,13 @@ from datetime import datetime
 
 from screening.review.actors import Acting, Actor, Role
 from storage.database import Database
-from storage.review.inbox import release_all, release_set_aside
+from storage.review.inbox import READINGS, release_all, release_set_aside
 from storage.site import accounts
 from storage.site.accounts import Account, SessionEnded, SignIn
 
 READERS = frozenset({Role.REVIEWER, Role.SENIOR})
+THIRD = frozenset({"third"})
+"""The readings that are a senior's."""
 
 
 def enter(
@@ -31,10 +33,14 @@ def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
 
 
 def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role]) -> Account:
-    """As `accounts.set_roles`; who reads no cases any more gives back theirs. Raises KeyError, LastAdmin."""
+    """As `accounts.set_roles`; who reads no cases any more gives back theirs, and who is no senior any more the third
+    readings. Raises KeyError, LastAdmin.
+    """
     changed = accounts.set_roles(db, by, account_id, roles)
     if not roles & READERS:
         _free_all(db, changed.actor.at(by.now), "reads no cases any more")
+    elif Role.SENIOR not in roles:
+        _free_all(db, changed.actor.at(by.now), "is no senior any more", THIRD)
     return changed
 
 
@@ -43,6 +49,6 @@ def _give_back(db: Database, actor: Actor | None, now: datetime, note: str) -> N
         _free_all(db, actor.at(now), note)
 
 
-def _free_all(db: Database, by: Acting, note: str) -> None:
-    release_all(db, by, note)
-    release_set_aside(db, by)
+def _free_all(db: Database, by: Acting, note: str, readings: Collection[str] = READINGS) -> None:
+    release_all(db, by, note, readings)
+    release_set_aside(db, by, readings)

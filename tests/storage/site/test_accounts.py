@@ -16,7 +16,7 @@ from storage.settings_store import SiteSettings, change
 from storage.site import accounts
 from storage.site.accounts import Ended, LastAdmin, SessionEnded, SignIn
 from storage.site.audit_check import verify
-from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, fill, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, fill, form, person, read, register
 
 SETTINGS = SiteSettings()
 IDLE, OLD = timedelta(minutes=SETTINGS.idle_minutes), timedelta(minutes=SETTINGS.absolute_minutes)
@@ -145,6 +145,23 @@ def test_who_may_read_no_cases_any_more_gives_theirs_back_at_once(db: Database, 
     assert claims.claim_next(db, ANN.at(NOW)) is not None
     presence.set_roles(db, ADMIN.at(NOW), "ann", frozenset(roles))
     assert (claims.claim_next(db, BO.at(NOW)) is not None) is free
+
+
+@pytest.mark.parametrize("aside", [False, True])
+def test_who_is_no_senior_any_more_gives_back_third_readings_alone(db: Database, aside: bool) -> None:
+    both = person("sue", Role.REVIEWER, Role.SENIOR)
+    register(db, ANN, BO, both, ADMIN)
+    (disputed,) = fill(db, [Tier.P0])
+    read(db, ANN, form("unsafe"), "a", ask=True)
+    read(db, BO, form("safe"), "b")
+    (first,) = fill(db, [Tier.P0])
+    held = [claims.claim(db, both.at(NOW), case_id) for case_id in (disputed, first)]
+    if aside:
+        inbox.hold(db, both.at(NOW), disputed, held[0].token, "asking the ward")
+    presence.set_roles(db, ADMIN.at(NOW), both.id, frozenset({Role.REVIEWER}))
+    assert [one.case_id for one in claims.my_claims(db, both.at(NOW))] == [first]
+    taken = claims.claim_next(db, person("sam", Role.SENIOR).at(NOW))
+    assert taken is not None and taken.case_id == disputed
 
 
 def test_an_old_page_takes_no_case_from_a_reader_who_is_signed_in_elsewhere(db: Database) -> None:
