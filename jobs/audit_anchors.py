@@ -39,7 +39,7 @@ def anchor_if_due(db: Database, settings: Settings, now: datetime) -> Anchor | N
 
 
 def kept_anchors(settings: Settings) -> tuple[Anchor, ...]:
-    """The anchors in the file; empty without a file. ValueError for a line that is no anchor of this site."""
+    """The anchors in the file; empty without a file. ValueError for a line that is none."""
     if not settings.anchor_file.exists():
         return ()
     return read_anchors(settings.anchor_file)

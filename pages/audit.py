@@ -9,7 +9,6 @@ from jobs.audit_anchors import kept_anchors
 from pages.components import resources
 from pages.components.options import unique_labels
 from pages.components.sign_in import check_before
-from pages.components.words import sentence
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
 from screening.text.display import visible
@@ -43,10 +42,8 @@ def brought_anchors() -> list[Anchor]:
         return []
     try:
         return [Anchor.from_json(line)]
-    except ValueError as wrong:
-        st.error(
-            "This is not an anchor." if str(wrong) == "not an anchor" else sentence(wrong), icon=":material/error:"
-        )
+    except ValueError:
+        st.error("This is not an anchor.", icon=":material/error:")
         st.stop()
 
 
@@ -69,7 +66,7 @@ def check() -> None:
     try:
         kept = [*brought, *kept_anchors(resources.settings())]
     except (ValueError, OSError):
-        st.error("The site's file of anchors cannot be read, or holds a line that is no anchor of this site.")
+        st.error("The site's file of anchors cannot be read, or holds a line that is no anchor.")
         return
     with st.spinner("Recomputing every hash…"):
         show_result(verify(db, kept))

@@ -9,8 +9,9 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from screening.words import count_of
 from storage.audit_key import AuditKey, site_key
-from storage.audit_log import GENESIS, Anchor, chain_hash
+from storage.audit_log import GENESIS, Anchor, ForeignAnchor, chain_hash
 from storage.database import Database
 from storage.schema import audit_events, batches, ratings, settings_versions
 from storage.site.audit_seals import broken_seal
@@ -54,7 +55,7 @@ class _Walk:
     unknown: int = 0
     """Events under a key that is not here."""
 
-    def problem(self, row: Any, anchors: Mapping[int, set[str]]) -> str | None:
+    def problem(self, row: Any, anchors: Mapping[int, set[Anchor]]) -> str | None:
         if row.seq != self.expected:
             return f"event {self.expected} is missing"
         if row.previous_hash != self.previous:
@@ -66,11 +67,16 @@ class _Walk:
             self.unknown += 1
         elif row.hash != _hash_of(row, self.previous, key):
             return "was changed"
-        elsewhere = anchors.get(row.seq, {row.hash}) != {row.hash}
-        return "the anchor names another hash for this event" if elsewhere else None
+        others = [one for one in anchors.get(row.seq, ()) if one.last_hash != row.hash]
+        return f"{_words_of(others)} names another hash for this event" if others else None
 
     def step(self, row: Any) -> None:
         self.expected, self.previous, self.keyed = self.expected + 1, row.hash, self.keyed or row.key_id is not None
+
+
+def _words_of(anchors: Sequence[Anchor]) -> str:
+    foreign = all(isinstance(one, ForeignAnchor) for one in anchors)
+    return "an anchor under a key that is not here" if foreign else "the anchor"
 
 
 def _hash_of(row: Any, previous: str, key: AuditKey) -> str:
@@ -80,10 +86,12 @@ def _hash_of(row: Any, previous: str, key: AuditKey) -> str:
 
 
 def verify(db: Database, anchors: Sequence[Anchor] = ()) -> Verification:
-    """Recompute the chain from its first event and the seals; the chain must still contain every anchor."""
-    kept: dict[int, set[str]] = {}
+    """Recompute the chain from its first event and the seals; the chain must still contain every anchor, and those
+    under a key that is not here prove nothing.
+    """
+    kept: dict[int, set[Anchor]] = {}
     for one in anchors:
-        kept.setdefault(one.count, set()).add(one.last_hash)
+        kept.setdefault(one.count, set()).add(one)
     whole = select(audit_events).order_by(audit_events.c.seq).execution_options(yield_per=1_000)
     walk = _Walk()
     with db.read() as conn:
@@ -98,21 +106,25 @@ def verify(db: Database, anchors: Sequence[Anchor] = ()) -> Verification:
 def _ends(conn: Connection, walk: _Walk, anchors: Sequence[Anchor]) -> Verification:
     """What can be checked only after reading the whole chain."""
     events = walk.expected - 1
-    if any(one.count > events for one in anchors):
-        return _failed_verification(walk, "the log ends before the anchor: events were cut off", walk.expected)
+    if later := [one for one in anchors if one.count > events]:
+        cut = f"the log ends before {_words_of(later)}: events were cut off"
+        return _failed_verification(walk, cut, walk.expected)
     if events == 0 and any(conn.execute(select(func.count()).select_from(table)).scalar_one() for table in BESIDE):
         return _failed_verification(walk, "the log is empty beside tables that are not: it was emptied", 1)
     if not walk.unknown and (broken := broken_seal(conn, site_key())) is not None:
         return _failed_verification(walk, broken[1], broken[0])
-    anchored = max((one.count for one in anchors), default=0)
-    return Verification(events=events, last_hash=walk.previous, doubt=_doubt(walk, events, anchored), anchored=anchored)
+    ours = [one.count for one in anchors if not isinstance(one, ForeignAnchor)]
+    doubt = _doubt(walk, events, max(ours, default=0), len(anchors) - len(ours))
+    return Verification(events=events, last_hash=walk.previous, doubt=doubt, anchored=max(ours, default=0))
 
 
-def _doubt(walk: _Walk, events: int, anchored: int) -> str | None:
+def _doubt(walk: _Walk, events: int, anchored: int, foreign: int) -> str | None:
     if walk.unknown:
         return f"{walk.unknown:,} events were written under a key that is not here"
     if events and not walk.keyed:
         return "the log is from before there was a key, and no event has followed since"
+    if foreign:
+        return f"{count_of(foreign, 'anchor is', 'anchors are')} signed under a key that is not here, or made up"
     return None if anchored or not events else "no anchor was compared: the end may have been cut off"
 
 

@@ -13,7 +13,7 @@ from jobs.audit_anchors import anchor_if_due, kept_anchors
 from jobs.notifications_webhook import signature
 from screening.review.policy import Forbidden
 from screening.settings import Settings
-from storage.audit_log import GENESIS, LONGEST_DETAIL, Anchor, anchor, append, events
+from storage.audit_log import GENESIS, LONGEST_DETAIL, Anchor, ForeignAnchor, anchor, append, events
 from storage.database import Database
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
@@ -224,11 +224,49 @@ def test_an_emptied_log_beside_full_tables_fails(db: Database) -> None:
     assert "emptied" in str(verify(db).problem)
 
 
-def test_an_anchor_that_somebody_made_up_is_refused(db: Database) -> None:
+def test_an_anchor_that_somebody_made_up_proves_nothing(db: Database) -> None:
     log(db, 1)
-    forged = json.loads(anchor(db).as_json()) | {"last_hash": "0" * 64}
-    with pytest.raises(ValueError, match="not signed"):
-        Anchor.from_json(json.dumps(forged))
+    kept, signed = anchor(db), json.loads(anchor(db).as_json())
+    made_up = [Anchor.from_json(json.dumps(signed | {"mac": wrong})) for wrong in ("0" * 64, 7)]
+    found = verify(db, [kept, *made_up])
+    assert (found.ok, found.proven) == (True, False) and "2 anchors are signed under a key" in str(found.doubt)
+    elsewhere = Anchor.from_json(json.dumps(signed | {"last_hash": "0" * 64}))
+    assert verify(db, [elsewhere]).problem == "an anchor under a key that is not here names another hash for this event"
+
+
+def test_anchors_under_an_earlier_key_of_the_site_are_compared_and_prove_nothing(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(audit_anchor_file=tmp_path / "anchors.jsonl", audit_anchor_events=1)
+    for key in ("one", "another"):
+        monkeypatch.setenv("SECOND_LOOK_AUDIT_KEY", key)
+        log(db, 3)
+        assert anchor_if_due(db, settings, NOW) is not None
+    before, after = kept_anchors(settings)
+    assert isinstance(before, ForeignAnchor) and not isinstance(after, ForeignAnchor)
+    found = verify(db, [before, after])
+    assert (found.ok, found.proven) == (True, False) and "3 events were written under a key" in str(found.doubt)
+    assert verify(db, [before]).anchored == 0
+    with db.write() as conn:
+        conn.execute(delete(audit_events))
+    log(db, 2)
+    assert "ends before an anchor under a key that is not here" in str(verify(db, [before]).problem)
+    log(db, 3)
+    assert "names another hash" in str(verify(db, [before]).problem), "written anew under the present key"
+
+
+def test_a_last_line_under_an_earlier_key_is_ended_and_not_cut_off(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "anchors.jsonl"
+    monkeypatch.setenv("SECOND_LOOK_AUDIT_KEY", "one")
+    log(db, 1)
+    kept.write_text(anchor(db).as_json())
+    monkeypatch.setenv("SECOND_LOOK_AUDIT_KEY", "another")
+    log(db, 1)
+    settings = Settings(audit_anchor_file=kept)
+    assert anchor_if_due(db, settings, NOW) is not None
+    assert [one.count for one in kept_anchors(settings)] == [1, 2]
 
 
 TAMPERED = {
