@@ -17,6 +17,7 @@ from types import FrameType
 from jobs import logs
 
 HERE = Path(__file__).parent
+API_PORT = "SECOND_LOOK_API_PORT"
 _PR_SET_PDEATHSIG = 1
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 SETTLED_S = 30.0
@@ -117,8 +118,7 @@ def serve(port: int) -> int:
         _log().error("port %d is taken by another program: end that, or choose another port (PORT=...)", port)
         return 1
     app, worker = Kept("app", lambda: _app(port)), Kept("worker", _worker)
-    api_port = os.environ.get("SECOND_LOOK_API_PORT", "")
-    beside = [worker, Kept("api", lambda: _api(api_port))] if api_port else [worker]
+    beside = [worker, Kept("api", lambda: _api(api_port))] if (api_port := api_port_set()) else [worker]
     seen = False
     try:
         while True:
@@ -131,6 +131,19 @@ def serve(port: int) -> int:
     finally:
         for kept in (*beside, app):
             kept.stop()
+
+
+def api_port_set() -> str:
+    """The port of the API for programs, empty where none is set: from the environment or from the `.env` that app and
+    worker read. Only that file's reader is imported for it, not all settings, and once app and worker were started.
+    """
+    kept = HERE / ".env"
+    if (given := os.environ.get(API_PORT)) or not kept.exists():
+        return given or ""
+    from dotenv import dotenv_values
+
+    found = {name.upper(): value for name, value in dotenv_values(kept).items()}
+    return found.get(API_PORT) or ""
 
 
 def _is_taken(port: int) -> bool:

@@ -2,7 +2,6 @@
 
 import argparse
 import ipaddress
-import os
 
 from jobs import logs
 from jobs.port import system_clock
@@ -16,7 +15,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     """Add this subcommand's arguments."""
     parser = subcommands.add_parser("api", help="serve /api/v1 to programs")
     parser.add_argument("--host", default="127.0.0.1", help="where it listens; tokens need TLS in front of it")
-    parser.add_argument("--port", type=int, default=int(os.environ.get("SECOND_LOOK_API_PORT") or PORT))
+    parser.add_argument("--port", type=int, help=f"default: the one set (SECOND_LOOK_API_PORT), else {PORT}")
     parser.add_argument(
         "--behind-tls", action="store_true", help="listen to other machines: something in front of it speaks TLS"
     )
@@ -33,11 +32,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("tokens must not go over a line in the clear: listen on 127.0.0.1, or say --behind-tls")
     settings = Settings()
     logs.set_up(settings.log_format)
+    port = arguments.port or settings.api_port or PORT
     db = Database(settings.database_url, repeatable=True)
     try:
         db.prepare()
         app = create_app(db, settings, system_clock)
-        uvicorn.run(app, host=arguments.host, port=arguments.port, log_level="warning", access_log=False)
+        uvicorn.run(app, host=arguments.host, port=port, log_level="warning", access_log=False)
     finally:
         db.close()
     return 0

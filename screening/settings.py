@@ -137,6 +137,9 @@ class Settings(BaseSettings):
     metrics_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
         None, description="A port of this machine's loopback on which the app answers /metrics without a token."
     )
+    api_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
+        None, description="The port of the API for programs; where it is set `make run` serves it beside the app."
+    )
     log_format: Literal["plain", "json"] = Field(
         "plain", description="How app and worker log: for people, or JSON lines."
     )

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import serve
+from screening.settings import Settings
 from storage.batches.batches import progress
 from storage.database import Database
 from tests.jobs.processes import Workers, serves, wait_for
@@ -62,6 +64,31 @@ def test_what_is_killed_comes_back_and_nothing_outlives_a_killed_supervisor(
     wait_for(lambda: progress(db, batch_id).finished_at is not None and serves(port), 90)
     workers.kill(sign=signal.SIGTERM)
     db.close()
+
+
+@pytest.mark.parametrize(
+    ("file", "given", "port"),
+    [
+        (None, None, ""),
+        (None, "8601", "8601"),
+        ("SECOND_LOOK_SEED=7\n", None, ""),
+        ("# for programs\nsecond_look_api_port = '8602'  # here\n", None, "8602"),
+        ("SECOND_LOOK_API_PORT=8602", "8601", "8601"),
+        ("SECOND_LOOK_API_PORT=8602", "", "8602"),
+        ("SECOND_LOOK_API_PORT=\n", None, ""),
+    ],
+)
+def test_the_api_s_port_is_set_where_every_setting_may_stand(
+    file: str | None, given: str | None, port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "HERE", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SECOND_LOOK_API_PORT", raising=False)
+    if file is not None:
+        (tmp_path / ".env").write_text(file)
+    if given is not None:
+        monkeypatch.setenv("SECOND_LOOK_API_PORT", given)
+    assert serve.api_port_set() == port == str(Settings().api_port or ""), "app and worker read the same"
 
 
 def test_a_port_that_another_program_has_ends_it(sqlite_url: str, workers: Workers, tmp_path: Path) -> None:
