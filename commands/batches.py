@@ -11,6 +11,7 @@ from typing import Any
 from commands.batch_files import add_export, export
 from commands.results_file import ResultsFile, exit_code, write_rejected
 from jobs.port import system_clock
+from jobs.uploads import discard_files_of
 from screening.review.actors import LOCAL_USER, Acting
 from screening.settings import Settings
 from screening.words import count_of
@@ -18,11 +19,18 @@ from storage.batches import batch_state, batches
 from storage.batches.batches import Progress
 from storage.database import Database
 
+
+def cancel(db: Database, by: Acting, batch_id: str) -> None:
+    """End the batch for good, and remove its file where it lies on this machine: nobody will take it in."""
+    batches.cancel(db, by, batch_id)
+    discard_files_of(Settings().data_directory, batch_id)
+
+
 Control = Callable[[Database, Acting, str], int | None]
 CONTROLS: dict[str, tuple[Control, str]] = {
     "pause": (batches.pause, "make no further calls for it until it is resumed"),
     "resume": (batches.resume, "go on with a paused batch"),
-    "cancel": (batches.cancel, "end it for good: what is pending stays pending"),
+    "cancel": (cancel, "end it for good: what is pending stays pending, a file still being taken in is removed"),
     "retry": (batches.retry_failed, "take up again the cases whose last attempt failed"),
 }
 

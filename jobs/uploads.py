@@ -30,6 +30,8 @@ from storage.database import Database
 
 KEPT_S = 24 * 3600
 """How long a file is kept that nobody made a batch of."""
+FOLDERS = ("uploads", "programs")
+"""Where files lie until their rows are in: of people, and of programs."""
 NAME_LIMIT = 120
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 _CHUNK = 1 << 20
@@ -162,6 +164,16 @@ def discard(upload: Upload) -> None:
     """Remove the file: its rows are in the database, or nobody wants them."""
     upload.path.unlink(missing_ok=True)
     upload.path.with_suffix(".json").unlink(missing_ok=True)
+
+
+def discard_files_of(data_directory: Path, batch_id: str) -> None:
+    """Remove what is on disk of a batch that takes no more rows, from a page or from a program. Who reads it just then
+    is told by the batch that it takes no more.
+    """
+    for folder in FOLDERS:
+        for upload in unfinished_uploads(data_directory / folder):
+            if upload.batch_id == batch_id:
+                discard(upload)
 
 
 def purge(directory: Path) -> None:

@@ -9,7 +9,6 @@ import streamlit as st
 from jobs import uploads
 from pages.batches.batch_downloads import downloads
 from pages.batches.batch_progress import ENDED, find_stopped, list_row, missing_rows, offers, progress_html
-from pages.batches.intake_runs import intake_runs
 from pages.batches.new_batch import check_file, upload_file
 from pages.batches.overnight_panel import overnight_state
 from pages.batches.reach_choice import reach_fact
@@ -82,8 +81,7 @@ def controls(one: BatchSummary) -> None:
                 st.write("What is pending stays pending and is shown as that. This cannot be undone.")
                 if st.button("Cancel this batch for good"):
                     batches.cancel(db, by, one.id)
-                    if halted := find_stopped(one.id, state):
-                        intake_runs().start(halted.upload)  # which only puts the file away
+                    uploads.discard_files_of(resources.settings().data_directory, one.id)
                     st.rerun()
 
 

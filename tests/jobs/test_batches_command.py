@@ -1,6 +1,8 @@
 """`python -m screening batches`: what it prints is what the tables say, and what it asks for happens."""
 
 import json
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -8,6 +10,7 @@ import pytest
 from sqlalchemy import insert
 
 from commands.__main__ import main
+from jobs import uploads
 from jobs.port import system_clock
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import batch_state
@@ -37,6 +40,22 @@ def test_pause_resume_retry_and_cancel(db: Database, database_url: str, capsys: 
     assert len(pending_cases(db, 9)) == 3
     assert _told(capsys, database_url, "cancel", batch_id)[0]["state"] == "cancelled"
     assert batch_state(db, batch_id) is BatchState.CANCELLED
+
+
+def test_a_cancelled_batch_leaves_no_file_on_disk_and_no_other_file_is_touched(
+    db: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SECOND_LOOK_DATA_DIRECTORY", str(tmp_path))
+    made, other = batch(db, 1), batch(db, 1)
+    theirs = []
+    for folder in (tmp_path / name for name in uploads.FOLDERS):
+        for batch_id in (made, other):
+            kept = uploads.keep(folder, "a.csv", BytesIO(b"id,text\n1,a quiet day\n"), "ann")
+            uploads.remember(replace(kept, batch_id=batch_id))
+        theirs.append(kept.path)
+    assert _told(capsys, database_url, "cancel", made)[0]["state"] == "cancelled"
+    left = {path for folder in uploads.FOLDERS for path in (tmp_path / folder).iterdir()}
+    assert left == {path.with_suffix(suffix) for path in theirs for suffix in ("", ".json")}
 
 
 def test_the_list_names_each_batch_on_a_line(

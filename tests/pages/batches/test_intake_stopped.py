@@ -113,5 +113,4 @@ def test_an_evaluation_that_stopped_is_not_gone_on_with(open_page: Opener, page_
 def test_the_file_of_a_cancelled_batch_is_put_away(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
     page, _, file = _stopped(open_page, page_database, tmp_path)
     _button(page, "Cancel this batch").click().run()
-    intake_runs().wait()
     assert "stopped after" not in _shown(page.run()) and not file.exists()
