@@ -9,8 +9,9 @@ from pages.components import resources
 from pages.components.navigation import FOLDER
 from pages.components.sign_in import poll_session
 from pages.research.claims_today import Figure, agreement_figure, claims_html, is_awaited, missed_figure
+from pages.review.inbox_words import last_midnight, read_words
 from pages.review.shift_view import first_look_figure
-from pages.review.waiting_door import read_today_words, waiting_html
+from pages.review.waiting_door import waiting_html
 from pages.site.doors import SAMPLE, activity_html, agents_words
 from screening.review.policy import Action, is_allowed
 from storage.batches.batches import list_batches
@@ -38,8 +39,7 @@ def waits() -> None:
     now = resources.now()
     st.html(waiting_html(counts(db, person.at(now)), first_due_by_tier(db, person), now))
     if is_allowed(person, Action.CLAIM_NEXT):
-        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        st.caption(read_today_words(count_cases_read(db, person, today)))
+        st.caption(f"{read_words(count_cases_read(db, person, last_midnight(now)))}.")
 
 
 def screen_door() -> None:

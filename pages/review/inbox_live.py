@@ -24,8 +24,10 @@ from pages.review.inbox_words import (
     TIER_MEANINGS,
     counts_words,
     due_words,
+    last_midnight,
     late_words,
     list_name,
+    read_words,
     span_words,
     state_words,
     waiting_words,
@@ -70,6 +72,7 @@ class View:
 def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
     """Counts and list as this person may see them. Never any of a text."""
     found = counts(db, by, view.tiers)
+    read = exposure.count_cases_read(db, by.actor, last_midnight(by.now))
     return {
         "at": f"{by.now:%H:%M:%S} UTC",
         "words": counts_words(found),
@@ -78,7 +81,8 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
         "waits": found.open,
         "urgent": sum(found.open_by_tier[tier] for tier in URGENT) - _taken_count(found),
         "newest": None if found.newest_urgent is None else found.newest_urgent.timestamp(),
-        "done": exposure.count_cases_read(db, by.actor, by.now.replace(hour=0, minute=0, second=0, microsecond=0)),
+        "done": read,
+        "read": read_words(read),
         "late": late_words(sum(found.late_by_tier.values())),
         "pills": [_pill(found, tier, view.tiers) for tier in Tier],
         **_rows(db, by, view, found),

@@ -12,6 +12,7 @@ from pages.components.words import sentence
 from pages.review.closed_pages import OpenInbox
 from pages.review.inbox_desk import Desk, Here, finish, say, take
 from pages.review.inbox_live import EVERY_S, View, seats, snapshot, view_of
+from pages.review.inbox_words import SINCE_MIDNIGHT, last_midnight
 from pages.review.list_requests import act, offer
 from pages.review.shortcuts import key_of, on
 from screening.review.policy import Action, Forbidden, is_allowed
@@ -82,15 +83,15 @@ def _component() -> "ComponentRenderer":
 
 
 def exposure_today(here: Here) -> exposure.Exposure:
-    """How many texts this person has opened today."""
-    return exposure.exposure(here.db, here.person, here.now.replace(hour=0, minute=0, second=0, microsecond=0))
+    """How many texts this person has opened since midnight (UTC)."""
+    return exposure.exposure(here.db, here.person, last_midnight(here.now))
 
 
 def exposure_html(today: exposure.Exposure) -> str:
     """The count as HTML; each person sees their own only."""
     return (
-        f'<p class="sl-small">You opened {count_of(today.texts, "text")} today, {today.since_break} since your last '
-        "break. Only you see this.</p>"
+        f'<p class="sl-small">You opened {count_of(today.texts, "text")} {SINCE_MIDNIGHT}, {today.since_break} since '
+        "your last break. Only you see this.</p>"
     )
 
 

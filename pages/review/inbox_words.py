@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from pages.components.words import error_words
 from screening.review.rating_form import RatingLabel
@@ -20,6 +20,9 @@ TIER_WORDS: Mapping[Tier, str] = {
 }
 TIER_MEANINGS: Mapping[Tier, str] = {Tier.P0: "at once", Tier.P1: "soon", Tier.P2: "today", Tier.P3: "routine"}
 TIER_MARKS: Mapping[Tier, str] = {Tier.P0: "▲▲", Tier.P1: "▲", Tier.P2: "●", Tier.P3: "○"}
+
+SINCE_MIDNIGHT = "since midnight UTC"
+"""From when a person's own readings are counted, as it is said everywhere: their own midnight may be another."""
 
 WHY_WORDS: Mapping[str, str] = {
     "likely_urgent": "Likely urgent",
@@ -58,6 +61,21 @@ CERTAINTY_WORDS: Mapping[int, str] = {1: "Guess", 2: "Unsure", 3: "Fairly sure",
 
 LONGEST_NAME = 40
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.#/-]{0,23}")
+
+
+def last_midnight(now: datetime) -> datetime:
+    """The moment that `SINCE_MIDNIGHT` names."""
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def read_words(read: int) -> str:
+    """How many cases this person has read since then.
+
+    >>> read_words(0), read_words(6)
+    ('None read by you since midnight UTC', '6 read by you since midnight UTC')
+    """
+    number = f"{read:,}" if read else "None"
+    return f"{number} read by you {SINCE_MIDNIGHT}"
 
 
 def why_words(why: str, *, settled: bool = False) -> str:

@@ -27,12 +27,3 @@ def _due(late: int, due: datetime | None, now: datetime) -> str:
     if due <= now:
         return f'<span class="late">{late_words(max(late, 1))}, the first by {span_words(now - due)}</span>'
     return f'<span class="soft">first due in {span_words(due - now)}</span>'
-
-
-def read_today_words(read: int) -> str:
-    """How many this person has read today.
-
-    >>> read_today_words(0), read_today_words(6)
-    ('You have read none today.', '6 read by you today.')
-    """
-    return f"{read:,} read by you today." if read else "You have read none today."

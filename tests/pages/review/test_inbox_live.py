@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from sqlalchemy import update
@@ -27,7 +28,7 @@ from storage.review.search import Search, find
 from storage.schema import batches, cases
 from storage.settings_store import SiteSettings
 from storage.site.saved_views import Place, forget_view, save_view, saved_views
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, read, register
 
 BOTH = Actor(id="both", name="Both", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
 
@@ -46,6 +47,20 @@ def test_it_counts_what_waits_and_what_is_late_and_names_no_text(db: Database) -
     first, _, last = told["rows"]
     assert (first["id"], first["late"], first["left"], first["meaning"]) == (ids[0], True, "1 min over", "at once")
     assert "\u202e" not in last["name"] and "canary" not in json.dumps(told)
+
+
+def test_what_a_person_has_read_is_counted_from_the_midnight_that_is_named(db: Database) -> None:
+    """Their own midnight may be another: the words say which."""
+    evening, night, morning = (NOW.replace(hour=23, minute=59), NOW + timedelta(hours=15), NOW + timedelta(hours=20))
+    fill(db, [Tier.P3] * 2)
+    read(db, ANN, form("safe"), "a", evening)
+    told = snapshot(db, ANN.at(evening), View())
+    assert (told["done"], told["read"]) == (1, "1 read by you since midnight UTC")
+    told = snapshot(db, ANN.at(night), View())
+    assert (told["done"], told["read"]) == (0, "None read by you since midnight UTC")
+    read(db, ANN, form("safe"), "b", night)
+    elsewhere = morning.astimezone(ZoneInfo("America/New_York"))
+    assert snapshot(db, ANN.at(elsewhere), View())["done"] == 1
 
 
 def test_what_is_in_other_hands_is_not_urgent_for_me(db: Database) -> None:

@@ -51,7 +51,9 @@ def as_role(open_page: Opener, page_database: Database, monkeypatch: pytest.Monk
 
 
 def test_the_first_page_says_what_waits_and_leads_on(open_page: Opener, page_database: Database) -> None:
-    assert "No case is open in the inbox" in shown(open_page())
+    page = open_page()
+    assert "No case is open in the inbox" in shown(page)
+    assert "None read by you since midnight UTC." in [each.value for each in page.caption]
     batch(page_database, ["a quiet day", "a long walk"])
     for case_id in waiting(page_database):
         decide(page_database, case_id, Outcome.HUMAN_REVIEW)

@@ -231,7 +231,7 @@ class Queue {
     this.more.hidden = rest <= 0 || !now.browse;
     this.bar.max = Math.max(1, now.done + now.waits);
     this.bar.value = now.done;
-    this.bar.title = `You read ${count(now.done)} today; ${count(now.waits)} to the end of the queue`;
+    this.bar.title = `${now.read}; ${count(now.waits)} to the end of the queue`;
     this.offer(now, address !== this.shownFor);
     this.shownFor = address;
   }
