@@ -56,22 +56,32 @@ class Anchor:
 
     @classmethod
     def from_json(cls, line: str) -> "Anchor":
-        """What `as_json` wrote, or a line of an older version without a signature; a `ForeignAnchor` where the
-        signature is not by the key that is here. ValueError for anything else.
+        """What `as_json` wrote; a `ForeignAnchor` where the signature is not by the key that is here, an
+        `UnsignedAnchor` without one. ValueError for anything else.
         """
         try:
             body = json.loads(line)
             made = Anchor(count=int(body["count"]), last_hash=str(body["last_hash"]))
         except (KeyError, TypeError, ValueError) as wrong:
             raise ValueError("not an anchor") from wrong
-        ours = body.get("mac") in (None, site_key().mac(canonical(asdict(made)).encode()))
-        return made if ours else ForeignAnchor(count=made.count, last_hash=made.last_hash)
+        signed, ours = body.get("mac"), site_key().mac(canonical(asdict(made)).encode())
+        if signed == ours:
+            return made
+        kind = UnsignedAnchor if signed is None else ForeignAnchor
+        return kind(count=made.count, last_hash=made.last_hash)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignAnchor(Anchor):
     """One signed under a key that is not here, an earlier one of the site, or made up: it may show that the log was
     changed, and proves nothing.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsignedAnchor(Anchor):
+    """One of a version before anchors were signed, or made up without the key: like a foreign one it may show that the
+    log was changed, and proves nothing.
     """
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select
 
 from screening.words import count_of
 from storage.audit_key import AuditKey, site_key
-from storage.audit_log import GENESIS, Anchor, ForeignAnchor, chain_hash
+from storage.audit_log import GENESIS, Anchor, ForeignAnchor, UnsignedAnchor, chain_hash
 from storage.database import Database
 from storage.schema import audit_events, batches, ratings, settings_versions
 from storage.site.audit_seals import broken_seal
@@ -87,7 +87,7 @@ def _hash_of(row: Any, previous: str, key: AuditKey) -> str:
 
 def verify(db: Database, anchors: Sequence[Anchor] = ()) -> Verification:
     """Recompute the chain from its first event and the seals; the chain must still contain every anchor, and those
-    under a key that is not here prove nothing.
+    without a signature by the key that is here prove nothing.
     """
     kept: dict[int, set[Anchor]] = {}
     for one in anchors:
@@ -113,8 +113,9 @@ def _ends(conn: Connection, walk: _Walk, anchors: Sequence[Anchor]) -> Verificat
         return _failed_verification(walk, "the log is empty beside tables that are not: it was emptied", 1)
     if not walk.unknown and (broken := broken_seal(conn, site_key())) is not None:
         return _failed_verification(walk, broken[1], broken[0])
-    ours = [one.count for one in anchors if not isinstance(one, ForeignAnchor)]
-    doubt = _doubt(walk, events, max(ours, default=0), len(anchors) - len(ours))
+    ours = [one.count for one in anchors if not isinstance(one, ForeignAnchor | UnsignedAnchor)]
+    foreign = sum(isinstance(one, ForeignAnchor) for one in anchors)
+    doubt = _doubt(walk, events, max(ours, default=0), foreign)
     return Verification(events=events, last_hash=walk.previous, doubt=doubt, anchored=max(ours, default=0))
 
 
@@ -125,7 +126,7 @@ def _doubt(walk: _Walk, events: int, anchored: int, foreign: int) -> str | None:
         return "the log is from before there was a key, and no event has followed since"
     if foreign:
         return f"{count_of(foreign, 'anchor is', 'anchors are')} signed under a key that is not here, or made up"
-    return None if anchored or not events else "no anchor was compared: the end may have been cut off"
+    return None if anchored or not events else "no signed anchor was compared: the end may have been cut off"
 
 
 def _failed_verification(walk: _Walk, problem: str, seq: int) -> Verification:

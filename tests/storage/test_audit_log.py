@@ -157,7 +157,7 @@ def test_only_those_who_may_see_the_log(db: Database) -> None:
 def test_without_an_anchor_nothing_is_proven(db: Database) -> None:
     log(db, 3)
     found = verify(db)
-    assert (found.ok, found.proven) == (True, False) and "no anchor" in str(found.doubt)
+    assert (found.ok, found.proven) == (True, False) and "no signed anchor" in str(found.doubt)
     assert verify(db, [anchor(db)]).proven
 
 
@@ -232,6 +232,18 @@ def test_an_anchor_that_somebody_made_up_proves_nothing(db: Database) -> None:
     assert (found.ok, found.proven) == (True, False) and "2 anchors are signed under a key" in str(found.doubt)
     elsewhere = Anchor.from_json(json.dumps(signed | {"last_hash": "0" * 64}))
     assert verify(db, [elsewhere]).problem == "an anchor under a key that is not here names another hash for this event"
+
+
+def test_an_anchor_without_its_signature_proves_nothing_and_may_show_a_change(db: Database) -> None:
+    log(db, 2)
+    kept = anchor(db)
+    bare = {"count": kept.count, "last_hash": kept.last_hash}
+    unsigned = Anchor.from_json(json.dumps(bare))
+    found = verify(db, [unsigned])
+    assert (found.ok, found.anchored) == (True, 0) and "no signed anchor" in str(found.doubt)
+    assert verify(db, [unsigned, kept]).proven, "one of an older version beside one that is signed"
+    for wrong in ({"last_hash": "0" * 64}, {"count": 9}):
+        assert not verify(db, [Anchor.from_json(json.dumps(bare | wrong))]).ok
 
 
 def test_anchors_under_an_earlier_key_of_the_site_are_compared_and_prove_nothing(
