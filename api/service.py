@@ -141,7 +141,7 @@ def _say_what_is_wrong(app: FastAPI) -> None:
         KeyUsed: lambda _: (409, "this Idempotency-Key came with another text before; nothing was stored"),
         UnknownText: lambda _: (404, "no text of this id was handed in by this program"),
         UnknownBatch: lambda _: (404, "no batch of this id was handed in by this program"),
-        IntakeClosed: lambda _: (503, "today's batch of this program was cancelled; it takes texts again tomorrow"),
+        IntakeClosed: lambda _: (503, "the batch of this program's day was cancelled; the next begins at midnight UTC"),
         NotTaken: lambda refusal: (422, str(refusal)),
         FileRefused: lambda refusal: (422, str(refusal)),
         TooLarge: lambda refusal: (413, str(refusal)),

@@ -24,10 +24,12 @@ def shadow_panel(
     if not may_see_figures(person):
         st.caption("The shadow is shown to seniors, researchers and administrators.")
         return
-    running = next((one for one in list_comparisons(db, person) if one.shadow and one.ended_why is None), None)
+    shadows = [one for one in list_comparisons(db, person) if one.shadow]
+    running = next((one for one in shadows if one.ended_why is None), None)
     may = is_allowed(person, Action.ACTIVATE_PIPELINE)
     if running is None:
-        st.text(f"Nothing runs beside {in_force.name}.")
+        last = f" The last was {title_of(shadows[0])}." if shadows else ""
+        st.text(f"Nothing runs beside {in_force.name}.{last}")
     else:
         st.text(f"{title_of(running)}. {spent_words(running)}")
         if may and st.button("End the shadow", icon=":material/stop_circle:", key="shadow_end"):

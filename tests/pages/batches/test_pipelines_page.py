@@ -11,11 +11,12 @@ from screening.engine.pipeline import preset
 from screening.engine.pipeline_file import read_pipeline, write_pipeline
 from screening.engine.prompting import PromptError, load_prompts
 from screening.labels import Label
-from screening.review.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.samplers.probes import ALL, Probed
 from storage.batches import preflights
 from storage.batches.pipelines import active_version, keep_version, list_versions
 from storage.database import Database
+from storage.research.comparisons import end_comparison, list_comparisons
 from storage.settings_store import accept_model_name
 from tests.commands.conftest import stub  # noqa: F401 - a fixture, also below
 from tests.pages.conftest import Opener, restart
@@ -95,6 +96,20 @@ def test_a_saved_version_whose_model_the_service_no_longer_has_is_neither_put_in
     page = open_page("pipelines")
     assert not page.error and "pipeline_probe" in [button.key for button in page.button]
     resources.database().close()
+
+
+def test_why_the_last_shadow_ended_is_said_where_the_next_is_set(open_page: Opener, page_database: Database) -> None:
+    def told() -> list[str]:
+        return [said.value for said in page.text if "Nothing runs beside" in said.value]
+
+    page = open_page("pipelines")
+    assert len(told()) == 1 and "The last" not in told()[0]
+    page.button(key="shadow_begin").click().run()
+    assert not told()
+    (one,) = list_comparisons(page_database, LOCAL_USER)
+    end_comparison(page_database, SYSTEM.at(NOW), one.id, "authentication")
+    page.run()
+    assert told()[0].endswith("0 of 200 texts, ended: the model's service refuses the key.")
 
 
 def test_a_server_that_the_settings_do_not_name_stays_named_and_is_refused(open_page: Opener) -> None:
