@@ -40,6 +40,7 @@ from pages.components.http import (
 from pages.components.navigation import ENTRIES
 from pages.components.page_faults import say_fault
 from pages.components.page_files import PageFiles, component_files, library_files
+from pages.components.request_heads import bound_heads
 from pages.components.web_socket import SocketGuard
 from pages.review import inbox_live
 from pages.site import health
@@ -52,6 +53,7 @@ INDEX = Path(st.__file__).parent / "static" / "index.html"
 
 streamlit_start.leave_out()
 streamlit_start.send_at_once()
+bound_heads()
 garbage.keep_what_is_loaded()
 logs.set_up(resources.settings().log_format)
 require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)

@@ -37,7 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         db.prepare()
         app = create_app(db, settings, system_clock)
-        uvicorn.run(app, host=arguments.host, port=port, log_level="warning", access_log=False)
+        # h11 bounds the head of a request, httptools does not
+        uvicorn.run(app, host=arguments.host, port=port, http="h11", log_level="warning", access_log=False)
     finally:
         db.close()
     return 0
