@@ -1,5 +1,6 @@
 """A pipeline as a TOML text: what a site writes, keeps and exchanges; errors name the node and the field."""
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -59,7 +60,9 @@ def write_pipeline(pipeline: PipelineConfig) -> str:
     said = "no bound: an agent has none" if bound is None else f"at most {bound:g}"
     head = f"# Naming, anywhere on the longest way, a label that is not the agent's mode: {said}.\n"
     head += f"# At each agent: {promises(pipeline)}\n"
-    return head + tomli_w.dumps({"name": values["name"], "node": values["nodes"]}, multiline_strings=True)
+    written = {"name": values["name"], "node": values["nodes"]}
+    # TOML reads every end of a line within such a string as "\n"
+    return head + tomli_w.dumps(written, multiline_strings=r"\r" not in json.dumps(written))
 
 
 @cache
