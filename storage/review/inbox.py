@@ -64,11 +64,15 @@ def release_all(db: Database, by: Acting, note: str = "signed out", readings: Co
     return len(rows)
 
 
-def release_set_aside(db: Database, by: Acting, readings: Collection[str] = READINGS) -> int:
-    """Free at once what this person set aside for themselves, of these readings, as they are gone or may not take them
-    any more; returns how many cases that was.
+def release_set_aside(
+    db: Database, by: Acting, readings: Collection[str] = READINGS, *, by_anybody: bool = False
+) -> int:
+    """Free at once what this person set aside for themselves, of these readings, as they are gone; what a colleague
+    gave them too (``by_anybody``) where they may not take it any more. Returns how many cases that was.
     """
-    for_them = _entry.held_by == by.id, _entry.handed_to == by.id, _entry.reading.in_(readings)
+    for_them = [_entry.handed_to == by.id, _entry.reading.in_(readings)]
+    if not by_anybody:
+        for_them.append(_entry.held_by == by.id)
     kept = and_(is_open(), _entry.reserved_until.is_not(None), _entry.reserved_until > by.now, *for_them)
     free = dict.fromkeys(("held_by", "handed_to", "reserved_until"))
     with db.write() as conn:

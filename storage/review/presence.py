@@ -34,13 +34,13 @@ def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
 
 def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role]) -> Account:
     """As `accounts.set_roles`; who reads no cases any more gives back theirs, and who is no senior any more the third
-    readings. Raises KeyError, LastAdmin.
+    readings, with those that a colleague gave them. Raises KeyError, LastAdmin.
     """
     changed = accounts.set_roles(db, by, account_id, roles)
     if not roles & READERS:
-        _free_all(db, changed.actor.at(by.now), "reads no cases any more")
+        _free_all(db, changed.actor.at(by.now), "reads no cases any more", by_anybody=True)
     elif Role.SENIOR not in roles:
-        _free_all(db, changed.actor.at(by.now), "is no senior any more", THIRD)
+        _free_all(db, changed.actor.at(by.now), "is no senior any more", THIRD, by_anybody=True)
     return changed
 
 
@@ -49,6 +49,8 @@ def _give_back(db: Database, actor: Actor | None, now: datetime, note: str) -> N
         _free_all(db, actor.at(now), note)
 
 
-def _free_all(db: Database, by: Acting, note: str, readings: Collection[str] = READINGS) -> None:
+def _free_all(
+    db: Database, by: Acting, note: str, readings: Collection[str] = READINGS, *, by_anybody: bool = False
+) -> None:
     release_all(db, by, note, readings)
-    release_set_aside(db, by, readings)
+    release_set_aside(db, by, readings, by_anybody=by_anybody)

@@ -147,6 +147,19 @@ def test_who_may_read_no_cases_any_more_gives_theirs_back_at_once(db: Database, 
     assert (claims.claim_next(db, BO.at(NOW)) is not None) is free
 
 
+@pytest.mark.parametrize(("roles", "free"), [({Role.RESEARCHER}, True), ({Role.SENIOR}, False)])
+def test_what_a_colleague_gave_somebody_is_free_once_they_may_not_take_it(
+    db: Database, roles: set[Role], free: bool
+) -> None:
+    register(db, ANN, BO, ADMIN)
+    fill(db, [Tier.P0])
+    given = claims.claim_next(db, ANN.at(NOW))
+    assert given is not None
+    inbox.hand_over(db, ANN.at(NOW), given.case_id, given.token, "bo", "yours")
+    presence.set_roles(db, ADMIN.at(NOW), "bo", frozenset(roles))
+    assert (claims.claim_next(db, CY.at(NOW)) is not None) is free
+
+
 @pytest.mark.parametrize("aside", [False, True])
 def test_who_is_no_senior_any_more_gives_back_third_readings_alone(db: Database, aside: bool) -> None:
     both = person("sue", Role.REVIEWER, Role.SENIOR)
