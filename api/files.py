@@ -45,7 +45,7 @@ class FileIntake:
     @property
     def folder(self) -> Path:
         """Where the files lie until their rows are in."""
-        return self.settings.data_directory / "programs"
+        return self.settings.data_directory / uploads.BY_PROGRAMS
 
     async def receive(self, chunks: AsyncIterator[bytes], limit: int) -> Path:
         """Write the body to disk, readable by its owner alone. Raises TooLarge; nothing stays of what broke off."""

@@ -30,8 +30,9 @@ from storage.database import Database
 
 KEPT_S = 24 * 3600
 """How long a file is kept that nobody made a batch of."""
-FOLDERS = ("uploads", "programs")
-"""Where files lie until their rows are in: of people, and of programs."""
+BY_PEOPLE, BY_PROGRAMS = "uploads", "programs"
+FOLDERS = (BY_PEOPLE, BY_PROGRAMS)
+"""Below the data directory, where files lie until their rows are in."""
 NAME_LIMIT = 120
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 _CHUNK = 1 << 20

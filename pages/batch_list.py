@@ -134,7 +134,7 @@ def choose_batch(key: str, shown: Sequence[str]) -> None:
         st.query_params["batch"] = shown[rows[0]]
 
 
-folder = resources.settings().data_directory / "uploads"
+folder = resources.settings().data_directory / uploads.BY_PEOPLE
 if "batch" in st.query_params:
     if (one := current()) is None:
         st.error("There is no such batch.", icon=":material/search_off:")

@@ -59,7 +59,7 @@ def upload_door() -> None:
     )
     st.page_link(FOLDER / "batch_list.py", label="Choose a file", icon=":material/upload_file:")
     if SAMPLE.exists() and st.button("Use the sample", icon=":material/table_view:"):
-        folder = resources.settings().data_directory / "uploads"
+        folder = resources.settings().data_directory / uploads.BY_PEOPLE
         with SAMPLE.open("rb") as sample:
             kept = uploads.keep(folder, SAMPLE.name, sample, person.id)
         st.switch_page(FOLDER / "batch_list.py", query_params={"upload": kept.token})

@@ -48,7 +48,7 @@ class IntakeRuns:
 
     def resume(self) -> None:
         """Go on with every file that an earlier process left unfinished."""
-        for upload in uploads.unfinished_uploads(self._settings.data_directory / "uploads"):
+        for upload in uploads.unfinished_uploads(self._settings.data_directory / uploads.BY_PEOPLE):
             self.start(upload)
 
     def stop_reason(self, batch_id: str) -> Stopped | None:

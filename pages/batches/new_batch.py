@@ -56,7 +56,7 @@ def upload_file() -> None:
     )
     if given is None:
         return
-    folder = resources.settings().data_directory / "uploads"
+    folder = resources.settings().data_directory / uploads.BY_PEOPLE
     kept = uploads.keep(folder, given.name, given, resources.actor().id)
     st.session_state["upload_number"] = number + 1
     st.query_params["upload"] = kept.token

@@ -1,10 +1,11 @@
 """The files that the pages themselves are made of: a first visit asks for more than a hundred, all at once."""
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from mimetypes import guess_type
 from pathlib import Path
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,6 +18,9 @@ FOR_GOOD, EACH_TIME = "public, immutable, max-age=31536000", "public"
 
 TEXTS = frozenset({".js", ".css", ".svg", ".json", ".map"})
 """Files that become smaller; pictures and fonts are compressed already."""
+
+LARGE = 200_000
+"""Bytes; what takes longer to compress than to ask a thread for it."""
 
 
 def library_files(folder: Path) -> dict[str, Path]:
@@ -52,21 +56,29 @@ class PageFiles:
         file, kept = self._files.get(scope["path"], (None, "")) if asked else (None, "")
         if file is None:
             await self._app(scope, receive, send)
+            return
+        gzip = "gzip" in Headers(scope=scope).get("accept-encoding", "")
+        if gzip and _takes_long(file):
+            answer = await run_in_threadpool(_answer, file, kept, gzip=True)
         else:
-            await _answer(file, kept, Headers(scope=scope).get("accept-encoding", ""))(scope, receive, send)
+            answer = _answer(file, kept, gzip=gzip)
+        await answer(scope, receive, send)
 
 
-def _answer(file: Path, kept: str, taken: str) -> Response:
-    """The file in gzip where the browser takes that and it is text."""
-    kind = guess_type(file.name)[0] or "application/octet-stream"
-    headers = {"Cache-Control": kept}
-    if file.suffix not in TEXTS:
-        return Response(file.read_bytes(), headers=headers, media_type=kind)
-    headers["Vary"] = "Accept-Encoding"
-    if "gzip" not in taken or (found := file.stat()).st_size < WORTH_COMPRESSING:
-        return Response(file.read_bytes(), headers=headers, media_type=kind)
-    body = _compress_file(file, found.st_mtime_ns)
-    return Response(body, headers=headers | {"Content-Encoding": "gzip"}, media_type=kind)
+def _takes_long(file: Path) -> bool:
+    """To compress what draws charts takes a tenth of a second: nobody else's key waits for that."""
+    return file.suffix in TEXTS and file.stat().st_size > LARGE
+
+
+def _answer(file: Path, kept: str, *, gzip: bool) -> Response:
+    """The file; in gzip where the browser takes that and the file becomes smaller."""
+    body, headers = file.read_bytes, {"Cache-Control": kept}
+    if file.suffix in TEXTS:
+        headers["Vary"] = "Accept-Encoding"
+        if gzip and (found := file.stat()).st_size >= WORTH_COMPRESSING:
+            headers["Content-Encoding"] = "gzip"
+            body = partial(_compress_file, file, found.st_mtime_ns)
+    return Response(body(), headers=headers, media_type=guess_type(file.name)[0] or "application/octet-stream")
 
 
 @lru_cache(maxsize=512)

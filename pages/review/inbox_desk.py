@@ -232,7 +232,7 @@ def covers_texts() -> bool:
 
 
 def uncover(here: Here, desk: Desk) -> Desk:
-    """The desk with the text on it; a line in the audit log, and one more text read today."""
+    """The desk with the text on it; a line in the audit log, and one more text read since midnight UTC."""
     return keep(_with_text(here, desk))
 
 

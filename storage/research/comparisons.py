@@ -114,7 +114,7 @@ class Trial:
 
 def begin_comparison(db: Database, by: Acting, batch_id: str, trial: Trial) -> str:
     """Try it on a batch's settled cases; the worker does the rest. The same again gives the one that there is, with the
-    caps given last, until that has all its cases. Raises Forbidden.
+    caps given last, until that has all its cases; one that may go on goes on. Raises Forbidden.
     """
     require(by.actor, Action.CREATE_BATCH)
     require(by.actor, Action.VIEW_RESULTS)
@@ -139,8 +139,10 @@ def _begin(conn: Connection, by: Acting, trial: Trial, **place: str) -> str:
     wanted = {"configuration": trial.configuration, "name": trial.name, "most_cases": trial.most_cases, **place}
     caps = {"max_calls": trial.caps.max_calls, "max_cost_usd": trial.caps.max_cost_usd}
     kept = select(func.count()).where(comparison_outcomes.c.comparison_id == comparisons.c.id).scalar_subquery()
-    goes_on = comparisons.c.ended_at.is_(None), kept < comparisons.c.most_cases
-    if (found := conn.execute(select(comparisons.c.id).filter_by(**wanted).where(*goes_on)).scalar()) is not None:
+    goes_on = or_(comparisons.c.ended_at.is_(None), _may_be_resumed()), kept < comparisons.c.most_cases
+    same = select(comparisons.c.id).filter_by(**wanted).where(*goes_on)
+    if (found := conn.execute(same.order_by(comparisons.c.ended_at.is_(None).desc())).scalar()) is not None:
+        _resume(conn, by, str(found))
         _change_caps(conn, by, str(found), caps)
         return str(found)
     row: dict[str, Any] = {"id": new_id(by.now), "created_by": by.id, "created_at": by.now, **wanted}
@@ -175,13 +177,20 @@ def resume_comparison(db: Database, by: Acting, comparison_id: str) -> bool:
     """
     require(by.actor, Action.CREATE_BATCH)
     require(by.actor, Action.VIEW_RESULTS)
-    one = comparisons.c
-    ended = one.id == comparison_id, one.batch_id.is_not(None), one.ended_why.not_in(CAP_REACHED)
     with db.write() as conn:
-        if not conn.execute(update(comparisons).where(*ended).values(ended_at=None, ended_why=None)).rowcount:
-            return False
-        append(conn, by, "comparison_resumed", comparison_id, {})
-        return True
+        return _resume(conn, by, comparison_id)
+
+
+def _may_be_resumed() -> ColumnElement[bool]:
+    return and_(comparisons.c.batch_id.is_not(None), comparisons.c.ended_why.not_in(CAP_REACHED))
+
+
+def _resume(conn: Connection, by: Acting, comparison_id: str) -> bool:
+    ended = update(comparisons).where(comparisons.c.id == comparison_id, _may_be_resumed())
+    if not conn.execute(ended.values(ended_at=None, ended_why=None)).rowcount:
+        return False
+    append(conn, by, "comparison_resumed", comparison_id, {})
+    return True
 
 
 def _end(conn: Connection, by: Acting, comparison_id: str, why: str) -> None:

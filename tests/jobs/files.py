@@ -51,7 +51,7 @@ def batch_from(db: Database, path: Path, chosen: Settings) -> str:
 def hand_over(db: Database, path: Path, chosen: Settings) -> Upload:
     """The file as the upload page hands it to `IntakeRuns`: kept, confirmed as proposed, with an empty batch."""
     with path.open("rb") as stream:
-        kept = uploads.keep(chosen.data_directory / "uploads", path.name, stream, LOCAL_USER.id)
+        kept = uploads.keep(chosen.data_directory / uploads.BY_PEOPLE, path.name, stream, LOCAL_USER.id)
     report = read_table(kept.path, kept.name).report
     batch_id = open_batch(db, LOCAL_USER, request(path), chosen, Agents(chosen), system_clock)
     confirmed = replace(kept, mapping=report.mapping, label_values=dict(report.labels))

@@ -15,7 +15,7 @@ receive("What is loaded once, for all processes that are forked from here.")
 
 def go_on(settings: Settings) -> None:
     """Until all is in; the process ends with 1 where a file is left."""
-    folder = settings.data_directory / "uploads"
+    folder = settings.data_directory / uploads.BY_PEOPLE
     runs = IntakeRuns(Database(settings.database_url), settings)
     runs.resume()
     runs.wait()

@@ -148,6 +148,16 @@ async def test_what_a_refused_key_ended_goes_on_with_the_cases_that_are_left(db:
     assert verify(db).ok
 
 
+async def test_what_was_stopped_goes_on_when_it_is_begun_again_and_is_not_paid_twice(db: Database) -> None:
+    settings = Settings(_env_file=None, sampler="simulated")
+    batch_id = await screened(db, 3)
+    first = _begin(db, settings, batch_id)
+    end_comparison(db, LOCAL_USER.at(system_clock()), first, "stopped")
+    assert _begin(db, settings, batch_id) == first
+    assert not resume_comparison(db, LOCAL_USER.at(system_clock()), first), "it goes on already"
+    assert [(one.id, one.running) for one in list_comparisons(db, LOCAL_USER)] == [(first, True)]
+
+
 async def test_what_reached_its_cap_stays_ended_and_readers_resume_nothing(db: Database) -> None:
     settings = Settings(_env_file=None, sampler="simulated")
     comparison = _begin(db, settings, await screened(db, 4), caps=Caps(max_calls=1))
@@ -155,6 +165,7 @@ async def test_what_reached_its_cap_stays_ended_and_readers_resume_nothing(db: D
     assert await _comparing(db, settings).round() == 0
     assert not resume_comparison(db, LOCAL_USER.at(system_clock()), comparison)
     assert not list_comparisons(db, LOCAL_USER)[0].may_go_on
+    assert _begin(db, settings, list_comparisons(db, LOCAL_USER)[0].batch_id or "", caps=Caps()) != comparison
     with pytest.raises(Forbidden):
         resume_comparison(db, ANN.at(system_clock()), comparison)
 

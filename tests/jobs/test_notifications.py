@@ -77,12 +77,14 @@ def webhook(db: Database, address: str, name: str = "ward", **more: Any) -> tupl
     return made, secret
 
 
-def look_often(db: Database, one: Notifier, clock: Clock, times: int, every: timedelta) -> None:
-    """So many rounds of a process that lives, one ``every`` so long."""
+def look_often(db: Database, one: Notifier, clock: Clock, times: int, every: timedelta) -> list[int]:
+    """So many rounds of a process that lives, one ``every`` so long; how many messages each of them sent."""
+    sent = []
     for _ in range(times):
         heartbeats.beat(db, "one", "worker", clock.now)
-        one.round()
+        sent.append(one.round())
         clock.now += every
+    return sent
 
 
 def test_nothing_is_told_before_somebody_was_added(db: Database, clock: Clock) -> None:
@@ -154,12 +156,7 @@ def test_the_next_in_the_order_is_told_of_what_nobody_opens(db: Database, clock:
     webhook(db, receiver.address + "/last", step=3, events=frozenset({Event.ARRIVED_P0}))
     one = notifier(db, clock)
     (case_id,) = fill(db, (Tier.P0,))
-    told = []
-    for _ in range(4):
-        heartbeats.beat(db, "one", "worker", clock.now)
-        told.append(one.round())
-        clock.now += 3 * MINUTE
-    assert told == [1, 0, 1, 0], "at once the first; after five minutes the last"
+    assert look_often(db, one, clock, 4, 3 * MINUTE) == [1, 0, 1, 0], "at once the first; after five minutes the last"
     claimed = claims.claim(db, SENIOR.at(clock.now), case_id)
     clock.now += 3 * MINUTE
     heartbeats.beat(db, "one", "worker", clock.now)
@@ -249,12 +246,7 @@ def test_an_urgent_case_that_stays_overdue_goes_to_the_next_in_the_order_until_s
     (urgent,) = fill(db, (Tier.P1,), entered_at=[NOW - timedelta(hours=5)])
     open_and_give_back(db, one, clock, urgent, timedelta())
     fill(db, (Tier.P2,), entered_at=[NOW - timedelta(hours=5)])
-    sent = []
-    for _ in range(4):
-        heartbeats.beat(db, "one", "worker", clock.now)
-        sent.append(one.round())
-        clock.now += 5 * MINUTE
-    assert sent == [2, 1, 1, 1], "both at once; then the urgent one, every five minutes"
+    assert look_often(db, one, clock, 4, 5 * MINUTE) == [2, 1, 1, 1], "both at once; then the urgent one each time"
     assert told_of(db, Tier.P1) == ["place 1", "place 3", "place 3", "place 3"]
     open_and_give_back(db, one, clock, urgent, 8 * MINUTE)
     assert one.round() == 1 and told_of(db, Tier.P1)[4:] == ["place 1"], "given back: from the first place again"

@@ -1,19 +1,17 @@
 """A request's head has a bound, with a real server; what a body brings has its own (`pages.batches.upload_guard`)."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from itertools import count
 
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from pages.components.request_heads import LARGEST, bound_heads
-from tests.jobs.processes import wait_for
+from tests.pages.components.served import serve
 
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\n"
 
@@ -26,14 +24,8 @@ async def _size(request: Request) -> PlainTextResponse:
 def port() -> Iterator[int]:
     """A real server that reads requests as the app's does."""
     bound_heads()
-    app = Starlette(routes=[Route("/", _size, methods=["POST"])])
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off", http="httptools"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    wait_for(lambda: server.started, 30)
-    yield server.servers[0].sockets[0].getsockname()[1]
-    server.should_exit = True
-    thread.join(30)
+    with serve(Starlette(routes=[Route("/", _size, methods=["POST"])]), http="httptools") as found:
+        yield found
 
 
 def _answer(port: int, parts: Iterator[bytes]) -> bytes:

@@ -1,12 +1,10 @@
 """Files on offer: for one browser, while the session counts, in parts, and never half a file for a whole one."""
 
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -17,20 +15,15 @@ from screening.review.policy import Action, Forbidden
 from storage.audit_log import events
 from storage.database import Database
 from storage.site.accounts import Ended, SessionEnded
-from tests.jobs.processes import wait_for
+from tests.pages.components.served import serve
 from tests.storage.inbox_cases import ADMIN, ANN
 
 
 @pytest.fixture
 def served() -> Iterator[str]:
     """A real server with the route."""
-    server = uvicorn.Server(uvicorn.Config(Starlette(routes=[ROUTE]), port=0, log_level="error", lifespan="off"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    wait_for(lambda: server.started, 30)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join(30)
+    with serve(Starlette(routes=[ROUTE])) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def _client(**cookies: str) -> TestClient:
