@@ -70,6 +70,9 @@ def words(notice: Notice, link: str | None) -> tuple[str, str]:
         over = name.endswith("_over")
         said = _FAULTS.get(name.removesuffix("_over"), "Something is wrong.")
         return "Second Look: " + ("over" if over else "fault"), (f"Over: {said}" if over else said) + where
+    if notice.event == "follow_up":
+        have = "1 case has" if notice.count == 1 else f"{notice.count:,} cases have"
+        return "Second Look: follow-up overdue", f"{have} a follow-up that is overdue and not closed.{where}"
     tier, one = "" if notice.tier is None else notice.tier.name, notice.count == 1
     cases = f"{notice.count:,} case{'' if one else 's'} of tier {tier}"
     if notice.event == "overdue":

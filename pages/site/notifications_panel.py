@@ -23,7 +23,7 @@ from storage.site.recipients import Event, Kind, NewRecipient, Recipient
 EVENT_WORDS = {
     Event.ARRIVED_P0: "P0 arrives",
     Event.ARRIVED_P1: "P1 arrives",
-    Event.OVERDUE: "Overdue",
+    Event.OVERDUE: "Overdue cases and follow-ups",
     Event.FAULT: "Model, workers, a file or the audit anchor at fault",
 }
 KIND_WORDS = {

@@ -45,7 +45,7 @@ notifications = Table(
     metadata,
     Column("id", Id, primary_key=True),
     Column("recipient_id", Id, ForeignKey("notification_recipients.id"), nullable=False),
-    Column("event", String(16), nullable=False),  # arrived | overdue | fault | test
+    Column("event", String(16), nullable=False),  # arrived | overdue | follow_up | fault | test
     Column("tier", Integer),
     Column("what", String(24)),  # which fault
     Column("count", Integer, nullable=False),
@@ -66,7 +66,7 @@ case_notices = Table(
     "case_notices",
     metadata,
     case_id(primary_key=True),
-    Column("event", String(16), primary_key=True),  # arrived | overdue
+    Column("event", String(16), primary_key=True),  # arrived | overdue | follow_up
     Column("tier", Integer, nullable=False),
     Column("step", Integer, nullable=False),
     Column("at", Moment, nullable=False),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, not_, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, not_, or_, select
 
 from screening.review.triage import Tier
 from storage.clock import shared_now
@@ -17,14 +17,16 @@ from storage.database import Database, insert_into
 from storage.first_looks import is_unseen, was_seen_after
 from storage.schema import case_notices, inbox_entries
 from storage.settings_store import current_in
-from storage.site import faults
+from storage.site import faults, late_follow_ups
 from storage.site.faults import Fault
+from storage.site.late_follow_ups import FOLLOW_UP
 from storage.site.outbox import Notice, tell
 from storage.site.recipients import Recipient, active_recipients, is_told
 
 AT_ONCE = 1_000
 """Cases told of in one transaction: the next look tells of the rest."""
 ARRIVED, OVERDUE = "arrived", "overdue"
+EVENTS = (ARRIVED, OVERDUE, FOLLOW_UP)
 _entry, _notice = inbox_entries.c, case_notices.c
 
 
@@ -37,13 +39,13 @@ def collect(db: Database, now: datetime) -> int:
     with db.read() as conn:
         recipients = active_recipients(conn)
         moment = shared_now(conn, now)
-        cases = bool(recipients) and any(conn.execute(query.limit(1)).first() for query in _queries(conn, moment))
+        cases = bool(recipients) and _anything(conn, recipients, moment)
         fault = any(faults.changes(conn, moment))
     if not cases and not fault:
         return 0
     with db.write() as conn:
         told = _tell_faults(conn, recipients, moment)
-        return told + (sum(_tell_cases(conn, recipients, event, moment) for event in (ARRIVED, OVERDUE)))
+        return told + (sum(_tell_cases(conn, recipients, event, moment) for event in EVENTS))
 
 
 def still_so(db: Database, notice: Notice, now: datetime) -> Notice | None:
@@ -54,19 +56,34 @@ def still_so(db: Database, notice: Notice, now: datetime) -> Notice | None:
         lasting = {one.fault.value for one in faults.open_faults(db)}
         name = str(notice.what)
         return notice if (name.removesuffix("_over") in lasting) is not name.endswith("_over") else None
-    if notice.event not in (ARRIVED, OVERDUE):
+    if notice.event not in EVENTS or notice.tier is None:
         return notice
     with db.read() as conn:
-        waits = _entry.closed_at.is_(None), _entry.tier == notice.tier, *_waits(notice.event, shared_now(conn, now))
-        some = select(_entry.case_id).where(*waits).limit(notice.count).subquery()
-        left = conn.execute(select(func.count()).select_from(some)).scalar_one()
+        left = conn.execute(_count(notice.event, notice.tier, notice.count, shared_now(conn, now))).scalar_one()
     return replace(notice, count=left) if left else None
 
 
-def _queries(conn: Connection, now: datetime) -> tuple[Select[Any], ...]:
+def _count(event: str, tier: Tier, most: int, now: datetime) -> Select[int]:
+    """Of how many cases of the tier there is that to tell, at most so many."""
+    if event == FOLLOW_UP:
+        return late_follow_ups.count_late(now, tier, most)
+    some = select(_entry.case_id).where(_entry.closed_at.is_(None), _entry.tier == tier, *_waits(event, now))
+    return select(func.count()).select_from(some.limit(most).subquery())
+
+
+def _anything(conn: Connection, recipients: Sequence[Recipient], now: datetime) -> bool:
+    """Whether there is anything to tell of any case; asked all the time."""
     before = now - _wait(conn)
-    new = _to_tell(ARRIVED, now), _to_tell(OVERDUE, now)
-    return *new, _to_repeat(ARRIVED, now, before), _to_repeat(OVERDUE, now, before)
+    queries = (query for event in EVENTS for query in _queries(event, recipients, now, before))
+    return bool(recipients) and any(conn.execute(query.limit(1)).first() for query in queries)
+
+
+def _queries(event: str, recipients: Sequence[Recipient], now: datetime, before: datetime) -> tuple[Select[Any], ...]:
+    """The cases to tell of, each with its tier and the place of the on-call order that was reached."""
+    if event == FOLLOW_UP:
+        last = max((one.step for one in recipients if is_told(one, FOLLOW_UP, None)), default=0)
+        return (late_follow_ups.to_tell(now, before, last),)
+    return _to_tell(event, now), _to_repeat(event, now, before)
 
 
 def _wait(conn: Connection) -> timedelta:
@@ -80,7 +97,7 @@ def _to_tell(event: str, now: datetime) -> Select[Any]:
     known = and_(_notice.case_id == _entry.case_id, _notice.event == event)
     new = or_(_notice.case_id.is_(None), _is_new_again(event))
     urgent = (_entry.tier <= Tier.P1,) if event == ARRIVED else ()
-    joined = select(_entry.case_id, _entry.tier).outerjoin(case_notices, known)
+    joined = select(_entry.case_id, _entry.tier, literal(0).label("step")).outerjoin(case_notices, known)
     return joined.where(_entry.closed_at.is_(None), *urgent, new, *_waits(event, now)).order_by(_entry.tier)
 
 
@@ -112,9 +129,8 @@ def _to_repeat(event: str, now: datetime, before: datetime) -> Select[Any]:
 
 def _tell_cases(conn: Connection, recipients: Sequence[Recipient], event: str, now: datetime) -> int:
     """New ones to the first in the order, urgent ones that still wait to the next; the last one is told again."""
-    reached = [(row.case_id, row.tier, 0) for row in conn.execute(_to_tell(event, now).limit(AT_ONCE))]
-    again = conn.execute(_to_repeat(event, now, now - _wait(conn)).limit(AT_ONCE)).all()
-    reached += [(row.case_id, row.tier, row.step) for row in again]
+    queries = _queries(event, recipients, now, now - _wait(conn))
+    reached = [row for query in queries for row in conn.execute(query.limit(AT_ONCE))]
     if not reached:
         return 0
     counted, rows = Counter[tuple[int, int]](), []

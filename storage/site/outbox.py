@@ -37,9 +37,11 @@ _WAITING = and_(_out.sent_at.is_(None), _out.given_up_at.is_(None))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What there is to tell: ``count`` cases of a tier arrived or are overdue, or a fault began or is over."""
+    """What there is to tell: ``count`` cases of a tier arrived, are overdue or have a follow-up that is; or a fault
+    began or is over.
+    """
 
-    event: str  # arrived | overdue | fault | test
+    event: str  # arrived | overdue | follow_up | fault | test
     tier: Tier | None = None
     what: str | None = None
     count: int = 1

@@ -72,9 +72,9 @@ class Recipient:
 
 
 def is_told(one: Recipient, event: str, tier: Tier | None) -> bool:
-    """Whether they are told of this: ``event`` is a message's, arrived, overdue, fault or test."""
+    """Whether they are told of this: ``event`` is a message's, arrived, overdue, follow_up, fault or test."""
     arrived = Event.ARRIVED_P0 if tier is Tier.P0 else Event.ARRIVED_P1
-    wanted = {"arrived": arrived, "overdue": Event.OVERDUE, "fault": Event.FAULT}
+    wanted = {"arrived": arrived, "overdue": Event.OVERDUE, "follow_up": Event.OVERDUE, "fault": Event.FAULT}
     return event not in wanted or wanted[event] in one.events
 
 

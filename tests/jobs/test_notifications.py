@@ -20,13 +20,14 @@ from jobs.notifications import Notifier
 from jobs.notifications_service import describe, send
 from jobs.notifications_webhook import NotSent, is_public, permitted_address, post, target_of
 from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.review.rating_form import Disposition
 from screening.review.triage import Tier
 from screening.settings import Settings
 from storage.batches.batch_state import CAP_REACHED
 from storage.batches.batches import pause, progress
 from storage.batches.intake import resume_intake, stop_intake
 from storage.database import Database
-from storage.review import claims, inbox
+from storage.review import claims, follow_ups, inbox
 from storage.review.evidence import reveal_text
 from storage.schema import audit_events, batches, case_errors, inbox_entries, notification_recipients, notifications
 from storage.settings_store import SiteSettings, change
@@ -257,6 +258,54 @@ def told_of(db: Database, tier: Tier) -> list[str]:
     query = select(notification_recipients.c.name).join(notifications).where(notifications.c.tier == tier)
     with db.read() as conn:
         return list(conn.execute(query.order_by(notifications.c.sent_at)).scalars())
+
+
+def test_a_follow_up_that_is_overdue_goes_down_the_order_once_and_from_its_first_place_when_another_is(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    for step in (1, 3):
+        webhook(db, receiver.address, name=f"place {step}", step=step, events=frozenset({Event.OVERDUE}))
+    webhook(db, receiver.address, name="arrivals", events=frozenset({Event.ARRIVED_P0, Event.FAULT}))
+    one, cases = notifier(db, clock), fill(db, (Tier.P3,) * 2)
+    for case_id in cases:
+        _follow_up(db, case_id, Disposition.URGENT)
+    _follow_up(db, cases[0], Disposition.SAFEGUARDING)
+    clock.now += 59 * MINUTE
+    assert look_often(db, one, clock, 2, MINUTE) == [0, 1], "a minute before it is due, and then"
+    assert receiver.bodies[0]["text"] == "2 cases have a follow-up that is overdue and not closed."
+    assert look_often(db, one, clock, 4, 5 * MINUTE) == [0, 1, 0, 0], "each place once: somebody may be acting"
+    assert told_of(db, Tier.P0) == ["place 1", "place 3"]
+    _close(db, cases[0], 0)
+    clock.now = NOW + 1441 * MINUTE
+    look_often(db, one, clock, 3, 5 * MINUTE)
+    assert told_of(db, Tier.P1) == ["place 1", "place 3"], "what becomes overdue later is told from the first place"
+    assert told_of(db, Tier.P0) == ["place 1", "place 3"]
+
+
+def test_a_follow_up_that_was_closed_before_its_message_went_out_is_not_told(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    webhook(db, receiver.address, events=frozenset({Event.OVERDUE}))
+    cases = fill(db, (Tier.P3,) * 2)
+    for case_id in cases:
+        _follow_up(db, case_id, Disposition.URGENT)
+    clock.now += 61 * MINUTE
+    assert notices.collect(db, clock.now) > 0
+    _close(db, cases[0], 0)
+    one = notifier(db, clock)
+    assert look_often(db, one, clock, 1, MINUTE) == [1] and receiver.bodies[-1]["count"] == 1
+    _close(db, cases[1], 0)
+    assert notices.still_so(db, outbox.Notice(event="follow_up", tier=Tier.P0), clock.now) is None
+
+
+def _follow_up(db: Database, case_id: str, disposition: Disposition) -> None:
+    with db.write() as conn:
+        assert follow_ups.open_follow_up(conn, ANN.at(NOW), case_id, disposition)
+
+
+def _close(db: Database, case_id: str, at: int) -> None:
+    mine = [one for one in follow_ups.open_ones(db, ANN.at(NOW)).shown if one.case_id == case_id]
+    follow_ups.close(db, ANN.at(NOW), mine[at].id, follow_ups.How.DONE, "called")
 
 
 def test_a_failing_channel_is_tried_again_with_the_same_key_and_the_next_is_told(
