@@ -1,12 +1,13 @@
-"""Launcher: the shell script behind security headers, guards of web sockets and uploads, and a deep-link keeper.
+"""Launcher: the ASGI app that runs `pages/shell.py` behind security headers, guards of web sockets and uploads, and
+middleware that returns people to the address they came for.
 
-The script lies in `pages/`, not here: a `pages` folder beside the main script would be served by itself, past
-the sign-in gate.
+The script is in `pages/`, not here: Streamlit would serve a `pages` folder beside the main script by itself, past the
+sign-in gate.
 """
 
 import gc
 
-gc.disable()  # until all is imported: next to nothing of it is garbage, and to look it through again takes long
+gc.disable()  # until all is imported: hardly any of it is garbage, and scanning it again and again takes long
 
 if __name__ == "__main__":
     from pages.components.streamlit_command import run
@@ -51,34 +52,34 @@ ICON = Path(__file__).parent / "pages" / "components" / "icon.png"
 FAVICON = Route("/favicon.ico", lambda _request: FileResponse(ICON))  # browsers ask for it on any page
 INDEX = Path(st.__file__).parent / "static" / "index.html"
 
-streamlit_start.leave_out()
+streamlit_start.skip_unused()
 streamlit_start.send_at_once()
 bound_heads()
-garbage.keep_what_is_loaded()
+garbage.spare_loaded_objects()
 logs.set_up(resources.settings().log_format)
 require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)
 
 
 @asynccontextmanager
-async def resume_intake(_app: st.App) -> AsyncIterator[None]:
-    """Go on taking in the files that an earlier process left unfinished, before anybody opens a page; and tell people
-    what waits for as long as the app runs.
+async def run_beside_pages(_app: st.App) -> AsyncIterator[None]:
+    """Before anybody opens a page: continue the files that an earlier process left unfinished, and start notifications
+    and metrics, which run as long as the app.
     """
     await asyncio.to_thread(intake_runs)
-    telling = await asyncio.to_thread(notifier)
-    telling.start()
-    measured = await asyncio.to_thread(health.serve_metrics)
+    notifications = await asyncio.to_thread(notifier)
+    notifications.start()
+    metrics = await asyncio.to_thread(health.serve_metrics)
     try:
         yield
     finally:
-        await asyncio.to_thread(telling.stop)
-        if measured is not None:
-            await asyncio.to_thread(measured.shutdown)
+        await asyncio.to_thread(notifications.stop)
+        if metrics is not None:
+            await asyncio.to_thread(metrics.shutdown)
 
 
 app = st.App(
     Path(__file__).parent / "pages" / "shell.py",
-    lifespan=resume_intake,
+    lifespan=run_beside_pages,
     on_script_error=say_fault,
     routes=[
         streamed.ROUTE,

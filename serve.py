@@ -23,13 +23,13 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 SETTLED_S = 30.0
 """Seconds after its start; a process that ends later than this is started again soon."""
 GIVEN_UP_WITHIN_S = 10.0
-"""An app that is ending, as ours of a moment ago may be, has given up its port by then."""
+"""An app that is still ending, such as the one stopped a moment ago, has freed its port by then."""
 
 
 @cache
 def _log() -> logging.Logger:
-    """The log, in the format that is set. Settings are read when there is something to tell: to import them takes
-    what app and worker need to start. Such as cannot be read are refused by the app, which says what is wrong.
+    """The log, in the format that the settings name. They are read when there is something to log: importing them takes
+    processor time that app and worker need to start. The app refuses settings that cannot be read, and says why.
     """
     from pydantic import ValidationError
 
@@ -50,14 +50,14 @@ def _end(_signal: int, _frame: FrameType | None) -> None:
     raise Ended
 
 
-def _with_us() -> None:
-    """On Linux: this child is told to end when its parent dies, however that dies, and leaves port and lock free."""
+def _end_with_parent() -> None:
+    """On Linux: the child is asked to end when its parent dies, however it dies, so that port and lock become free."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _start(*arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, *arguments], cwd=HERE, preexec_fn=_with_us)  # noqa: S603 - fixed arguments
+    return subprocess.Popen([sys.executable, *arguments], cwd=HERE, preexec_fn=_end_with_parent)  # noqa: S603 - fixed arguments
 
 
 def _app(port: int) -> subprocess.Popen[bytes]:
@@ -72,16 +72,7 @@ def _api(port: str) -> subprocess.Popen[bytes]:
     return _start("-m", "screening", "api", "--port", port)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-class Kept:
+class RestartedProcess:
     """A process that is started again when it ends: soon at first, more slowly while it keeps ending at once."""
 
     def __init__(self, name: str, start: Callable[[], subprocess.Popen[bytes]]) -> None:
@@ -109,7 +100,12 @@ class Kept:
 
     def stop(self) -> None:
         """End the process."""
-        _stop(self.process)
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
 def serve(port: int) -> int:
@@ -117,8 +113,8 @@ def serve(port: int) -> int:
     if _is_taken(port):
         _log().error("port %d is taken by another program: end that, or choose another port (PORT=...)", port)
         return 1
-    app, worker = Kept("app", lambda: _app(port)), Kept("worker", _worker)
-    beside = [worker, Kept("api", lambda: _api(api_port))] if (api_port := api_port_set()) else [worker]
+    app, worker = RestartedProcess("app", lambda: _app(port)), RestartedProcess("worker", _worker)
+    beside = [worker, RestartedProcess("api", lambda: _api(api_port))] if (api_port := api_port_set()) else [worker]
     seen = False
     try:
         while True:
@@ -147,7 +143,7 @@ def api_port_set() -> str:
 
 
 def _is_taken(port: int) -> bool:
-    """Whether another program keeps this port."""
+    """Whether another program holds this port."""
     until = time.monotonic() + GIVEN_UP_WITHIN_S
     while (taken := _answers(port)) and time.monotonic() < until:
         time.sleep(0.5)

@@ -2,7 +2,7 @@
 
 import gc
 
-gc.disable()  # until all is imported: next to nothing of it is garbage, and to look it through again takes long
+gc.disable()  # until all is imported: hardly any of it is garbage, and scanning it again and again takes long
 
 import asyncio
 import logging
@@ -16,11 +16,11 @@ from contextlib import contextmanager
 
 from jobs import garbage, logs
 from jobs.agents import Agents
-from jobs.comparing import Comparing
+from jobs.comparing import ComparisonRunner
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
 from jobs.model_at_start import ModelAtStart
 from jobs.notifications import Notifier
-from jobs.overnight import Overnight
+from jobs.overnight import OvernightRunner
 from jobs.port import Runner, WorkerEnded, system_clock, worker_name
 from jobs.preflights import Preflights
 from jobs.screening_job import ScreeningJob
@@ -41,35 +41,28 @@ async def work(settings: Settings, db: Database) -> None:
     """Screen what is pending until a signal asks to end."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(DATABASE_THREADS, "database"))
-    name = worker_name()
+    name, clock = worker_name(), system_clock
     async with limited_agents(settings, db, name) as agents:
-        tries = Preflights(db=db, agents=agents, clock=system_clock)
-        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, preflights=tries)
+        preflights = Preflights(db=db, agents=agents, clock=clock)
+        job = ScreeningJob(db=db, agents=agents, clock=clock, worker=name, preflights=preflights)
+        comparisons = ComparisonRunner(db=db, agents=agents, clock=clock, worker=name, preflights=preflights)
+        overnight = OvernightRunner(
+            db=db, agents=agents, clock=clock, worker=name, poll_s=settings.overnight_poll_s, preflights=preflights
+        )
+        notifier = Notifier(db=db, settings=settings, name=name, kind="worker", clock=clock)
         runner = runner_for(db, job, settings.cases_in_flight)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _stop, runner)
-        trying = asyncio.create_task(try_the_model(settings, db, agents, tries))
-        notifier = Notifier(db=db, settings=settings, name=name, kind="worker", clock=system_clock)
+        beside = (try_the_model(settings, db, agents, preflights), overnight.run(), comparisons.run())
+        tasks = [asyncio.create_task(one) for one in beside]
         notifier.start()
-        tried = Comparing(db=db, agents=agents, clock=system_clock, worker=name, preflights=tries)
-        overnight = Overnight(
-            db=db,
-            agents=agents,
-            clock=system_clock,
-            worker=name,
-            poll_s=settings.overnight_poll_s,
-            preflights=tries,
-        )
-        rounds = asyncio.create_task(overnight.run())
-        comparing = asyncio.create_task(tried.run())
         try:
             await runner.run()
         finally:
             notifier.stop()
-            trying.cancel()
-            comparing.cancel()
-            rounds.cancel()
-            await asyncio.gather(trying, comparing, rounds, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def runner_for(db: Database, job: ScreeningJob, places: int) -> Runner:
@@ -91,11 +84,13 @@ def _stop(runner: Runner) -> None:
     last.start()
 
 
-async def try_the_model(settings: Settings, db: Database, agents: Agents, tries: Preflights) -> None:
+async def try_the_model(settings: Settings, db: Database, agents: Agents, preflights: Preflights) -> None:
     """Ask the models until they answer."""
-    await ModelAtStart(settings=settings, db=db, agents=agents, tries=tries, clock=system_clock).until_it_answers()
-    gc.collect()  # what these tries left is not kept
-    garbage.keep_what_is_loaded()
+    await ModelAtStart(
+        settings=settings, db=db, agents=agents, preflights=preflights, clock=system_clock
+    ).until_it_answers()
+    gc.collect()  # nothing of the tries is kept
+    garbage.spare_loaded_objects()
 
 
 @contextmanager
@@ -109,7 +104,7 @@ def _alone_if_embedded(db: Database) -> Iterator[None]:
 
 def main() -> int:
     """Prepare the database and work; 1 when another worker already does, or the database went away."""
-    garbage.keep_what_is_loaded()
+    garbage.spare_loaded_objects()
     settings = Settings()
     logs.set_up(settings.log_format)
     db = Database(settings.database_url, repeatable=True)

@@ -104,21 +104,23 @@ class Tour:
 
     def visit(self, one: Visit) -> Figures:
         """Open it, and run it three times more."""
-        from pages.components.computed import BESIDE
+        from pages.components.computed import SIDE_PROCESS
 
-        app, before = self._page(one), BESIDE.spent_s
+        app, before = self._page(one), SIDE_PROCESS.spent_s
         first, statements = self._time(app)
         if app.exception:
             raise RuntimeError(f"{one.name}: {app.exception[0].value}")
         times = [self._time(app) for _ in range(3)]
         again, sent = (median(each) for each in zip(*times, strict=True))
-        return Figures(first=first, beside=BESIDE.spent_s - before, again=again, statements=(statements, round(sent)))
+        return Figures(
+            first=first, beside=SIDE_PROCESS.spent_s - before, again=again, statements=(statements, round(sent))
+        )
 
     def end(self) -> None:
         """Nothing is computed beside this process any more."""
-        from pages.components.computed import BESIDE
+        from pages.components.computed import SIDE_PROCESS
 
-        BESIDE.stop()
+        SIDE_PROCESS.stop()
 
     def _page(self, one: Visit) -> "AppTest":
         """The page, ready to be run as the visit means it."""

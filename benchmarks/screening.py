@@ -31,7 +31,7 @@ from benchmarks.databases import throwaway_url
 from benchmarks.figures import Figure, tell
 from benchmarks.idle import _server_log, _set_logging
 from jobs.agents import Agents
-from jobs.garbage import keep_what_is_loaded
+from jobs.garbage import spare_loaded_objects
 from jobs.intake import configuration
 from jobs.local import LocalRunner
 from jobs.port import Runner, system_clock
@@ -211,7 +211,7 @@ async def _screen(db: Database, settings: Settings, cases: int, begins: Callable
     asked = configuration(settings, agents, PIPELINE)
     await tries.try_configuration(asked, 0)
     gc.collect()
-    keep_what_is_loaded()
+    spare_loaded_objects()
     batch_id = await asyncio.to_thread(_batch, db, asked, cases)
     begins()
     before = time.process_time()

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from jobs.agents import Agents
 from jobs.breaker import Breaker
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
-from jobs.overnight import Overnight
-from jobs.patience import to_the_end
+from jobs.overnight import OvernightRunner
+from jobs.patience import retry_in_thread
 from jobs.port import Runner, system_clock, worker_name
 from jobs.preflights import Preflights
 from jobs.procrastinate import ProcrastinateRunner
@@ -46,7 +46,7 @@ async def screen_batch(
         telling = asyncio.create_task(_tell(tell, batch_id))
         breaker = Breaker(patience_s=patience_s)
         job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, breaker=breaker, preflights=tries)
-        overnight = Overnight(
+        overnight = OvernightRunner(
             db=db, agents=agents, clock=system_clock, worker=name, poll_s=settings.overnight_poll_s, preflights=tries
         )
         try:
@@ -72,7 +72,7 @@ async def _work(job: ScreeningJob, places: int, db: Database, batch_id: str) -> 
         await _over(db, batch_id)
 
 
-async def _work_overnight(overnight: Overnight, db: Database, batch_id: str) -> None:
+async def _work_overnight(overnight: OvernightRunner, db: Database, batch_id: str) -> None:
     """In rounds, by this process or, where one is at work on an embedded database, by that worker."""
     if db.kind == "postgresql":
         await overnight.until_over(batch_id)
@@ -88,7 +88,7 @@ async def _work_overnight(overnight: Overnight, db: Database, batch_id: str) -> 
 async def _tell(tell: Callable[[str], None] | None, batch_id: str) -> None:
     while tell is not None:
         await asyncio.sleep(TELL_EVERY_S)
-        await to_the_end(tell, batch_id)
+        await retry_in_thread(tell, batch_id)
 
 
 async def _work_until_over(runner: Runner, db: Database, batch_id: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from jobs.computing import Kept
+from jobs.computing import Cache
 from screening.labels import Label
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
@@ -21,7 +21,7 @@ _FOUND: Mapping[str, Callable[[AuditedReading], bool]] = {
     "unsafe": lambda each: each.case.read and each.case.label is Label.UNSAFE,
     "inconclusive": lambda each: each.case.unclear,
 }
-_kept: Kept[Mapping[Kind, tuple[str, ...]]] = Kept(2)
+_kept: Cache[Mapping[Kind, tuple[str, ...]]] = Cache(2)
 
 
 def audit_counts(db: Database, actor: Actor, version: str, standing: Standing) -> Mapping[Kind, int]:

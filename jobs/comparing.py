@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from jobs.agents import Agents
-from jobs.patience import to_the_end
+from jobs.patience import retry_in_thread
 from jobs.preflights import Preflights
 from screening.engine.distribution import LabelDistribution
 from screening.engine.draws import Bill, Draw, DrawRequest, DrawSource, SamplerError, Usage
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class Comparing:
+class ComparisonRunner:
     """One worker at a time compares; another takes over when it ends or dies."""
 
     db: Database
@@ -65,9 +65,9 @@ class Comparing:
         """Screen the next few cases; how many were kept, 0 when there is nothing to do, the site is stopped or another
         worker does it.
         """
-        if await self._due() is None or await to_the_end(is_stopped, self.db):
+        if await self._due() is None or await retry_in_thread(is_stopped, self.db):
             return 0
-        if not await to_the_end(duties.take, self.db, DUTY, self.worker, self.clock(), DUTY_LASTS):
+        if not await retry_in_thread(duties.take, self.db, DUTY, self.worker, self.clock(), DUTY_LASTS):
             return 0
         due = await self._due()  # read again, now that no other worker can change it
         return 0 if due is None else await self._compare_all(due)
@@ -75,12 +75,12 @@ class Comparing:
     async def _due(self) -> Due | None:
         now = time.monotonic()
         put_off = [case for case, (_, until) in self._failed.items() if until > now]
-        return await to_the_end(next_due, self.db, AT_ONCE, put_off)
+        return await retry_in_thread(next_due, self.db, AT_ONCE, put_off)
 
     async def _compare_all(self, due: Due) -> int:
         purse = _Purse(caps=due.caps, totals=due.totals)
         if (reached := purse.caps.reached_cap(purse.totals)) is not None:
-            await to_the_end(end_comparison, self.db, SYSTEM.at(self.clock()), due.comparison_id, reached)
+            await retry_in_thread(end_comparison, self.db, SYSTEM.at(self.clock()), due.comparison_id, reached)
             return 0
         each = (self._compare(due.comparison_id, case, purse) for case in due.cases)
         kept = await asyncio.gather(*each, return_exceptions=True)  # a shutdown waits until each has counted its calls
@@ -98,13 +98,13 @@ class Comparing:
         except SamplerError as error:
             self._put_off(case.case_id)
             if error.stops_batch:
-                await to_the_end(end_comparison, self.db, SYSTEM.at(self.clock()), comparison_id, error.kind)
+                await retry_in_thread(end_comparison, self.db, SYSTEM.at(self.clock()), comparison_id, error.kind)
         except Exception as error:
             log.error("comparing case %s failed: %s", case.case_id, type(error).__name__)
             self._put_off(case.case_id)
         finally:
             if metered.unkept:
-                await to_the_end(lose_calls, self.db, comparison_id, metered.unkept)
+                await retry_in_thread(lose_calls, self.db, comparison_id, metered.unkept)
         return 0
 
     async def _screen(self, comparison_id: str, case: CaseForScreening, metered: "_Metered") -> bool:
@@ -120,7 +120,7 @@ class Comparing:
             cost_usd=self._cost(case.configuration, found),
             seconds=time.monotonic() - begun,
         )
-        return await to_the_end(self._keep, made, metered)
+        return await retry_in_thread(self._keep, made, metered)
 
     def _keep(self, made: Compared, metered: "_Metered") -> bool:
         kept = keep_compared(self.db, made, self.clock())

@@ -38,7 +38,7 @@ class NotComputed(Exception):
     """The computation did not come to its end; the words say why."""
 
 
-class Kept(Generic[T]):
+class Cache(Generic[T]):
     """The values asked for last, so many at most. Two who ask for the same at once make it once."""
 
     def __init__(self, most: int) -> None:
@@ -104,7 +104,7 @@ class Computation:
         self._ended.set()
 
 
-class Beside:
+class SideProcess:
     """The process, as the server sees it. Functions and what they are given must be importable by it."""
 
     def __init__(self, idle_s: float = IDLE_S) -> None:
@@ -212,7 +212,7 @@ def tell(words: str) -> None:
         pipe.send(("words", words, 0.0))
 
 
-def reckon(_: Database, function: Callable[[*Ts], T], *args: *Ts) -> T:
+def without_database(_: Database, function: Callable[[*Ts], T], *args: *Ts) -> T:
     """``function(*args)``: a computation that needs no database."""
     return function(*args)
 
@@ -220,7 +220,7 @@ def reckon(_: Database, function: Callable[[*Ts], T], *args: *Ts) -> T:
 def _serve(pipe: Connection) -> None:
     """Compute what is asked for, one after the other, until the server is gone."""
     _listener.append(pipe)
-    databases: Kept[Database] = Kept(1)
+    databases: Cache[Database] = Cache(1)
     began = 0.0  # the first one pays for the start
     while True:
         function, url, args = pipe.recv()

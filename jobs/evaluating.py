@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.computing import Kept, tell
+from jobs.computing import Cache, tell
 from screening.engine.draws import SamplerError
 from screening.labels import Label, Outcome
 from screening.research.comparison import Comparison, Told, compare_all_codes, compare_codes, outcomes_by_case
@@ -139,9 +139,9 @@ class _Replayed:
     told: tuple[Told, ...]
 
 
-_columns: Kept[RecordedColumns] = Kept(2)
-_experiments: Kept[Experiment] = Kept(2)
-_replayed: Kept[_Replayed] = Kept(2)
+_columns: Cache[RecordedColumns] = Cache(2)
+_experiments: Cache[Experiment] = Cache(2)
+_replayed: Cache[_Replayed] = Cache(2)
 
 
 def columns(db: Database, ask: Ask) -> RecordedColumns:

@@ -2,15 +2,15 @@
 
 import gc
 
-LOOKED_THROUGH_AT = 10_000
-"""New objects after which the youngest are looked through for garbage; the language's own 700 is for small programs."""
+SCAN_EVERY = 10_000
+"""New objects between two scans of the youngest; Python's own 700 is for small programs."""
 
 
-def keep_what_is_loaded() -> None:
-    """Spare the collector what lasts as long as the process, the libraries above all: it would pass through all of it
-    many times a second while there is work. What is made from now on is looked through less often. A start that had
-    switched it off while it imported has it on again.
+def spare_loaded_objects() -> None:
+    """Exclude what exists now from garbage collection: it lasts as long as the process, and the collector would scan it
+    many times a second while there is work. New objects are scanned less often than usual. Switches the collector on
+    again, which `app.py` and `worker.py` switch off while they import.
     """
     gc.freeze()
     gc.enable()
-    gc.set_threshold(LOOKED_THROUGH_AT)
+    gc.set_threshold(SCAN_EVERY)

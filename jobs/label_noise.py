@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.computing import Kept, tell
+from jobs.computing import Cache, tell
 from jobs.evaluating import Ask, columns
 from screening.labels import LABELS
 from screening.research.replay import NodeRecord
@@ -21,7 +21,7 @@ from storage.research.listed import MOST_LISTED
 
 MOST_SHOWN = 200
 
-_orders: Kept[ReadingOrder] = Kept(2)
+_orders: Cache[ReadingOrder] = Cache(2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

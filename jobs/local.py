@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jobs.patience import to_the_end
+from jobs.patience import retry_in_thread
 from jobs.port import INTERACTIVE_PLACES
 from jobs.screening_job import ScreeningJob
 from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
@@ -83,7 +83,7 @@ class LocalRunner:
 
     def _idle(self) -> bool:
         """Whether the last look found nothing, nothing was written since, and nothing comes due by itself."""
-        if self._changes.poll() or self._running or self._next or self._job.restless:
+        if self._changes.poll() or self._running or self._next or self._job.retries_soon:
             self._quiet_until = 0.0
         return asyncio.get_running_loop().time() < self._quiet_until
 
@@ -117,7 +117,7 @@ class LocalRunner:
             await withdraw_unwatched(self._job, self._running)
 
     async def _pending_ids(self, limit: int, *, interactive: bool | None = None, put_off: bool = False) -> list[str]:
-        return await to_the_end(
+        return await retry_in_thread(
             pending.pending_cases,
             self._job.db,
             limit,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from jobs.agents import Agents
 from jobs.breaker import PASSING
 from jobs.intake import configuration, usual_pipeline
-from jobs.patience import to_the_end
+from jobs.patience import retry_in_thread
 from jobs.port import Clock
 from jobs.preflights import Preflights
 from screening.engine.draws import SamplerError
@@ -38,7 +38,7 @@ class ModelAtStart:
     settings: Settings
     db: Database
     agents: Agents
-    tries: Preflights
+    preflights: Preflights
     clock: Clock
     _said: set[str] = field(default_factory=set)
 
@@ -46,16 +46,16 @@ class ModelAtStart:
         """Returns when texts can be screened: the models answer here, or cases say so."""
         began, pause_s, told = time.monotonic(), FIRST_PAUSE_S, False
         while (problem := await self._problem()) is not None:
-            if told and not await to_the_end(faults.lasts, self.db, Fault.MODEL):
+            if told and not await retry_in_thread(faults.lasts, self.db, Fault.MODEL):
                 return
             may_pass = problem in PASSING or problem == NO_LABEL
             soon = may_pass and time.monotonic() - began < TOLD_AFTER_S
             if not (told or soon or problem in faults.NOT_THE_MODEL):
-                await to_the_end(self._keep, down=True)
+                await retry_in_thread(self._keep, down=True)
                 told = True
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-        await to_the_end(self._keep, down=False)
+        await retry_in_thread(self._keep, down=False)
 
     async def _problem(self) -> str | None:
         """What keeps texts from being screened, as a kind of error; None where nothing does."""
@@ -67,7 +67,7 @@ class ModelAtStart:
                 self._log(found.message, well=found.ok)
                 if not found.ok:
                     return found.kind or NO_LABEL
-            return None if await self.tries.at_start(asked, self.settings.seed) else FAILED_PROBES
+            return None if await self.preflights.at_start(asked, self.settings.seed) else FAILED_PROBES
         except SamplerError as error:
             self._log(str(error), well=False)
             return error.kind
@@ -77,8 +77,8 @@ class ModelAtStart:
 
     async def _configuration(self) -> Configuration:
         """What texts are screened with now."""
-        pipeline = await to_the_end(usual_pipeline, self.db, self.settings)
-        known = await to_the_end(settings_now, self.db, self.settings)
+        pipeline = await retry_in_thread(usual_pipeline, self.db, self.settings)
+        known = await retry_in_thread(settings_now, self.db, self.settings)
         async with aclosing(Agents(known)) as described:
             return configuration(known, described, pipeline)
 

@@ -90,6 +90,25 @@ def body_of(message: Message, link: str | None, now: datetime) -> Mapping[str, A
     return told | {"title": title, "text": text, "link": link, "sent_at": now.isoformat(timespec="seconds")}
 
 
+@dataclass(slots=True)
+class _Interval:
+    """Something done now and then, for the first time at once."""
+
+    every: timedelta
+    _done_at: datetime | None = None
+
+    def begins(self, now: datetime) -> bool:
+        """Whether it is due; if so, the next interval begins."""
+        due = self._done_at is None or now - self._done_at >= self.every
+        if due:
+            self._done_at = now
+        return due
+
+    def end(self) -> None:
+        """Have it due at once."""
+        self._done_at = None
+
+
 @dataclass(slots=True, kw_only=True)
 class Notifier:
     """One process's part in it; ``name`` is the process's own. `start` it once, `stop` it at the end."""
@@ -100,12 +119,12 @@ class Notifier:
     kind: Literal["worker", "app"]
     clock: Clock
     _stopping: threading.Event = field(default_factory=threading.Event)
-    _monitors_at: datetime | None = None
-    _anchored_at: datetime | None = None
-    _expired_at: datetime | None = None
-    _looked_at: datetime | None = None
     _open_files: OpenFiles = field(default_factory=OpenFiles)
-    _faults_at: datetime | None = None
+    _monitors_due: _Interval = field(default_factory=lambda: _Interval(HEARTBEAT_EVERY))
+    _anchor_due: _Interval = field(default_factory=lambda: _Interval(ANCHOR_EVERY))
+    _expiry_due: _Interval = field(default_factory=lambda: _Interval(EXPIRE_EVERY))
+    _progress_due: _Interval = field(default_factory=lambda: _Interval(PROGRESS_EVERY))
+    _faults_due: _Interval = field(default_factory=lambda: _Interval(FAULTS_EVERY))
     _collect_at: datetime | None = None
     _mine: bool = False
     _ask_again_at: datetime | None = None
@@ -182,32 +201,26 @@ class Notifier:
 
     def _anything(self, now: datetime) -> bool:
         """Whether there may be something to tell: somebody who is told of things, or a fault, looked for less often."""
-        if self._faults_at is None or now - self._faults_at >= FAULTS_EVERY:
-            self._faults_at = now
-            return True
-        return outbox.somebody(self.db)
+        return self._faults_due.begins(now) or outbox.somebody(self.db)
 
     def _anchor(self, now: datetime) -> None:
         """At intervals, write the end of the audit log to its second place."""
-        if self._anchored_at is None or now - self._anchored_at >= ANCHOR_EVERY:
-            self._anchored_at = now
+        if self._anchor_due.begins(now):
             audit_anchors.anchor_if_due(self.db, self.settings, now)
 
     def _expire(self, now: datetime) -> None:
         """At intervals, close the batches of days that are over, and delete what is older than the settings allow."""
-        if self._expired_at is None or now - self._expired_at >= EXPIRE_EVERY:
-            self._expired_at = now  # first: a fault in this must not end every round before somebody is told
+        if self._expiry_due.begins(now):  # also where it fails: that must not end every round before somebody is told
             open_intakes.close_past_days(self.db, now)
             if retention.expire(self.db, now).get("texts") == retention.AT_ONCE:
-                self._expired_at = None  # there may be more
+                self._expiry_due.end()  # there may be more
 
     def _no_progress(self, now: datetime) -> None:
         """Look for cases that just wait: a silent service leaves no errors behind, and is a fault too; and for files
         that nobody takes in.
         """
-        if self._looked_at is not None and now - self._looked_at < PROGRESS_EVERY:
+        if not self._progress_due.begins(now):
             return
-        self._looked_at = now
         self._open_files.look(self.db, now)
         notices.keep_fault(self.db, faults.Fault.FILES, now, down=bool(unscreened.files_halted_since(self.db)))
         still = unscreened.standstills(self.db, now, faults.LOOK_BACK)
@@ -244,9 +257,8 @@ class Notifier:
 
     def _monitors(self, now: datetime) -> tuple[tuple[str, str], ...]:
         """Whom to tell that all is well; while no worker lives they hear nothing, and raise the alarm."""
-        if self._monitors_at is not None and now - self._monitors_at < HEARTBEAT_EVERY:
+        if not self._monitors_due.begins(now):
             return ()
-        self._monitors_at = now
         with self.db.read() as conn:
             well = heartbeats.live_workers(conn, now) > 0
         return outbox.monitors(self.db) if well else ()

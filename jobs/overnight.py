@@ -15,7 +15,7 @@ from jobs.agents import Agents
 from jobs.breaker import PASSING
 from jobs.overnight_cases import HALF, OvernightCases
 from jobs.overnight_sending import Sending
-from jobs.patience import to_the_end
+from jobs.patience import retry_in_thread
 from jobs.port import Clock
 from jobs.preflights import Preflights
 from screening.engine.draws import SamplerError, Usage
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class Overnight:
+class OvernightRunner:
     """One process's work at overnight batches; one process at a time does it."""
 
     db: Database
@@ -59,7 +59,7 @@ class Overnight:
 
     async def until_over(self, batch_id: str) -> None:
         """Work until nothing more happens to this batch by itself."""
-        while await to_the_end(batches.batch_state, self.db, batch_id) in batch_state.ACTIVE:
+        while await retry_in_thread(batches.batch_state, self.db, batch_id) in batch_state.ACTIVE:
             if not await self._guarded_round():
                 await asyncio.sleep(self.poll_s)
 
@@ -72,7 +72,7 @@ class Overnight:
 
     async def round(self) -> bool:
         """Bring every overnight batch as far as it goes now; whether another step may follow at once."""
-        due = await to_the_end(overnight.overnight_batches, self.db)
+        due = await retry_in_thread(overnight.overnight_batches, self.db)
         if not due:
             return False
         async with self._alone() as mine:
@@ -94,10 +94,10 @@ class Overnight:
             holding.cancel()
             with suppress(asyncio.CancelledError):
                 await holding
-            await to_the_end(duties.leave, self.db, DUTY, self.worker, self.clock())
+            await retry_in_thread(duties.leave, self.db, DUTY, self.worker, self.clock())
 
     async def _take(self) -> bool:
-        return await to_the_end(duties.take, self.db, DUTY, self.worker, self.clock(), DUTY_LASTS)
+        return await retry_in_thread(duties.take, self.db, DUTY, self.worker, self.clock(), DUTY_LASTS)
 
     async def _hold(self) -> None:
         while True:
@@ -108,8 +108,8 @@ class Overnight:
         """Advance one batch; whether it made a step. A fault that does not pass by itself pauses it, and no other."""
         try:
             await self._heed_stop(batch_id)
-            version = await to_the_end(overnight.configuration_of, self.db, batch_id)
-            return await self._step(batch_id, await to_the_end(load_configuration, self.db, version))
+            version = await retry_in_thread(overnight.configuration_of, self.db, batch_id)
+            return await self._step(batch_id, await retry_in_thread(load_configuration, self.db, version))
         except SamplerError as error:
             log.warning("overnight batch %s: %s", batch_id, error)
             if error.kind not in PASSING:
@@ -122,28 +122,30 @@ class Overnight:
         return False
 
     async def _pause(self, batch_id: str, why: str) -> None:
-        if await to_the_end(overnight.allows_sending, self.db, batch_id):
-            await to_the_end(batches.pause, self.db, SYSTEM.at(self.clock()), batch_id, why)
+        if await retry_in_thread(overnight.allows_sending, self.db, batch_id):
+            await retry_in_thread(batches.pause, self.db, SYSTEM.at(self.clock()), batch_id, why)
 
     async def _heed_stop(self, batch_id: str) -> None:
         """While the stop button is pressed, a person decides what is open."""
-        if await to_the_end(is_stopped, self.db) and await to_the_end(overnight.allows_sending, self.db, batch_id):
-            for case_id in await to_the_end(overnight.open_cases, self.db, batch_id):
+        if await retry_in_thread(is_stopped, self.db) and await retry_in_thread(
+            overnight.allows_sending, self.db, batch_id
+        ):
+            for case_id in await retry_in_thread(overnight.open_cases, self.db, batch_id):
                 await self.cases.give_to_a_person(case_id)
-            await to_the_end(overnight_costs.lose_unused, self.db, batch_id, self.clock())
+            await retry_in_thread(overnight_costs.lose_unused, self.db, batch_id, self.clock())
 
     async def _step(self, batch_id: str, made: Configuration) -> bool:
-        opened = await to_the_end(overnight.open_ones, self.db, batch_id)
-        if not opened and await to_the_end(overnight.is_cancelled, self.db, batch_id):
+        opened = await retry_in_thread(overnight.open_ones, self.db, batch_id)
+        if not opened and await retry_in_thread(overnight.is_cancelled, self.db, batch_id):
             await self._close(batch_id)
             return False
         async with self.agents.message_batches(made) as service:
             sending = Sending(db=self.db, clock=self.clock, service=service, made=made)
             listed = await self._match(sending, batch_id, opened)
-            opened = await to_the_end(overnight.open_ones, self.db, batch_id)
+            opened = await retry_in_thread(overnight.open_ones, self.db, batch_id)
             if not all([await sending.settle(one, listed) for one in opened]):
                 return False
-            if not await to_the_end(overnight.may_send, self.db, batch_id):
+            if not await retry_in_thread(overnight.may_send, self.db, batch_id):
                 return False
             if self.preflights is not None:
                 await self.preflights.require(made, 0)
@@ -152,7 +154,7 @@ class Overnight:
     async def _close(self, batch_id: str) -> None:
         """Count what a cancelled batch bought for nothing, once a process."""
         if batch_id not in self.closed:
-            await to_the_end(overnight_costs.lose_unused, self.db, batch_id, self.clock())
+            await retry_in_thread(overnight_costs.lose_unused, self.db, batch_id, self.clock())
             self.closed.add(batch_id)
 
     async def _match(self, sending: Sending, batch_id: str, opened: Sequence[HandedIn]) -> list[ServiceBatch]:
@@ -164,10 +166,10 @@ class Overnight:
 
     async def _next_round(self, sending: Sending, batch_id: str) -> bool:
         """Decide what can be decided, and ask for what the other cases need; whether anything was sent."""
-        times = await to_the_end(overnight.stopping_times, self.db, batch_id)
+        times = await retry_in_thread(overnight.stopping_times, self.db, batch_id)
         wanted: list[DrawWanted] = []
         most: int | None = 0
-        for case_id in await to_the_end(overnight.open_cases, self.db, batch_id):
+        for case_id in await retry_in_thread(overnight.open_cases, self.db, batch_id):
             if (needed := await self.cases.decide(case_id)) is not None:
                 draws, left = needed.next_draws(times.get(needed.request.node, ()))
                 most = None if most is None or left is None else max(most, left)
@@ -175,13 +177,13 @@ class Overnight:
         if wanted and (cap := await self._cap_in_the_way(sending, batch_id, wanted)) is not None:
             await self._pause(batch_id, cap)
             return False
-        for one in await to_the_end(overnight.plan, self.db, batch_id, wanted, most, self.clock()):
+        for one in await retry_in_thread(overnight.plan, self.db, batch_id, wanted, most, self.clock()):
             await sending.send(one)
         return bool(wanted)
 
     async def _cap_in_the_way(self, sending: Sending, batch_id: str, wanted: Sequence[DrawWanted]) -> str | None:
         """Which cap this round would pass, all that was bought counted; a cost that is not known passes every cap."""
-        spent = await to_the_end(overnight_costs.spending, self.db, batch_id)
+        spent = await retry_in_thread(overnight_costs.spending, self.db, batch_id)
         if spent.caps.max_calls is not None and spent.asked + len(wanted) > spent.caps.max_calls:
             return "max_calls"
         if spent.caps.max_cost_usd is None:
@@ -196,5 +198,5 @@ class Overnight:
     async def _usual_usage(self, sending: Sending, batch_id: str, wanted: Sequence[DrawWanted]) -> Usage:
         """What one call takes, about, before there is an answer to go by."""
         nodes = [sending.made.pipeline.node(name) for name in {draw.node for draw in wanted}]
-        characters = await to_the_end(overnight_costs.mean_characters, self.db, batch_id)
+        characters = await retry_in_thread(overnight_costs.mean_characters, self.db, batch_id)
         return sending.service.usual_usage(nodes, characters)

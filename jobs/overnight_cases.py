@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from jobs.agents import Agents
 from jobs.first_answers import FirstAnswers
-from jobs.patience import to_the_end
+from jobs.patience import retry_in_thread
 from jobs.port import Clock
 from screening.engine.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage
 from screening.engine.guard import guard_for
@@ -29,7 +29,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class _More(Exception):
+class _DrawsMissing(Exception):
     """Raised when a case needs draws that have not come back yet."""
 
     def __init__(self, request: DrawRequest) -> None:
@@ -38,7 +38,7 @@ class _More(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownDraws:
     """The draws that came back, by number; what is missing is asked for in the next round."""
 
     answers: CaseAnswers
@@ -54,7 +54,7 @@ class _Known:
         if failed and max(map(len, failed)) >= MOST_TRIES * (1 + self.answers.parked):
             kind = max(failed, key=len)[-1]
             raise SamplerError(kind, f"A request failed {MOST_TRIES} times in message batches.")
-        raise _More(request)
+        raise _DrawsMissing(request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,32 +116,37 @@ class OvernightCases:
         return None
 
     async def _stop(self, case_id: str) -> None:
-        if (case := await to_the_end(case_for_screening, self.db, case_id)) is not None:
-            runs = await to_the_end(committed_runs, self.db, case_id)
-            await to_the_end(self._conclude, case, to_a_human(Reason.STOPPED, runs))
+        if (case := await retry_in_thread(case_for_screening, self.db, case_id)) is not None:
+            runs = await retry_in_thread(committed_runs, self.db, case_id)
+            await retry_in_thread(self._conclude, case, to_a_human(Reason.STOPPED, runs))
 
     async def _decide(self, case_id: str) -> Needed | None:
-        case = await to_the_end(case_for_screening, self.db, case_id)
+        case = await retry_in_thread(case_for_screening, self.db, case_id)
         if case is None:
             return None
-        if not await to_the_end(overnight.has_reference, self.db, case_id):
+        if not await retry_in_thread(overnight.has_reference, self.db, case_id):
             raise SamplerError("no_reference", "It has no reference label: it is not sent this way.")
-        answers = await to_the_end(overnight.answers_of, self.db, case_id)
-        runs = await to_the_end(committed_runs, self.db, case_id)
-        keeping = _Keeping(job=self, case=case, answers=answers, position=len(runs))
+        answers = await retry_in_thread(overnight.answers_of, self.db, case_id)
+        runs = await retry_in_thread(committed_runs, self.db, case_id)
+        keeping = _RunStore(job=self, case=case, answers=answers, position=len(runs))
         try:
             found = await screen(
-                case.text, guard_for(case.flags), case.pipeline, _Known(answers), committed=runs, commit=keeping.commit
+                case.text,
+                guard_for(case.flags),
+                case.pipeline,
+                _KnownDraws(answers),
+                committed=runs,
+                commit=keeping.commit,
             )
-        except _More as more:
+        except _DrawsMissing as more:
             return Needed(case=case, answers=answers, request=more.request)
-        await to_the_end(self._conclude, case, found)
+        await retry_in_thread(self._conclude, case, found)
         self.first.look_at(case.batch_id, found)  # the case has its outcome: what is wrong is wrong with the batch
         return None
 
     async def _leave(self, case_id: str, kind: str, message: str) -> None:
         """Set the case aside with what failed, until somebody asks for a retry."""
-        await to_the_end(record_error, self.db, case_id, kind, message, self.clock())
+        await retry_in_thread(record_error, self.db, case_id, kind, message, self.clock())
 
     def _conclude(self, case: CaseForScreening, found: Screening) -> None:
         kept = overnight_costs.costs_of(self.db, case.case_id)
@@ -155,7 +160,7 @@ class OvernightCases:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Keeping:
+class _RunStore:
     """Commits a case's runs; a run costs what all answers bought for it cost, needed or not."""
 
     job: OvernightCases
@@ -168,6 +173,6 @@ class _Keeping:
         cost = self.job.cost_of(self.case, sum((draw.usage for draw in bought), Usage()), run.node)
         now = self.job.clock()
         ended = EndedRun(position=self.position, run=run, cost_usd=cost, started_at=now, ended_at=now)
-        if not await to_the_end(screenings.commit_run, self.job.db, self.case.case_id, ended):
+        if not await retry_in_thread(screenings.commit_run, self.job.db, self.case.case_id, ended):
             raise SamplerError("run_lost", "Another start was first.")
         self.position += 1

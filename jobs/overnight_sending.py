@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from jobs.breaker import PASSING
-from jobs.patience import to_the_end
+from jobs.patience import retry_in_thread
 from jobs.port import Clock
 from screening.engine.draws import DrawRequest, SamplerError, ScreenedText
 from screening.samplers.message_batches import Asked, MessageBatches, ServiceBatch
@@ -33,14 +33,14 @@ class Sending:
         """What the account has handed in. What of it may be one of ours that is open, or a copy of one, is looked into
         once, and matched by the ids recorded before sending; whatever else is there is nobody's concern.
         """
-        known = await to_the_end(overnight.known_ids, self.db)
-        sizes = await to_the_end(overnight.sizes_of, self.db, opened[0].batch_id)
+        known = await retry_in_thread(overnight.known_ids, self.db)
+        sizes = await retry_in_thread(overnight.sizes_of, self.db, opened[0].batch_id)
         since = min(map(_since, opened))
         listed = await self.service.list_batches()
         for found in listed:
             if found.ended and found.id not in known and found.total in sizes and found.created_at >= since:
                 first = await self._first_id(found)
-                await to_the_end(overnight.record_match, self.db, found.id, first, found.total)
+                await retry_in_thread(overnight.record_match, self.db, found.id, first, found.total)
         return listed
 
     async def _first_id(self, found: ServiceBatch) -> str | None:
@@ -57,11 +57,11 @@ class Sending:
         """Send it, look after it, count what came back; whether that is done. What nobody waits for any more is not
         sent, and cancelled at the service: what it has answered by then is paid, and counts.
         """
-        needed = await to_the_end(overnight.is_needed, self.db, one.id)
+        needed = await retry_in_thread(overnight.is_needed, self.db, one.id)
         if one.service_id is None:
             return await self._settle_unsent(one, listed, needed=needed)
         found = await self.service.find(one.service_id)
-        await to_the_end(overnight.record_progress, self.db, one.id, found.processed)
+        await retry_in_thread(overnight.record_progress, self.db, one.id, found.processed)
         if found.ended:
             await self._count(one)
         elif not needed and not found.canceling:
@@ -74,14 +74,14 @@ class Sending:
         if needed:
             await self.send(one)
             return False
-        await to_the_end(overnight.end_message_batch, self.db, one.id, self.clock())
+        await retry_in_thread(overnight.end_message_batch, self.db, one.id, self.clock())
         return True
 
     async def _may_be_there(self, one: HandedIn, listed: Sequence[ServiceBatch]) -> bool:
         """Whether the service works at a batch that may be this one: it is known by its results alone. Those that had
         ended in the same list are matched already; a newer list could name as ended one that nobody has looked into.
         """
-        known = await to_the_end(overnight.known_ids, self.db)
+        known = await retry_in_thread(overnight.known_ids, self.db)
         since = _since(one)
         return any(
             not found.ended and found.id not in known and found.total == one.requests and found.created_at >= since
@@ -90,28 +90,28 @@ class Sending:
 
     async def send(self, one: HandedIn) -> None:
         """Hand it in, unless its batch may send nothing now."""
-        if not await to_the_end(overnight.may_send, self.db, one.batch_id):
+        if not await retry_in_thread(overnight.may_send, self.db, one.batch_id):
             return
-        wanted = await to_the_end(overnight.wanted_draws, self.db, one.id)
+        wanted = await retry_in_thread(overnight.wanted_draws, self.db, one.id)
         texts = await self._texts(wanted.values())
         asked = [self._request_for(one, custom_id, draw, texts) for custom_id, draw in wanted.items()]
         service_id = await self.service.create(asked)
-        await to_the_end(overnight.record_sent, self.db, one.id, service_id)
+        await retry_in_thread(overnight.record_sent, self.db, one.id, service_id)
 
     async def _texts(self, wanted: Iterable[DrawWanted]) -> dict[str, ScreenedText]:
         """The text of each case, which leaves by this way only where it has a reference label."""
         found: dict[str, ScreenedText] = {}
         for case_id in {draw.case_id for draw in wanted}:
-            if not await to_the_end(overnight.has_reference, self.db, case_id):
+            if not await retry_in_thread(overnight.has_reference, self.db, case_id):
                 raise SamplerError("no_reference", "A text without a reference label is not sent by message batch.")
-            found[case_id] = await to_the_end(screenings.text_for_agents, self.db, case_id)
+            found[case_id] = await retry_in_thread(screenings.text_for_agents, self.db, case_id)
         return found
 
     async def _count(self, one: HandedIn) -> None:
         """Every result of ours that has no answer yet, by the same checks as a live reply."""
-        wanted = await to_the_end(overnight.wanted_draws, self.db, one.id)
+        wanted = await retry_in_thread(overnight.wanted_draws, self.db, one.id)
         texts, seen = await self._texts(wanted.values()), SeenIds()
-        for reply_id in await to_the_end(overnight.reply_ids, self.db, one.batch_id):
+        for reply_id in await retry_in_thread(overnight.reply_ids, self.db, one.batch_id):
             seen.is_new(reply_id)
         found: list[Answered] = []
         async for custom_id, result in self.service.results(str(one.service_id)):
@@ -120,10 +120,10 @@ class Sending:
             line = self.service.read(self._request_for(one, custom_id, draw, texts), result, seen)
             found.append(Answered(custom_id=custom_id, draw=line.draw, reply_id=line.reply_id, error=line.error))
             if len(found) >= LINES_AT_ONCE:
-                await to_the_end(overnight.keep_answers, self.db, found)
+                await retry_in_thread(overnight.keep_answers, self.db, found)
                 found = []
-        await to_the_end(overnight.keep_answers, self.db, found)
-        await to_the_end(overnight.end_message_batch, self.db, one.id, self.clock())
+        await retry_in_thread(overnight.keep_answers, self.db, found)
+        await retry_in_thread(overnight.end_message_batch, self.db, one.id, self.clock())
 
     def _request_for(
         self, one: HandedIn, custom_id: str, wanted: DrawWanted, texts: Mapping[str, ScreenedText]

@@ -1,7 +1,7 @@
-"""Blocking work beside the event loop, done again by itself where a fault of the database passes by itself.
+"""Database work that is tried again while the database has a fault that passes by itself.
 
-What is done again was rolled back, or is an insert that is made once: nothing is done twice. A fault that does not
-pass is raised in the end, for a person to see.
+Work that is tried again was rolled back, or inserts only what is not there yet: nothing is done twice. A fault that
+does not pass is raised, for a person to see.
 """
 
 import asyncio
@@ -55,9 +55,9 @@ class Patience:
         return wait_s
 
 
-async def to_the_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do blocking work in a thread, again after a fault that passes. A cancellation waits for the attempt under way,
-    so that nothing is noted after it, and for no other.
+async def retry_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do blocking work in a thread, and try again after a fault that passes. A cancellation waits for the running
+    attempt to end, so that nothing is written after it.
     """
     patience = Patience()
     while True:
@@ -79,8 +79,8 @@ async def _once(work: Callable[[], T]) -> T:
         raise
 
 
-def in_the_end(work: Callable[[], T], *, most_lost: int) -> T:
-    """The same for a thread that may wait, and for work that goes on where it was."""
+def retry(work: Callable[[], T], *, most_lost: int) -> T:
+    """The same in the caller's own thread, for work that continues where it stopped."""
     patience = Patience(most_lost=most_lost)
     while True:
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from jobs.agents import Agents
-from jobs.patience import to_the_end
+from jobs.patience import retry_in_thread
 from jobs.port import Clock
 from screening.engine.draws import Draw, SamplerError
 from screening.samplers.probes import other_names, probe
@@ -58,7 +58,7 @@ class Preflights:
         """Whether it is known to be allowed, which one case in a while looks up again for all."""
         if version in self._allowed and time.monotonic() - self._allowed[version] > LOOK_AGAIN_S:
             self._allowed[version] = time.monotonic()
-            found = await to_the_end(preflights.latest, self.db, version)
+            found = await retry_in_thread(preflights.latest, self.db, version)
             if found is None or not found.allows:
                 self._allowed.pop(version, None)
         return version in self._allowed
@@ -85,7 +85,7 @@ class Preflights:
         self._allowed.pop(version, None)
         self._settled.discard(version)
         found = await probe(self.agents.sampler(configuration, seed), configuration.pipeline)
-        await to_the_end(preflights.keep, self.db, version, found, self.clock())
+        await retry_in_thread(preflights.keep, self.db, version, found, self.clock())
         log.log(logging.INFO if found.passed else logging.ERROR, "preflight: %s", found.message)
         return found.passed
 
@@ -101,7 +101,9 @@ class Preflights:
         SamplerError when it cannot be asked.
         """
         key = preflights.preflight_key(configuration)
-        while (found := await to_the_end(preflights.latest, self.db, key)) is None or (anew and self._is_old(found)):
+        while (found := await retry_in_thread(preflights.latest, self.db, key)) is None or (
+            anew and self._is_old(found)
+        ):
             await self.try_configuration(configuration, seed)
             anew = False
         self._settled.add(key)

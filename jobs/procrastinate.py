@@ -17,7 +17,7 @@ from procrastinate.jobs import Job, Status
 from psycopg import AsyncConnection, Rollback
 from psycopg.sql import SQL, Identifier
 
-from jobs.patience import to_the_end
+from jobs.patience import retry_in_thread
 from jobs.port import INTERACTIVE_PLACES, WorkerEnded
 from jobs.procrastinate_jobs import EndedJobs, PatientConnection, pool_of_statements
 from jobs.screening_job import ScreeningJob
@@ -103,7 +103,8 @@ class ProcrastinateRunner:
             )
             for queue, places in queues
         ]
-        return [*workers, self._listen(), *map(self._feed, _FEED_LOCKS), self._bury(), self._let_go()]
+        feeders = map(self._feed, _FEED_LOCKS)
+        return [*workers, self._listen(), *feeders, self._drop_dead_jobs(), self._withdraw_unwatched()]
 
     async def _listen(self) -> None:
         """Wakes the feeders when the database tells of new work."""
@@ -127,12 +128,11 @@ class ProcrastinateRunner:
         finally:
             del self._running[case_id]
 
-    async def _let_go(self) -> None:
+    async def _withdraw_unwatched(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            if (
-                self._running or self._busy or self._job.restless
-            ):  # else no text is under way that somebody might have left
+            # else no text is under way that somebody might have left
+            if self._running or self._busy or self._job.retries_soon:
                 await withdraw_unwatched(self._job, self._running)
 
     async def _feed(self, queue: str) -> None:
@@ -145,7 +145,7 @@ class ProcrastinateRunner:
 
     async def _rest(self, queue: str, *, busy: bool) -> None:
         """Wait until the next round: soon while there is work, else until the database tells of some."""
-        if busy or self._job.restless:
+        if busy or self._job.retries_soon:
             await asyncio.sleep(FEED_EVERY_S if busy else IDLE_EVERY_S[queue])
             return
         with suppress(TimeoutError):
@@ -178,7 +178,7 @@ class ProcrastinateRunner:
         return more or bool(found), more or forgot
 
     async def _defer(self, connection: "AsyncConnection[Any]", queue: str, wanted: int, known: Sequence[str]) -> bool:
-        case_ids = await to_the_end(
+        case_ids = await retry_in_thread(
             pending.pending_cases,
             self._job.db,
             wanted,
@@ -191,7 +191,7 @@ class ProcrastinateRunner:
             await self.app.job_manager.batch_defer_jobs_async(jobs, connection=connection)
         return bool(case_ids)
 
-    async def _bury(self) -> None:
+    async def _drop_dead_jobs(self) -> None:
         """Delete the jobs of dead workers: their cases are still pending, so the feeder hands them out again."""
         while True:
             manager = self.app.job_manager

@@ -15,7 +15,7 @@ from typing import TypeVar
 from jobs.agents import Agents
 from jobs.breaker import PASSING, Breaker
 from jobs.first_answers import FirstAnswers
-from jobs.patience import to_the_end
+from jobs.patience import retry_in_thread
 from jobs.port import Clock
 from jobs.preflights import Preflights
 from jobs.spend_guard import CaseSpend, Permission, SpendGuard
@@ -81,7 +81,7 @@ class ScreeningJob:
         try:
             started = await self._start_case(case_id, suspect_after)
         except asyncio.CancelledError:
-            await to_the_end(pending.record_withdrawal, self.db, case_id, self.clock())
+            await retry_in_thread(pending.record_withdrawal, self.db, case_id, self.clock())
             raise
         if started is not None:
             with self.spend_guard.spend(started.case.batch_id) as spend:
@@ -91,7 +91,7 @@ class ScreeningJob:
         """Start the case. None where it has its outcome, or where starting it failed and that is recorded."""
         now = self.clock()
         try:
-            return await to_the_end(
+            return await retry_in_thread(
                 start_case, self.db, self.known, case_id, self.worker, now, suspect_after=suspect_after
             )
         except Suspect:
@@ -107,9 +107,9 @@ class ScreeningJob:
         try:
             await self._screen(started, spend)
         except Withdrawn:
-            await to_the_end(give_back, self.db, case, self.clock(), calls=spend.lost_calls)
+            await retry_in_thread(give_back, self.db, case, self.clock(), calls=spend.lost_calls)
         except asyncio.CancelledError:
-            await to_the_end(give_back, self.db, case, self.clock(), calls=spend.lost_calls)
+            await retry_in_thread(give_back, self.db, case, self.clock(), calls=spend.lost_calls)
             raise
         except SamplerError as error:
             again = self._again_in(case, error)
@@ -124,17 +124,17 @@ class ScreeningJob:
         except Exception as error:  # a bug must leave the case pending and visible, never decided
             log.error("case %s failed: %s", case.case_id, type(error).__name__)
             if is_lost_connection(error):
-                await to_the_end(record_interruption, self.db, case.case_id, self.clock(), calls=spend.lost_calls)
+                await retry_in_thread(record_interruption, self.db, case.case_id, self.clock(), calls=spend.lost_calls)
             else:
                 await self._keep_error(case.case_id, "internal_error", type(error).__name__, calls=spend.lost_calls)
 
     async def _screen(self, started: Started, spend: CaseSpend) -> None:
         case = started.case
         if started.starts > MOST_STARTS:
-            await to_the_end(self._conclude, case, to_a_human(Reason.REPEATED_FAILURE, started.runs))
+            await retry_in_thread(self._conclude, case, to_a_human(Reason.REPEATED_FAILURE, started.runs))
             return
         if started.stopped:
-            await to_the_end(self._conclude, case, to_a_human(Reason.STOPPED, started.runs))
+            await retry_in_thread(self._conclude, case, to_a_human(Reason.STOPPED, started.runs))
             return
         if self.preflights is not None:
             await self.preflights.require(case.configuration, case.seed)
@@ -155,12 +155,12 @@ class ScreeningJob:
             commit=progress.commit,
             progress=progress.wave,
         )
-        if await to_the_end(self._conclude, case, result, progress) is End.RUN_LOST:
+        if await retry_in_thread(self._conclude, case, result, progress) is End.RUN_LOST:
             raise Withdrawn
         try:
             self.first.look_at(case.batch_id, result)
         except SamplerError as error:  # the case has its outcome: what is wrong is wrong with the batch
-            await to_the_end(pending.pause_for_fault, self.db, case.batch_id, error.kind, self.clock())
+            await retry_in_thread(pending.pause_for_fault, self.db, case.batch_id, error.kind, self.clock())
 
     def _conclude(self, case: CaseForScreening, result: Screening, progress: "_NodeProgress | None" = None) -> End:
         costs = [self.agents.cost_usd(case.configuration, run.usage, run.node) for run in result.runs]
@@ -183,7 +183,7 @@ class ScreeningJob:
         again_in: timedelta | None = None,
     ) -> None:
         what = partial(record_error, calls=calls, stops_batch=stops_batch, again_in=again_in)
-        await to_the_end(what, self.db, case_id, kind, message, self.clock())
+        await retry_in_thread(what, self.db, case_id, kind, message, self.clock())
 
     def _again_in(self, case: CaseForScreening, error: SamplerError) -> timedelta | None:
         """When the case is retried automatically; None where a person must ask for it."""
@@ -196,7 +196,7 @@ class ScreeningJob:
         return timedelta(seconds=seconds)
 
     @property
-    def restless(self) -> bool:
+    def retries_soon(self) -> bool:
         """Whether a case that was put off comes due by itself soon: nobody writes anything then."""
         return time.monotonic() < self.due_again[0]
 
@@ -278,7 +278,7 @@ class _NodeProgress:
     async def _look(self) -> None:
         spend_guard, batch_id = self.job.spend_guard, self.case.batch_id
         if spend_guard.must_look(batch_id):
-            await to_the_end(spend_guard.look, batch_id)
+            await retry_in_thread(spend_guard.look, batch_id)
 
     def _pay(self, node: str, calls: int, usage: Usage) -> None:
         self.spend.drew(calls, self.job.agents.cost_usd(self.case.configuration, usage, node))
@@ -296,7 +296,7 @@ class _NodeProgress:
         if not self.case.interactive:
             return
         where = (self.case.case_id, request.node, request.variant)
-        if not await to_the_end(live.update_live, self.job.db, *where, codes, self.job.clock()):
+        if not await retry_in_thread(live.update_live, self.job.db, *where, codes, self.job.clock()):
             raise Withdrawn  # nobody watches any more
 
     async def commit(self, run: NodeRun) -> None:
@@ -316,7 +316,7 @@ class _NodeProgress:
 
     async def keep_last(self) -> None:
         """Keep the last run by itself. Withdrawn where another start was first with a different one."""
-        if self.last is not None and not await to_the_end(self._keep, self.last):
+        if self.last is not None and not await retry_in_thread(self._keep, self.last):
             raise Withdrawn
 
     def _keep(self, ended: EndedRun) -> bool:

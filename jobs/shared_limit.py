@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from jobs.agents import Agents, model_settings
-from jobs.patience import to_the_end
+from jobs.patience import retry_in_thread
 from screening.samplers.model_sampler import default_gate
 from screening.samplers.rate import RateGate
 from screening.settings import Settings
@@ -78,7 +78,7 @@ class SharedLimiter:
         """A block of leave, which may be used at once; only as much as can be used where the last came late."""
         while True:
             block = 1 if self._late else max(1, round(self.pace.per_second * BLOCK_S))
-            grant = await to_the_end(call_limits.take, self.db, RATE, self.pace, block)
+            grant = await retry_in_thread(call_limits.take, self.db, RATE, self.pace, block)
             self._left, self._until = grant.count, grant.since + self.lapses_s
             self._late = time.monotonic() > self._until
             if grant.count > 0:
@@ -98,7 +98,7 @@ async def share_places(db: Database, gate: RateGate, total: int, worker: str, ev
             asked_at = loop.time()
             try:
                 most = gate.in_use + gate.free  # the gate's size, or what is under way since it was larger
-                allowed = await to_the_end(call_limits.hold, db, PLACES, worker, most, total, LEASE_S)
+                allowed = await retry_in_thread(call_limits.hold, db, PLACES, worker, most, total, LEASE_S)
             except Exception as error:
                 log.warning("the share of calls in flight was not renewed: %s", type(error).__name__)
             else:
@@ -109,7 +109,7 @@ async def share_places(db: Database, gate: RateGate, total: int, worker: str, ev
     finally:
         closing.cancel()
         gate.resize(0)
-        await to_the_end(call_limits.give_up, db, PLACES, worker)
+        await retry_in_thread(call_limits.give_up, db, PLACES, worker)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jobs.intake import MOST_LOST, fill_batch
-from jobs.patience import in_the_end
+from jobs.patience import retry
 from jobs.port import Clock
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.mapping import column_mapping
@@ -141,11 +141,11 @@ def take_in(db: Database, upload: Upload, table: Table | None, settings: Setting
     while rows are still missing; the batch then says that they are.
     """
     try:
-        in_the_end(partial(_take_in, db, upload, table, settings, clock), most_lost=MOST_LOST)
+        retry(partial(_take_in, db, upload, table, settings, clock), most_lost=MOST_LOST)
     except Exception as error:
         why = "file_refused" if isinstance(error, FileRefused) else "internal_error"
         with suppress(Exception):  # what stands in the way of the rows is what is raised
-            in_the_end(partial(stop_intake, db, SYSTEM.at(clock()), str(upload.batch_id), why), most_lost=MOST_LOST)
+            retry(partial(stop_intake, db, SYSTEM.at(clock()), str(upload.batch_id), why), most_lost=MOST_LOST)
         raise
 
 

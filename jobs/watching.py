@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from jobs.patience import to_the_end
+from jobs.patience import retry_in_thread
 from jobs.screening_job import ScreeningJob
 from storage.batches import live
 
@@ -16,7 +16,7 @@ LOOK_EVERY_S = 1.0
 
 async def withdraw_unwatched(job: ScreeningJob, running: Mapping[str, "asyncio.Task[Any]"]) -> None:
     """Withdraw single texts that nobody watches; another process that runs one notices after its next wave."""
-    for case_id in await to_the_end(live.find_unwatched, job.db, job.clock(), UNWATCHED_AFTER):
-        await to_the_end(live.withdraw, job.db, case_id, job.clock())
+    for case_id in await retry_in_thread(live.find_unwatched, job.db, job.clock(), UNWATCHED_AFTER):
+        await retry_in_thread(live.withdraw, job.db, case_id, job.clock())
         if task := running.get(case_id):
             task.cancel()

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import streamlit as st
 
-from jobs.computing import Beside, Computation, Kept, NotComputed, reckon
+from jobs.computing import Cache, Computation, NotComputed, SideProcess, without_database
 from pages.components import resources
 from pages.components.singletons import singleton
 from storage.database import Database
@@ -24,23 +24,23 @@ not told of, since all below would move down and up again.
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-BESIDE = Beside()
+SIDE_PROCESS = SideProcess()
 
 
 @singleton
-def _cache() -> Kept[Any]:
-    return Kept(MOST_KEPT)
+def _cache() -> Cache[Any]:
+    return Cache(MOST_KEPT)
 
 
 @singleton
-def _numbers() -> Kept[Any]:
-    return Kept(MOST_KEPT)
+def _numbers() -> Cache[Any]:
+    return Cache(MOST_KEPT)
 
 
 @singleton
-def _begun() -> Kept[Computation]:
+def _begun() -> Cache[Computation]:
     """What is computed beside the server and was not waited for."""
-    return Kept(MOST_KEPT)
+    return Cache(MOST_KEPT)
 
 
 def compute(
@@ -58,12 +58,12 @@ def compute_numbers(function: Callable[[*Ts], T], *args: *Ts) -> T:
     """``function(*args)`` that needs no data, beside the server. A slider asks for many: they are kept apart, so as not
     to drive out what took long to compute of data.
     """
-    found: T = _compute(_numbers(), reckon, (function, *args), None, AT_ONCE + 1)
+    found: T = _compute(_numbers(), without_database, (function, *args), None, AT_ONCE + 1)
     return found
 
 
 def _compute(
-    kept: Kept[Any], function: Callable[..., Any], args: tuple[Any, ...], standing: Hashable, cases: int
+    kept: Cache[Any], function: Callable[..., Any], args: tuple[Any, ...], standing: Hashable, cases: int
 ) -> Any:
     key: Hashable = (function, args, standing)
     found = kept.get(key)
@@ -118,7 +118,7 @@ def compute_again(
 
 
 def _begin(function: Callable[[Database, *Ts], T], *args: *Ts, standing: Hashable) -> Computation:
-    return BESIDE.begin(function, resources.settings().database_url, *args, standing=standing)
+    return SIDE_PROCESS.begin(function, resources.settings().database_url, *args, standing=standing)
 
 
 def _wait_for(computation: Computation) -> Any:

@@ -15,151 +15,55 @@ from screening.review.policy import Action, is_allowed
 FOLDER = Path(__file__).parent.parent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """One page: its file in `pages/`, what it is called, and the actions any of which makes it worth showing."""
+    """One page: its file in `pages/`, what it is called, its group and icon, the actions any of which makes it worth
+    showing, and its help; ``address`` in the browser where it is not the file's name.
+    """
 
     file: str
     title: str
-    icon: str
-    help: str
-    actions: tuple[Action, ...]
     group: str
-    address: str = ""  # in the browser, where it is not the file's name
+    icon: str
+    actions: tuple[Action, ...]
+    help: str
+    address: str = ""
 
 
 ENTRIES = (
-    Entry(
-        file="home",
-        group="",
-        title="Home",
-        icon=":material/home:",
-        help="What waits, and the ways in.",
-        actions=(Action.STOP,),  # what everybody may who signs in
-    ),
-    Entry(
-        file="screen",
-        group="Screen",
-        title="Screen",
-        icon=":material/vital_signs:",
-        help="Screen one text and watch the agents' labels being eliminated.",
-        actions=(Action.SCREEN_TEXT,),
-    ),
-    Entry(
-        file="batch_list",
-        group="Screen",
-        address="batches",
-        title="Batches",
-        icon=":material/upload_file:",
-        help="Upload a file, check its rows and costs, follow the run, download the results.",
-        actions=(Action.VIEW_BATCHES,),
-    ),
-    Entry(
-        file="inbox",
-        group="Read",
-        title="Inbox",
-        icon=":material/inbox:",
-        help="Everything the agents did not decide, waiting for a clinician.",
-        actions=(Action.CLAIM_NEXT, Action.BROWSE_QUEUE),
-    ),
-    Entry(
-        file="shift",
-        group="Read",
-        title="Shift",
-        icon=":material/schedule:",
-        help="What arrived, was read, waited and was handed over, for a period; to print.",
-        actions=(Action.CLAIM_NEXT, Action.BROWSE_QUEUE),
-    ),
-    Entry(
-        file="case",
-        group="Read",
-        title="Case",
-        icon=":material/article:",
-        help="One case with its text, ratings and whole trail.",
-        actions=(Action.VIEW_EVIDENCE,),
-    ),
-    Entry(
-        file="results",
-        group="Screen",
-        title="Results",
-        icon=":material/table_rows:",
-        help="All cases of a batch: searched, filtered, sorted, opened one after the other.",
-        actions=(Action.VIEW_RESULTS,),
-    ),
-    Entry(
-        file="errors",
-        group="Research",
-        title="Errors",
-        icon=":material/rule:",
-        help="Confusion matrix against the reference labels; a cell opens its cases.",
-        actions=(Action.VIEW_RESULTS,),
-    ),
-    Entry(
-        file="evaluation",
-        group="Research",
-        title="Evaluation",
-        icon=":material/table_chart:",
-        help="The paper's conditions and ours on recorded draws.",
-        actions=(Action.VIEW_RESULTS,),
-    ),
-    Entry(
-        file="label_noise",
-        group="Research",
-        title="Labels",
-        icon=":material/label_important:",
-        help="Reference labels worth a second look, and the relabelled data set.",
-        actions=(Action.VIEW_RESULTS,),
-    ),
-    Entry(
-        file="theory",
-        group="Research",
-        title="Theory",
-        icon=":material/functions:",
-        help="Radii, sample sizes and regret: what the paper claims and what the code shows.",
-        actions=(Action.VIEW_BATCHES,),
-    ),
-    Entry(
-        file="reliability",
-        group="Research",
-        title="Reliability",
-        icon=":material/monitoring:",
-        help="What may be claimed about missed cases, and what cannot be claimed yet.",
-        actions=(Action.VIEW_RESULTS,),
-    ),
-    Entry(
-        file="agreement",
-        group="Research",
-        title="Agreement",
-        icon=":material/group:",
-        help="How far reviewers agree with one another.",
-        actions=(Action.VIEW_AGREEMENT,),
-    ),
-    Entry(
-        file="audit",
-        group="Site",
-        title="Audit",
-        icon=":material/history:",
-        help="Who saw, rated, exported and changed what.",
-        actions=(Action.VIEW_AUDIT,),
-    ),
-    Entry(
-        file="pipelines",
-        group="Site",
-        title="Pipelines",
-        icon=":material/account_tree:",
-        help="The agents and their ways: drawn, edited, versioned, put in force.",
-        actions=(Action.VIEW_SETTINGS,),
-    ),
-    Entry(
-        file="settings",
-        group="Site",
-        title="Settings",
-        icon=":material/settings:",
-        help="Agents, prompts, limits and what was measured about them.",
-        actions=(Action.VIEW_SETTINGS,),
-    ),
-)
-
+    Entry("home", "Home", "", "home", (Action.STOP,),  # what everybody may who signs in
+          "What waits, and the ways in."),
+    Entry("screen", "Screen", "Screen", "vital_signs", (Action.SCREEN_TEXT,),
+          "Screen one text and watch the agents' labels being eliminated."),
+    Entry("batch_list", "Batches", "Screen", "upload_file", (Action.VIEW_BATCHES,),
+          "Upload a file, check its rows and costs, follow the run, download the results.", address="batches"),
+    Entry("inbox", "Inbox", "Read", "inbox", (Action.CLAIM_NEXT, Action.BROWSE_QUEUE),
+          "Everything the agents did not decide, waiting for a clinician."),
+    Entry("shift", "Shift", "Read", "schedule", (Action.CLAIM_NEXT, Action.BROWSE_QUEUE),
+          "What arrived, was read, waited and was handed over, for a period; to print."),
+    Entry("case", "Case", "Read", "article", (Action.VIEW_EVIDENCE,),
+          "One case with its text, ratings and whole trail."),
+    Entry("results", "Results", "Screen", "table_rows", (Action.VIEW_RESULTS,),
+          "All cases of a batch: searched, filtered, sorted, opened one after the other."),
+    Entry("errors", "Errors", "Research", "rule", (Action.VIEW_RESULTS,),
+          "Confusion matrix against the reference labels; a cell opens its cases."),
+    Entry("evaluation", "Evaluation", "Research", "table_chart", (Action.VIEW_RESULTS,),
+          "The paper's conditions and ours on recorded draws."),
+    Entry("label_noise", "Labels", "Research", "label_important", (Action.VIEW_RESULTS,),
+          "Reference labels worth a second look, and the relabelled data set."),
+    Entry("theory", "Theory", "Research", "functions", (Action.VIEW_BATCHES,),
+          "Radii, sample sizes and regret: what the paper claims and what the code shows."),
+    Entry("reliability", "Reliability", "Research", "monitoring", (Action.VIEW_RESULTS,),
+          "What may be claimed about missed cases, and what cannot be claimed yet."),
+    Entry("agreement", "Agreement", "Research", "group", (Action.VIEW_AGREEMENT,),
+          "How far reviewers agree with one another."),
+    Entry("audit", "Audit", "Site", "history", (Action.VIEW_AUDIT,),
+          "Who saw, rated, exported and changed what."),
+    Entry("pipelines", "Pipelines", "Site", "account_tree", (Action.VIEW_SETTINGS,),
+          "The agents and their ways: drawn, edited, versioned, put in force."),
+    Entry("settings", "Settings", "Site", "settings", (Action.VIEW_SETTINGS,),
+          "Agents, prompts, limits and what was measured about them."),
+)  # fmt: skip
 
 GROUPS = ("", "Read", "Screen", "Research", "Site")
 """The groups of the navigation; pages without one stand before them."""
@@ -194,7 +98,7 @@ def _make(entry: Entry, *, hidden: bool) -> st.Page:
     return st.Page(
         FOLDER / f"{entry.file}.py",
         title=entry.title,
-        icon=entry.icon,
+        icon=f":material/{entry.icon}:",
         help=entry.help,
         url_path=None if home else entry.address or entry.file,
         default=home,

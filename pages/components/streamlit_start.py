@@ -1,6 +1,7 @@
-"""What Streamlit does as it starts, and again and again after, that a site has no use for; and what it forgets.
+"""Changes to Streamlit's own behaviour: work at its start and afterwards that a site does not need, and small writes
+that should leave at once.
 
-These are names that it does not promise to keep: a test looks at what they do in the version that is pinned.
+These are private names of Streamlit: a test checks what they do in the pinned version.
 """
 
 import socket
@@ -20,17 +21,17 @@ OURS = "second-look-browser"
 """The one package that brings components."""
 
 
-def leave_out() -> None:
-    """Do without them, in this process."""
-    # It looks at the files of its own settings five times a second, a fifth of all that an idle app does.
+def skip_unused() -> None:
+    """Skip the work that a site does not need, in this process."""
+    # It checks the files of its own settings five times a second: a fifth of what an idle app does.
     polling_path_watcher._POLLING_PERIOD_SECS = 1.0  # type: ignore[misc]
     # At the first element it asks whether somebody types at a Python prompt, and looks up every module for that.
     delta_generator._use_warning_has_been_displayed = True
-    # It reads what is said of each package that is installed, to find those with components.
+    # It reads the metadata of every installed package to find components.
     ours = our_components()
     manifest_scanner.scan_component_manifests = lambda max_workers=None: ours
-    # Each run of a page, and of a part of one, begins with the whole theme, looked up in the settings: a millisecond of
-    # the thread that answers everybody.
+    # Each run of a page or of a part of one looks the whole theme up in the settings: a millisecond of the thread that
+    # answers everybody.
     app_session._populate_theme_msg = _written_once(app_session._populate_theme_msg)
 
 

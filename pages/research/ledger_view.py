@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from jobs.computing import Kept
+from jobs.computing import Cache
 from pages.components import resources
 from pages.components.singletons import singleton
 from pages.research.case_reader import open_case, open_case_id, reader
@@ -25,9 +25,9 @@ TABLE = "ledger_rows"
 
 
 @singleton
-def _ledgers() -> Kept[Ledger]:
+def _ledgers() -> Cache[Ledger]:
     """The last that were shown: a row that is chosen runs the page again."""
-    return Kept(2)
+    return Cache(2)
 
 
 def show_ledger(db: Database, person: Actor, batch_id: str, last: int) -> None:

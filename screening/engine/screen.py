@@ -181,7 +181,7 @@ def _node_run(
             count=state.next_wave(),
             variant=variant,
             agent=node.agent,
-            enough=_Hopeless(state),
+            enough=_Curtailed(state),
         )
         if isinstance(wave, LabelDistribution) and not draws and distribution is None:
             distribution = wave
@@ -201,12 +201,12 @@ def _sufficient(wave: Answer, state: RuleState) -> Sequence[Draw]:
     """The wave, where it is whole or ends where nothing is left to be identified."""
     if wave is None or isinstance(wave, LabelDistribution):
         raise ValueError("a sampler must give draws")
-    if len(wave) != state.next_wave() and not (len(wave) < state.next_wave() and _Hopeless(state)(wave)):
+    if len(wave) != state.next_wave() and not (len(wave) < state.next_wave() and _Curtailed(state)(wave)):
         raise ValueError("a sampler must give exactly the draws that were asked for, or the first that are enough")
     return wave
 
 
-class _Hopeless:
+class _Curtailed:
     """Whether after these first draws of a wave nothing can be identified any more, whatever the others say. No label
     is identified before the end of its wave, so this is all that the first answers can settle.
 

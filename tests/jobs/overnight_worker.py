@@ -5,7 +5,7 @@ import multiprocessing
 from multiprocessing.process import BaseProcess
 
 from jobs.agents import Agents
-from jobs.overnight import Overnight
+from jobs.overnight import OvernightRunner
 from jobs.port import system_clock
 from screening.settings import Settings
 from storage.database import Database
@@ -27,5 +27,7 @@ def _work(database_url: str, stub_url: str, batch_id: str) -> None:
         _env_file=None, anthropic_base_url=stub_url, anthropic_api_key="k", sampler="anthropic",
         overnight_poll_s=POLL_S,
     )  # fmt: skip
-    work = Overnight(db=Database(database_url), agents=Agents(settings), clock=system_clock, worker="w1", poll_s=POLL_S)
+    work = OvernightRunner(
+        db=Database(database_url), agents=Agents(settings), clock=system_clock, worker="w1", poll_s=POLL_S
+    )
     asyncio.run(work.until_over(batch_id))

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from sqlalchemy import func, select
 
 from jobs.agents import Agents
-from jobs.comparing import AT_ONCE, Comparing
+from jobs.comparing import AT_ONCE, ComparisonRunner
 from jobs.intake import configuration
 from jobs.port import system_clock
 from screening.engine.draws import DrawRequest, SamplerError
@@ -49,8 +49,8 @@ def _everything_else(db: Database) -> dict[str, list]:
         return {table.name: sorted(map(repr, conn.execute(select(table)))) for table in names}
 
 
-def _comparing(db: Database, settings: Settings, worker: str = "one") -> Comparing:
-    return Comparing(db=db, agents=Agents(settings), clock=system_clock, worker=worker)
+def _comparing(db: Database, settings: Settings, worker: str = "one") -> ComparisonRunner:
+    return ComparisonRunner(db=db, agents=Agents(settings), clock=system_clock, worker=worker)
 
 
 def _begin(db: Database, settings: Settings, batch_id: str, most: int = 200, caps: Caps | None = None) -> str:
@@ -126,7 +126,7 @@ async def test_a_model_that_refuses_ends_the_comparison_and_one_that_is_away_doe
     other = Settings(
         _env_file=None, sampler="simulated", seed=7
     )  # agents of another name than the configuration's are never asked
-    comparing = Comparing(db=db, agents=_Elsewhere(other), clock=system_clock, worker="one")
+    comparing = ComparisonRunner(db=db, agents=_Elsewhere(other), clock=system_clock, worker="one")
     assert await comparing.round() == 0
     assert list_comparisons(db, LOCAL_USER)[0].ended_why == "configuration_changed"
 
@@ -135,13 +135,13 @@ async def test_what_a_refused_key_ended_goes_on_with_the_cases_that_are_left(db:
     server = stub(StubPlan(weights={"safe": 1.0}, api_key="right"))
     wrong = Settings(_env_file=None, sampler="anthropic", anthropic_base_url=server.url, anthropic_api_key="old")
     comparison, agents = _begin(db, wrong, await screened(db, 3)), Agents(wrong)
-    assert await Comparing(db=db, agents=agents, clock=system_clock, worker="one").round() == 0
+    assert await ComparisonRunner(db=db, agents=agents, clock=system_clock, worker="one").round() == 0
     await agents.aclose()
     (ended,) = list_comparisons(db, LOCAL_USER)
     assert (ended.ended_why, ended.may_go_on, ended.running) == ("authentication", True, False)
     assert [resume_comparison(db, LOCAL_USER.at(system_clock()), comparison) for _ in range(2)] == [True, False]
     agents = Agents(wrong.model_copy(update={"anthropic_api_key": SecretStr("right")}))
-    assert await Comparing(db=db, agents=agents, clock=system_clock, worker="one").round() == 3
+    assert await ComparisonRunner(db=db, agents=agents, clock=system_clock, worker="one").round() == 3
     await agents.aclose()
     (found,) = list_comparisons(db, LOCAL_USER)
     assert (found.id, found.done, found.ended_why, found.may_go_on) == (comparison, 3, None, False)
@@ -211,7 +211,7 @@ async def test_what_failed_is_put_off_and_its_calls_are_counted_as_lost(db: Data
     settings = Settings(_env_file=None, sampler="simulated")
     batch_id = await screened(db, 8)
     _begin(db, settings, batch_id)
-    comparing = Comparing(db=db, agents=_Away(settings), clock=system_clock, worker="one")
+    comparing = ComparisonRunner(db=db, agents=_Away(settings), clock=system_clock, worker="one")
     kept = [await comparing.round() for _ in range(4)]
     (found,) = list_comparisons(db, LOCAL_USER)
     assert found.done == sum(kept) < 8 and found.ended_why is None
@@ -233,13 +233,15 @@ class _Odd(Agents):
 
 
 @asynccontextmanager
-async def _asking(db: Database, stub: NotingStub, cases: int, kind: type[Agents] = Agents) -> AsyncIterator[Comparing]:
+async def _asking(
+    db: Database, stub: NotingStub, cases: int, kind: type[Agents] = Agents
+) -> AsyncIterator[ComparisonRunner]:
     """A comparison of so many cases that asks the stub."""
     settings = Settings(_env_file=None, sampler="anthropic", anthropic_base_url=stub.url, anthropic_api_key="k")
     asked = kind(settings)
     _begin(db, settings, await screened(db, cases))
     try:
-        yield Comparing(db=db, agents=asked, clock=system_clock, worker="one")
+        yield ComparisonRunner(db=db, agents=asked, clock=system_clock, worker="one")
     finally:
         await asked.aclose()
 

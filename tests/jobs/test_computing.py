@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.computing import Beside, Kept, NotComputed, tell
+from jobs.computing import Cache, NotComputed, SideProcess, tell
 from screening.review.actors import LOCAL_USER, Actor, Role
 from storage.batches.batches import list_batches
 from storage.database import Database
@@ -26,8 +26,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def beside() -> Iterator[Beside]:
-    found = Beside()
+def beside() -> Iterator[SideProcess]:
+    found = SideProcess()
     yield found
     found.stop()
 
@@ -60,7 +60,7 @@ def unsendable(_db: Database) -> object:
     return lambda: None
 
 
-def test_what_is_computed_beside_is_what_is_computed_here(beside: Beside, url: str) -> None:
+def test_what_is_computed_beside_is_what_is_computed_here(beside: SideProcess, url: str) -> None:
     db = Database(url)
     (only,) = list_batches(db, LOCAL_USER, 1)
     assert beside.begin(recording_state, url, LOCAL_USER, only.id).result() == recording_state(db, LOCAL_USER, only.id)
@@ -70,7 +70,7 @@ def test_what_is_computed_beside_is_what_is_computed_here(beside: Beside, url: s
 
 
 def test_one_process_does_it_all_and_two_who_ask_alike_share_one_computation(
-    beside: Beside, url: str, tmp_path: Path
+    beside: SideProcess, url: str, tmp_path: Path
 ) -> None:
     there = str(tmp_path / "there")
     one, same, other = (beside.begin(slow, url, there), beside.begin(slow, url, there), beside.begin(own_process, url))
@@ -90,7 +90,7 @@ def test_one_process_does_it_all_and_two_who_ask_alike_share_one_computation(
     ids=["a fault", "killed", "not to be sent"],
 )
 def test_a_failure_is_told_in_words_and_the_next_one_is_computed(
-    beside: Beside, url: str, function: object, words: str
+    beside: SideProcess, url: str, function: object, words: str
 ) -> None:
     with pytest.raises(NotComputed, match=words) as told:
         beside.begin(function, url).result()  # type: ignore[arg-type]
@@ -98,14 +98,14 @@ def test_a_failure_is_told_in_words_and_the_next_one_is_computed(
     assert beside.begin(own_process, url, words).result() > 0
 
 
-def test_who_may_not_look_is_refused_there_too(beside: Beside, url: str) -> None:
+def test_who_may_not_look_is_refused_there_too(beside: SideProcess, url: str) -> None:
     reviewer = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER}))
     with pytest.raises(NotComputed, match="Forbidden"):
         beside.begin(recording_state, url, reviewer, "any").result()
 
 
 def test_the_process_ends_when_nobody_asks_for_a_while(url: str) -> None:
-    brief = Beside(idle_s=0.2)
+    brief = SideProcess(idle_s=0.2)
     process = brief.begin(own_process, url).result()
     deadline = time.monotonic() + 30
     while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
@@ -121,7 +121,7 @@ def test_so_many_values_are_kept_the_last_asked_for(url: str) -> None:
     def value(key: str) -> str:
         return kept.of(key, lambda: made.append(key) or key.upper())  # type: ignore[func-returns-value]
 
-    kept: Kept[str] = Kept(2)
+    kept: Cache[str] = Cache(2)
     assert [value(key) for key in "abacab"] == list("ABACAB")
     assert made == list("abcb"), "b went when c came, as a had been asked for since"
     with pytest.raises(KeyError):

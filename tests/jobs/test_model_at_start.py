@@ -58,8 +58,8 @@ def was_told(db: Database) -> bool:
 async def asking(db: Database, settings: Settings) -> AsyncIterator[asyncio.Task[None]]:
     """A worker's part in it, from its start on."""
     agents = Agents(settings)
-    tries = Preflights(db=db, agents=agents, clock=system_clock)
-    one = ModelAtStart(settings=settings, db=db, agents=agents, tries=tries, clock=system_clock)
+    preflights = Preflights(db=db, agents=agents, clock=system_clock)
+    one = ModelAtStart(settings=settings, db=db, agents=agents, preflights=preflights, clock=system_clock)
     task = asyncio.create_task(one.until_it_answers())
     try:
         yield task

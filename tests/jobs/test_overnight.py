@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 
 from jobs.agents import Agents
 from jobs.intake import OvernightRefused, configuration, require_overnight
-from jobs.overnight import Overnight
+from jobs.overnight import OvernightRunner
 from jobs.overnight_cases import MOST_TRIES
 from jobs.port import system_clock
 from screening.datasets.rows import NewCase
@@ -94,8 +94,8 @@ def labelled_batch(
     return batch_id
 
 
-def work(db: Database, settings: Settings, agents: Agents | None = None) -> Overnight:
-    return Overnight(db=db, agents=agents or Agents(settings), clock=system_clock, worker="w1", poll_s=0.05)
+def work(db: Database, settings: Settings, agents: Agents | None = None) -> OvernightRunner:
+    return OvernightRunner(db=db, agents=agents or Agents(settings), clock=system_clock, worker="w1", poll_s=0.05)
 
 
 async def as_live(db: Database, batch_id: str) -> Counter[str]:

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from jobs.agents import Agents
-from jobs.comparing import Comparing
+from jobs.comparing import ComparisonRunner
 from jobs.intake import configuration
 from jobs.local import LocalRunner
 from jobs.port import system_clock
@@ -54,8 +54,8 @@ def _shadow(db: Database, most: int = CASES, caps: Caps | None = None) -> str:
     return begin_shadow(db, ADMIN.at(system_clock()), IN_FORCE.version, trial)
 
 
-def _comparing(db: Database) -> Comparing:
-    return Comparing(db=db, agents=Agents(SETTINGS), clock=system_clock, worker="one")
+def _comparing(db: Database) -> ComparisonRunner:
+    return ComparisonRunner(db=db, agents=Agents(SETTINGS), clock=system_clock, worker="one")
 
 
 async def _settle(db: Database, *beside: Callable[[], object]) -> None:
@@ -63,7 +63,7 @@ async def _settle(db: Database, *beside: Callable[[], object]) -> None:
     await asyncio.gather(LocalRunner(job, PLACES, until_done=True).run(), *(one() for one in beside))
 
 
-async def _shadow_everything(comparing: Comparing) -> None:
+async def _shadow_everything(comparing: ComparisonRunner) -> None:
     while await comparing.round():
         pass
 
@@ -114,7 +114,7 @@ async def test_a_shadow_of_two_hundred_new_cases_changes_no_outcome_no_inbox_row
     assert len(set(numbers)) == CASES
 
 
-async def _rounds(comparing: Comparing, times: int) -> None:
+async def _rounds(comparing: ComparisonRunner, times: int) -> None:
     for _ in range(times):
         await comparing.round()
         await asyncio.sleep(0.05)
