@@ -96,8 +96,16 @@ def _case(calls: float, found: Check, pipeline: PipelineConfig, settings: Settin
         return Case(calls=calls, usd=None, seconds=seconds)
     if spent is not None and spent.usd_a_call is not None:
         return Case(calls=calls, usd=calls * spent.usd_a_call, seconds=seconds)
-    usd = estimate(settings.model, calls, _per_call(found, pipeline, settings)).usd
-    return Case(calls=calls, usd=None if usd is None else float(usd), seconds=seconds)
+    return Case(calls=calls, usd=_list_price(calls, found, pipeline, settings), seconds=seconds)
+
+
+def _list_price(calls: float, found: Check, pipeline: PipelineConfig, settings: Settings) -> float | None:
+    """Dollars at the price of the dearest model that is asked; None where one of them has no price."""
+    per_call = _per_call(found, pipeline, settings)
+    models = {node.model or settings.model for node in pipeline.nodes}
+    prices = [estimate(model, calls, per_call).usd for model in models]
+    unknown = None in prices or any(node.server is not None for node in pipeline.nodes)
+    return None if unknown else float(max(price for price in prices if price is not None))
 
 
 def _per_call(found: Check, pipeline: PipelineConfig, settings: Settings) -> Usage:

@@ -70,6 +70,17 @@ def test_a_guess_counts_the_whole_way_and_says_that_it_is_one() -> None:
     assert guess.expected.calls > 90 * assumed_calls(one)  # what is escalated goes on to two more agents
 
 
+def test_at_most_is_at_the_price_of_the_dearest_model_that_is_asked_and_unknown_with_a_server_of_ones_own() -> None:
+    def worst(**of_last: str) -> float | None:
+        last = PIPELINE.nodes[-1].model_copy(update=of_last)
+        asked = PIPELINE.model_copy(update={"nodes": (*PIPELINE.nodes[:-1], last)})
+        return batch_estimate(FOUND, asked, _settings(), None).worst.usd
+
+    usual, dearer = worst(), worst(model="claude-opus-4-1")
+    assert usual is not None and dearer is not None and dearer == pytest.approx(5 * usual)
+    assert worst(server="ward") is None
+
+
 def test_an_unknown_price_is_not_called_free_and_simulated_agents_are() -> None:
     own = _settings(anthropic_base_url="http://127.0.0.1:9", model="llama3.1:8b", temperature=None)
     assert batch_estimate(FOUND, PIPELINE, own, None).worst.usd is None
