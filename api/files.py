@@ -35,12 +35,13 @@ class TooLarge(ValueError):
 
 @dataclass(slots=True, kw_only=True)
 class FileIntake:
-    """Takes files in one after another."""
+    """Takes files in one after another, in the order in which they came."""
 
     db: Database
     settings: Settings
     clock: Clock
-    _one: threading.Lock = field(default_factory=threading.Lock)
+    _last: threading.Thread | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def folder(self) -> Path:
@@ -85,14 +86,14 @@ class FileIntake:
         """Go on with every file that an earlier process left unfinished."""
         if self.folder.is_dir():
             uploads.purge(self.folder)
-            for upload in uploads.unfinished_uploads(self.folder):
+            for upload in sorted(uploads.unfinished_uploads(self.folder), key=lambda one: str(one.batch_id)):
                 self._start(upload)
 
     def _open_batch(self, program: Program, key: str, table: Table, digest: str) -> str:
         request = BatchRequest(
             name=table.report.name,
             pipeline=usual_pipeline(self.db, self.settings),
-            reach=current(self.db).settings.reach(labelled=table.report.mapping.label is not None),
+            reach=current(self.db).settings.reach(labelled=table.report.mostly_referenced),
             intake=describe_reading(table.report) | {"program": program.name, "sha256": digest},
             submission=hashlib.sha256(key.encode()).hexdigest(),
         )
@@ -101,12 +102,15 @@ class FileIntake:
             return open_batch(self.db, program.actor, request, settings, agents, self.clock)
 
     def _start(self, upload: Upload, table: Table | None = None) -> None:
-        threading.Thread(target=self._fill, args=(upload, table), daemon=True).start()
+        with self._lock:
+            self._last = threading.Thread(target=self._fill, args=(upload, table, self._last), daemon=True)
+            self._last.start()
 
-    def _fill(self, upload: Upload, table: Table | None) -> None:
+    def _fill(self, upload: Upload, table: Table | None, before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()
         try:
-            with self._one:
-                uploads.take_in(self.db, upload, table, self.settings, self.clock)
+            uploads.take_in(self.db, upload, table, self.settings, self.clock)
         except Exception as error:  # the file stays for the next start; sent again under its key it goes on as well
             log.error("taking in a program's file failed: %s", type(error).__name__)
             return

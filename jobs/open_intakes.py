@@ -24,13 +24,16 @@ class OpenFiles:
     def look(self, db: Database, now: datetime) -> None:
         """Record of each file that nobody takes it in, and that somebody does after all."""
         found = open_files(db)
+        moved = any(file.in_line for batch_id, (file, _) in self._seen.items() if batch_id not in found)
         for batch_id, file in found.items():
             before, looks = self._seen.get(batch_id, (file, 0))
-            if file.missing is None and file == before and looks == LOOKS:
+            moved |= file.in_line and file != before
+            stands = file == before and not (file.in_line and moved)  # else it moves, or the line before it does
+            if file.missing is None and stands and looks == LOOKS:
                 stop_intake(db, SYSTEM.at(now), batch_id, NOBODY)
                 file = replace(file, missing=NOBODY)
             elif file.missing == NOBODY and file.rows > before.rows:
                 resume_intake(db, SYSTEM.at(now), batch_id)
                 file = replace(file, missing=None)
-            self._seen[batch_id] = file, looks + 1 if file == before else 1
+            self._seen[batch_id] = file, looks + 1 if stands else 1
         self._seen = {batch_id: self._seen[batch_id] for batch_id in found}

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, select
 
 from screening.review.actors import SYSTEM
-from storage.batches.batch_state import standings, still_takes_rows
+from storage.batches.batch_state import Standing, standings, still_takes_rows
 from storage.batches.intake import close_intake
 from storage.database import Database
 from storage.schema import batches
@@ -20,33 +21,39 @@ _DAY_OVER = timedelta(days=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFile:
-    """How many rows of a file have come in, and the code of why no more are taken in; None while they are."""
+    """How many rows of a file have come in, and the code of why no more are taken in; None while they are. Those of
+    programs are ``in_line``: their service takes in one after another.
+    """
 
     rows: int
     missing: str | None
+    in_line: bool = False
 
 
 def open_files(db: Database) -> dict[str, OpenFile]:
-    """The batches of files that are not in to their end."""
+    """The batches of files that are not in to their end, in the order in which they were begun."""
     with db.read() as conn:
-        ids = [batch_id for batch_id, daily, _begun in _open_batches(conn) if not daily]
-        found = standings(conn, ids, count_failed=False)
-    return {
-        batch_id: OpenFile(rows=one.totals.accepted + one.totals.rejected, missing=one.rows_missing)
-        for batch_id, one in found.items()
-    }
+        files = [one for one in _open_batches(conn) if one.intake.get("format") != TEXT_BY_TEXT]
+        found = standings(conn, [one.id for one in files], count_failed=False)
+    return {one.id: _open_file(found[one.id], in_line="program" in one.intake) for one in files}
+
+
+def _open_file(found: Standing, *, in_line: bool) -> OpenFile:
+    rows = found.totals.accepted + found.totals.rejected
+    return OpenFile(rows=rows, missing=found.rows_missing, in_line=in_line)
 
 
 def close_past_days(db: Database, now: datetime) -> None:
     """Close what a program handed in on a day that is over: one that hands in nothing more closes none itself."""
     with db.read() as conn:
-        past = [batch_id for batch_id, daily, begun in _open_batches(conn) if daily and now - begun > _DAY_OVER]
-    for batch_id in past:
-        close_intake(db, SYSTEM.at(now), batch_id)
+        past = [one for one in _open_batches(conn) if now - one.created_at > _DAY_OVER]
+    for one in past:
+        if one.intake.get("format") == TEXT_BY_TEXT:
+            close_intake(db, SYSTEM.at(now), one.id)
 
 
-def _open_batches(conn: Connection) -> Sequence[tuple[str, bool, datetime]]:
-    """Those that take rows: whether each is a program's of a day, and when it was begun."""
+def _open_batches(conn: Connection) -> Sequence[Row[Any, Any, Any]]:
+    """Those that take rows, with what was announced of them, in the order in which they were begun."""
     batch = batches.c
     query = select(batch.id, batch.intake, batch.created_at).where(batch.kind == "batch", still_takes_rows(batch.id))
-    return [(row.id, row.intake.get("format") == TEXT_BY_TEXT, row.created_at) for row in conn.execute(query)]
+    return conn.execute(query.order_by(batch.created_at, batch.id)).all()

@@ -55,6 +55,34 @@ def test_a_row_now_and_then_is_enough_and_who_looks_first_knows_nothing_yet(db: 
     assert _look(db, OpenFiles(), LOOKS) is None
 
 
+def _of_program(db: Database, begun: timedelta) -> str:
+    version = save_configuration(db, CONFIGURATION, NOW)
+    new = batches.NewBatch(name="a.csv", configuration_version=version, seed=1, intake={"program": "chat"})
+    return batches.create_batch(db, LOCAL_USER.at(NOW + begun), new)
+
+
+def test_a_file_in_the_line_of_the_programs_is_given_up_only_with_those_before_it(db: Database) -> None:
+    later, seen = _of_program(db, timedelta(seconds=2)), OpenFiles()
+    first = _of_program(db, timedelta(seconds=1))
+
+    def missing(times: int) -> list[str | None]:
+        for _ in range(times):
+            seen.look(db, NOW)
+        return [file.missing for file in open_files(db).values()]
+
+    for row in (1, 2):
+        assert missing(LOOKS) == [None, None]
+        _add(db, first, row)
+    close_intake(db, LOCAL_USER.at(NOW), first)
+    assert missing(LOOKS) == [None], "the one before it is in: its own time begins"
+    assert missing(1) == [NOBODY]
+    _add(db, _of_program(db, timedelta(seconds=3)), 1)
+    assert missing(1) == [NOBODY, None], "one that came after it is no sign of it"
+    _add(db, later, 1)
+    assert missing(1) == [None, None]
+    assert missing(LOOKS) == [NOBODY, NOBODY], "the service is gone"
+
+
 def test_why_a_file_stopped_is_not_said_again_in_other_words(db: Database) -> None:
     batch_id, seen = batch(db, closed=False), OpenFiles()
     stop_intake(db, LOCAL_USER.at(NOW), batch_id, "file_refused")
