@@ -62,19 +62,21 @@ def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
 
 
 def servers_used(settings: Settings, pipeline: PipelineConfig) -> dict[str, Any]:
-    """What a configuration records of the named servers that its agents ask, as ``servers``: host and protocol of each,
-    never a key. Empty where none is asked, and where agents are simulated; a server that the settings do not name is
-    left out.
+    """What a configuration records of the named servers that its agents ask, as ``servers``: host, protocol and a mark
+    of the path of each, never a key. Empty where none is asked, and where agents are simulated; a server that the
+    settings do not name is left out.
     """
     if settings.simulated:
         return {}
     used = {node.server for node in pipeline.nodes}
-    told = {
-        name: {"host": settings_for(settings, NodeAgent(server=name)).host, "protocol": server.protocol}
-        for name, server in settings.servers.items()
-        if name in used
-    }
+    told = {name: _server_told(settings, name) for name in settings.servers if name in used}
     return {"servers": told} if told else {}
+
+
+def _server_told(settings: Settings, name: str) -> dict[str, str]:
+    asked = settings_for(settings, NodeAgent(server=name))
+    path = {"path": asked.path_mark} if asked.path_mark else {}
+    return {"host": asked.host, "protocol": settings.servers[name].protocol, **path}
 
 
 def _breaks_off(said: bool | None, url: str | None) -> bool:
@@ -144,7 +146,7 @@ class Agents:
         names = accepted_names(configuration)
         sampler = self._simulation(seed) if simulated else self.model_for(NodeAgent(), names)
         usual = {name: told for name, told in configuration.sampler.items() if name != "servers"}
-        if dict(sampler.describe()) != usual or self._asks_elsewhere(configuration):
+        if not _same(usual, sampler.describe()) or self._asks_elsewhere(configuration):
             raise SamplerError(
                 "configuration_changed",
                 "This batch began with other agents than the present settings name: restore them or start it anew.",
@@ -158,7 +160,7 @@ class Agents:
         """
         now = servers_used(self._settings, configuration.pipeline).get("servers", {})
         kept = configuration.sampler.get("servers", {})
-        return any(now.get(name, told) != told for name, told in kept.items())
+        return any(name in now and not _same(told, now[name]) for name, told in kept.items())
 
     def model_for(self, agent: NodeAgent, names: tuple[str, ...] | None = None) -> ModelSampler:
         """The model that answers for a node; one a setting, whoever asks. SamplerError for an unknown server. ``names``
@@ -217,6 +219,11 @@ class Agents:
 
     def _model(self) -> ModelSampler:
         return self.model_for(NodeAgent())
+
+
+def _same(kept: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether the record says what holds now. It is not known of which path one is that was kept before paths were."""
+    return kept == {name: told for name, told in now.items() if name != "path" or name in kept}
 
 
 def accepted_names(configuration: Configuration) -> tuple[str, ...]:

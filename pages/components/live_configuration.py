@@ -30,6 +30,7 @@ _SENT = {
     "thinking": "Thinking",
     "prompts": "Prompts (hash)",
     "host": "Server",
+    "path": "Path of its address (hash)",
     "own_server": "Not Anthropic's server",
     "top_p": "top_p, as sent",
     "top_k": "top_k, as sent",

@@ -97,7 +97,8 @@ class ModelSampler:
         return self._ledger.counts()
 
     def describe(self) -> dict[str, object]:
-        """What identifies this configuration in a screening's record: no key, no address beyond the host.
+        """What identifies this configuration in a screening's record: no key, no address beyond the host and a
+        mark of its path.
 
         Sampling values are what is sent; whether a server obeys all of them cannot be seen from here.
         """
@@ -112,6 +113,7 @@ class ModelSampler:
             **({"answers_as": sorted(self._settings.answering_models)} if self._settings.accepted_names else {}),
             "prompts": self._prompts.version,
             "host": self._settings.host,
+            **({"path": mark} if (mark := self._settings.path_mark) else {}),
             "own_server": self._settings.elsewhere,
             "top_p": neutral and neutral.top_p,
             "top_k": neutral and neutral.top_k,

@@ -1,5 +1,6 @@
 """Which model is asked and how: the settings of a real model, and what its interface accepts."""
 
+import hashlib
 import ipaddress
 import re
 from dataclasses import dataclass, field, replace
@@ -91,6 +92,12 @@ class ModelSettings:
         parts = urlsplit(self.base_url or ANTHROPIC_URL)
         host = parts.hostname or ""
         return host if parts.port is None else f"{host}:{parts.port}"
+
+    @property
+    def path_mark(self) -> str | None:
+        """Tells models behind one host apart: a hash of the address's path, which may hold a key; None without one."""
+        path = urlsplit(self.base_url or ANTHROPIC_URL).path.rstrip("/").removesuffix("/v1")
+        return hashlib.sha256(path.encode()).hexdigest()[:12] if path else None
 
 
 def is_local(url: str) -> bool:

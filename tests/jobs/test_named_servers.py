@@ -10,6 +10,7 @@ from jobs.preflights import Preflights
 from jobs.screening_job import ScreeningJob
 from pages.components.live_configuration import facts
 from screening.datasets.rows import NewCase
+from screening.engine.draws import SamplerError
 from screening.engine.pipeline import PipelineConfig, preset
 from screening.research.binding import model_words
 from screening.review.actors import LOCAL_USER
@@ -97,6 +98,29 @@ async def test_a_batch_that_began_before_servers_were_recorded_is_finished(db: D
             await screen(db, settings, case_id)
     assert count(db, screenings) == 2 and progress(db, batch_id).why is None
     assert count(db, preflights) == 1
+
+
+def test_two_models_behind_one_host_are_told_apart_by_a_mark_of_their_paths() -> None:
+    first, second, plain = (settings_of(f"http://10.0.0.5:8080{path}") for path in ("/gpu-1", "/gpu-2/v1", "/v1/"))
+    began = made_with(first)
+    assert "gpu" not in repr(began) and "path" not in made_with(plain).sampler["servers"]["ward"]
+    assert len({preflight_key(made_with(one)) for one in (first, second, plain)}) == 3
+    Agents(first).sampler(began, 0)
+    for other in (second, plain):
+        with pytest.raises(SamplerError, match="other agents"):
+            Agents(other).sampler(began, 0)
+    Agents(first).sampler(made_with(plain), 0)  # kept without a path, as all were before there were marks
+
+
+def test_the_sites_own_model_is_told_apart_by_its_path_too() -> None:
+    def at(path: str) -> Settings:
+        address = f"http://10.0.0.5:8080{path}"
+        return Settings(_env_file=None, sampler="anthropic", anthropic_api_key="k", anthropic_base_url=address)
+
+    began = configuration(at("/a"), Agents(at("/a")), preset("recommended"))
+    assert dict(facts(began, at("/a")))["Path of its address (hash)"] == began.sampler["path"]
+    with pytest.raises(SamplerError, match="other agents"):
+        Agents(at("/b")).sampler(began, 0)
 
 
 def test_the_record_names_host_and_protocol_and_no_secret(db: Database) -> None:
