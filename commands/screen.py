@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(line, file=sys.stderr)
     with _database(arguments.database) as db:
         settings = settings_now(db, settings)
-        reach = arguments.unsafe or current(db).settings.reach(labelled=table.report.mapping.label is not None)
+        reach = arguments.unsafe or current(db).settings.reach(labelled=table.report.mostly_referenced)
         intake = _intake(table, arguments.file)
         if arguments.overnight:
             require_overnight(db, settings, pipeline, unlabelled_rows(table, settings))

@@ -399,6 +399,20 @@ def test_a_file_is_a_batch_with_the_counts_of_the_page(site: Site) -> None:
     assert [json.loads(line)["id"] for line in lines] == ["1", "3"]
 
 
+@pytest.mark.parametrize(
+    ("rows", "reach"),
+    [("1,I want to die,9B\n2,a day,9C\n", Reach.READ), ("1,a day,\n", Reach.READ), ("1,a day,safe\n", Reach.COUNT)],
+)
+def test_texts_called_unsafe_are_only_counted_in_files_with_reference_labels_not_with_a_column_called_so(
+    site: Site, rows: str, reach: Reach
+) -> None:
+    headers = {"Authorization": f"Bearer {site.made().token}", "Idempotency-Key": "f"}
+    content = f"id,text,class\n{rows}".encode()
+    assert site.client.post("/api/v1/batches", headers=headers, content=content).status_code == 202
+    with site.db.read() as conn:
+        assert conn.execute(select(batches.c.reach)).scalar_one() == reach
+
+
 def test_the_results_of_a_file_tell_what_people_accepted_as_those_of_a_text_do(site: Site) -> None:
     db, made = site.db, site.made()
     register(db, ANN, RESEARCHER)
@@ -481,9 +495,12 @@ def test_a_file_that_cannot_be_read_to_its_end_is_said_and_goes_on_under_its_key
     first, again = (intake.folder / name for name in ("a" * 32, "b" * 32))
     for path in (first, again):
         path.write_bytes(rows)
-    with intake._one:  # another file is being taken in
-        batch_id = intake.begin(made.program, "f1", first, "a.csv", FileMapping())
-        first.write_bytes(rows + b'300,"a quote that is never closed\n')
+    done = threading.Event()
+    intake._last = threading.Thread(target=done.wait)  # another file is being taken in
+    intake._last.start()
+    batch_id = intake.begin(made.program, "f1", first, "a.csv", FileMapping())
+    first.write_bytes(rows + b'300,"a quote that is never closed\n')
+    done.set()
     _until(lambda: site.get(made, f"batches/{batch_id}")[1]["state"] == "rows_missing")
     assert first.exists()
     assert intake.begin(made.program, "f1", again, "a.csv", FileMapping()) == batch_id
