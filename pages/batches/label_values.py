@@ -19,7 +19,8 @@ def confirm_labels(table: Table, kept: Labels, suffix: str = "") -> Labels:
     report = table.report
     values = {value: count for value, count in report.label_values.items() if value.strip()}
     if report.mapping.label is None or not values:
-        st.caption("No label column: there will be no confusion matrix.")
+        why = "No label column" if report.mapping.label is None else "The label column is empty"
+        st.caption(f"{why}: there will be no confusion matrix.")
         return {}
     said = {**report.labels, **kept}
     known = {value: label.value for value, label in said.items() if label is not None}

@@ -1,6 +1,7 @@
 """Which column is what, by name; a person confirms or changes it."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -197,8 +198,7 @@ def unique_names(header: Sequence[str]) -> tuple[str, ...]:
     ('', 'text (column 2) (column 2)', 'Text (column 3)', ' (column 4)', 'text (column 2)')
     """
     names = [cell.strip().strip("\ufeff").strip() for cell in header]
-    folded = [name.casefold() for name in names]
-    single = {name for name in folded if folded.count(name) == 1}
+    single = {name for name, count in Counter(name.casefold() for name in names).items() if count == 1}
     taken: set[str] = set(single)
     unique = []
     for place, name in enumerate(names, start=1):

@@ -148,11 +148,14 @@ def _records(source: Source, encoding: Encoding, separator: str, announced: bool
 
 def _line_end(source: Source, encoding: Encoding) -> str:
     """What ends a line: the line feed where one ends the first, for a carriage return is part of a cell then; else any.
+    Any does too where the header alone ends in a line feed and the file in a carriage return.
 
     It is said as `open` takes it.
     """
-    with open_text(source, encoding) as text:
-        return "\n" if text.readline(CELL_LIMIT).endswith("\n") else ""
+    with open_text(source, encoding, newline="\n") as text:
+        first, rest = text.readline(CELL_LIMIT), text.readline(CELL_LIMIT)
+    header = first.removesuffix("\n").removesuffix("\r")
+    return "\n" if first.endswith("\n") and "\r" not in header and not rest.endswith("\r") else ""
 
 
 def _parse(lines: "_Lines", separator: str) -> Iterator[_Cells]:

@@ -12,7 +12,17 @@ import numpy.typing as npt
 from screening.datasets.columns import ColumnMapping, Shape, of_a_person, propose_mapping, rivals
 from screening.datasets.conversations import ConversationCell, RefusedTurns
 from screening.datasets.listed import holds_turns, join_list, parts_of
-from screening.datasets.records import COLUMN_LIMIT, STRUCTURAL, BlankLine, Fields, NestedValue, Reason, Record, single
+from screening.datasets.records import (
+    COLUMN_LIMIT,
+    STRUCTURAL,
+    BlankLine,
+    Fields,
+    Formula,
+    NestedValue,
+    Reason,
+    Record,
+    single,
+)
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 
 LABELS_SHOWN = 100
@@ -42,6 +52,7 @@ class FileProfile:
     spaced_twins: int
     cut_cells: int
     listed: int = 0
+    formulas: int = 0
     conversations: int = 0
     turns: int = 0
     shared_id: str | None = None
@@ -52,7 +63,7 @@ class _Tally:
 
     def __init__(self) -> None:
         self.rows = self.blank = self.longest = self.at_longest = self.without_id = 0
-        self.nested = self.listed = 0
+        self.nested = self.listed = self.formulas = 0
         self.conversations = self.turns = self.no_turns = 0
         self.first_refused: str | None = None
         self.structural: Counter[Reason] = Counter()
@@ -112,6 +123,7 @@ def _result(
         conflicting=conflicting,
         spaced_twins=twins,
         listed=tally.listed,
+        formulas=tally.formulas,
         conversations=tally.conversations,
         turns=tally.turns,
         cut_cells=tally.at_longest if _NEAR_EXCEL_CELL <= tally.longest <= EXCEL_CELL else 0,
@@ -223,6 +235,7 @@ def _count(tally: _Tally, record: Record, mapping: ColumnMapping) -> None:
         return
     fields = record.fields
     tally.nested += nested_column(fields, mapping) is not None
+    tally.formulas += any(isinstance(fields.get(name), Formula) for name in mapping.text_columns())
     if mapping.conversation is None:
         tally.listed += any(_is_list_or_turns(fields.get(name) or "") for name in mapping.text_columns())
     else:

@@ -32,9 +32,10 @@ def json_format(source: Source, encoding: Encoding) -> FileFormat | None:
             return FileFormat.JSON_ARRAY
         if not first.startswith("{"):
             return None
-        if _rows_key(_loads_or_none(first)) is None and isinstance(_loads_or_none(first), dict):
+        begun = _first_value(first)
+        if isinstance(begun, dict) and _rows_key(begun) is None:
             return FileFormat.JSON_LINES
-        if _loads_or_none(_first_line(text)) is not None:
+        if isinstance(_first_value(_first_line(text)), dict):
             return FileFormat.JSON_LINES  # the first line is damaged, the second is not
     return FileFormat.JSON_OBJECT
 
@@ -83,7 +84,9 @@ def _line_record(decoder: json.JSONDecoder, row: int, number: int, line: str) ->
     except (json.JSONDecodeError, RecursionError):
         return Record(row, number, None, Reason.NOT_JSON, "the line is not a complete JSON object")
     if line[end:].strip(_SPACE):
-        return Record(row, number, None, Reason.NOT_JSON, "the line holds more than one JSON value")
+        return Record(
+            row, number, None, Reason.NOT_JSON, "more follows the JSON object on its line (a comma, or another object)"
+        )
     return _record(row, number, value)
 
 
@@ -217,9 +220,10 @@ def _first_line(text: TextIOWrapper) -> str:
     return ""
 
 
-def _loads_or_none(line: str) -> object:
+def _first_value(line: str) -> object:
+    """The value at the start of the line, whatever follows it; None where there is none."""
     try:
-        return _decoder().decode(line)
+        return _decoder().raw_decode(line)[0]
     except _RepeatedKey:
         return {"": None}
     except (json.JSONDecodeError, RecursionError):

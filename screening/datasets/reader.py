@@ -53,6 +53,13 @@ class FileReport:
     listed: int
     warnings: tuple[str, ...]
 
+    @property
+    def mostly_referenced(self) -> bool:
+        """Whether this is a file with reference labels: at least half of its rows have one. A column that is called so
+        and is empty, or holds values that nobody explained, is none.
+        """
+        return 2 * sum(self.label_values.get(value, 0) for value in self.labels) >= self.rows > 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
@@ -114,7 +121,7 @@ def _profile(
 ) -> Table:
     columns = layout.columns or keys_of(layout.records())
     if not columns:
-        raise FileRefused("The file has no rows with named values.")
+        raise _nameless(layout.records())
     try:
         chosen = chosen_mapping(columns, mapping)
         records = join_turns(layout.records(), chosen)
@@ -123,6 +130,11 @@ def _profile(
         raise ColumnsUnclear(str(unclear), columns=columns, sheets=layout.sheets) from None
     labels = _labels(found, label_values)
     return Table(report=_report(name, layout, found, labels), _layout=layout, _survey=found, _labels=labels)
+
+
+def _nameless(records: Iterator[Record | BlankLine]) -> FileRefused:
+    details = (f": in line {one.line} {one.detail}" for one in records if isinstance(one, Record) and one.detail)
+    return FileRefused(f"The file has no rows with named values{next(details, '')}.")
 
 
 def _labels(found: FileProfile, label_values: Mapping[str, Label | None]) -> dict[str, Label | None]:
@@ -241,6 +253,9 @@ def _warnings(layout: FileLayout, found: FileProfile) -> Iterator[str]:
     if found.listed and not found.mapping.lists:
         rows = count_of(found.listed, "row")
         yield f"In {rows} the text is a list of strings or turns, screened as it stands in the file."
+    if found.formulas:
+        texts = count_of(found.formulas, "text is a formula", "texts are formulas")
+        yield f"{texts} without a value in the file, and read as written there."
     if found.mapping.conversation is not None:
         turns = f"with {count_of(found.turns, 'turn')}"
         read = count_of(found.conversations, f"conversation {turns} was read", f"conversations {turns} were read")

@@ -59,6 +59,12 @@ class NestedValue(str):
     __slots__ = ()
 
 
+class Formula(str):
+    """A formula of a workbook without a value beside it: it stands as it is written."""
+
+    __slots__ = ()
+
+
 def cell_of(value: object) -> str | None:
     """A value as a cell: texts as they are, truth values and numbers as they are written, what has parts as JSON.
 

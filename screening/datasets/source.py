@@ -59,6 +59,8 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"\x7fELF", "a program"),
     (b"{\\rtf", "an RTF document"),
 )
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
+"""Of a file, of an archive without one, of one in parts; a column may be called PK."""
 _MARKUP = (b"<!doctype", b"<html", b"<?xml", b"<head", b"<body", b"<table")
 
 
@@ -76,7 +78,7 @@ def is_workbook(source: Source) -> bool:
         head = stream.read(HEAD)
     if not head.strip(b"\xef\xbb\xbf\xff\xfe \t\r\n"):
         raise FileRefused("The file is empty.")
-    if head.startswith(b"PK"):
+    if head.startswith(_ZIP):
         _check_workbook(source)
         return True
     for signature, name in _SIGNATURES:

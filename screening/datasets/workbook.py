@@ -1,14 +1,14 @@
-"""A sheet of an Excel workbook, read cell by cell; formulas are texts."""
+"""A sheet of an Excel workbook, read cell by cell; of a formula what was saved as its value."""
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from screening.datasets.columns import normalised_name, unique_names
-from screening.datasets.records import COLUMN_LIMIT, BlankLine, Fields, Reason, Record
+from screening.datasets.records import COLUMN_LIMIT, BlankLine, Fields, Formula, Reason, Record
 from screening.datasets.refused import FileRefused
 from screening.datasets.source import Source, open_source
 
@@ -42,7 +42,7 @@ def find_sheet(source: Source, wanted: str | None = None) -> Sheet:
         if wanted is not None and wanted not in names:
             raise FileRefused(f"The workbook has no sheet {wanted!r}.")
         name = wanted or names[0]
-        for line, cells in _lines(workbook, name):
+        for line, cells in _lines(workbook, name, source):
             if any(cells):
                 columns = _columns(cells)
                 return Sheet(name=name, names=names, columns=columns, header_line=line)
@@ -54,7 +54,7 @@ def read_workbook(source: Source, sheet: Sheet) -> Iterator[Record | BlankLine]:
     row, width = 0, len(sheet.columns)
     header = [normalised_name(column) for column in sheet.columns]
     with open_source(source) as stream:
-        for line, cells in _lines(_load(stream), sheet.name):
+        for line, cells in _lines(_load(stream), sheet.name, source):
             if line == sheet.header_line:
                 continue
             if not any(cells):
@@ -85,13 +85,13 @@ def _columns(cells: list[str]) -> tuple[str, ...]:
     return unique_names(cells)
 
 
-def _load(stream: Any) -> Any:
+def _load(stream: Any, *, values: bool = False) -> Any:
     from openpyxl import load_workbook
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # openpyxl warns of styles and extensions that hold no text
-            workbook = load_workbook(stream, read_only=True, data_only=False, keep_links=False)
+            workbook = load_workbook(stream, read_only=True, data_only=values, keep_links=False)
     except Exception:  # openpyxl meets damage with whatever its zip, XML and type checks happen to raise
         raise FileRefused("This Excel workbook is damaged.") from None
     if not workbook.worksheets:
@@ -99,20 +99,49 @@ def _load(stream: Any) -> Any:
     return workbook
 
 
-def _lines(workbook: Any, name: str) -> Iterator[tuple[int, list[str]]]:
-    sheet = next(one for one in workbook.worksheets if one.title == name)
-    sheet.reset_dimensions()  # a wrong dimension in the file would hide rows
+def _lines(workbook: Any, name: str, source: Source) -> Iterator[tuple[int, list[str]]]:
     cells = 0
     try:
-        for line, values in enumerate(sheet.iter_rows(values_only=True), start=1):
-            cells += max(1, len(values))
-            if cells > MOST_CELLS:
-                raise FileRefused(f"The sheet has more than {MOST_CELLS:,} cells. Send it as CSV.")
-            yield line, [_text(value) for value in values]
+        with open_source(source) as stream:
+            saved = _saved_rows(stream, name)
+            for line, row in enumerate(_sheet(workbook, name).iter_rows(), start=1):
+                cells += max(1, len(row))
+                if cells > MOST_CELLS:
+                    raise FileRefused(f"The sheet has more than {MOST_CELLS:,} cells. Send it as CSV.")
+                yield line, _texts(line, row, saved)
     except FileRefused:
         raise
     except Exception:  # as above: zlib, zipfile, XML and number errors alike
         raise FileRefused("This Excel workbook is damaged.") from None
+
+
+def _sheet(workbook: Any, name: str) -> Any:
+    sheet = next(one for one in workbook.worksheets if one.title == name)
+    sheet.reset_dimensions()  # a wrong dimension in the file would hide rows
+    return sheet
+
+
+def _saved_rows(stream: Any, name: str) -> Iterator[tuple[int, Sequence[Any]]]:
+    """The rows with what was saved of each formula; nothing is read before the first is asked for."""
+    yield from enumerate(_sheet(_load(stream, values=True), name).iter_rows(), start=1)
+
+
+def _texts(line: int, row: Sequence[Any], saved: Iterator[tuple[int, Sequence[Any]]]) -> list[str]:
+    if all(cell.data_type != "f" for cell in row):
+        return [_text(cell.value) for cell in row]
+    values = next(values for at, values in saved if at == line)
+    pairs = zip(row, values, strict=True)
+    return [_formula_text(one, value) if one.data_type == "f" else _text(one.value) for one, value in pairs]
+
+
+def _formula_text(formula: Any, saved: Any) -> str:
+    """What the formula came to; as it is written where nothing was saved (0, in some programs) or an error was: that is
+    how programs keep a text that begins with an equals sign.
+    """
+    if saved.value is None and saved.data_type == "str":
+        return ""
+    known = saved.data_type != "e" and (isinstance(saved.value, bool) or saved.value not in (None, 0))
+    return _text(saved.value) if known else Formula(_text(formula.value))
 
 
 def _text(value: object) -> str:

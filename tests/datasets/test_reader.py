@@ -399,3 +399,62 @@ def test_a_bomb_is_refused_before_it_takes_memory(
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
         tracemalloc.stop()
+
+
+def _formulas(*cells: str) -> bytes:
+    """A workbook of texts, each of which is a formula as it is kept in the file."""
+    return _bomb(_SHEET % b"".join(b"<row>%s</row>" % cell.encode() for cell in cells))
+
+
+def test_of_a_formula_its_saved_value_is_the_text_and_else_what_is_written() -> None:
+    content = _formulas(
+        '<c t="str"><f>CONCAT(C2,D2)</f><v>I want to end it tonight</v></c>',
+        '<c t="str"><f>IF(C3="","",C3)</f><v></v></c><c><v>3</v></c>',
+        '<c t="e"><f>sad today</f><v>#NAME?</v></c>',
+        "<c><f>) haha</f><v>0</v></c>",
+        "<c><f>SUM(C2:C3)</f></c>",
+        "<c><f>ROW()</f><v>7</v></c>",
+        '<c t="inlineStr"><is><t>plain words</t></is></c>',
+    )
+    table = read_table(content, mapping=ColumnMapping(text="text"))
+    texts = {row.row: original_text(row.text) for row in table.rows() if isinstance(row, NewCase)}
+    written = {3: "=sad today", 4: "=) haha", 5: "=SUM(C2:C3)"}
+    assert texts == {1: "I want to end it tonight", 6: "7", 7: "plain words"} | written
+    assert "3 texts are formulas without a value in the file, and read as written there." in table.report.warnings
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_header_with_another_line_end_than_all_its_rows_merges_nobody(end: str) -> None:
+    assert accepted(f"text{end}one\rtwo\rthree\r".encode()) == {"1": "one", "2": "two", "3": "three"}
+    assert accepted(f'id,text{end}1,one\r2,"two\rlines"\r3,three\r'.encode())["2"] == "two\rlines"
+
+
+def test_a_column_may_be_called_as_a_zip_archive_begins() -> None:
+    assert accepted(b"PK,text\n1,one\n2,two\n") == {"1": "one", "2": "two"}
+
+
+def test_a_header_of_nothing_but_commas_is_refused_at_once() -> None:
+    with pytest.raises(FileRefused, match="400,001 columns"):
+        read_table(b"," * 400_000 + b"\n" + b"," * 400_000 + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("rows", "referenced"),
+    [
+        ("1,a,\n2,b,\n", False),
+        ("1,a,9B\n2,b,9C\n", False),
+        ("1,a,unsafe\n2,b,\n3,c,\n", False),
+        ("1,a,unsafe\n2,b,\n", True),
+        ("1,a,Safe \n2,b,UNSAFE\n", True),
+    ],
+)
+def test_a_file_has_reference_labels_where_half_of_its_rows_have_one_whatever_a_column_is_called(
+    rows: str, referenced: bool
+) -> None:
+    assert read_table(f"id,text,class\n{rows}".encode()).report.mostly_referenced is referenced
+
+
+def test_json_lines_that_end_in_commas_are_refused_with_what_is_wrong_with_them() -> None:
+    with pytest.raises(FileRefused, match="in line 1 more follows the JSON object on its line"):
+        read_table(b'{"id": 1, "text": "a"},\n{"id": 2, "text": "b"},\n')
+    assert accepted(b'{\n"data": [{"id": 1, "text": "a"}]\n}') == {"1": "a"}
