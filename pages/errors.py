@@ -91,6 +91,10 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
         st.caption(matrix.unread_words(waiting))
     st.text(provenance_of_both(batch.intake))
     st.caption("They are what the metrics compare with; an agent's δ speaks of its own usual answer, not of these.")
+    if group is not None:
+        st.caption(
+            "Each interval holds for its group alone: the worst of several groups, chosen here, looks worse than it is."
+        )
     return cell
 
 

@@ -70,7 +70,7 @@ parts: Mapping[str, Callable[[], None]] = {
     "Compare": lambda: show_comparison(ask, found),
     "Budget sweep": lambda: view.show_sweep(ask),
     "Calls and tokens": lambda: view.show_calls(ask, found),
-    "What if": lambda: view.show_what_if(ask, found, resources.settings().audit_rate),
+    "What if": lambda: view.show_what_if(ask, found, resources.settings().audit_rate, resources.site().unsafe_reach),
     "Cases": lambda: view.show_cases(db, ask, found),
 }
 show_open("evaluation_tab", parts)

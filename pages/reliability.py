@@ -38,6 +38,11 @@ if not measured:
     st.info("No batch has been screened yet, so nothing can be claimed.")
     st.stop()
 version = st.selectbox("Configuration", list(measured), format_func=lambda one: _words(measured[one]))
+if len(measured) > 1:
+    st.caption(
+        "What is claimed holds for each configuration alone. The best of several, chosen by these figures, looks "
+        "better than it is: only texts settled after the choice tell how good it is."
+    )
 now = binding_of(resources.configuration(resources.usual_pipeline()).body)
 found = verification(person, version)
 view.show_claims(found, now, resources.site().second_reading_rate)

@@ -365,7 +365,9 @@ def too_early_sentence(found: Verified) -> str:
 
 def interval(low: float | None, high: float | None) -> str:
     """The limits in words, or that there are none."""
-    return "no interval" if low is None or high is None else f"95 % interval {percent(low)} to {percent(high)}"
+    if low is None or high is None:
+        return "no interval"
+    return f"95 % interval at one look {percent(low)} to {percent(high)}"
 
 
 FLOW_SETTLED, FLOW_AUDITED = "settled with this configuration", "under audit"

@@ -1,7 +1,7 @@
 """The parts of the evaluation page: table, sweep, frontier, what-if, and the cases behind a number."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pandas as pd
 import streamlit as st
@@ -39,6 +39,7 @@ from screening.research.results_table import (
     row_of,
 )
 from screening.review.policy import Action
+from screening.review.reach import Reach
 from screening.statistics.metrics import REFERENCES, Metrics, Proportion
 from screening.words import count_of
 from storage.database import Database
@@ -46,6 +47,10 @@ from storage.research.confusion import Labels
 from storage.research.listed import Cell
 
 LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
+CHOSEN_HERE = (
+    "What is chosen here because its figures look best looks better than it is, as these texts chose it: measure it on "
+    "another batch before you rely on it."
+)
 
 
 def table_of(found: Evaluated, subset: str | None, labels: Labels) -> ResultsTable:
@@ -85,9 +90,10 @@ def _line(row: TableRow, table: ResultsTable) -> dict[str, object]:
 
 def show_results(table: ResultsTable) -> None:
     """The table with its downloads."""
-    st.dataframe(results_frame(table), hide_index=True, height=38 * (len(table.rows) + 1))
+    st.dataframe(results_frame(table), hide_index=True, height="content")
     st.caption(
-        "Rates with Wilson 95 % intervals and counts. Accuracy, FPR and FNR are over decided cases; worst and best "
+        "Rates with Wilson 95 % intervals and counts, each for its row alone: to choose among the rows, use Compare. "
+        "Accuracy, FPR and FNR are over decided cases; worst and best "
         "take every escalation as an error or as right. All conditions are on the same draws and compare rules alone; "
         "the last row is what this batch did as far as you are told, with what its texts forbade (a stated risk, a "
         "suspected injection), and is what the Errors page counts."
@@ -125,10 +131,12 @@ def show_sweep(ask: Ask) -> None:
     )
     st.plotly_chart(curves(series, axes, palette(st.context.theme.type)), key="sweep", alt="Rates by budget")
     undecided = [budget for budget, each in zip(budgets, results, strict=True) if not each.metrics.accuracy.denominator]
-    shown = f" Undefined where nothing was decided: B = {', '.join(map(str, undecided))}." if undecided else ""
+    nothing = ", ".join(map(str, undecided))
+    shown = f" No FNR and FPR where nothing was decided: B = {nothing}." if undecided else ""
     counted = sweep_counts(budgets, results)
     st.caption("What to see: where the escalated fall, a larger budget decides more texts; the other two say how well.")
     st.caption(f"Bands are Wilson 95 %; {counted}; symmetric δ = 0.05; abstentions go on.{shown}")
+    st.caption(CHOSEN_HERE)
 
 
 def sweep_counts(budgets: Sequence[int], results: Sequence[Measured]) -> str:
@@ -236,7 +244,7 @@ def _points(name: str, results: Sequence[Measured]) -> Series:
     )
 
 
-def show_what_if(ask: Ask, evaluated: Evaluated, audit_rate: float) -> None:
+def show_what_if(ask: Ask, evaluated: Evaluated, audit_rate: float, reach: Reach) -> None:
     """Error levels, budget and routes to move, replayed at once and set beside what this batch did, where all of that
     is told. What its texts forbid is forbidden in the replay as well.
     """
@@ -250,9 +258,10 @@ def show_what_if(ask: Ask, evaluated: Evaluated, audit_rate: float) -> None:
         confirm_safe=two.toggle("A safe must be confirmed by the second agent"),
     )
     per_day = three.number_input("Texts a day", 1, 1_000_000, 1_000, 100)
+    load = Load(per_day=int(per_day), audit_rate=audit_rate, reach=reach)
     found = compute(try_setting, ask, trial, cases=ask.state.accepted)
-    tried = _what_if_figures(found.metrics, int(per_day), audit_rate)
-    before = None if evaluated.waiting else _what_if_figures(evaluated.results[-1].metrics, int(per_day), audit_rate)
+    tried = what_if_figures(found.metrics, load)
+    before = None if evaluated.waiting else what_if_figures(evaluated.results[-1].metrics, load)
     for cell, (name, (value, rests)) in zip(st.columns(5), tried.items(), strict=True):
         delta = None if before is None else f"now {before[name][0]}"
         cell.metric(name, value, delta, delta_color="off", delta_arrow="off")
@@ -260,25 +269,39 @@ def show_what_if(ask: Ask, evaluated: Evaluated, audit_rate: float) -> None:
     if found.unsettled:
         texts = count_of(found.unsettled, "text that needs", "texts that need")
         st.warning(f"No figure here contains {texts} more draws than were recorded.")
+    st.caption(CHOSEN_HERE)
 
 
-def _what_if_figures(metrics: Metrics, per_day: int, audit_rate: float) -> Mapping[str, tuple[str, str]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What decides how many texts a day are read: those that come, the audit's share, whether all called unsafe are."""
+
+    per_day: int
+    audit_rate: float
+    reach: Reach
+
+
+def what_if_figures(metrics: Metrics, load: Load) -> Mapping[str, tuple[str, str]]:
     """What is shown of one setting: each figure, and what it rests on."""
     rates = {"FNR": metrics.fnr, "FPR": metrics.fpr, "Escalated": metrics.escalation_rate}
     return {name: (percent(rate.value), rate_text(rate)) for name, rate in rates.items()} | {
-        "Mean calls": (number_text(metrics.mean_calls), f"n = {metrics.n}"),
-        "Reviews a day": (
-            _reviews(metrics, per_day, audit_rate),
-            f"escalated, and {audit_rate:.0%} audit of the rest",
-        ),
+        "Mean calls": (number_text(metrics.mean_calls), f"n = {metrics.n:,}"),
+        "Reviews a day": _reviews(metrics, load),
     }
 
 
-def _reviews(metrics: Metrics, per_day: int, audit_rate: float) -> str:
-    escalated = metrics.escalation_rate.value
-    if escalated is None:
-        return "not yet"
-    return f"{per_day * (escalated + (1 - escalated) * audit_rate):,.0f}"
+def _reviews(metrics: Metrics, load: Load) -> tuple[str, str]:
+    """The number with its interval, and which texts these are."""
+    unsafe = sum(metrics.confusion.get((label, Outcome.UNSAFE), 0) for label in REFERENCES)
+    all_read = load.reach is Reach.READ
+    read = Proportion(metrics.escalation_rate.numerator + (unsafe if all_read else 0), metrics.n)
+    which = f"escalated{', called unsafe' if all_read else ''}, and {load.audit_rate:.0%} audit of the rest"
+    if read.value is None or read.low is None or read.high is None:
+        return "not yet", which
+    number, low, high = (
+        f"{load.per_day * (share + (1 - share) * load.audit_rate):,.0f}" for share in (read.value, read.low, read.high)
+    )
+    return number, f"95 % interval {low} to {high}: {which}"
 
 
 CELL, MISSED = "A cell of the matrix", "Missed by every condition"

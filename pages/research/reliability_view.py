@@ -48,11 +48,17 @@ def show_claims(found: Verified, now: Binding, second_rate: float) -> None:
             single = getattr(found.single_reader, rate).value
             alone = "" if single is None else f" With the first reader's word alone: {percent(single)}."
             st.caption(f"{_rate_words(name, settled, found)}{alone}")
+    if found.estimates.sensitivity.value is not None or found.estimates.specificity.value is not None:
+        st.caption(ONE_LOOK)
     st.caption(remaining_words(second_rate))
     _show_guarantee(found, now)
 
 
 NOT_YET = "not yet"
+ONE_LOOK = (
+    "An interval at one look holds on a day fixed beforehand: looked at every day, it leaves the truth out on some day "
+    "in more than 5 % of sites. The bound on the missed holds on all days together."
+)
 
 
 def _rate_words(name: str, rate: WeightedRate, found: Verified) -> str:
@@ -100,10 +106,11 @@ def show_binding(found: Verified, now: Binding) -> None:
 def show_sample(found: Verified) -> None:
     """How far the audit is: the flow of cases, and the tally by stratum and outcome."""
     left, right = st.columns([1, 1.4])
-    left.dataframe(pd.DataFrame(flow(found), columns=["Cases", "n"]), hide_index=True)
+    left.dataframe(pd.DataFrame(flow(found), columns=["Cases", "n"]), hide_index=True, height="content")
     rows = [
         {
             "Outcome": each.outcome.value.replace("_", " "),
+            "Stratum": each.name,
             "Read with probability": each.probability,
             "Texts": each.cases,
             "Due": each.selected,

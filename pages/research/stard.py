@@ -178,7 +178,7 @@ def _results(found: Verified) -> Iterable[str]:
     yield _table((name, f"{count:,}") for name, count in flow(found))
     yield "<h2>Tally by outcome (STARD 23)</h2>"
     yield _rows(
-        ("Outcome", "Probability of a reading", *_COUNTED),
+        ("Outcome", "Stratum (π of its audit)", "Probability of a reading", *_COUNTED),
         (_tally(each) for each in found.strata),
     )
     yield "<h2>Estimates (STARD 24)</h2>"
@@ -192,7 +192,7 @@ def _results(found: Verified) -> Iterable[str]:
     )
     yield (
         "<p>Weighted by the inverse of the audit probability (Begg and Greenes 1983). Intervals: exact with one audit "
-        "probability on each side, else MOVER on exact parts.</p>"
+        "probability on each side, else MOVER on exact parts; each holds at one look, on a day fixed beforehand.</p>"
     )
 
 
@@ -210,7 +210,7 @@ def _tally(each: Stratum) -> tuple[object, ...]:
         each.waiting,
         each.lost,
     )
-    return (each.outcome.value.replace("_", " "), f"{each.probability:g}", *counts)
+    return (each.outcome.value.replace("_", " "), each.name, f"{each.probability:g}", *counts)
 
 
 def _limits() -> Iterable[str]:

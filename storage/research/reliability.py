@@ -257,7 +257,7 @@ def _case(row: Any, of_batch: Any, coin: float) -> AuditCase:
     blind = bool(row.blind)
     read_anyway = row.outcome == Outcome.UNSAFE.value and of_batch.reach == Reach.READ
     return AuditCase(
-        stratum=f"audited with probability {row.audit_probability:g}",
+        stratum=f"texts with π {row.audit_probability:g}",
         outcome=Outcome(row.outcome),
         probability=1.0 if read_anyway else row.audit_probability,
         tossed_at=of_batch.audit_rate,

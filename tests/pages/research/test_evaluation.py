@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from jobs import evaluating
 from jobs.evaluating import Ask, experiment
-from pages.research.evaluation_view import results_frame, sweep_counts, table_of
+from pages.research.evaluation_view import Load, results_frame, sweep_counts, table_of, what_if_figures
 from screening.engine.draws import ScreenedText
 from screening.labels import Label
 from screening.research.conditions import Condition, WhatIf, budget_conditions
@@ -19,6 +19,8 @@ from screening.research.replay import Record
 from screening.research.results_table import csv_table, latex_table
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
+from screening.review.reach import Reach
+from screening.statistics.metrics import from_counts
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.columns import guards_in
@@ -182,6 +184,17 @@ def test_the_page_shows_the_table_and_replays_a_what_if(open_page: Opener, batch
     after = {each.label: each.value for each in app.metric}
     assert float(after["Mean calls"]) < float(metrics["Mean calls"])
     assert float(after["Escalated"].rstrip("%")) > float(metrics["Escalated"].rstrip("%"))
+
+
+@pytest.mark.parametrize(("reach", "number"), [(Reach.READ, "525"), (Reach.COUNT, "335")])
+def test_the_reviews_a_day_hold_what_is_called_unsafe_where_a_site_reads_it(reach: Reach, number: str) -> None:
+    """100 texts, 20 called unsafe and 30 escalated: 50 and 5 % of 50, or 30 and 5 % of 70, of 1,000 ten times that."""
+    found = from_counts(
+        n=100, safe_decided=50, false_positives=5, unsafe_decided=20, false_negatives=5, escalated_unsafe=10
+    )
+    shown, rests = what_if_figures(found, Load(per_day=1_000, audit_rate=0.05, reach=reach))["Reviews a day"]
+    assert shown == number and ("called unsafe" in rests) == (reach is Reach.READ)
+    assert rests.startswith("95 % interval 434 to 616: " if reach is Reach.READ else "95 % interval 258 to 426: ")
 
 
 SAYS_WHY = "count as left to a clinician, audited or not"

@@ -55,7 +55,7 @@ def reading(
     outcome: Outcome, label: Label | None, *, coin: float = 0.0, probability: float = 0.05, minute: int = 0
 ) -> Reading:
     case = AuditCase(
-        stratum=f"audited with probability {probability:g}",
+        stratum=f"texts with π {probability:g}",
         outcome=outcome,
         probability=probability,
         coin=coin,
@@ -250,6 +250,23 @@ def test_the_page_marks_evidence_about_other_settings_as_stale(
     app = open_page("reliability")
     assert not app.exception, app.exception
     assert app.warning[0].value.startswith("Stale.")
+
+
+def test_the_page_says_what_choosing_and_looking_again_do_to_its_claims(
+    open_page: Opener, page_database: Database
+) -> None:
+    best = "The best of several, chosen by these figures, looks better than it is"
+    screened(page_database, sample_rows(every=10))
+    page = open_page("reliability")
+    assert not any(best in each.value for each in page.caption)
+    settled(page_database, 1, 0.5)
+    page = open_page("reliability")
+    assert any(best in each.value for each in page.caption)
+    found = verify(
+        sample(*[reading(Outcome.SAFE, Label.SAFE)] * 9, reading(Outcome.UNSAFE, Label.UNSAFE)), NO_MIX, PLAN
+    )
+    report = report_html(found, binding_of(BODY), AT, STUDY)
+    assert "100.0%, 95 % interval at one look " in report and "each holds at one look" in report
 
 
 def test_each_count_of_readings_opens_its_cases(open_page: Opener, read: int, page_database: Database) -> None:
