@@ -5,6 +5,7 @@ import streamlit as st
 
 from pages.components.computed import compute_numbers
 from pages.research import theory_numbers as theory
+from pages.research.claims import percent
 from pages.research.figures import Axes, curves, palette
 from screening.statistics.bounds import Schedule, expected_wrong_commits
 
@@ -54,13 +55,14 @@ def _one_distribution(delta: float) -> None:
         (cells[2], "Ville, mean calls", found.pairwise_calls, found.pairwise_right),
         (cells[3], "Algorithm 1, mean calls", found.algorithm_one_calls, found.algorithm_one_right),
     ):
-        named = "no certificate" if named_right is None else f"names the mode: {named_right:.1%}"
+        named = "no certificate" if named_right is None else f"names the mode: {percent(named_right)}"
         cell.metric(name, theory.number_words(calls), named, delta_color="off", delta_arrow="off")
     known = theory.number_words(3 * found.n_star)
     cells[4].metric("n* × 3", known, "one look, fixed", delta_color="off", delta_arrow="off")
     st.caption(
         f"Gap {found.gap:.2f}. Exact means (dynamic programming, no simulation) with a budget of {budget} calls and "
-        "curtailment; n = none, because nothing is estimated from data. Beyond the budget a node abstains. "
+        "curtailment: nothing is estimated from data, so there is no n and no interval. Beyond the budget a node "
+        "abstains."
     )
     st.caption(
         "Certified and Ville draw alike and ask for different evidence. Ville's bound holds for every budget; a "
@@ -97,7 +99,7 @@ def _growth(delta: float) -> None:
             "Wrong commits": f"{curve.wrong[-1]:.2f}",
             "Bound": bound,
             "Mean calls": f"{curve.mean_calls:.1f}",
-            "Abstained": f"{curve.abstained:.1%}",
+            "Abstained": percent(curve.abstained),
         }
         for curve, bound in zip(found, bounds, strict=True)
     ]

@@ -94,6 +94,7 @@ def case_list(db: Database, person: Actor, cell: Cell, *, all_outcomes: bool = F
                 help="How far the most frequent answer lay ahead of the second at the agent that ended the case.",
             ),
         },
+        placeholder="",
         alt="Cases; choosing a row opens it below",
     )
     if page.found > PAGE:

@@ -27,7 +27,7 @@ def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
     )
     st.header(f"All conditions against {first}")
     table = [_line(each) for each in others]
-    st.dataframe(pd.DataFrame(table), hide_index=True)
+    st.dataframe(pd.DataFrame(table), hide_index=True, height="content")
     st.caption(
         f"Intervals of one column hold for all {len(others)} conditions together at 95 % (Bonferroni): the best of "
         "them may be chosen from one column. Choosing by several columns, or choosing what is compared with after "

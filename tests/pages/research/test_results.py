@@ -155,6 +155,13 @@ def test_what_waits_shows_its_text_and_nothing_else(open_page: Opener, page_data
     assert not [button for button in page.button if str(button.key).startswith("tag_")]
 
 
+def test_what_is_not_told_of_a_case_is_an_empty_cell(open_page: Opener, page_database: Database) -> None:
+    """Without words for it the browser writes None."""
+    page = open_page("results", batch=decided(page_database))
+    assert page.dataframe[0].value["Calls"].isna().any() and page.dataframe[0].proto.placeholder == ""
+    assert page.dataframe[0].proto.HasField("placeholder")
+
+
 def test_a_view_is_kept_and_used_for_another_batch(open_page: Opener, page_database: Database) -> None:
     first, second = decided(page_database), batch(page_database, TEXTS[:2], references="SS")
     page = open_page("results", batch=first, outcome="safe")
