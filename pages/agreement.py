@@ -10,6 +10,7 @@ from pages.research import agreement_view as view
 from pages.research.batch_choice import batch_titles
 from pages.research.readings_export import readings_files
 from screening.review.policy import Action, is_allowed, require
+from screening.statistics.metrics import Proportion
 from storage.batches.batches import list_batches
 from storage.research.standing import count_readings, revisions_now
 
@@ -49,9 +50,9 @@ with st.container(horizontal=True):
 st.header("Coefficients")
 st.html(view.coefficients_html(found.coefficients))
 st.caption(
-    "Intervals: 95 %, from leaving out whole cases (jackknife, Fisher's scale, widened to what two more cases would "
-    "give). A figure that is not there yet is no zero: the readings do not determine it, and the reason stands beside "
-    "it."
+    "Intervals: 95 % at one look, from leaving out whole cases (jackknife, Fisher's scale, widened to what two more "
+    "cases would give). A figure that is not there yet is no zero: the readings do not determine it, and the reason "
+    "stands beside it."
 )
 st.caption(view.chosen_words(found.otherwise))
 st.header("By tier shown")
@@ -59,16 +60,17 @@ st.dataframe(
     [
         {
             "Tier": "not kept" if one.tier is None else one.tier.name,
-            "Read blind": one.total,
+            "Blind readings": one.total,
             "Unsafe": one.labels.get("unsafe", 0),
             "Safe": one.labels.get("safe", 0),
             "Insufficient information": one.labels.get("insufficient_information", 0),
-            "Share unsafe": one.labels.get("unsafe", 0) / one.total,
+            "Share unsafe, 95 % Wilson interval": view.proportion_words(
+                Proportion(one.labels.get("unsafe", 0), one.total)
+            ),
         }
         for one in found.tiers
     ],
     hide_index=True,
-    column_config={"Share unsafe": st.column_config.NumberColumn(format="percent")},
     alt="Blind first readings by the tier that was shown",
 )
 st.caption("A tier may tell a reader what to expect. A share of the audit samples is shown as P1 to weaken that.")

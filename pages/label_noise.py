@@ -13,6 +13,7 @@ from pages.research.open_tab import show_open
 from pages.research.relabelled_view import show_relabelled
 from screening.review.policy import Action, is_allowed, require
 from screening.statistics.label_noise import NOTE, Ranking
+from screening.text.display import visible
 from screening.words import count_of
 from storage.review.second_looks import request_second_looks
 
@@ -25,7 +26,7 @@ require(person, Action.VIEW_RESULTS)
 def _line(line: Line) -> dict[str, object]:
     look = line.look
     return {
-        "Case": line.external_id,
+        "Case": visible(line.external_id),
         "Reference": look.reference.value,
         "Draws suggest": look.suggested.value,
         "ln evidence": round(look.evidence, 1),

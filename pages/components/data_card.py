@@ -1,6 +1,5 @@
 """The data card of a version: what a relabelled data set holds and does not hold, counted from its own rows."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -124,8 +123,8 @@ def _limits(counts: _Counts) -> list[str]:
 def _source(provenance: Mapping[str, Any]) -> str:
     said = provenance.get("provenance") or "who gave the labels is not stated"
     values = provenance.get("labels")
-    mapped = f"; values read as {json.dumps(values, ensure_ascii=False)}" if values else ""
-    return _plain(f"From: {said}{mapped}")
+    mapped = [f"“{value}” read as {label}" for value, label in values.items()] if values else []
+    return _plain("; ".join([f"From: {said}", *mapped]))
 
 
 def _count_lines(found: Counter[str], before: str = "") -> list[str]:

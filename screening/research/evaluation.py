@@ -122,12 +122,23 @@ def _table(path: Path, table: Table, subset: str | None) -> EvaluationData:
             ("accepted", len(rows)),
             ("with a reference label", sum(item.reference is not None for item in items)),
         ),
-        provenance=f"column {table.report.mapping.label!r} of the file; who gave the labels is not stated",
+        provenance=_source(table.report.mapping.label),
         subset=subset,
         distributions=_distributions(path, table, dict(zip((row.row for row in rows), items, strict=True))),
     )
     texts = [ReceivedTexts(text=row.text, reply=row.reply, thread=row.thread) for row in rows]
     return _screenable(data, texts)
+
+
+def _source(column: str | None) -> str:
+    """Where the labels of a table come from.
+
+    >>> _source("risk"), _source(None)
+    ('column “risk” of the file; who gave the labels is not stated', 'no column: the file has no labels')
+    """
+    if column is None:
+        return "no column: the file has no labels"
+    return f"column “{column}” of the file; who gave the labels is not stated"
 
 
 def _distributions(path: Path, table: Table, items: Mapping[int, Item]) -> dict[ScreenedText, dict[Label, float]]:

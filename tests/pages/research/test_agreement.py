@@ -11,6 +11,7 @@ from jobs.agreement import tally_switches
 from pages.research import agreement_view as view
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
+from screening.statistics.metrics import Proportion
 from storage.audit_log import events
 from storage.database import Database
 from storage.research.reading_table import ReadingTable, Switch, export_readings, reading_table
@@ -66,6 +67,8 @@ def test_figures_come_with_cases_and_reasons(open_page: Opener, page_database: D
     assert "Krippendorff α (nominal)" in shown and "Gwet AC1" in shown and "Cohen κ" in shown
     assert "all ratings are the same label, so no disagreement could be seen" in shown, "the ideation level"
     assert "not yet" in shown and "undefined" not in shown
+    (tier,) = page.dataframe[0].value.to_dict("records")
+    assert tier["Share unsafe, 95 % Wilson interval"] == view.proportion_words(Proportion(tier["Unsafe"], 8))
     assert any("Left out: 0 other cases, read twice for what their" in caption.value for caption in page.caption)
 
 
