@@ -1,5 +1,7 @@
 """Erasing what people wrote, and how long each kind of data is kept."""
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from pages.components import resources
@@ -52,8 +54,7 @@ def _request(db: Database, person: Actor, request: erasure.Request) -> None:
             if st.button("Erase for good", key=f"confirm_{request.id}", disabled=mine, type="primary"):
                 _try(lambda: erasure.confirm(db, person.at(resources.now()), request.id))
             if st.button("Withdraw", key=f"withdraw_{request.id}"):
-                erasure.withdraw(db, person.at(resources.now()), request.id)
-                st.rerun()
+                _try(lambda: erasure.withdraw(db, person.at(resources.now()), request.id))
         if mine:
             st.caption("Somebody else has to confirm what you asked for.")
 
@@ -81,18 +82,20 @@ def _form(db: Database, person: Actor) -> None:
         _try(lambda: erasure.erase(db, person.at(resources.now()), which, reason))
 
 
-def _try(act) -> None:  # type: ignore[no-untyped-def]
+def _try(act: Callable[[], Erasure | None]) -> None:
     try:
-        done: Erasure = act()
+        done = act()
     except NotErased as refused:
         st.error(sentence(refused))
         return
-    st.session_state["erasure_said"] = done_words(done)
+    st.session_state["erasure_said"] = "The request is withdrawn." if done is None else done_words(done)
     st.rerun()
 
 
 def found_words(found: Erasure) -> str:
     """What would be erased, in words."""
+    if not found.cases and not found.rejected:
+        return "Nothing of this name is here, or all of it is erased already."
     return f"{_things(found)} would be erased. {backup_words(found)}"
 
 

@@ -80,6 +80,7 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
         "still": standstill_words().at(db, by.now),
         "waits": found.open,
         "urgent": sum(found.open_by_tier[tier] for tier in URGENT) - _taken_count(found),
+        "p0": _p0_words(by.actor, found),
         "newest": None if found.newest_urgent is None else found.newest_urgent.timestamp(),
         "done": read,
         "read": read_words(read),
@@ -93,6 +94,16 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
 def _taken_count(found: Counts) -> int:
     """P0 and P1 cases that are not waiting for this person: in other hands, read by them, or set aside."""
     return sum(found.kept_by_tier[tier] for tier in URGENT)
+
+
+def _p0_words(actor: Actor, found: Counts) -> str:
+    """What is said of a P0 case that has come in; empty while none is free for this person."""
+    if found.open_by_tier[Tier.P0] == found.kept_by_tier[Tier.P0]:
+        return ""
+    came = f"{TIER_MARKS[Tier.P0]} A P0 case has come in"
+    if not is_allowed(actor, Action.CLAIM_NEXT):
+        return f"{came}."
+    return f"{came}: take the next case." if found.free_by_tier[Tier.P0] else f"{came}, outside your filter."
 
 
 def _pill(found: Counts, tier: Tier, chosen: Collection[Tier] | None) -> Mapping[str, Any]:

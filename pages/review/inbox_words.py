@@ -38,7 +38,7 @@ STATE_WORDS: Mapping[State, str] = {
     State.FREE: "free",
     State.MINE: "held by you",
     State.HELD: "held by somebody else",
-    State.READ: "read by you, waits for another reader",
+    State.READ: "read by you and waiting for another reader",
     State.SENIOR: "waiting for a senior",
     State.RESERVED: "set aside or handed over",
     State.SKIPPED: "skipped by you",

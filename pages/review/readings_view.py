@@ -79,7 +79,7 @@ def _version(made: Adjudication, last: Adjudication | None, by: str) -> str:
 
 def my_readings_html(given: Sequence[MyReading]) -> str:
     """One's own readings, the newest first, each with what became of it."""
-    shown = "".join(_mine(each) for each in given if each.last)
+    shown = "".join(map(_mine, given))
     return shown or '<p class="sl-small">You have read no case yet.</p>'
 
 
@@ -93,8 +93,8 @@ def _mine(each: MyReading) -> str:
 
 
 def _became(each: MyReading) -> str:
-    if each.accepted is None:
+    if each.waits_for is not None:
         return "a senior will decide" if each.waits_for == "third" else "waits for another reader"
-    if each.otherwise:
-        return f"≠ accepted otherwise: {LABEL_WORDS[each.accepted].lower()}"
-    return "accepted"
+    if each.accepted is None:
+        return "erased"
+    return f"≠ accepted otherwise: {LABEL_WORDS[each.accepted].lower()}" if each.otherwise else "accepted"

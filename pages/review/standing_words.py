@@ -40,9 +40,8 @@ def standing_words(found: Standing, *, draft: bool) -> str:
     'Somebody else has this case now.'
     """
     if found.place is Place.READ and found.at is not None and found.label is not None:
-        did = "closed" if found.closed else "read"
-        waits = "" if found.closed else "; it waits for another reader"
-        return f"You {did} this case at {found.at:%H:%M} UTC as {_LABELS[found.label]}{waits}."
+        then = "it is closed" if found.closed else "it waits for another reader"
+        return f"You read this case at {found.at:%H:%M} UTC as {_LABELS[found.label]}; {then}."
     words = _WORDS.get(found.place, "")
     if found.place is Place.KEPT and found.until is not None:
         words = f"This case is kept for you until {found.until:%H:%M} UTC."

@@ -11,26 +11,23 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.rating_form import RatingLabel
 from storage.database import Database
-from storage.review.adjudication import Method
 from storage.review.claims import KEPT
 from storage.schema import adjudications, cases, inbox_entries, ratings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MyReading:
-    """One version of a reading. ``accepted`` is None while the case is open; ``last`` is false where it was revised."""
+    """One's reading of a case, its last version. ``accepted`` is None while the case is open, and then it ``waits_for``
+    another reading; also where the case was erased.
+    """
 
     case_id: str
     external_id: str
     at: datetime
     label: RatingLabel
     certainty: int
-    version: int
-    blind: bool
-    last: bool
     waits_for: str | None
     accepted: RatingLabel | None
-    method: Method | None
 
     @property
     def otherwise(self) -> bool:
@@ -41,7 +38,9 @@ class MyReading:
 def my_readings(
     db: Database, actor: Actor, *, limit: int = 50, before: datetime | None = None
 ) -> tuple[MyReading, ...]:
-    """The newest first, at most ``limit`` of them, all before a moment where one is given. Raises Forbidden."""
+    """One a case, the newest first, at most ``limit`` of them, all before a moment where one is given. Raises
+    Forbidden.
+    """
     require(actor, Action.VIEW_RATINGS, actor.id)
     query = _newest(actor.id, limit)
     with db.read() as conn:
@@ -60,11 +59,11 @@ def _newest(reviewer: str, limit: int) -> Select[Any]:
     newer = select(later.version).where(later.case_id == made.case_id, later.version > made.version).exists()
     return (
         select(ratings, cases.c.external_id, entry.closed_at, entry.reading.label("due"))
-        .add_columns(made.label.label("accepted"), made.method, superseded.exists().label("superseded"))
+        .add_columns(made.label.label("accepted"))
         .join(cases, cases.c.id == ratings.c.case_id)
         .join(inbox_entries, entry.case_id == ratings.c.case_id)
         .outerjoin(adjudications, and_(made.case_id == ratings.c.case_id, entry.closed_at.is_not(None), ~newer))
-        .where(ratings.c.reviewer == reviewer)
+        .where(ratings.c.reviewer == reviewer, ~superseded.exists())
         .order_by(ratings.c.at.desc(), ratings.c.id.desc())
         .limit(limit)
     )
@@ -77,10 +76,6 @@ def _reading(row: Any) -> MyReading:
         at=row.at,
         label=RatingLabel(row.label),
         certainty=row.certainty,
-        version=row.version,
-        blind=row.blind,
-        last=not row.superseded,
         waits_for=None if row.closed_at else row.due,
         accepted=RatingLabel(row.accepted) if row.accepted else None,
-        method=Method(row.method) if row.method else None,
     )

@@ -137,8 +137,8 @@ def test_a_tab_whose_case_was_closed_in_another_says_so_by_itself(page: Page, db
     choose(other, "2", "7", "Unsafe", "Sure")
     save(other)
     page.bring_to_front()
-    expect(page.get_by_text("You closed this case at")).to_be_visible()
-    expect(page.get_by_text("as unsafe.")).to_be_visible()
+    expect(page.get_by_text("You read this case at")).to_be_visible()
+    expect(page.get_by_text("as unsafe; it is closed.")).to_be_visible()
     expect(page.get_by_text("free for others")).to_have_count(0)
     other.close()
 
@@ -197,6 +197,57 @@ def test_a_second_press_on_a_way_to_leave_says_nothing_untrue(far: Page, line: S
     with db.read() as conn:
         query = select(func.count()).select_from(case_notes).where(case_notes.c.case_id == case_id)
         assert conn.execute(query).scalar_one() == 1
+
+
+def test_a_change_is_not_left_behind_unsaved(page: Page, db: Database) -> None:
+    open_inbox(page)
+    case_id = next_case(page)
+    choose(page, "1", "7", "Safe", "Sure")
+    save(page)
+    expect(page.get_by_text("The engine:")).to_be_visible()
+    page.keyboard.press("v")
+    choose(page, "2", "8", "Unsafe", "No doubt")
+    for key in "npf":
+        page.keyboard.press(key)
+    expect(page.get_by_role("alert").filter(has_text="Save the change (Ctrl+Enter) or leave it")).to_be_visible()
+    assert case_in_address(page) == case_id
+    page.keyboard.press("g")
+    expect(page.get_by_role("region", name="Guideline")).to_be_visible()
+    page.keyboard.press("Escape")  # closes the guideline, and leaves the change as it is
+    expect(page.get_by_role("region", name="Guideline")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Change your reading")).to_be_visible()
+    expect(chosen(page, "Unsafe")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("heading", name="Saved")).to_be_visible()
+
+
+def test_a_saved_case_has_no_next_reader_to_write_to(page: Page, db: Database) -> None:
+    open_inbox(page)
+    next_case(page)
+    page.keyboard.press("h")
+    note = page.get_by_role("textbox", name="Note for the next reader")
+    note.press("Escape")
+    choose(page, "2", "7", "Unsafe", "Sure")
+    save(page)
+    expect(note).not_to_be_visible()
+
+
+def test_a_note_for_the_next_reader_stays_with_its_case(far: Page, line: SlowLine, db: Database) -> None:
+    open_inbox(far)
+    next_case(far)
+    far.keyboard.press("h")
+    note = far.get_by_role("textbox", name="Note for the next reader")
+    note.fill("of the first case alone")
+    note.press("Escape")
+    choose(far, "2", "7", "Unsafe", "Sure")
+    line.delay_s = 0.8
+    far.keyboard.press("Control+Enter")
+    far.keyboard.press("n")
+    far.locator(".sld[data-stage=reading] .sld-lease[hidden]").wait_for(state="attached")  # the next, still unconfirmed
+    far.keyboard.press("s")
+    expect(far.get_by_text("Skipped.")).to_be_visible()
+    with db.read() as conn:
+        assert "of the first case alone" not in conn.execute(select(case_notes.c.note)).scalars().all()
 
 
 def test_undo_in_haste_replaces_the_reading_and_it_stays_blind(page: Page, db: Database) -> None:

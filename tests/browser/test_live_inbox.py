@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Page, expect
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from screening.datasets.rows import NewCase
 from screening.review.actors import LOCAL_USER, Actor, Role
@@ -67,8 +67,22 @@ def test_a_p0_case_is_seen_at_once_counted_in_the_title_and_opened_by_n(page: Pa
     page.keyboard.press("n")
     page.wait_for_url(re.compile("case="))
     assert case_in_address(page) == urgent
+    expect(page.get_by_text("A P0 case has come in")).to_have_count(0)
     expect(page).not_to_have_title(re.compile(r"^\("))  # in my hands, it waits no more
     assert violations(page) == []
+
+
+def test_the_list_ends_at_what_it_can_show(page: Page, db: Database) -> None:
+    fill(db, [Tier.P3] * 210, entered_at=[datetime.now(UTC)] * 210)
+    page.goto("/inbox")
+    for _ in range(6):
+        page.get_by_role("button", name=re.compile(r"^\d+ more$")).click()
+    expect(page.get_by_text(re.compile(r"^200 of 2\d\d$"))).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile(r"^\d+ more$"))).to_have_count(0)
+    page.get_by_role("searchbox").fill("post-")
+    expect(page.get_by_text("of 200 or more found")).to_be_visible()
+    with db.write() as conn:
+        conn.execute(delete(inbox_entries))
 
 
 def test_late_cases_look_late_and_are_counted(page: Page, db: Database) -> None:

@@ -193,7 +193,7 @@ def test_a_page_whose_case_was_closed_in_another_page_says_when_and_as_what(open
     other = save(open_page("inbox", case=case_id))
     at = desk(other)["last"]["at"]
     stale = ask(stale, "save", form={"label": "safe", "certainty": 5})
-    assert answer(stale) == {"ok": False, "words": f"You closed this case at {at} UTC as unsafe."}
+    assert answer(stale) == {"ok": False, "words": f"You read this case at {at} UTC as unsafe; it is closed."}
     assert desk(stale)["stage"] == "over" and desk(stale)["mine"] and "free for others" not in _shown(stale)
 
 
@@ -265,6 +265,14 @@ def test_the_case_before_is_opened_again(open_page: Opener, page_database: Datab
     assert desk(page)["case"]["id"] == second
     page = ask(page, "previous", case=None)
     assert desk(page)["case"]["id"] == first and desk(page)["read"]["words"] == "Unsafe, sure"
+
+
+def test_the_case_before_a_changed_reading_is_another_case(open_page: Opener, page_database: Database) -> None:
+    first, second = fill(page_database, [Tier.P0, Tier.P1])
+    page = save(take_next(save(take_next(open_page("inbox")))))
+    page = ask(ask(page, "reveal"), "revise", form={"label": "safe", "certainty": 4}, note="read again")
+    assert desk(page)["case"]["id"] == second and desk(page)["read"]["version"] == 2
+    assert desk(ask(page, "previous", case=None))["case"]["id"] == first
 
 
 def test_my_readings_are_listed_with_what_became_of_them(

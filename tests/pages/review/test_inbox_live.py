@@ -78,6 +78,16 @@ def test_a_new_p0_case_moves_the_mark_on_and_nothing_else_does(db: Database) -> 
     assert snapshot(db, ANN.at(NOW), View())["newest"] == first + 60
 
 
+def test_a_p0_case_is_said_as_long_as_this_person_may_take_it(db: Database) -> None:
+    came = "▲▲ A P0 case has come in"
+    fill(db, [Tier.P0, Tier.P3])
+    assert snapshot(db, ANN.at(NOW), View())["p0"] == f"{came}: take the next case."
+    assert snapshot(db, ANN.at(NOW), View(tiers=[Tier.P3]))["p0"] == f"{came}, outside your filter."
+    assert snapshot(db, ADMIN.at(NOW), View())["p0"] == f"{came}."
+    claims.claim_next(db, ANN.at(NOW))
+    assert snapshot(db, ANN.at(NOW), View())["p0"] == snapshot(db, BO.at(NOW), View())["p0"] == ""
+
+
 def test_a_reader_sees_only_what_is_set_aside_for_them_and_a_researcher_no_list(db: Database) -> None:
     _first, second = fill(db, [Tier.P1, Tier.P3])
     claim = claims.claim(db, SENIOR.at(NOW), second)

@@ -34,6 +34,10 @@ def test_a_case_is_looked_for_and_then_erased(open_page: Opener, page_database: 
     page.text_input(key="erase_reason").set_value("letter of today")
     page = _press(page, "Show how many")
     assert any("1 case would be erased. No backup" in one.value for one in page.info)
+    page.text_input(key="erase_value").set_value(f"not {case_id}")
+    page = _press(page, "Show how many")
+    assert [one.value for one in page.info if "or all of it is erased already" in one.value]
+    page.text_input(key="erase_value").set_value(case_id)
     page = _press(page, "Erase")
     assert any("Look at the number" in one.value for one in page.error)
     assert reveal_text(page_database, LOCAL_USER.at(NOW), case_id).text == "one text"

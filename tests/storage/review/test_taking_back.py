@@ -198,13 +198,17 @@ def test_where_a_case_stands(db: Database) -> None:
 def test_my_readings_say_what_became_of_them(db: Database) -> None:
     register(db, ANN, BO)
     plain, waiting = fill(db, [Tier.P2, Tier.P3])
-    given = _read(db, plain)
+    _read(db, plain)
     _read(db, waiting, "insufficient_information", NOW + MINUTE)
     newest, oldest = my_readings(db, ANN)
     assert (newest.case_id, newest.waits_for, newest.accepted, newest.otherwise) == (waiting, "second", None, False)
     assert (oldest.case_id, oldest.accepted, oldest.otherwise) == (plain, RatingLabel.UNSAFE, False)
     ratings.revise(db, ANN.at(NOW + 2 * MINUTE), plain, form("safe", 5), "second thoughts", new_id(NOW))
-    revised, _, first = my_readings(db, ANN)
-    assert (revised.version, revised.last, first.version, first.last) == (2, True, 1, False)
-    assert given != revised.case_id and my_readings(db, BO) == ()
-    assert [each.case_id for each in my_readings(db, ANN, before=NOW + MINUTE)] == [plain]
+    revised, before = my_readings(db, ANN)
+    assert (revised.case_id, revised.label, before.case_id) == (plain, RatingLabel.SAFE, waiting)
+    assert my_readings(db, BO) == () and my_readings(db, ANN, before=NOW + MINUTE) == ()
+    assert my_readings(db, ANN, before=revised.at) == (before,)
+    with db.write() as conn:
+        erase_rows(conn, [waiting], None, NOW)
+    erased = my_readings(db, ANN)[1]
+    assert (erased.case_id, erased.waits_for, erased.accepted) == (waiting, None, None)

@@ -325,14 +325,25 @@ class Desk {
 
   next() {
     if (this.claiming && this.saving) this.later.push(() => this.outbox.waits("next") || this.outbox.post("next"));
-    if (this.claiming || this.outbox.waits("next")) return;
+    if (this.claiming || this.outbox.waits("next") || this.isChanging()) return;
     if (this.stage === "reading" && !this.saving) {
       this.layout.alert.textContent = "Save this reading (Ctrl+Enter) or skip the case (S) first.";
       return;
     }
-    this.revising = false;
     this.outbox.post("next");
     if (!this.saving && this.stage !== "reading" && this.takeAhead()) this.paint();
+  }
+
+  // Whether a change is under way that would be left behind unsaved; it is said where it is.
+  isChanging() {
+    const changing = this.revising && !this.saving;
+    if (changing) this.layout.alert.textContent = "Save the change (Ctrl+Enter) or leave it as it was (Esc) first.";
+    return changing;
+  }
+
+  // What takes the reader away from the case that is read.
+  go(kind) {
+    if (!this.isChanging() && !this.outbox.waits(kind)) this.outbox.post(kind);
   }
 
   // The text that was sent ahead, onto the desk before its claim is confirmed; whether there is one.
@@ -374,6 +385,10 @@ class Desk {
       this.layout.alert.textContent = "A P0 or P1 case that stays open needs a note for the next reader. Write it below.";
       return;
     }
+    if (kind === "hand_over" && !to) {
+      this.layout.alert.textContent = "Choose the colleague to hand it over to.";
+      return;
+    }
     if ([kind, ...WAYS_TO_LEAVE].some((each) => this.outbox.waits(each))) return; // pressed twice: the first is on its way
     this.outbox.post(kind, { case: this.caseId, token: this.shown.token, note, to });
   }
@@ -400,7 +415,7 @@ class Desk {
 
   skip() {
     if (this.stage === "over") this.outbox.post("leave");
-    else this.leave("skip", this.layout.note?.value ?? "");
+    else this.leave("skip", this.leaving);
   }
 
   key(event) {
@@ -432,12 +447,12 @@ class Desk {
       ...Object.fromEntries([..."12345678"].map((key) => [key, choose(key)])),
       n: () => this.next(),
       u: () => this.undo(),
-      p: () => this.outbox.waits("previous") || this.outbox.post("previous"),
+      p: () => this.go("previous"),
       v: () => this.revise(),
-      f: () => this.outbox.waits("finish") || this.outbox.post("finish"),
+      f: () => this.go("finish"),
       s: () => this.skip(),
       x: () => this.leave("not_me"),
-      a: () => !this.shown?.asked && this.leave("second", this.layout.note?.value ?? ""),
+      a: () => !this.shown?.asked && this.leave("second", this.leaving),
       h: () => this.openAway(),
       t: () => this.again(),
       o: () => this.stage === "reading" && this.shown.text === null && this.outbox.post("uncover", { case: this.caseId }),
@@ -457,9 +472,16 @@ class Desk {
     return location.pathname.endsWith("/inbox");
   }
 
+  // What lies over the case is closed first; only then a change is left.
   escape() {
+    const open = this.panelShown || !this.layout.away.hidden;
     this.layout.away.hidden = true;
     this.panelShown = "";
+    if (!open) this.leaveChange();
+    else this.paint();
+  }
+
+  leaveChange() {
     if (this.revising && !this.saving) this.dropChange();
     this.paint();
   }
@@ -494,9 +516,9 @@ class Desk {
     }
     if (stage !== "read") this.revising = false;
     const caseChanged = this.paintedCase !== this.caseId;
+    if (caseChanged || stage !== "reading") layout.away.hidden = true;
     this.paintedCase = this.caseId;
     if (caseChanged) {
-      layout.away.hidden = true;
       if (!this.outbox.waits("save")) layout.alert.textContent = "";
     }
     const fresh = this.load();
@@ -604,7 +626,7 @@ class Desk {
   drawReading() {
     const { layout, shown } = { layout: this.layout, shown: this.shown };
     if (this.revising) {
-      layout.drawBar([[["Save the change", "Ctrl+Enter", () => this.save(), "sld-primary sld-save"], ["Leave it as it was", "Esc", () => this.escape()]]]);
+      layout.drawBar([[["Save the change", "Ctrl+Enter", () => this.save(), "sld-primary sld-save"], ["Leave it as it was", "Esc", () => this.leaveChange()]]]);
       return;
     }
     if (shown.text === null) {

@@ -82,7 +82,8 @@ export class Layout {
     if (kept) return;
     this.awayFor = shown.id;
     this.note = make("input", { type: "text", maxlength: 2000, class: "sld-input", value: leaving, oninput: changed });
-    const to = make("select", { class: "sld-input" }, ...shown.colleagues.map(([id, name]) => make("option", { value: id }, name)));
+    const choose = make("option", { value: "" }, "Choose a colleague");
+    const to = make("select", { class: "sld-input" }, choose, ...shown.colleagues.map(([id, name]) => make("option", { value: id }, name)));
     const buttons = [
       button("Set aside", "", () => give("hold", this.note.value)),
       button("Give back", "", () => give("release", this.note.value)),

@@ -6,6 +6,7 @@ import { component, make } from "./dom.js";
 
 const SOUND = "second-look-sound";
 const BASE = "Second Look";
+const MOST = 200; // rows that the server lists, and cases that it finds
 const ORDERS = [["urgent", "Most urgent"], ["longest", "Longest waiting"], ["newest", "Newest"]];
 
 const count = (number) => number.toLocaleString("en");
@@ -130,7 +131,7 @@ class Queue {
     this.list.addEventListener("pointerleave", () => this.showHeld(false));
     this.list.addEventListener("focusout", () => setTimeout(() => this.showHeld(false), 0));
     this.more = make("button", { type: "button", class: "link" });
-    this.more.onclick = () => { this.wanted = Math.min(200, (this.wanted ?? 8) + 32); this.ask(); };
+    this.more.onclick = () => { this.wanted = Math.min(MOST, (this.wanted ?? 8) + 32); this.ask(); };
     this.of = make("span");
     this.foot = make("p", { class: "foot" }, this.of, " ", this.more);
     this.bar = make("progress", { max: 1, value: 0, "aria-label": "Read of what there was" });
@@ -228,7 +229,7 @@ class Queue {
     const rest = now.of - now.rows.length;
     this.of.textContent = now.browse ? this.ofWords(now) : "";
     this.more.textContent = `${Math.min(32, rest)} more`;
-    this.more.hidden = rest <= 0 || !now.browse;
+    this.more.hidden = rest <= 0 || now.rows.length >= MOST || !now.browse;
     this.bar.max = Math.max(1, now.done + now.waits);
     this.bar.value = now.done;
     this.bar.title = `${now.read}; ${count(now.waits)} to the end of the queue`;
@@ -238,16 +239,20 @@ class Queue {
 
   ofWords(now) {
     if (!this.find.value.trim()) return `${now.rows.length} of ${count(now.of)}`;
-    return now.of ? `${now.rows.length} of ${count(now.of)} found` : "Nothing found.";
+    const found = now.of < MOST ? count(now.of) : `${MOST} or more`;
+    return now.of ? `${now.rows.length} of ${found} found` : "Nothing found.";
   }
 
+  // A P0 case that has come in is said until none is free any more: read, or in other hands.
   announce(now) {
-    const first = this.newest === undefined;
-    if (!first && now.newest !== null && (this.newest === null || now.newest > this.newest)) {
-      this.alert.textContent = "▲▲ A P0 case has come in. N opens it.";
+    const came = this.newest !== undefined && now.newest !== null && (this.newest === null || now.newest > this.newest);
+    if (came && now.p0) {
+      this.comes = true;
       this.sound.play();
-    } else if (now.newest === null) this.alert.textContent = "";
-    if (first || now.newest === null || this.newest === null || now.newest > this.newest) this.newest = now.newest;
+    } else if (!now.p0) this.comes = false;
+    const words = this.comes ? now.p0 : "";
+    if (came || this.alert.textContent !== words) this.alert.textContent = words; // set anew, it is read out again
+    if (this.newest === undefined || now.newest === null || came) this.newest = now.newest;
   }
 
   showPills(pills) {
