@@ -7,7 +7,7 @@ import time
 import urllib.error
 import urllib.request
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -177,12 +177,9 @@ def app_environment() -> dict[str, str]:
     return {}
 
 
-@pytest.fixture(scope="module")
-def running_app(
-    kept_tab: Page, app_url: str, app_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningApp]:
-    """One app and one worker for the whole test module. Depends on the browser so that a skip starts nothing."""
-    directory = tmp_path_factory.mktemp("app")
+@contextmanager
+def started_app(url: str, directory: Path, settings: Mapping[str, str]) -> Iterator[RunningApp]:
+    """One app and one worker with a database of their own, none of whose settings come from this shell."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -193,15 +190,26 @@ def running_app(
         "DATABASE_URL": f"sqlite:///{directory / 'second_look.db'}",
         "SECOND_LOOK_DATA_DIRECTORY": str(directory / "data"),
         "SECOND_LOOK_SAMPLER": "simulated",
-        **app_environment,
+        **settings,
     }
-    app = RunningApp(url=app_url, directory=directory, environment=environment)
-    app.start("app")
-    app.start("worker")
-    warm_up(kept_tab, app.url)
-    yield app
-    for name in list(app.processes):
-        app.stop(name)
+    app = RunningApp(url=url, directory=directory, environment=environment)
+    try:
+        app.start("app")
+        app.start("worker")
+        yield app
+    finally:
+        for name in list(app.processes):
+            app.stop(name)
+
+
+@pytest.fixture(scope="module")
+def running_app(
+    kept_tab: Page, app_url: str, app_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningApp]:
+    """One app and one worker for the whole test module. Depends on the browser so that a skip starts nothing."""
+    with started_app(app_url, tmp_path_factory.mktemp("app"), app_environment) as app:
+        warm_up(kept_tab, app.url)
+        yield app
 
 
 def warm_up(tab: Page, url: str) -> None:
