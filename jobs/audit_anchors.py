@@ -48,7 +48,20 @@ def kept_anchors(settings: Settings) -> tuple[Anchor, ...]:
 def read_anchors(path: Path) -> tuple[Anchor, ...]:
     """The anchors of a file, one a line. ValueError for a line that is none."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    return tuple(Anchor.from_json(line) for line in lines if line.strip())
+    return tuple(_anchor_of(line) for line in lines if line.strip())
+
+
+def _anchor_of(line: str) -> Anchor:
+    """The anchor of a line. Earlier versions wrote on where a full disk had cut a line off: what was begun there was
+    never recorded as written, and the whole one behind it counts.
+    """
+    try:
+        return Anchor.from_json(line)
+    except ValueError:
+        begun, _, whole = line.rpartition("{")
+        if not begun.startswith("{"):
+            raise
+        return Anchor.from_json("{" + whole)
 
 
 def _write(path: Path, made: Anchor, now: datetime) -> None:

@@ -72,7 +72,8 @@ def _was_taken_back(conn: Connection, actor: Actor, rating_id: str) -> bool:
 
 def _require_untouched(conn: Connection, row: Any, case_id: str, now: datetime) -> None:
     """Raises TooLate where the time is over, or where the reading or its case is not as its reader left it."""
-    if row.case_id != case_id or now > row.at + TIME_TO_TAKE_BACK + ON_THE_WAY:
+    over = now > row.at + TIME_TO_TAKE_BACK + ON_THE_WAY or row.sealed is not None  # by a clock that ran ahead
+    if row.case_id != case_id or over:
         raise TooLate("the time to take it back is over")
     if is_erased(conn, case_id):
         raise TooLate("what this case held was erased")

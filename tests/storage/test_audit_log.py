@@ -3,22 +3,26 @@
 import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, select, update
 
-from jobs.audit_anchors import anchor_if_due, kept_anchors
+from jobs.audit_anchors import anchor_if_due, kept_anchors, read_anchors
 from jobs.notifications_webhook import signature
+from screening.review.actors import SYSTEM
 from screening.review.policy import Forbidden
+from screening.review.triage import Tier
 from screening.settings import Settings
+from storage.audit_key import site_key
 from storage.audit_log import GENESIS, LONGEST_DETAIL, Anchor, ForeignAnchor, anchor, append, events
 from storage.database import Database
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import adjudications, audit_events, ratings, screenings
 from storage.settings_store import SiteSettings, change
+from storage.site import audit_seals
 from storage.site.audit_check import Verification, verify
 from storage.site.audit_seals import seal
 from storage.site.faults import Fault, open_faults
@@ -324,7 +328,80 @@ def test_a_row_slipped_in_before_the_seal_is_found(db: Database) -> None:
     fill(db)
     seal(db, NOW + timedelta(minutes=5))
     fill(db)  # of the same, earlier moment
-    assert "instead of" in str(verify(db).problem)
+    assert "slipped in" in str(verify(db).problem)
+    assert seal(db, NOW + timedelta(minutes=10)) == 1
+    assert "slipped in" in str(verify(db).problem), "nor does a seal over it help"
+
+
+def _decided(db: Database, at: datetime) -> None:
+    (case_id,) = fill(db)
+    with db.write() as conn:
+        conn.execute(update(screenings).where(screenings.c.case_id == case_id).values(completed_at=at))
+
+
+def test_a_clock_that_ran_ahead_and_was_set_right_breaks_no_seal(db: Database) -> None:
+    ahead, minute = timedelta(hours=1), timedelta(minutes=1)
+    _decided(db, NOW)
+    _decided(db, NOW + ahead)
+    assert seal(db, NOW + ahead + 5 * minute) == 1
+    _decided(db, NOW + ahead + 6 * minute)
+    for passed in range(6, 90, 3):  # set right; one more each time, also of moments that were sealed as past
+        seal(db, NOW + passed * minute)
+        _decided(db, NOW + passed * minute)
+        assert verify(db, [anchor(db)]).proven, passed
+    with db.write() as conn:
+        conn.execute(update(screenings).where(screenings.c.completed_at == NOW + ahead).values(outcome="safe"))
+    assert "were changed" in str(verify(db).problem)
+
+
+def test_what_is_slipped_in_after_a_clock_was_set_right_is_found(db: Database) -> None:
+    _decided(db, NOW)
+    seal(db, NOW + timedelta(hours=1))
+    for minutes in (5, 10):
+        _decided(db, NOW + timedelta(minutes=minutes - 3))
+        seal(db, NOW + timedelta(minutes=minutes))
+    assert verify(db, [anchor(db)]).proven
+    _decided(db, NOW + timedelta(minutes=1))
+    assert "slipped in" in str(verify(db).problem)
+
+
+def test_many_rows_come_under_several_seals(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_seals, "AT_ONCE", 3)
+    fill(db, (Tier.P2,) * 7)
+    assert seal(db, NOW + timedelta(minutes=5)) == 3 and verify(db, [anchor(db)]).proven
+    with db.write() as conn:
+        seals = select(screenings.c.sealed).distinct().order_by(screenings.c.sealed)
+        first, second, _ = conn.execute(seals).scalars()
+        some = select(screenings.c.case_id).where(screenings.c.sealed == first).limit(1)
+        conn.execute(update(screenings).where(screenings.c.case_id == some.scalar_subquery()).values(sealed=second))
+    assert "instead of" in str(verify(db).problem), "a row that is moved from one seal to another"
+
+
+@pytest.mark.parametrize("sealed", [999, audit_seals.BY_SPAN])
+def test_a_row_under_a_seal_that_was_never_made_is_found(db: Database, sealed: int) -> None:
+    fill(db)
+    seal(db, NOW + timedelta(minutes=5))
+    (case_id,) = fill(db)
+    with db.write() as conn:
+        conn.execute(update(screenings).where(screenings.c.case_id == case_id).values(sealed=sealed))
+    assert "never made" in str(verify(db).problem)
+
+
+def test_seals_over_a_span_of_time_as_earlier_versions_made_them_still_prove(db: Database) -> None:
+    fill(db)
+    until = NOW + timedelta(minutes=1)
+    kind, zero = audit_seals._KINDS["screenings"], datetime(1970, 1, 1, tzinfo=UTC)
+    with db.write() as conn:
+        rows, digest = audit_seals._digest(conn, kind, (screenings.c.completed_at < until,), site_key())
+        span = {"from": 0, "until": (until - zero) // timedelta(microseconds=1)}
+        said = {**span, "rows": rows, "digest": digest}
+        append(conn, SYSTEM.at(NOW + timedelta(minutes=3)), audit_seals.SEALED, "screenings", said)
+        conn.execute(update(screenings).values(sealed=audit_seals.BY_SPAN))
+    _decided(db, NOW + timedelta(minutes=2))
+    assert seal(db, NOW + timedelta(minutes=9)) == 1 and verify(db, [anchor(db)]).proven
+    with db.write() as conn:
+        conn.execute(update(screenings).where(screenings.c.sealed == audit_seals.BY_SPAN).values(outcome="safe"))
+    assert "were changed" in str(verify(db).problem)
 
 
 def test_anchors_are_written_by_themselves_after_events_and_after_minutes(db: Database, tmp_path: Path) -> None:
@@ -381,6 +458,20 @@ def test_the_line_after_one_that_was_cut_off_is_whole(db: Database, tmp_path: Pa
         log(db, 1)
         assert anchor_if_due(db, settings, NOW) is not None
     assert [one.count for one in kept_anchors(settings)] == [1, 2, 3] and verify(db, kept_anchors(settings)).proven
+
+
+def test_a_line_that_an_earlier_version_wrote_on_where_one_was_cut_off_is_read(db: Database, tmp_path: Path) -> None:
+    kept = tmp_path / "anchors.jsonl"
+    log(db, 1)
+    assert anchor_if_due(db, Settings(audit_anchor_file=kept), NOW) is not None
+    whole = kept.read_text()
+    for cut in (3, 40, len(whole) - 2):
+        kept.write_text(whole[:cut] + whole)
+        assert verify(db, read_anchors(kept)).proven, cut
+    for none in (whole[:40], "anchors: " + whole, whole[:40] + whole[:60]):
+        kept.write_text(none)
+        with pytest.raises(ValueError, match="not an anchor"):
+            read_anchors(kept)
 
 
 def test_an_anchor_that_cannot_be_written_is_a_fault_until_it_can(db: Database, tmp_path: Path) -> None:

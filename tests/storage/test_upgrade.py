@@ -7,12 +7,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, MetaData, insert, select
+from sqlalchemy import Connection, MetaData, func, insert, select, update
 
 from screening.engine.pipeline import preset
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.text.received import receive
+from storage.audit_log import append
 from storage.batches.batches import list_batches, progress
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.pending import pending_cases
@@ -123,3 +124,15 @@ def test_work_under_way_goes_on(first_version: Database) -> None:
     register(first_version, ANN, BO)
     claim = claims.claim_next(first_version, ANN.at(NOW + timedelta(minutes=1)))
     assert claim is not None and claim.case_id in entered - {IDS[0]}, "the open lease stands"
+
+
+def test_what_was_sealed_by_a_span_of_time_names_no_seal_and_the_rest_waits_for_one(first_version: Database) -> None:
+    with first_version.write() as conn:
+        upgrade(conn, "0033")
+        conn.execute(update(screenings).where(screenings.c.row > 15).values(completed_at=NOW + timedelta(minutes=9)))
+        until = round((NOW + timedelta(minutes=5)).timestamp() * 1_000_000)
+        append(conn, SYSTEM.at(NOW), "sealed", "screenings", {"from": 0, "until": until, "rows": 15, "digest": "x"})
+    first_version.prepare()
+    with first_version.read() as conn:
+        query = select(screenings.c.sealed, func.count()).group_by(screenings.c.sealed).order_by(func.count())
+        assert [tuple(row) for row in conn.execute(query)] == [(None, 5), (0, 15)]
