@@ -6,10 +6,11 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
 from jobs.agents import Agents
+from jobs.holding import held
 from jobs.patience import retry_in_thread
 from jobs.preflights import Preflights
 from screening.engine.distribution import LabelDistribution
@@ -25,7 +26,6 @@ from storage.database import Database
 from storage.research.comparing import Compared, Due, keep_compared, lose_calls, next_due
 from storage.research.comparisons import end_comparison
 from storage.settings_store import is_stopped
-from storage.site import duties
 
 AT_ONCE = 4
 LOOK_EVERY_S = 10.0
@@ -33,7 +33,6 @@ LOOK_EVERY_S = 10.0
 AGAIN_AFTER_S = 60.0
 """What failed is tried again after so long, and after twice as long each further time."""
 DUTY = "comparing"
-DUTY_LASTS = timedelta(minutes=5)
 
 T = TypeVar("T")
 
@@ -67,10 +66,9 @@ class ComparisonRunner:
         """
         if await self._due() is None or await retry_in_thread(is_stopped, self.db):
             return 0
-        if not await retry_in_thread(duties.take, self.db, DUTY, self.worker, self.clock(), DUTY_LASTS):
-            return 0
-        due = await self._due()  # read again, now that no other worker can change it
-        return 0 if due is None else await self._compare_all(due)
+        async with held(self.db, DUTY, self.worker, self.clock) as mine:
+            due = await self._due() if mine else None  # read again, now that no other worker can change it
+            return 0 if due is None else await self._compare_all(due)
 
     async def _due(self) -> Due | None:
         now = time.monotonic()

@@ -7,12 +7,12 @@ the very steps that decide it live, which look at the same moments and see the s
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from jobs.agents import Agents
 from jobs.breaker import PASSING
+from jobs.holding import held
 from jobs.overnight_cases import HALF, OvernightCases
 from jobs.overnight_sending import Sending
 from jobs.patience import retry_in_thread
@@ -29,7 +29,7 @@ from storage.settings_store import is_stopped
 from storage.site import duties
 
 POLL_S = 30.0
-DUTY, DUTY_LASTS = "overnight", timedelta(seconds=20)
+DUTY = "overnight"
 
 log = logging.getLogger(__name__)
 
@@ -84,25 +84,13 @@ class OvernightRunner:
         if self.db.kind == "sqlite":  # whose only worker holds a lock on the file
             yield True
             return
-        if not await self._take():
-            yield False
-            return
-        holding = asyncio.create_task(self._hold())
+        mine = False
         try:
-            yield True
+            async with held(self.db, DUTY, self.worker, self.clock) as mine:
+                yield mine
         finally:
-            holding.cancel()
-            with suppress(asyncio.CancelledError):
-                await holding
-            await retry_in_thread(duties.leave, self.db, DUTY, self.worker, self.clock())
-
-    async def _take(self) -> bool:
-        return await retry_in_thread(duties.take, self.db, DUTY, self.worker, self.clock(), DUTY_LASTS)
-
-    async def _hold(self) -> None:
-        while True:
-            await asyncio.sleep(DUTY_LASTS.total_seconds() / 4)
-            await self._take()
+            if mine:
+                await retry_in_thread(duties.leave, self.db, DUTY, self.worker, self.clock())
 
     async def _advance(self, batch_id: str) -> bool:
         """Advance one batch; whether it made a step. A fault that does not pass by itself pauses it, and no other."""

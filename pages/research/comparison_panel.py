@@ -160,6 +160,8 @@ def _end_words(one: Comparison, why: str, *, may: bool) -> str:
     said = f"It ended: {_why_ended(why)}."
     if why in CAP_REACHED:
         return f"{said} It stays ended; begin it again with another cap."
+    if one.begun_anew:
+        return f"{said} It stays ended: the same was begun anew."
     if (first := FIRST_STEPS.get(why)) is None:
         return said
     if not one.may_go_on:

@@ -55,6 +55,8 @@ class Comparison:
     totals: Totals
     created_at: datetime
     ended_why: str | None
+    begun_anew: bool = False
+    """Another one tries the same."""
 
     @property
     def running(self) -> bool:
@@ -68,9 +70,9 @@ class Comparison:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether it ended before it had all its cases and may be resumed: not at a cap, and no shadow."""
+        """Whether it ended before it had all its cases and may be resumed: not at a cap, no shadow, not begun anew."""
         ended = self.ended_why is not None and self.ended_why not in CAP_REACHED
-        return ended and not self.shadow and self.done < self.of
+        return ended and not self.shadow and not self.begun_anew and self.done < self.of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +175,7 @@ def end_comparison(db: Database, by: Acting, comparison_id: str, why: str) -> No
 
 def resume_comparison(db: Database, by: Acting, comparison_id: str) -> bool:
     """Go on with the cases that one which was stopped, or ended by a fault, does not have yet; whether it was so. One
-    that reached a cap stays ended, and so does a shadow. Raises Forbidden.
+    that reached a cap stays ended, and so does a shadow, and one that was begun anew. Raises Forbidden.
     """
     require(by.actor, Action.CREATE_BATCH)
     require(by.actor, Action.VIEW_RESULTS)
@@ -182,7 +184,16 @@ def resume_comparison(db: Database, by: Acting, comparison_id: str) -> bool:
 
 
 def _may_be_resumed() -> ColumnElement[bool]:
-    return and_(comparisons.c.batch_id.is_not(None), comparisons.c.ended_why.not_in(CAP_REACHED))
+    may = comparisons.c.batch_id.is_not(None), comparisons.c.ended_why.not_in(CAP_REACHED)
+    return and_(*may, ~_is_begun_anew())
+
+
+def _is_begun_anew() -> ColumnElement[bool]:
+    """Whether another one that has not ended tries the same on at least as many texts: both would be paid."""
+    other = comparisons.alias()
+    same = (other.c[name] == comparisons.c[name] for name in ("batch_id", "configuration"))
+    lasts = other.c.ended_at.is_(None), other.c.most_cases >= comparisons.c.most_cases
+    return exists().where(*same, *lasts, other.c.id != comparisons.c.id).correlate(comparisons)
 
 
 def _resume(conn: Connection, by: Acting, comparison_id: str) -> bool:
@@ -202,7 +213,8 @@ def _end(conn: Connection, by: Acting, comparison_id: str, why: str) -> None:
 def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
     """All comparisons, the newest first, for those who may see results or decide what is put in force."""
     _require_figures(actor)
-    query = select(comparisons, batches.c.name.label("batch_name"), _count_settled().label("settled"))
+    more = _count_settled().label("settled"), _is_begun_anew().label("begun_anew")
+    query = select(comparisons, batches.c.name.label("batch_name"), *more)
     joined = query.outerjoin(batches, batches.c.id == comparisons.c.batch_id).order_by(comparisons.c.created_at.desc())
     with db.read() as conn:
         spent = spendings(conn)
@@ -315,4 +327,5 @@ def _comparison(row: Row[Any], spent: Totals) -> Comparison:
         totals=spent,
         created_at=row.created_at,
         ended_why=row.ended_why,
+        begun_anew=row.begun_anew,
     )

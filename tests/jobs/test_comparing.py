@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 from pydantic import SecretStr
-from sqlalchemy import func, select
+from sqlalchemy import func, select, type_coerce, update
+from sqlalchemy.types import BigInteger
 
 from jobs.agents import Agents
 from jobs.comparing import AT_ONCE, ComparisonRunner
@@ -32,7 +34,7 @@ from storage.research.comparisons import (
 )
 from storage.review.erasure import By, Selection, erase
 from storage.review.second_looks import request_second_looks
-from storage.schema import comparison_outcomes, metadata, node_runs
+from storage.schema import comparison_outcomes, duties, metadata, node_runs
 from storage.site.audit_check import verify
 from tests.jobs.processes import NotingStub
 from tests.jobs.running import screened, until
@@ -156,6 +158,34 @@ async def test_what_was_stopped_goes_on_when_it_is_begun_again_and_is_not_paid_t
     assert _begin(db, settings, batch_id) == first
     assert not resume_comparison(db, LOCAL_USER.at(system_clock()), first), "it goes on already"
     assert [(one.id, one.running) for one in list_comparisons(db, LOCAL_USER)] == [(first, True)]
+
+
+async def test_what_was_begun_anew_does_not_go_on_beside_it(db: Database) -> None:
+    """Of an earlier version, which did not go on with what ended: pressed now, both would be paid."""
+    settings = Settings(_env_file=None, sampler="simulated")
+    batch_id = await screened(db, 12)
+    first = _begin(db, settings, batch_id, most=10)
+    second = _begin(db, settings, batch_id, most=11)
+    end_comparison(db, LOCAL_USER.at(system_clock()), first, "stopped")
+    found = {one.id: one for one in list_comparisons(db, LOCAL_USER)}
+    assert (found[first].begun_anew, found[first].may_go_on, found[second].begun_anew) == (True, False, False)
+    assert not resume_comparison(db, LOCAL_USER.at(system_clock()), first)
+    end_comparison(db, LOCAL_USER.at(system_clock()), second, "stopped")
+    assert resume_comparison(db, LOCAL_USER.at(system_clock()), first)
+
+
+async def test_after_a_worker_that_was_killed_another_compares_soon(db: Database) -> None:
+    settings, now = Settings(_env_file=None, sampler="simulated"), [system_clock()]
+    _begin(db, settings, await screened(db, 12))
+    killed, restarted = (
+        ComparisonRunner(db=db, agents=Agents(settings), clock=lambda: now[0], worker=name) for name in ("one", "two")
+    )
+    assert (await killed.round(), await restarted.round()) == (4, 0)
+    if db.kind == "postgresql":  # whose own clock it goes by
+        with db.write() as conn:
+            conn.execute(update(duties).values(until=type_coerce(duties.c.until, BigInteger) - 20_000_000))
+    now[0] += timedelta(seconds=20)
+    assert await restarted.round() == 4
 
 
 async def test_what_reached_its_cap_stays_ended_and_readers_resume_nothing(db: Database) -> None:
