@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
@@ -90,22 +91,38 @@ def back_up(db: Database, to: Path, now: datetime) -> Manifest:
 
 @contextmanager
 def _nameless(folder: Path) -> Iterator[IO[bytes]]:
-    """A file of its owner's without a name: whatever kills the process, nothing of it is left."""
-    with os.fdopen(os.open(folder, os.O_RDWR | os.O_TMPFILE, 0o600), "w+b") as file:
-        yield file
+    """A file of its owner's without a name: whatever kills the process, nothing of it is left. Where the system or the
+    file system has none such, one whose name is gone at the end.
+    """
+    try:
+        file = os.fdopen(os.open(folder, os.O_RDWR | os.O_TMPFILE, 0o600), "w+b")
+    except (AttributeError, OSError):
+        with (
+            tempfile.TemporaryDirectory(dir=folder, prefix=".unfinished-backup-") as own,  # mode 700
+            open(Path(own) / "backup.zip", "x+b", opener=partial(os.open, mode=0o600)) as file,
+        ):
+            yield file
+    else:
+        with file:
+            yield file
 
 
 def _name(file: IO[bytes], to: Path) -> None:
     """Give it its name, which never replaces a file that appeared meanwhile. Raises FileExistsError."""
+    named = isinstance(file.name, str)
     folder = os.open(to.parent, os.O_RDONLY)
     try:
-        os.link(_path_of(file), to.name, dst_dir_fd=folder, follow_symlinks=True)
+        source = file.name if named else f"/proc/self/fd/{file.fileno()}"
+        os.link(source, to.name, dst_dir_fd=folder, follow_symlinks=True)
+    except FileExistsError:
+        raise
+    except OSError:
+        if not named:
+            raise
+        to.touch(mode=0o600, exist_ok=False)  # a file system without hard links: the name is taken first
+        Path(file.name).replace(to)
     finally:
         os.close(folder)
-
-
-def _path_of(file: IO[bytes]) -> str:
-    return f"/proc/self/fd/{file.fileno()}"
 
 
 def restore(db: Database, source: Path, now: datetime) -> Manifest:

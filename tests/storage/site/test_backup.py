@@ -1,6 +1,8 @@
 """Backup and restore: what comes back is what was there, or it is refused and nothing is left behind."""
 
+import errno
 import json
+import os
 import signal
 import stat
 import subprocess
@@ -121,6 +123,32 @@ def test_only_its_owner_may_read_a_backup_and_no_file_is_replaced(db: Database, 
     with pytest.raises(FileExistsError):
         back_up(db, file, NOW)
     assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("lacking", ["files without a name", "hard links"])
+def test_a_folder_whose_file_system_lacks_something_takes_a_backup_too(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    db, file = Database(sqlite_url), tmp_path / "backups" / "one.zip"
+    db.prepare()
+    _used(db)
+    monkeypatch.delattr(os, "O_TMPFILE")
+    if lacking == "hard links":
+        monkeypatch.setattr(os, "link", _refuse)
+    back_up(db, file, NOW)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and list(file.parent.iterdir()) == [file]
+    content = file.read_bytes()
+    with pytest.raises(FileExistsError):
+        back_up(db, file, LATER)
+    assert file.read_bytes() == content and list(file.parent.iterdir()) == [file]
+    again = Database(f"sqlite:///{tmp_path / 'again.db'}")
+    assert restore(again, file, LATER).rows["cases"] == len(TEXTS)
+    for each in (db, again):
+        each.close()
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise PermissionError(errno.EPERM, "no hard links here")
 
 
 @pytest.mark.parametrize("at", ["_describe", "ZipFile.writestr", "os.fsync"])
