@@ -5,13 +5,13 @@ from datetime import date, timedelta
 import streamlit as st
 
 from pages.components import resources
-from pages.components.saving_settings import save
+from pages.components.saving_settings import save_when_pressed, settings_shown
 from pages.research.claims import plan_sentences
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.statistics.verification import readings_required
 from storage.database import Database
-from storage.settings_store import SettingsVersion, audit_plan, current
+from storage.settings_store import SettingsVersion, audit_plan
 
 CONSEQUENCE = (
     "Fix it before anything is read. Cases settled before a change do not count for the guarantee under the new plan, "
@@ -21,7 +21,7 @@ CONSEQUENCE = (
 
 def plan_panel(db: Database, person: Actor) -> None:
     """The plan in force with its last change, and for administrators the way to change it."""
-    shown, plan = current(db), audit_plan(db)
+    shown, plan = settings_shown(db, "fix_plan"), audit_plan(db)
     for sentence in plan_sentences(plan):
         st.write(sentence)
     filled = _fields(shown, disabled=not is_allowed(person, Action.CHANGE_SETTINGS))
@@ -30,10 +30,8 @@ def plan_panel(db: Database, person: Actor) -> None:
     late = is_too_late(filled["audit_report_on"], shown.settings.audit_report_on, resources.now().date())
     if late:
         st.error("The day of one look has come: fix one after today.")
-    if st.button("Fix this plan", disabled=unchanged or late, key="fix_plan"):
-        save(db, person, shown, filled, "plan_said")
-    if said := st.session_state.pop("plan_said", None):
-        st.success(said)
+    pressed = st.button("Fix this plan", disabled=unchanged or late, key="fix_plan")
+    save_when_pressed(db, person, "fix_plan", shown, filled, pressed=pressed)
 
 
 def is_too_late(day: object, kept: date | None, today: date) -> bool:

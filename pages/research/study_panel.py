@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from pages.components.saving_settings import save
+from pages.components.saving_settings import save_when_pressed, settings_shown
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from storage.database import Database
-from storage.settings_store import SiteSettings, current
+from storage.settings_store import SiteSettings
 
 LONGEST = 1_000
 QUESTIONS: Mapping[str, tuple[str, str, str]] = {
@@ -27,7 +27,7 @@ QUESTIONS: Mapping[str, tuple[str, str, str]] = {
 
 def study_panel(db: Database, person: Actor) -> None:
     """The answers so far and, for administrators, the way to change them."""
-    shown, may = current(db), is_allowed(person, Action.CHANGE_SETTINGS)
+    shown, may = settings_shown(db, "study_keep"), is_allowed(person, Action.CHANGE_SETTINGS)
     st.caption("They stand in the reliability report. No names and no texts: the report is made to leave the site.")
     filled: dict[str, object] = {}
     for name, (items, label, hint) in QUESTIONS.items():
@@ -36,10 +36,8 @@ def study_panel(db: Database, person: Actor) -> None:
             placeholder=hint, disabled=not may, key=f"{name}_v{shown.version}",
         ).strip()  # fmt: skip
     unchanged = all(getattr(shown.settings, name) == value for name, value in filled.items())
-    if st.button("Keep for the report", disabled=unchanged or not may, key="study_keep"):
-        save(db, person, shown, filled, "study_said")
-    if said := st.session_state.pop("study_said", None):
-        st.success(said)
+    pressed = st.button("Keep for the report", disabled=unchanged or not may, key="study_keep")
+    save_when_pressed(db, person, "study_keep", shown, filled, pressed=pressed)
 
 
 def answers(site: SiteSettings) -> tuple[tuple[str, str], ...]:

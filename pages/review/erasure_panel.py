@@ -5,7 +5,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from pages.components import resources
-from pages.components.saving_settings import save
+from pages.components.saving_settings import save_when_pressed, settings_shown
 from pages.components.words import sentence
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
@@ -14,7 +14,6 @@ from screening.words import count_of
 from storage.database import Database
 from storage.review import erasure, retention
 from storage.review.erasure import By, Erasure, NotErased, Selection
-from storage.settings_store import SettingsVersion, current
 
 BY_WORDS = {
     By.CASE: "One case, by its id here",
@@ -42,7 +41,7 @@ def erasure_panel(db: Database, person: Actor) -> None:
     for request in erasure.open_requests(db, person):
         _request(db, person, request)
     _form(db, person)
-    _retention(db, person, current(db))
+    _retention(db, person)
 
 
 def _request(db: Database, person: Actor, request: erasure.Request) -> None:
@@ -66,7 +65,8 @@ def _form(db: Database, person: Actor) -> None:
         by = left.selectbox("Which", list(By), format_func=BY_WORDS.__getitem__, key="erase_by") or By.CASE
         value = right.text_input("Id or group", key="erase_value")
         reason = st.text_input("Reason", key="erase_reason", max_chars=1_000, help="Who asked for it, and when.")
-        sure = st.checkbox("I have looked at the number of cases. This cannot be undone.", key="erase_sure")
+        times = st.session_state.get("erased_times", 0)  # said anew each time
+        sure = st.checkbox("I have looked at the number of cases. This cannot be undone.", key=f"erase_sure_{times}")
         with st.container(horizontal=True):
             looked = st.form_submit_button("Show how many")
             pressed = st.form_submit_button("Erase", type="primary")
@@ -89,6 +89,7 @@ def _try(act: Callable[[], Erasure | None]) -> None:
         st.error(sentence(refused))
         return
     st.session_state["erasure_said"] = "The request is withdrawn." if done is None else done_words(done)
+    st.session_state["erased_times"] = st.session_state.get("erased_times", 0) + 1
     st.rerun()
 
 
@@ -119,9 +120,9 @@ def backup_words(found: Erasure) -> str:
     return f"Backups that may still hold it, {len(found.backups):,} in all: {days}."
 
 
-def _retention(db: Database, person: Actor, shown: SettingsVersion) -> None:
+def _retention(db: Database, person: Actor) -> None:
     st.subheader("How long data is kept")
-    may = is_allowed(person, Action.CHANGE_SETTINGS)
+    shown, may = settings_shown(db, "retention_save"), is_allowed(person, Action.CHANGE_SETTINGS)
     with st.form("retention", border=False):
         filled: dict[str, object] = {}
         for column, (name, label) in zip(st.columns(len(KEPT)), KEPT, strict=True):
@@ -132,9 +133,8 @@ def _retention(db: Database, person: Actor, shown: SettingsVersion) -> None:
         filled["erasure_by_two"] = st.checkbox(
             "Erasing takes two people", shown.settings.erasure_by_two, key=f"by_two_v{shown.version}", disabled=not may
         )
-        pressed = st.form_submit_button("Save times", disabled=not may)
-    if pressed:
-        save(db, person, shown, filled, "erasure_said")
+        pressed = st.form_submit_button("Save times", disabled=not may, key="retention_save")
+    save_when_pressed(db, person, "retention_save", shown, filled, pressed=pressed)
     if st.button("Dry run: what is past its time"):
         gone = retention.would_go(db, person.at(resources.now()))
         told = ", ".join(f"{count:,} {name}" for name, count in gone.items() if count)

@@ -9,14 +9,13 @@ from jobs import notifications_service, notifications_webhook
 from jobs.notifications_webhook import NotSent
 from pages.components import resources
 from pages.components.number_field import number_field
-from pages.components.saving_settings import save
+from pages.components.saving_settings import save_when_pressed, settings_shown
 from pages.components.words import sentence
 from screening.review.actors import Actor
 from screening.review.triage import Tier
 from screening.text.display import visible
 from screening.words import count_of
 from storage.database import Database
-from storage.settings_store import SettingsVersion, current
 from storage.site import faults, outbox, recipients
 from storage.site.recipients import Event, Kind, NewRecipient, Recipient
 
@@ -59,10 +58,12 @@ def notifications_panel(db: Database, person: Actor) -> None:
     if waiting := recipients.waiting_messages(db, person):
         st.caption(f"{count_of(waiting, 'message')} on the way or held back by an interval.")
     _add(db, person)
-    _when(db, person, current(db))
+    _when(db, person)
 
 
 def _say() -> None:
+    if refused := st.session_state.pop("notify_refused", None):
+        st.error(refused, icon=":material/error:")
     if said := st.session_state.pop("notify_said", None):
         st.success(said)
     if secret := st.session_state.pop("notify_secret", None):
@@ -103,8 +104,12 @@ def _facts(one: Recipient) -> str:
 
 
 def _act_and_say(act: Callable[[], object], said: str) -> None:
-    act()
-    st.session_state["notify_said"] = said
+    try:
+        act()
+    except ValueError as refused:
+        st.session_state["notify_refused"] = sentence(refused)
+    else:
+        st.session_state["notify_said"] = said
     st.rerun()
 
 
@@ -161,8 +166,9 @@ def _save_new(
     st.rerun()
 
 
-def _when(db: Database, person: Actor, shown: SettingsVersion) -> None:
+def _when(db: Database, person: Actor) -> None:
     st.subheader("How often, and where a message leads")
+    shown = settings_shown(db, "notify_save")
     now, key = shown.settings, f"v{shown.version}"
     with st.form("notify_when", border=False):
         columns = st.columns(5)
@@ -180,10 +186,9 @@ def _when(db: Database, person: Actor, shown: SettingsVersion) -> None:
         left, right = st.columns([3, 1])
         address = left.text_input("Address of this site", now.public_address, 200, key=f"notify_address_{key}")
         zone = right.text_input("Time zone", now.time_zone, 60, key=f"notify_zone_{key}")
-        pressed = st.form_submit_button("Save")
-    if pressed:
-        filled = {
-            "notify_minutes": tuple(minutes), "notify_next_after_minutes": after, "public_address": address,
-            "time_zone": zone.strip(),
-        }  # fmt: skip
-        save(db, person, shown, filled, "notify_said")
+        pressed = st.form_submit_button("Save", key="notify_save")
+    filled = {
+        "notify_minutes": tuple(minutes), "notify_next_after_minutes": after, "public_address": address,
+        "time_zone": zone.strip(),
+    }  # fmt: skip
+    save_when_pressed(db, person, "notify_save", shown, filled, pressed=pressed)

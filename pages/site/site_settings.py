@@ -1,4 +1,4 @@
-"""The site's own settings as a form: each save is a version, made from the one that was shown."""
+"""The site's own settings as a form: each save is a version."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.components.number_field import number_field
-from pages.components.saving_settings import save
+from pages.components.saving_settings import save_when_pressed, settings_shown
 from pages.site.reach_fields import reach_fields
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
@@ -48,16 +48,12 @@ NUMBERS = (
 
 def settings_form(db: Database, person: Actor) -> None:
     """The form; for whoever may not change it, to read only."""
-    shown = current(db)
-    may = is_allowed(person, Action.CHANGE_SETTINGS)
-    st.caption(f"Version {shown.version}." + ("" if may else " An administrator can change these."))
+    shown, may = settings_shown(db, "site_save"), is_allowed(person, Action.CHANGE_SETTINGS)
+    st.caption(f"Version {current(db).version}." + ("" if may else " An administrator can change these."))
     with st.form("site_settings", border=False):
         filled = _fields(shown, disabled=not may)
-        pressed = st.form_submit_button("Save as a new version", type="primary", disabled=not may)
-    if pressed:
-        save(db, person, shown, filled, "settings_said")
-    if said := st.session_state.pop("settings_said", None):
-        st.success(said)
+        pressed = st.form_submit_button("Save as a new version", type="primary", disabled=not may, key="site_save")
+    save_when_pressed(db, person, "site_save", shown, filled, pressed=pressed)
 
 
 def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:

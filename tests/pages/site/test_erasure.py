@@ -41,7 +41,7 @@ def test_a_case_is_looked_for_and_then_erased(open_page: Opener, page_database: 
     page = _press(page, "Erase")
     assert any("Look at the number" in one.value for one in page.error)
     assert reveal_text(page_database, LOCAL_USER.at(NOW), case_id).text == "one text"
-    page.checkbox(key="erase_sure").set_value(True)
+    page.checkbox(key="erase_sure_0").set_value(True)
     page = _press(page, "Erase")
     assert any("1 case erased." in one.value for one in page.success)
     assert reveal_text(page_database, LOCAL_USER.at(NOW), case_id).text == ERASED
@@ -57,7 +57,7 @@ def test_backups_that_may_still_hold_it_are_named_on_the_page(open_page: Opener,
     named = f"Backups that may still hold it, 1 in all: {taken:%Y-%m-%d %H:%M} UTC."
     assert f"1 case would be erased. {named}" in [one.value for one in page.info]
     page.text_input(key="erase_reason").set_value("letter")
-    page.checkbox(key="erase_sure").set_value(True)
+    page.checkbox(key="erase_sure_0").set_value(True)
     page = _press(page, "Erase")
     assert f"1 case erased. {named}" in [one.value for one in page.success]
 

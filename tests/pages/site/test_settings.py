@@ -123,8 +123,43 @@ def test_a_save_on_an_old_version_is_refused(open_page: Opener, page_database: D
     page = open_page("settings")
     page.number_input(key="lease_minutes_v0").set_value(20.0)
     settings_store.change(page_database, LOCAL_USER.at(NOW), SiteSettings(lease_minutes=7), 0)
-    _press(page, "Save as a new version")
-    assert settings_store.current(page_database).settings.lease_minutes == 7
+    page = _press(page, "Save as a new version")
+    said = "Not saved: meanwhile somebody else has changed this too (lease minutes). Reload the page to see theirs."
+    assert [one.value for one in page.error] == [said] and not page.exception
+    assert page.number_input(key="lease_minutes_v0").value == 20, "what was typed is still there"
+    assert (settings_store.current(page_database).settings.lease_minutes, _versions(page_database)) == (7, 1)
+
+
+def _versions(db: Database) -> int:
+    return len(settings_store.history(db, LOCAL_USER))
+
+
+def test_what_somebody_else_changed_meanwhile_stays_and_what_was_typed_is_saved(
+    open_page: Opener, page_database: Database
+) -> None:
+    page = open_page("settings")
+    page.number_input(key="lease_minutes_v0").set_value(20.0)
+    settings_store.change(page_database, LOCAL_USER.at(NOW), SiteSettings(idle_minutes=7, audit_at_most=0.02), 0)
+    page = _press(page, "Save as a new version")
+    assert [one.value for one in page.success] == ["Version 2 is in force."]
+    found = settings_store.current(page_database).settings
+    assert (found.lease_minutes, found.idle_minutes, found.audit_at_most) == (20, 7, 0.02)
+    assert page.number_input(key="idle_minutes_v2").value == 7
+    page = _press(page, "Save as a new version")
+    assert _versions(page_database) == 2, "nothing was changed, nothing is saved"
+
+
+def test_what_was_typed_in_one_form_outlives_what_is_done_in_others(open_page: Opener, page_database: Database) -> None:
+    page = open_page("settings")
+    page.text_area(key="study_funding_v0").set_value("None.").run()
+    page.number_input(key="notify_P1_v0").set_value(7.0)
+    page = _press(page, "Save")
+    settings_store.stop(page_database, LOCAL_USER.at(NOW))
+    page.run()
+    assert page.text_area(key="study_funding_v0").value == "None."
+    _press(page, "Keep for the report")
+    found = settings_store.current(page_database).settings
+    assert (found.study_funding, found.notify_minutes[1], found.stopped) == ("None.", 7, True)
 
 
 def test_the_stop_button_is_on_every_page_and_can_be_released(open_page: Opener, page_database: Database) -> None:
